@@ -1,0 +1,37 @@
+# Every target sets up .venv by itself; a second call is quick because the stamp
+# is newer than pyproject.toml.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Numba's compile cache looks at the file of a kernel, not at the kernels it
+# calls; naming the cache by the content of all sources keeps it honest.
+SOURCES := $(sort $(shell find src -name '*.py'))
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(firstword $(shell cat $(SOURCES) | cksum))
+
+.PHONY: demo test test-integration bench clean
+demo: $(STAMP)
+	$(BIN)/bayesmdp demo
+
+test: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -m "not integration"
+
+test-integration: $(STAMP)
+	$(BIN)/pytest -m integration tests/integration
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""``python -m bayesmdp``."""
+
+from bayesmdp.cli import main
+
+main()

@@ -1,0 +1,183 @@
+"""Checks of what users hand in, each worded once.
+
+A check returns the value in the form the package uses inside (a read-only
+``float64`` or ``int64`` array, a plain ``int`` or ``float``) or raises the error
+class it was given, with a sentence that names the parameter and the first offender.
+"""
+
+import operator
+import os
+from typing import TypeVar
+
+import numpy as np
+
+from bayesmdp._typing import (
+    ArrayLike,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Seed,
+)
+from bayesmdp.errors import ArgumentError, BayesmdpError
+
+ErrorClass = type[BayesmdpError]
+Array = TypeVar("Array", FloatArray, IntArray, BoolArray)
+
+MAX_SEED = 2**64
+
+
+def frozen(array: Array) -> Array:
+    """Return the array read-only, copied only where it was writeable."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
+def sealed(array: Array) -> Array:
+    """Make an array of our own read-only in place, and return it."""
+    array.flags.writeable = False
+    return array
+
+
+def place(index: tuple[int, ...], axes: tuple[str, ...]) -> str:
+    """Name an element: ``state 3, action 0``."""
+    return ", ".join(f"{a} {int(i)}" for a, i in zip(axes, index, strict=False))
+
+
+def first_true(mask: BoolArray) -> tuple[int, ...]:
+    """Index of the first True element."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def float_array(
+    name: str,
+    value: ArrayLike,
+    axes: tuple[str, ...],
+    error: ErrorClass,
+    shape: tuple[int, ...] | None = None,
+) -> FloatArray:
+    """Return finite float64 numbers of the given axes (and shape), read-only."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise error(f"`{name}` must hold numbers; got {value!r:.80}.") from None
+    if array.ndim != len(axes) or (shape is not None and array.shape != shape):
+        wanted = f"shape {shape}" if shape is not None else f"{len(axes)} axes"
+        raise error(
+            f"`{name}` must have {wanted} ({', '.join(axes)}); got {array.shape}."
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = first_true(bad)
+        raise error(f"`{name}` must be finite: {place(where, axes)} is {array[where]}.")
+    return frozen(np.ascontiguousarray(array))
+
+
+def index_array(
+    name: str,
+    value: ArrayLike,
+    error: ErrorClass,
+    upper: int | None = None,
+    of: str = "row",
+) -> IntArray:
+    """Return whole numbers in ``0..upper-1`` as a one-axis int64 array."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise error(f"`{name}` must have one axis ({of}); got shape {array.shape}.")
+    whole = whole_numbers(name, array, error, of)
+    bad = whole < 0 if upper is None else (whole < 0) | (whole >= upper)
+    if bad.any():
+        i = int(np.argmax(bad))
+        bound = "0 or more" if upper is None else f"in 0..{upper - 1}"
+        raise error(f"`{name}` must be {bound}: {of} {i} has {int(whole[i])}.")
+    return frozen(whole)
+
+
+def whole_numbers(
+    name: str, array: np.ndarray, error: ErrorClass, of: str = "row"
+) -> IntArray:
+    """Return integer-valued numbers as int64; fractions and NaN are errors."""
+    if array.dtype.kind == "b" or array.dtype.kind not in "iuf":
+        if array.size == 0:
+            return np.zeros(array.shape, dtype=np.int64)
+        raise error(f"`{name}` must hold whole numbers; got dtype {array.dtype}.")
+    if array.dtype.kind == "f":
+        bad = ~(np.isfinite(array) & (array == np.floor(array)))
+        bad |= np.abs(np.where(bad, 0, array)) >= 2.0**53
+        if bad.any():
+            where = first_true(bad)
+            at = place(where, (of,) if array.ndim == 1 else _axes(array.ndim))
+            raise error(f"`{name}` must hold whole numbers: {at} is {array[where]}.")
+    elif array.dtype.kind == "u" and array.size and array.max() > 2**62:
+        raise error(f"`{name}` must be below 2**62; got {array.max()}.")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _axes(n: int) -> tuple[str, ...]:
+    return ("state", "action", "next_state")[:n]
+
+
+def integer(name: str, value: object, low: int, error: ErrorClass) -> int:
+    """Return a plain int that is at least ``low``."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise error(f"`{name}` must be a whole number; got {value!r:.80}.") from None
+    if number < low:
+        raise error(f"`{name}` must be at least {low}; got {number}.")
+    return number
+
+
+def real(
+    name: str,
+    value: object,
+    error: ErrorClass,
+    low: float,
+    high: float = float("inf"),
+    *,
+    open_low: bool = False,
+) -> float:
+    """Return a finite float in ``[low, high]`` (or ``(low, high]``)."""
+    left = "(" if open_low else "["
+    right = ")" if high == float("inf") else "]"
+    domain = f"{left}{low:g}, {high:g}{right}"
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise error(
+            f"`{name}` must be a number in {domain}; got {value!r:.80}."
+        ) from None
+    inside = (low < number if open_low else low <= number) and number <= high
+    if not (inside and np.isfinite(number)):
+        raise error(f"`{name}` must be in {domain}; got {number:g}.")
+    return number
+
+
+def seed_integer(seed: Seed) -> int:
+    """Turn a seed into an int in ``0..2**64-1``; a Generator is advanced once."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(0, MAX_SEED, dtype=np.uint64))
+    number = integer("seed", seed, 0, ArgumentError)
+    if number >= MAX_SEED:
+        raise ArgumentError(f"`seed` must be below 2**64; got {number}.")
+    return number
+
+
+def thread_count(threads: int | None) -> int:
+    """Return how many threads to use: the argument, BAYESMDP_THREADS, or every core."""
+    if threads is not None:
+        return integer("threads", threads, 1, ArgumentError)
+    said = os.environ.get("BAYESMDP_THREADS", "").strip()
+    if said:
+        try:
+            return integer("BAYESMDP_THREADS", int(said), 1, ArgumentError)
+        except ValueError as problem:
+            if isinstance(problem, BayesmdpError):
+                raise
+            raise ArgumentError(
+                f"`BAYESMDP_THREADS` must be a whole number; got {said!r}."
+            ) from None
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,61 @@
+"""A progress bar where a person waits for it: on a terminal, after a second."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_PATIENCE = 1.0  # seconds before the bar shows
+
+
+class _Bar:
+    """Starts a rich bar on stderr once the work has taken a while."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total = what, total
+        self._began = time.monotonic()
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def show(self, done: int) -> None:
+        """Move to ``done``."""
+        if self._progress is None:
+            if time.monotonic() - self._began < _PATIENCE:
+                return
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._progress = Progress(console=Console(stderr=True), transient=True)
+            self._progress.start()
+            self._task = self._progress.add_task(self._what, total=self._total)
+        if self._task is not None:
+            self._progress.update(self._task, completed=done)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+
+
+@contextmanager
+def progress_bar(
+    what: str, total: int, wanted: bool | None = None
+) -> Iterator[Callable[[int], None] | None]:
+    """Yield a function to call with the amount done, or None where nobody looks.
+
+    ``wanted`` None means: on a terminal.
+    """
+    if wanted is None:
+        wanted = sys.stderr.isatty()
+    if not wanted:
+        yield None
+        return
+    bar = _Bar(what, total)
+    try:
+        yield bar.show
+    finally:
+        bar.close()

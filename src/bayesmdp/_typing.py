@@ -1,0 +1,40 @@
+"""Array types, and the letters that name axes in every docstring and record.
+
+========  =====================================================================
+``D``     draws from a posterior
+``S``     states
+``A``     actions
+``P``     policies swept together
+``R``     rows: (state, action) pairs a policy may use, sorted by pair
+``E``     entries: possible next states of all rows, one row after the other
+``N``     live states, that is, states that are not terminal
+========  =====================================================================
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+BitArray: TypeAlias = NDArray[np.uint64]
+
+#: A state or action as users may name it: its index, or its label.
+Name: TypeAlias = int | str
+
+#: A seed as users may give it.
+Seed: TypeAlias = int | np.random.Generator
+
+__all__ = [
+    "ArrayLike",
+    "BitArray",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "Name",
+    "Seed",
+    "Sequence",
+]

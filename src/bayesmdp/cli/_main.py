@@ -1,0 +1,59 @@
+"""The ``bayesmdp`` command: one file in ``commands/`` is one command.
+
+A module there defines ``command``; its name, with ``-`` for ``_``, is the command's.
+Results go to stdout, everything else to stderr; a library error becomes one sentence
+and exit code 2.
+"""
+
+import sys
+import warnings
+from importlib import import_module
+from pkgutil import iter_modules
+
+import click
+
+from bayesmdp._version import __version__
+from bayesmdp.cli import commands
+from bayesmdp.errors import BayesmdpError
+
+
+class _Commands(click.Group):
+    """Finds commands by their files and turns library errors into one sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        found = iter_modules(commands.__path__)
+        return sorted(module.name.replace("_", "-") for module in found)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        module = import_module(f"{commands.__name__}.{name.replace('-', '_')}")
+        command = module.command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module.__name__} must define a click command")
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        warnings.showwarning = _show_warning
+        try:
+            return super().invoke(ctx)
+        except BayesmdpError as problem:
+            click.echo(f"bayesmdp: {problem}", err=True)
+            ctx.exit(2)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"bayesmdp: warning: {message}", err=True)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bayesmdp")
+def main() -> None:
+    """From logged transitions to a policy you can defend.
+
+    Example: bayesmdp demo
+    """
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,6 @@
+"""What was seen: transitions, and how often each was seen."""
+
+from bayesmdp.data._counts import Counts
+from bayesmdp.data._transitions import RewardStatistics, Transitions
+
+__all__ = ["Counts", "RewardStatistics", "Transitions"]

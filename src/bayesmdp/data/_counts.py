@@ -1,0 +1,200 @@
+"""How often each (state, action, next state) was seen, as sparse triplets."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, IntArray
+from bayesmdp.errors import CountsError
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Observed transitions, counted; triplets sorted, distinct, all positive.
+
+    Build one with `from_dense` or `from_arrays`. Counts add up with ``+``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 0, 0], [1, 1, 0])
+    >>> counts.total, counts.count.tolist()
+    (3, [2, 1])
+    >>> (counts + counts).total
+    6
+    """
+
+    state: IntArray  # [K]
+    action: IntArray  # [K]
+    next_state: IntArray  # [K]
+    count: IntArray  # [K]
+    n_states: int
+    n_actions: int
+    sized: bool  # False where the sizes are only the largest ids seen
+
+    @classmethod
+    def from_dense(cls, array: ArrayLike) -> "Counts":
+        """Read an array ``[S, A, S]`` of counts.
+
+        Parameters
+        ----------
+        array
+            Whole numbers of zero or more, axes (state, action, next_state).
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> bm.Counts.from_dense(np.ones((2, 1, 2))).total
+        4
+        """
+        dense = np.asarray(array)
+        if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
+            raise CountsError(
+                "`array` must have shape (n_states, n_actions, n_states); "
+                f"got {dense.shape}."
+            )
+        whole = _checks.whole_numbers("array", dense, CountsError)
+        state, action, next_state = np.nonzero(whole)
+        return cls.from_arrays(
+            state,
+            action,
+            next_state,
+            whole[state, action, next_state],
+            n_states=dense.shape[0],
+            n_actions=dense.shape[1],
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        state: ArrayLike,
+        action: ArrayLike,
+        next_state: ArrayLike,
+        count: ArrayLike | None = None,
+        *,
+        n_states: int | None = None,
+        n_actions: int | None = None,
+    ) -> "Counts":
+        """Count triplets; the same triplet may stand in several rows.
+
+        Parameters
+        ----------
+        state, action, next_state
+            Ids from 0, one a row.
+        count
+            How often each row was seen, whole numbers; 1 where not given.
+        n_states, n_actions
+            Sizes; where not given, a task larger than the largest id is welcome.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.Counts.from_arrays([0], [1], [0], [5], n_states=3, n_actions=2).total
+        5
+        """
+        columns = {
+            "state": _checks.index_array("state", state, CountsError, n_states),
+            "action": _checks.index_array("action", action, CountsError, n_actions),
+            "next_state": _checks.index_array(
+                "next_state", next_state, CountsError, n_states
+            ),
+        }
+        s, a, t = columns.values()
+        if count is None:
+            columns["count"] = np.ones(s.shape, dtype=np.int64)
+        else:
+            columns["count"] = _checks.index_array("count", count, CountsError)
+        lengths = {name: column.size for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            said = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
+            raise CountsError(f"Columns must have the same number of rows: {said}.")
+        sized = n_states is not None and n_actions is not None
+        if n_states is None:
+            n_states = int(max(s.max(), t.max())) + 1 if s.size else 0
+        if n_actions is None:
+            n_actions = int(a.max()) + 1 if a.size else 0
+        return cls._from_checked(s, a, t, columns["count"], n_states, n_actions, sized)
+
+    @classmethod
+    def _from_checked(
+        cls,
+        state: IntArray,
+        action: IntArray,
+        next_state: IntArray,
+        count: IntArray,
+        n_states: int,
+        n_actions: int,
+        sized: bool,
+    ) -> "Counts":
+        """Sort, merge equal triplets and drop zeros."""
+        if n_states and n_actions and n_states**2 * n_actions >= 2**63:
+            raise CountsError(
+                f"`n_states` and `n_actions` are too large to index: {n_states} and "
+                f"{n_actions}. Map ids to 0..n-1 first."
+            )
+        key = (state * n_actions + action) * n_states + next_state
+        unique, inverse = np.unique(key, return_inverse=True)
+        total = np.zeros(unique.size, dtype=np.int64)
+        np.add.at(total, inverse, count)
+        unique, total = unique[total > 0], total[total > 0]
+        pair, t = np.divmod(unique, max(n_states, 1))
+        s, a = np.divmod(pair, max(n_actions, 1))
+        for array in (s, a, t, total):
+            _checks.sealed(array)
+        return cls(s, a, t, total, n_states, n_actions, sized)
+
+    @property
+    def total(self) -> int:
+        """Number of transitions."""
+        return int(self.count.sum())
+
+    def pair_totals(self, n_states: int, n_actions: int) -> IntArray:
+        """Visits of each pair, ``[S, A]``, for sizes at least this record's own."""
+        totals = np.zeros((n_states, n_actions), dtype=np.int64)
+        np.add.at(totals, (self.state, self.action), self.count)
+        return totals
+
+    def to_dense(self) -> IntArray:
+        """Return the counts as an array ``[S, A, S]``."""
+        shape = (self.n_states, self.n_actions, self.n_states)
+        dense = np.zeros(shape, dtype=np.int64)
+        dense[self.state, self.action, self.next_state] = self.count
+        return dense
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return Counts._from_checked(
+            np.concatenate([self.state, other.state]),
+            np.concatenate([self.action, other.action]),
+            np.concatenate([self.next_state, other.next_state]),
+            np.concatenate([self.count, other.count]),
+            _joint_size("n_states", self, other),
+            _joint_size("n_actions", self, other),
+            sized=self.sized or other.sized,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("state", "action", "next_state", "count")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Counts({self.total} transitions, {self.count.size} distinct, "
+            f"{self.n_states} states, {self.n_actions} actions)"
+        )
+
+
+def _joint_size(name: str, first: Counts, second: Counts) -> int:
+    """Size of a sum: sizes that were stated must agree, inferred ones must fit."""
+    n, m = getattr(first, name), getattr(second, name)
+    if (first.sized and m > n) or (second.sized and n > m):
+        raise CountsError(f"Counts of different `{name}` cannot be added: {n} and {m}.")
+    return int(max(n, m))

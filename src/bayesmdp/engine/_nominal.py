@@ -1,0 +1,80 @@
+"""The nominal model: the mean of the draws, around which a sweep is summed.
+
+Its value, return variance and occupancy are the references of the kernel's sums; the
+inverse ``X = (I - g T_bar)^-1`` makes the control variates. ``X`` is dense, so it is
+formed for up to `MAX_INVERSE` live states only.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._dense import factorise, solve
+from bayesmdp.engine._kernel import assemble
+from bayesmdp.engine._problem import Problem
+
+MAX_INVERSE = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Nominal:
+    """Reference values, and what control variates need."""
+
+    reference: FloatArray  # [3, P, S] value, variance, occupancy
+    theta_bar: FloatArray  # [E]
+    inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
+
+    @property
+    def controls(self) -> bool:
+        """Whether control variates can be formed."""
+        return bool(self.inverse.shape[1] > 0)
+
+
+def blank(problem: Problem) -> Nominal:
+    """No reference: sums of a single draw are then its values."""
+    n_policies, n_states = problem.policies.shape[0], problem.start.size
+    return Nominal(
+        reference=np.zeros((3, n_policies, n_states)),
+        theta_bar=problem.theta_bar,
+        inverse=np.empty((n_policies, 0, 0)),
+    )
+
+
+def inverses(problem: Problem) -> FloatArray:
+    """Transposes of ``X`` of every policy, ``[P, N, N]``."""
+    n = problem.n_live
+    out = np.empty((problem.policies.shape[0], n, n))
+    for policy, transposed in zip(problem.policies, out, strict=True):
+        _invert(
+            problem.theta_bar,
+            policy,
+            problem.source,
+            problem.indptr,
+            problem.target,
+            problem.task.discount,
+            transposed,
+        )
+    return out
+
+
+@jit
+def _invert(
+    theta: FloatArray,
+    pi: FloatArray,
+    source: IntArray,
+    indptr: IntArray,
+    target: IntArray,
+    g: float,
+    transposed: FloatArray,
+) -> None:
+    """Fill ``transposed`` with the transpose of ``(I - g T)^-1``."""
+    n = transposed.shape[0]
+    matrix = np.empty((n, n))
+    assemble(theta, pi, source, indptr, target, g, matrix)
+    factorise(matrix)
+    transposed[:] = 0.0
+    for column in range(n):
+        transposed[column, column] = 1.0
+        solve(matrix, transposed[column])

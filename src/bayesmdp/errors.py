@@ -1,0 +1,46 @@
+"""What can go wrong, one class a situation.
+
+Every error the package raises on purpose is a `BayesmdpError`: one sentence that
+names the parameter, what was expected, the first offender and, where there is
+one, the remedy. The command line prints that sentence and exits with code 2.
+"""
+
+
+class BayesmdpError(ValueError):
+    """Anything the caller can mend; the message says how."""
+
+
+class ArgumentError(BayesmdpError):
+    """An argument outside its domain: a seed, a discount, a number of draws."""
+
+
+class CountsError(BayesmdpError):
+    """Counts or transitions that cannot have been observed."""
+
+
+class TaskError(BayesmdpError):
+    """A reward, start, terminal set or label that does not describe a task."""
+
+
+class DynamicsError(BayesmdpError):
+    """Rows that are not probability distributions over next states."""
+
+
+class PolicyError(BayesmdpError):
+    """An array that is not a policy for this task and belief."""
+
+
+class PriorError(BayesmdpError):
+    """A prior that contradicts the data, or has nothing to say about a pair."""
+
+
+class EndlessError(BayesmdpError):
+    """Discount 1 and an episode that need not end, or whose mean is infinite."""
+
+
+class TooLargeError(BayesmdpError):
+    """Work that does not fit; the message says what would."""
+
+
+class BayesmdpWarning(UserWarning):
+    """Something the caller should know before believing the number."""

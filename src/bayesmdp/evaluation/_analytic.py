@@ -1,0 +1,127 @@
+"""An instant answer without draws, from the moments of the Dirichlet rows.
+
+To first order ``Cov(V) ~ X diag(q) X'``, and from the start
+``Var(rho.V) ~ sum_s d_bar[s]^2 q[s]``, whose term of each pair says how much of the
+doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_expansion.py).
+Good where rows have seen some data; `evaluate` with a few hundred draws tells.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp.errors import TooLargeError
+from bayesmdp.model import Task, as_policy
+from bayesmdp.posterior import Posterior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnalyticEvaluation:
+    """Approximate value and epistemic doubt of a policy, without draws."""
+
+    value: FloatArray  # [S], second order
+    nominal_value: FloatArray  # [S], of the posterior-mean model
+    epistemic_sd: FloatArray  # [S], first order
+    start_value: float
+    start_nominal_value: float
+    start_epistemic_sd: float
+    doubt: FloatArray  # [S, A], share of the start's epistemic variance
+    task: Task
+
+    def summary(self, max_pairs: int = 5) -> str:
+        """Say the start value, its doubt, and which pairs cause it.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
+        >>> quick.summary().splitlines()[0].startswith("Value from the start about")
+        True
+        """
+        lines = [
+            f"Value from the start about {self.start_value:.4g} (nominal "
+            f"{self.start_nominal_value:.4g}), epistemic sd about "
+            f"{self.start_epistemic_sd:.2g}; no draws used",
+        ]
+        order = np.argsort(-self.doubt, axis=None, kind="stable")[:max_pairs]
+        for index in order:
+            state, action = (int(i) for i in np.unravel_index(index, self.doubt.shape))
+            share = self.doubt[state, action]
+            if share > 0:
+                lines.append(
+                    f"  {share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
+                )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"AnalyticEvaluation(start_value={self.start_value:.4g}, "
+            f"start_epistemic_sd={self.start_epistemic_sd:.3g})"
+        )
+
+
+def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvaluation:
+    """Approximate a policy's value and epistemic doubt in closed form.
+
+    Parameters
+    ----------
+    policy
+        ``[S, A]`` or ``[S]``, on available pairs.
+    posterior
+        From `bayesmdp.fit`.
+
+    Returns
+    -------
+    AnalyticEvaluation
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(5000, seed=0), world.task)
+    >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
+    >>> slow = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(2000))
+    >>> bool(abs(quick.start_epistemic_sd / slow.start_epistemic_sd - 1) < 0.1)
+    True
+    """
+    from bayesmdp import engine
+    from bayesmdp.evaluation._expansion import expand
+
+    probabilities = as_policy(policy, posterior)
+    draws = posterior.draws(2)  # only to name the belief; nothing is sampled
+    problem = engine.Problem.of_draws(draws, probabilities[None])
+    if problem.n_live > engine.MAX_INVERSE:
+        gigabytes = 8e-9 * problem.n_live**2
+        raise TooLargeError(
+            f"`evaluate_analytic` inverts a matrix of {problem.n_live} states "
+            f"({gigabytes:.1f} GB); it is offered up to {engine.MAX_INVERSE}. Use "
+            "`evaluate` with draws."
+        )
+    engine.check_ending(problem)
+    nominal = engine.nominal(problem, control=True)
+    expansion = expand(problem, nominal)
+    n, task = problem.n_live, posterior.task
+    transposed = nominal.inverse[0]
+    shift = task.discount * (expansion.k @ transposed)
+    variance = expansion.q @ transposed**2
+    terms = nominal.reference[2, 0, problem.source] ** 2 * expansion.spread
+    value, second, sd = (np.zeros(task.n_states) for _ in range(3))
+    value[problem.order] = nominal.reference[0, 0] + problem.terminal_value
+    second[problem.order[:n]] = shift
+    sd[problem.order[:n]] = np.sqrt(variance)
+    doubt = np.zeros((task.n_states, task.n_actions))
+    doubt[problem.row_id[:, 0], problem.row_id[:, 1]] = terms / (terms.sum() or 1.0)
+    return AnalyticEvaluation(
+        value=_checks.sealed(value + second),
+        nominal_value=_checks.sealed(value),
+        epistemic_sd=_checks.sealed(sd),
+        start_value=float(task.start @ (value + second)),
+        start_nominal_value=float(task.start @ value),
+        start_epistemic_sd=float(np.sqrt(terms.sum())),
+        doubt=_checks.sealed(doubt),
+        task=task,
+    )

@@ -1,0 +1,151 @@
+"""The record of an evaluation, and how it is shown."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray
+from bayesmdp.errors import ArgumentError
+from bayesmdp.model import Task
+
+_QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
+
+    ``*_error`` are Monte Carlo standard errors: what more draws would remove.
+    ``epistemic_sd`` is what more data would remove, ``aleatoric_sd`` is chance that no
+    data removes. ``occupancy`` counts discounted visits from the start distribution; a
+    terminal state is visited once, on arrival.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+    >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200, seed=0))
+    >>> evaluation.value.shape, evaluation.n_draws
+    ((25,), 200)
+    """
+
+    value: FloatArray  # [S]
+    value_error: FloatArray  # [S]
+    epistemic_sd: FloatArray  # [S]
+    epistemic_sd_error: FloatArray  # [S]
+    aleatoric_sd: FloatArray  # [S]
+    aleatoric_sd_error: FloatArray  # [S]
+    total_sd: FloatArray  # [S]
+    total_sd_error: FloatArray  # [S]
+    occupancy: FloatArray  # [S]
+    occupancy_error: FloatArray  # [S]
+    start_value: float
+    start_value_error: float
+    start_epistemic_sd: float
+    start_epistemic_sd_error: float
+    start_aleatoric_sd: float
+    start_aleatoric_sd_error: float
+    start_total_sd: float
+    start_total_sd_error: float
+    start_values: FloatArray  # [D], raw; NaN where a draw does not end
+    n_draws: int
+    n_endless: int  # draws left out because their episodes do not end
+    variance_reduction: float  # of the start value, by control variates
+    notes: tuple[str, ...]  # what was warned about
+    seed: int
+    policy: FloatArray  # [S, A]
+    task: Task = field(repr=False)
+
+    def summary(self, max_states: int = 10) -> str:
+        """Table of the start and the most visited states, rounded by its errors.
+
+        Parameters
+        ----------
+        max_states
+            How many states to show.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200))
+        >>> evaluation.summary().splitlines()[0]
+        'Value of a policy over 200 draws (seed 0), discount 0.999'
+        """
+        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
+        header = ["", "value", "epistemic sd", "aleatoric sd", "total sd"]
+        start = [
+            rounded(getattr(self, f"start_{q}"), getattr(self, f"start_{q}_error"))
+            for q in _QUANTITIES
+        ]
+        table = [header, ["from the start", *start]]
+        live = self.task.live
+        order = live[np.argsort(-self.occupancy[live], kind="stable")][:shown]
+        for state in order:
+            cells = [
+                rounded(getattr(self, q)[state], getattr(self, f"{q}_error")[state])
+                for q in _QUANTITIES
+            ]
+            table.append([f"state {self.task.state_name(int(state))}", *cells])
+        lines = [
+            f"Value of a policy over {self.n_draws} draws (seed {self.seed}), discount "
+            f"{self.task.discount:g}",
+            *_columns(table),
+        ]
+        if live.size > order.size and shown:
+            lines.append(f"(the {order.size} most visited of {live.size} states)")
+        if self.variance_reduction > 1.0:
+            lines.append(
+                "± Monte Carlo error; control variates cut the variance of the start "
+                f"value by {self.variance_reduction:.3g}"
+            )
+        else:
+            lines.append("± Monte Carlo error")
+        lines.extend(f"note: {note}" for note in self.notes)
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        value = rounded(self.start_value, self.start_value_error)
+        return (
+            f"Evaluation(start_value={value}, "
+            f"epistemic_sd={self.start_epistemic_sd:.3g}, "
+            f"aleatoric_sd={self.start_aleatoric_sd:.3g}, {self.n_draws} draws)"
+        )
+
+
+def rounded(value: float, error: float) -> str:
+    """Write a number to the precision its error allows.
+
+    Examples
+    --------
+    >>> rounded(0.123456, 0.0021), rounded(1234.5, 30), rounded(0.25, 0)
+    ('0.123 ± 0.002', '1230 ± 30', '0.25')
+    """
+    if not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
+        return f"{value:.6g}"
+    digits = -math.floor(math.log10(error))
+    if digits > 12:
+        return f"{value:.10g} ± {error:.0e}"
+    return (
+        f"{round(value, digits):.{max(digits, 0)}f} ± "
+        f"{round(error, digits):.{max(digits, 0)}f}"
+    )
+
+
+def _columns(table: list[list[str]]) -> list[str]:
+    """Align cells: the first to the left, the others to the right."""
+    widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [
+                cell.rjust(width)
+                for cell, width in zip(row[1:], widths[1:], strict=True)
+            ]
+        ).rstrip()
+        for row in table
+    ]

@@ -1,0 +1,124 @@
+"""From sums over draws to estimates and their Monte Carlo errors.
+
+With ``D`` draws of a value ``V`` and a return variance ``R`` (central moments ``m2``,
+``m4`` of ``V``)::
+
+    value          mean V                      error  sd(V or its residual) / sqrt(D)
+    epistemic_sd   sqrt(D m2 / (D - 1))        error  sd sqrt((kurtosis - 1) / (4 D))
+    aleatoric_sd   sqrt(mean R)                error  sd(R) / sqrt(D) / (2 sd)
+    total_sd       sqrt(epistemic^2            error  sd((V - m)^2 + R) / sqrt(D)
+                        + aleatoric^2)                / (2 sd)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp._typing import FloatArray
+from bayesmdp.engine import channels as c
+from bayesmdp.evaluation._control import Control
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Four quantities and their errors, for any number of states."""
+
+    value: FloatArray
+    value_error: FloatArray
+    epistemic_sd: FloatArray
+    epistemic_sd_error: FloatArray
+    aleatoric_sd: FloatArray
+    aleatoric_sd_error: FloatArray
+    total_sd: FloatArray
+    total_sd_error: FloatArray
+
+
+def estimates(
+    sums: FloatArray, n: int, reference: FloatArray, control: Control | None
+) -> Estimates:
+    """Estimates from the sums ``[17, S]`` over ``n`` draws.
+
+    ``reference`` [2, S] holds the value and variance the sums are taken around.
+    """
+    mean = sums / n
+    v = mean[c.V]
+    m2 = np.maximum(mean[c.VV] - v**2, 0.0)
+    m4 = mean[c.VVVV] - 4 * v * mean[c.VVV] + 6 * v**2 * mean[c.VV] - 3 * v**4
+    r = mean[c.R]
+    r2 = np.maximum(mean[c.RR] - r**2, 0.0)
+    vvr = mean[c.VVR] - 2 * v * mean[c.VR] + v**2 * r - r * m2
+    value, variance = v, m2
+    if control is not None:
+        first, second = control.coefficients
+        value = v - first * mean[c.Y] - second * (mean[c.Z] - control.mean)
+        variance = _residual_variance(mean, m2, first, second)
+    return _combine(
+        n, value + reference[0], variance, m2, m4, r + reference[1], r2, vvr
+    )
+
+
+def start_estimates(start: FloatArray, control: Control | None) -> Estimates:
+    """Return the same from the start distribution, from every draw ``[4, D]``."""
+    values, variances = start[c.START_VALUE], start[c.START_VARIANCE]
+    deviation = values - values.mean()
+    spread = variances - variances.mean()
+    residuals = values if control is None else control.start_residuals(start)
+    return _combine(
+        values.size,
+        np.asarray(residuals.mean()),
+        residuals.var(),
+        (deviation**2).mean(),
+        (deviation**4).mean(),
+        variances.mean(),
+        (spread**2).mean(),
+        (deviation**2 * spread).mean(),
+    )
+
+
+def _residual_variance(
+    mean: FloatArray, m2: FloatArray, first: float, second: float
+) -> FloatArray:
+    """Variance of ``V - first y1 - second y2``."""
+    yy = mean[c.YY] - mean[c.Y] ** 2
+    zz = mean[c.ZZ] - mean[c.Z] ** 2
+    vy = mean[c.VY] - mean[c.V] * mean[c.Y]
+    vz = mean[c.VZ] - mean[c.V] * mean[c.Z]
+    yz = mean[c.YZ] - mean[c.Y] * mean[c.Z]
+    variance = m2 + first**2 * yy + second**2 * zz
+    variance += 2 * (first * second * yz - first * vy - second * vz)
+    return np.asarray(np.maximum(variance, 0.0))
+
+
+def _combine(
+    n: int,
+    value: FloatArray,
+    value_variance: FloatArray,
+    m2: FloatArray,
+    m4: FloatArray,
+    r: FloatArray,
+    r2: FloatArray,
+    vvr: FloatArray,
+) -> Estimates:
+    """Put moments together; see the module docstring."""
+    epistemic = np.sqrt(m2 * n / (n - 1))
+    aleatoric = np.sqrt(np.maximum(r, 0.0))
+    total = np.sqrt(epistemic**2 + aleatoric**2)
+    square = np.maximum(m4 - m2**2, 0.0)
+    return Estimates(
+        value=value,
+        value_error=np.sqrt(value_variance / (n - 1)),
+        epistemic_sd=epistemic,
+        epistemic_sd_error=_half(np.sqrt(square / n), epistemic),
+        aleatoric_sd=aleatoric,
+        aleatoric_sd_error=_half(np.sqrt(r2 / (n - 1)), aleatoric),
+        total_sd=total,
+        total_sd_error=_half(
+            np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) / n), total
+        ),
+    )
+
+
+def _half(error: FloatArray, sd: FloatArray) -> FloatArray:
+    """Error of a root from that of its square."""
+    safe = np.where(sd > 0, sd, 1.0)
+    return np.where(sd > 0, error / (2 * safe), 0.0)

@@ -1,0 +1,260 @@
+"""Ragged rows: the only form of a model.
+
+A row belongs to one pair (state, action) and lists the next states it may lead to.
+`Rows` says which; `Dynamics` adds their probabilities. A pair without a row is not
+available.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from bayesmdp.errors import ArgumentError, DynamicsError
+
+_SUM_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Possible next states of each pair, rows and next states in rising order."""
+
+    n_states: int
+    n_actions: int
+    pair: IntArray  # [R], state * n_actions + action
+    indptr: IntArray  # [R + 1]
+    next_state: IntArray  # [E]
+
+    @cached_property
+    def state(self) -> IntArray:
+        """State of each row, ``[R]``."""
+        return _checks.sealed(self.pair // self.n_actions)
+
+    @cached_property
+    def action(self) -> IntArray:
+        """Action of each row, ``[R]``."""
+        return _checks.sealed(self.pair % self.n_actions)
+
+    @cached_property
+    def available(self) -> BoolArray:
+        """Which pairs have a row, ``[S, A]``."""
+        mask = np.zeros(self.n_states * self.n_actions, dtype=np.bool_)
+        mask[self.pair] = True
+        return _checks.sealed(mask.reshape(self.n_states, self.n_actions))
+
+    @property
+    def row_of_entry(self) -> IntArray:
+        """Row each entry belongs to, ``[E]``."""
+        return np.repeat(np.arange(self.pair.size), np.diff(self.indptr))
+
+    def row_sums(self, values: FloatArray) -> FloatArray:
+        """Sum values ``[E]`` over each row, ``[R]``."""
+        if values.size == 0:
+            return np.zeros(self.pair.size)
+        return np.add.reduceat(values, self.indptr[:-1])
+
+    def find(
+        self, state: IntArray, action: IntArray, next_state: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """Row and entry of each triplet ``[K]``; -1 where there is none."""
+        pair = state * self.n_actions + action
+        if self.pair.size == 0:
+            nowhere = np.full(pair.shape, -1)
+            return nowhere, nowhere.copy()
+        row = np.minimum(np.searchsorted(self.pair, pair), self.pair.size - 1)
+        row = np.where(self.pair[row] == pair, row, -1)
+        key = self.row_of_entry * self.n_states + self.next_state
+        wanted = row * self.n_states + next_state
+        entry = np.minimum(np.searchsorted(key, wanted), key.size - 1)
+        entry = np.where((row >= 0) & (key[entry] == wanted), entry, -1)
+        return row, entry
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamics:
+    """A known model: the probability of each next state, for each available pair.
+
+    Build one with `from_dense`, or get one from ``posterior.mean()``,
+    ``draws.dynamics(i)`` or a world.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> walk = bm.Dynamics.from_dense([[[0.5, 0.5]], [[0.0, 1.0]]])
+    >>> walk.next_state.tolist(), walk.probability.tolist()
+    ([0, 1, 1], [0.5, 0.5, 1.0])
+    """
+
+    rows: Rows
+    probability: FloatArray  # [E]
+
+    def __post_init__(self) -> None:
+        """Check that every row is a distribution."""
+        if self.probability.shape != self.rows.next_state.shape:
+            raise DynamicsError(
+                f"`probability` must have shape {self.rows.next_state.shape} (entry); "
+                f"got {self.probability.shape}."
+            )
+        if (self.probability < 0).any():
+            entry = int(np.argmax(self.probability < 0))
+            row = int(self.rows.row_of_entry[entry])
+            raise DynamicsError(
+                f"`probability` must not be negative: {self._pair_name(row)}, next "
+                f"state {self.rows.next_state[entry]} has {self.probability[entry]:g}."
+            )
+        off = np.abs(self.rows.row_sums(self.probability) - 1.0) > _SUM_TOLERANCE
+        if off.any():
+            row = int(np.argmax(off))
+            total = self.rows.row_sums(self.probability)[row]
+            raise DynamicsError(
+                f"`probability` rows must sum to 1: {self._pair_name(row)} sums to "
+                f"{total:.6g}."
+            )
+
+    def _pair_name(self, row: int) -> str:
+        return f"state {self.rows.state[row]}, action {self.rows.action[row]}"
+
+    @classmethod
+    def from_dense(cls, array: ArrayLike) -> "Dynamics":
+        """Read an array ``[S, A, S]``; a row of zeros makes its pair unavailable.
+
+        Parameters
+        ----------
+        array
+            Probabilities, axes (state, action, next_state).
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> bm.Dynamics.from_dense(np.full((2, 1, 2), 0.5)).available.tolist()
+        [[True], [True]]
+        """
+        axes = ("state", "action", "next_state")
+        dense = _checks.float_array("array", array, axes, DynamicsError)
+        if dense.shape[0] != dense.shape[2]:
+            raise DynamicsError(
+                "`array` must have shape (n_states, n_actions, n_states); "
+                f"got {dense.shape}."
+            )
+        state, action, next_state = np.nonzero(dense)
+        return cls.from_arrays(
+            state,
+            action,
+            next_state,
+            dense[state, action, next_state],
+            n_states=dense.shape[0],
+            n_actions=dense.shape[1],
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        state: ArrayLike,
+        action: ArrayLike,
+        next_state: ArrayLike,
+        probability: ArrayLike,
+        *,
+        n_states: int,
+        n_actions: int,
+    ) -> "Dynamics":
+        """Read columns; the same transition may stand in several rows, which add up.
+
+        Parameters
+        ----------
+        state, action, next_state
+            Ids from 0, one a row.
+        probability
+            Of the next state given the pair.
+        n_states, n_actions
+            Sizes.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.Dynamics.from_arrays([0, 0], [0, 0], [0, 1], [0.25, 0.75],
+        ...                         n_states=2, n_actions=1)
+        Dynamics(2 states, 1 actions, 1 pairs, 2 entries)
+        """
+        s = _checks.index_array("state", state, DynamicsError, n_states)
+        a = _checks.index_array("action", action, DynamicsError, n_actions)
+        t = _checks.index_array("next_state", next_state, DynamicsError, n_states)
+        p = _checks.float_array("probability", probability, ("row",), DynamicsError)
+        if not s.size == a.size == t.size == p.size:
+            raise DynamicsError(
+                "Columns must have the same number of rows: got "
+                f"{s.size}, {a.size}, {t.size} and {p.size}."
+            )
+        key, inverse = np.unique(
+            (s * n_actions + a) * n_states + t, return_inverse=True
+        )
+        total = np.bincount(inverse, p, minlength=key.size)
+        key, total = key[total != 0], total[total != 0]
+        pair, length = np.unique(key // n_states, return_counts=True)
+        rows = Rows(
+            n_states,
+            n_actions,
+            _checks.sealed(pair),
+            _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
+            _checks.sealed(key % n_states),
+        )
+        return cls(rows, _checks.sealed(total))
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return self.rows.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return self.rows.n_actions
+
+    @property
+    def pair(self) -> IntArray:
+        """Pair of each row, ``state * n_actions + action``, ``[R]``."""
+        return self.rows.pair
+
+    @property
+    def indptr(self) -> IntArray:
+        """Where each row starts among the entries, ``[R + 1]``."""
+        return self.rows.indptr
+
+    @property
+    def next_state(self) -> IntArray:
+        """Next state of each entry, ``[E]``."""
+        return self.rows.next_state
+
+    @property
+    def available(self) -> BoolArray:
+        """Which pairs have a row, ``[S, A]``."""
+        return self.rows.available
+
+    def row(self, state: int, action: int) -> tuple[IntArray, FloatArray]:
+        """Next states of one pair and their probabilities.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> next_state, probability = bm.worlds.gridworld().dynamics.row(0, 1)
+        >>> next_state.tolist(), probability.tolist()
+        ([1, 5], [0.75, 0.25])
+        """
+        at = np.flatnonzero(self.pair == state * self.n_actions + action)
+        if at.size == 0 or not 0 <= action < self.n_actions:
+            raise ArgumentError(f"State {state} has no available action {action}.")
+        entries = slice(self.indptr[at[0]], self.indptr[at[0] + 1])
+        return self.next_state[entries], self.probability[entries]
+
+    def to_dense(self) -> FloatArray:
+        """Return an array ``[S, A, S]``; rows of unavailable pairs are zero."""
+        dense = np.zeros((self.n_states * self.n_actions, self.n_states))
+        dense[self.pair[self.rows.row_of_entry], self.next_state] = self.probability
+        return dense.reshape(self.n_states, self.n_actions, self.n_states)
+
+    def __repr__(self) -> str:
+        return (
+            f"Dynamics({self.n_states} states, {self.n_actions} actions, "
+            f"{self.pair.size} pairs, {self.probability.size} entries)"
+        )

@@ -1,0 +1,156 @@
+"""Policies are arrays: ``[S, A]`` probabilities, or ``[S]`` actions.
+
+Both are accepted everywhere; ``[S, A]`` is what comes back. Rows of terminal states
+are ignored.
+"""
+
+import warnings
+from typing import Protocol
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
+from bayesmdp.errors import BayesmdpWarning, PolicyError
+from bayesmdp.model._task import Task
+
+_SUM_TOLERANCE = 1e-6
+
+
+class Belief(Protocol):
+    """What a policy is checked against: a posterior, an ensemble or a world."""
+
+    @property
+    def task(self) -> Task:
+        """The known part."""
+
+    @property
+    def available(self) -> BoolArray:
+        """Pairs a policy may use, ``[S, A]``."""
+
+
+def as_policy(policy: ArrayLike, belief: Belief) -> FloatArray:
+    """Check a policy and return it as probabilities ``[S, A]``.
+
+    Parameters
+    ----------
+    policy
+        ``[S, A]`` probabilities or ``[S]`` whole numbers; rows of terminal states are
+        ignored and come back as zeros.
+    belief
+        What says which pairs are available.
+    """
+    task = belief.task
+    found = _probabilities(policy, task)
+    used = (found > 0) & ~belief.available
+    if used.any():
+        state, action = _checks.first_true(used)
+        raise PolicyError(
+            f"`policy` uses an unavailable pair: {task.pair_name(state, action)}; "
+            "`bm.restrict(policy, posterior)` drops such actions."
+        )
+    return _checks.sealed(found)
+
+
+def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
+    """Drop unavailable actions from a policy and renormalise its rows.
+
+    A state that loses all its mass gets equal probability on its available actions.
+    What was dropped is said in a warning.
+
+    Parameters
+    ----------
+    policy
+        ``[S, A]`` or ``[S]``.
+    belief
+        A posterior, or anything else that knows its available pairs.
+
+    Returns
+    -------
+    Array
+        The policy that is left, ``[S, A]``.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np, bayesmdp as bm
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9)
+    >>> counts = bm.Counts.from_arrays([0, 1], [0, 1], [1, 0])
+    >>> posterior = bm.fit(counts, task, min_count=1)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     bm.restrict(np.full((2, 2), 0.5), posterior)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    task = belief.task
+    found = _probabilities(policy, task)
+    dropped = np.where(belief.available, 0.0, found).sum(axis=1)
+    kept = np.where(belief.available, found, 0.0)
+    left = kept.sum(axis=1)
+    lost = (left <= 0) & ~task.is_terminal
+    kept[lost] = belief.available[lost]
+    left[lost] = kept[lost].sum(axis=1)
+    np.divide(kept, left[:, None], out=kept, where=left[:, None] > 0)
+    touched = np.flatnonzero(dropped > 0)
+    if touched.size:
+        worst = int(np.argmax(dropped))
+        warnings.warn(
+            f"`restrict` dropped probability in {touched.size} of {task.live.size} "
+            f"states (mean {dropped[task.live].mean():.3g}, most in state "
+            f"{task.state_name(worst)}: {dropped[worst]:.3g}); {int(lost.sum())} had "
+            "nothing left and now choose evenly among their available actions.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    return _checks.sealed(kept)
+
+
+def _probabilities(policy: ArrayLike, task: Task) -> FloatArray:
+    """Return ``[S, A]`` probabilities, zero in terminal states."""
+    array = np.asarray(policy)
+    shape = (task.n_states, task.n_actions)
+    if array.shape == shape[:1] and array.dtype.kind in "iu":
+        return _deterministic(array, task)
+    if array.shape == shape[:1]:
+        raise PolicyError(
+            f"`policy` of shape ({task.n_states},) must hold whole numbers, an action "
+            f"for each state; got dtype {array.dtype}."
+        )
+    if array.shape != shape:
+        raise PolicyError(
+            f"`policy` must have shape {shape} or {shape[:1]}; got {array.shape}."
+        )
+    checked = np.where(task.is_terminal[:, None], 0.0, array)
+    found = _checks.float_array(
+        "policy", checked, ("state", "action"), PolicyError, shape
+    ).copy()
+    if (found < 0).any():
+        state, action = _checks.first_true(found < 0)
+        raise PolicyError(
+            f"`policy` must not be negative: {task.pair_name(state, action)} has "
+            f"{found[state, action]:g}."
+        )
+    total = found.sum(axis=1)
+    off = (np.abs(total - 1.0) > _SUM_TOLERANCE) & ~task.is_terminal
+    if off.any():
+        state = int(np.argmax(off))
+        raise PolicyError(
+            f"`policy` rows must sum to 1: state {task.state_name(state)} sums to "
+            f"{total[state]:.6g}."
+        )
+    found[task.live] /= total[task.live, None]
+    return found
+
+
+def _deterministic(array: np.ndarray, task: Task) -> FloatArray:
+    chosen = np.where(task.is_terminal, 0, array)
+    bad = (chosen < 0) | (chosen >= task.n_actions)
+    if bad.any():
+        state = int(np.argmax(bad))
+        raise PolicyError(
+            f"`policy` must hold actions in 0..{task.n_actions - 1}: state "
+            f"{task.state_name(state)} has {chosen[state]}."
+        )
+    found = np.zeros((task.n_states, task.n_actions))
+    found[task.live, chosen[task.live]] = 1.0
+    return found

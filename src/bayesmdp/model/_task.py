@@ -1,0 +1,302 @@
+"""What is decided in advance: sizes, reward, discount, start and terminal states.
+
+Rewards come in two kinds, which differ by one factor of the discount ``g``.
+
+* ``[S]`` is for *being* in a state: counted at every step including the first. A
+  terminal state's is earned once, on arrival, and the episode ends; its value is
+  its reward.
+* ``[S, A]``, ``[S, A, S]`` and triplets are for a *transition*, discounted by the
+  time it starts. A terminal state has value 0.
+
+Inside, everything is a transition reward. The first kind becomes ::
+
+    r[s, a, t] = r[s] + g r[t] [t terminal]
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import (
+    ArrayLike,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Name,
+    Sequence,
+)
+from bayesmdp.errors import TaskError
+
+_SUM_TOLERANCE = 1e-8
+_AXES = ("state", "action", "next_state")
+
+
+class RewardTriplets(NamedTuple):
+    """Rewards of some transitions, zero elsewhere; sorted by key."""
+
+    key: IntArray  # [K], (state * n_actions + action) * n_states + next_state
+    reward: FloatArray  # [K]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Task:
+    """The known part of the decision problem.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        Sizes.
+    reward
+        ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
+        next_state, reward) with zero elsewhere. ``[S]`` is for being in a state, the
+        others for a transition; they differ by one factor of the discount.
+    discount
+        In [0, 1]. With 1, every policy that is evaluated must end.
+    start
+        ``"uniform"`` over the states that are not terminal, a state, or
+        probabilities ``[S]``.
+    terminal
+        States in which the episode ends.
+    state_labels, action_labels
+        Names; wherever a state is asked for, its label will do.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(3, 2, reward=[0, 0, 1], discount=0.9, terminal=["home"],
+    ...                state_labels=["ward", "icu", "home"])
+    >>> task.terminal.tolist(), task.start.tolist(), task.state("icu")
+    ([2], [0.5, 0.5, 0.0], 1)
+    """
+
+    n_states: int
+    n_actions: int
+    reward: FloatArray | RewardTriplets = field(repr=False)
+    discount: float
+    start: FloatArray = field(repr=False)  # [S]
+    terminal: IntArray  # [K], sorted
+    state_labels: tuple[str, ...] | None = field(repr=False)
+    action_labels: tuple[str, ...] | None = field(repr=False)
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        reward: ArrayLike | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike],
+        *,
+        discount: float,
+        start: Name | ArrayLike = "uniform",
+        terminal: Name | Sequence[Name] | IntArray = (),
+        state_labels: Sequence[str] | None = None,
+        action_labels: Sequence[str] | None = None,
+    ) -> None:
+        put = object.__setattr__
+        n_states = _checks.integer("n_states", n_states, 1, TaskError)
+        n_actions = _checks.integer("n_actions", n_actions, 1, TaskError)
+        put(self, "n_states", n_states)
+        put(self, "n_actions", n_actions)
+        put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
+        put(self, "state_labels", _labels("state_labels", state_labels, n_states))
+        put(self, "action_labels", _labels("action_labels", action_labels, n_actions))
+        put(self, "terminal", self._read_terminal(terminal))
+        put(self, "reward", self._read_reward(reward))
+        put(self, "start", self._read_start(start))
+
+    def state(self, name: Name) -> int:
+        """Index of a state given by index or label.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.worlds.gridworld().task.state(7)
+        7
+        """
+        return _index("state", name, self.n_states, self.state_labels)
+
+    def action(self, name: Name) -> int:
+        """Index of an action given by index or label.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.worlds.gridworld().task.action("down")
+        2
+        """
+        return _index("action", name, self.n_actions, self.action_labels)
+
+    def state_name(self, state: int) -> str:
+        """How a state is called in messages and tables."""
+        return self.state_labels[state] if self.state_labels else str(state)
+
+    def action_name(self, action: int) -> str:
+        """How an action is called in messages and tables."""
+        return self.action_labels[action] if self.action_labels else str(action)
+
+    def pair_name(self, state: int, action: int) -> str:
+        """How a pair is called in messages."""
+        return f"state {self.state_name(state)}, action {self.action_name(action)}"
+
+    @cached_property
+    def is_terminal(self) -> BoolArray:
+        """Mask of terminal states, ``[S]``."""
+        mask = np.zeros(self.n_states, dtype=np.bool_)
+        mask[self.terminal] = True
+        return _checks.sealed(mask)
+
+    @cached_property
+    def live(self) -> IntArray:
+        """States that are not terminal, ``[N]``."""
+        return _checks.sealed(np.flatnonzero(~self.is_terminal))
+
+    @cached_property
+    def terminal_value(self) -> FloatArray:
+        """Value of each terminal state, 0 for the others, ``[S]``."""
+        value = np.zeros(self.n_states)
+        if isinstance(self.reward, np.ndarray) and self.reward.ndim == 1:
+            value[self.terminal] = self.reward[self.terminal]
+        return _checks.sealed(value)
+
+    def transition_reward(
+        self, state: IntArray, action: IntArray, next_state: IntArray
+    ) -> FloatArray:
+        """Reward of transitions ``[K]`` in the transition form (see the module)."""
+        reward = self.reward
+        if isinstance(reward, RewardTriplets):
+            key = (state * self.n_actions + action) * self.n_states + next_state
+            if reward.key.size == 0:
+                return np.zeros(key.shape)
+            at = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
+            return np.where(reward.key[at] == key, reward.reward[at], 0.0)
+        if reward.ndim == 1:
+            return reward[state] + self.discount * self.terminal_value[next_state]
+        if reward.ndim == 2:
+            return reward[state, action]
+        return reward[state, action, next_state]
+
+    def _read_terminal(self, terminal: object) -> IntArray:
+        if isinstance(terminal, str | int | np.integer):
+            terminal = [terminal]
+        names = np.asarray(terminal).tolist()
+        found = np.array(
+            sorted(
+                {_index("terminal", x, self.n_states, self.state_labels) for x in names}
+            ),
+            dtype=np.int64,
+        )
+        if found.size == self.n_states:
+            raise TaskError("`terminal` holds every state: nothing is left to decide.")
+        return _checks.sealed(found)
+
+    def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
+        if isinstance(reward, tuple) and len(reward) == 4 and np.ndim(reward[0]) == 1:
+            return self._read_triplets(*reward)
+        shape = (self.n_states, self.n_actions, self.n_states)
+        n_axes = np.ndim(reward)
+        expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
+        if expected is None:
+            raise TaskError(
+                "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
+                f"{n_axes} axes."
+            )
+        return _checks.float_array(
+            "reward",
+            reward,
+            _AXES[:n_axes],
+            TaskError,
+            expected,
+        )
+
+    def _read_triplets(
+        self,
+        state: ArrayLike,
+        action: ArrayLike,
+        next_state: ArrayLike,
+        reward: ArrayLike,
+    ) -> RewardTriplets:
+        s = _checks.index_array("reward state", state, TaskError, self.n_states)
+        a = _checks.index_array("reward action", action, TaskError, self.n_actions)
+        t = _checks.index_array(
+            "reward next_state", next_state, TaskError, self.n_states
+        )
+        values = _checks.float_array("reward", reward, ("row",), TaskError)
+        if not s.size == a.size == t.size == values.size:
+            raise TaskError(
+                "`reward` columns must have the same number of rows: got "
+                f"{s.size}, {a.size}, {t.size} and {values.size}."
+            )
+        key, first = np.unique(
+            (s * self.n_actions + a) * self.n_states + t, return_index=True
+        )
+        if key.size < s.size:
+            twice = np.setdiff1d(np.arange(s.size), first)[0]
+            raise TaskError(
+                f"`reward` names a transition twice: row {twice} repeats state "
+                f"{s[twice]}, action {a[twice]}, next_state {t[twice]}."
+            )
+        return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
+
+    def _read_start(self, start: Any) -> FloatArray:
+        weights = np.zeros(self.n_states)
+        if isinstance(start, str) and start == "uniform":
+            weights[self.live] = 1.0 / self.live.size
+        elif isinstance(start, str | int | np.integer):
+            weights[_index("start", start, self.n_states, self.state_labels)] = 1.0
+        else:
+            weights = _checks.float_array(
+                "start",
+                start,
+                ("state",),
+                TaskError,
+                (self.n_states,),
+            ).copy()
+            if (weights < 0).any():
+                state = int(np.argmax(weights < 0))
+                raise TaskError(
+                    f"`start` must not be negative: state {state} has "
+                    f"{weights[state]:g}."
+                )
+            if abs(weights.sum() - 1.0) > _SUM_TOLERANCE:
+                raise TaskError(
+                    f"`start` must sum to 1; it sums to {weights.sum():.6g}."
+                )
+        if not weights[self.live].any():
+            state = int(np.argmax(weights > 0))
+            raise TaskError(
+                "`start` lies on terminal states only (first: state "
+                f"{self.state_name(state)}): every episode would be over at once."
+            )
+        return _checks.sealed(weights)
+
+
+def _labels(
+    name: str, labels: Sequence[str] | None, size: int
+) -> tuple[str, ...] | None:
+    if labels is None:
+        return None
+    found = tuple(str(label) for label in labels)
+    if len(found) != size:
+        raise TaskError(f"`{name}` must have {size} entries; got {len(found)}.")
+    if len(set(found)) < size:
+        twice = next(x for x in found if found.count(x) > 1)
+        raise TaskError(f"`{name}` must be distinct: {twice!r} stands there twice.")
+    return found
+
+
+def _index(what: str, name: object, size: int, labels: tuple[str, ...] | None) -> int:
+    """Turn an index or a label into an index."""
+    if isinstance(name, str):
+        if labels is None:
+            raise TaskError(
+                f"`{what}` {name!r} is a label, but the task has none; "
+                "give an index or set the labels."
+            )
+        if name not in labels:
+            raise TaskError(f"`{what}` {name!r} is not among the labels.")
+        return labels.index(name)
+    index = _checks.integer(what, name, 0, TaskError)
+    if index >= size:
+        raise TaskError(f"`{what}` must be in 0..{size - 1}; got {index}.")
+    return index

@@ -1,0 +1,30 @@
+"""Log evidence of Dirichlet rows.
+
+For a pair with prior concentrations ``p[t]`` (sum ``p0``) and counts ``n[t]`` (sum
+``n0``), the probability of the observed sequence of next states is ::
+
+    lgamma(p0) - lgamma(p0 + n0) + sum_t (lgamma(p[t] + n[t]) - lgamma(p[t]))
+
+summed over pairs. Only entries with counts contribute to the inner sum.
+"""
+
+import numpy as np
+
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.model import Rows
+
+
+def log_evidence(
+    rows: Rows, alpha: FloatArray, row: IntArray, entry: IntArray, count: IntArray
+) -> float:
+    """Log probability of counts ``[K]`` at given rows and entries.
+
+    ``alpha`` holds the posterior concentrations ``[E]``, counts included.
+    """
+    from scipy.special import gammaln
+
+    inner = gammaln(alpha[entry]) - gammaln(alpha[entry] - count)
+    visits = np.bincount(row, count, minlength=rows.pair.size)
+    total = rows.row_sums(alpha)
+    outer = gammaln(total - visits) - gammaln(total)
+    return float(inner.sum() + outer[visits > 0].sum())

@@ -1,0 +1,282 @@
+"""From counts and a prior to Dirichlet rows.
+
+For every available pair, ``theta[s, a, :] ~ Dirichlet(alpha[s, a, :])`` with
+``alpha = prior concentration + counts``, independently of the other pairs. Rewards are
+known.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import BoolArray, FloatArray, Seed
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.errors import ArgumentError, CountsError, PriorError
+from bayesmdp.model import Dynamics, Rows, Task
+from bayesmdp.posterior._availability import Availability, availability
+from bayesmdp.posterior._draws import Draws
+from bayesmdp.posterior._evidence import log_evidence
+from bayesmdp.priors import Prior, SymmetricPrior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """Belief about the dynamics after the data; immutable. Made by `bayesmdp.fit`.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> prior = bm.SymmetricPrior(support=world.support)
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task, prior=prior)
+    >>> posterior
+    Posterior(25 states, 4 actions, 100 transitions, 80 available pairs)
+    """
+
+    task: Task
+    counts: Counts  # everything that was logged, unavailable pairs included
+    prior: Prior
+    availability: Availability
+    rows: Rows
+    alpha: FloatArray = field()  # [E]
+
+    @property
+    def available(self) -> BoolArray:
+        """Pairs a policy may use, ``[S, A]``."""
+        return self.availability.available
+
+    @property
+    def min_count(self) -> int:
+        """Visits a pair needs to be available."""
+        return self.availability.min_count
+
+    @cached_property
+    def _mean(self) -> Dynamics:
+        total = self.rows.row_sums(self.alpha)
+        probability = self.alpha / total[self.rows.row_of_entry]
+        return Dynamics(self.rows, _checks.sealed(probability))
+
+    def mean(self) -> Dynamics:
+        """Posterior mean of the dynamics, the nominal model.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> posterior.mean().to_dense()[0, 0].tolist()
+        [0.25, 0.75]
+        """
+        return self._mean
+
+    def draws(self, n_draws: int, seed: Seed = 0) -> Draws:
+        """Name draws from the posterior; they are sampled where they are used.
+
+        Parameters
+        ----------
+        n_draws
+            How many, at least 2.
+        seed
+            Which; the same seed gives the same draws to every policy.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> bm.fit(world.sample(100, seed=0), world.task).draws(500, seed=1)
+        Draws(500 draws, seed 1)
+        """
+        n = _checks.integer("n_draws", n_draws, 2, ArgumentError)
+        return Draws(self, n, _checks.seed_integer(seed))
+
+    def update(self, data: Transitions | Counts) -> "Posterior":
+        """Return the posterior after more data: the same as `fit` on all of it.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+        >>> posterior.update(world.sample(50, seed=1))
+        Posterior(25 states, 4 actions, 150 transitions, 80 available pairs)
+        """
+        more = _counts(data, self.task)
+        return fit(
+            self.counts + more, self.task, prior=self.prior, min_count=self.min_count
+        )
+
+    def log_evidence(self) -> float:
+        """Log probability of the data on available pairs, the dynamics integrated out.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> round(posterior.log_evidence(), 6)  # log(1/2 * 2/3)
+        -1.098612
+        """
+        if self.prior.looks_at_data:
+            raise PriorError(
+                f"{type(self.prior).__name__} has no evidence: its support is chosen "
+                "by looking at the data, so the data's probability before seeing them "
+                "is not defined. Compare it by held-out predictive density instead."
+            )
+        row, entry = self.rows.find(
+            self.counts.state, self.counts.action, self.counts.next_state
+        )
+        seen = entry >= 0
+        return log_evidence(
+            self.rows, self.alpha, row[seen], entry[seen], self.counts.count[seen]
+        )
+
+    def summary(self) -> str:
+        """Say in a few lines what the belief rests on.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> print(bm.fit(world.sample(100, seed=0), world.task).summary())
+        Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
+          prior: SymmetricPrior(concentration=1.0)
+          80 of 80 pairs available
+          visits of a pair: median 1, from 0 to 5; 27 pairs never visited
+          2000 possible transitions; log evidence -296.4725
+        """
+        task = self.task
+        visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
+        tail = ""
+        if not self.prior.looks_at_data:
+            tail = f"; log evidence {self.log_evidence():.4f}"
+        lines = [
+            f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
+            f"{task.n_actions} actions from {self.counts.total} transitions",
+            f"prior: {self.prior}",
+            *self.availability.report(),
+            *self._ignored(),
+            f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
+            f"{visits.max()}; {int((visits == 0).sum())} pairs never visited",
+            f"{self.alpha.size} possible transitions{tail}",
+        ]
+        return "\n  ".join(lines)
+
+    def _ignored(self) -> list[str]:
+        """Sentence about rows logged in terminal states, where there are any."""
+        n = int(self.counts.count[self.task.is_terminal[self.counts.state]].sum())
+        return [f"{n} logged transitions in terminal states ignored"] if n else []
+
+    def __repr__(self) -> str:
+        return (
+            f"Posterior({self.task.n_states} states, {self.task.n_actions} actions, "
+            f"{self.counts.total} transitions, {self.rows.pair.size} available pairs)"
+        )
+
+
+def fit(
+    data: Transitions | Counts,
+    task: Task,
+    *,
+    prior: Prior | None = None,
+    min_count: int = 0,
+) -> Posterior:
+    """Learn what the data say about the dynamics.
+
+    Parameters
+    ----------
+    data
+        Transitions, or counts of them.
+    task
+        The known part; its sizes rule.
+    prior
+        ``SymmetricPrior(1.0)`` where not given.
+    min_count
+        Visits a pair needs to stay available to policies. A state left without a
+        pair keeps its most visited one, a state never visited keeps all; see
+        ``posterior.availability``.
+
+    Returns
+    -------
+    Posterior
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
+    Posterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
+    """
+    prior = SymmetricPrior() if prior is None else prior
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
+    counts = _counts(data, task)
+    if counts.total == 0:
+        raise CountsError(
+            "`data` holds no transitions: there is nothing to learn from."
+        )
+    _check_terminal(counts, task)
+    visits = counts.pair_totals(task.n_states, task.n_actions)
+    pairs = availability(visits, task, min_count)
+    rows, alpha = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    row, entry = rows.find(counts.state, counts.action, counts.next_state)
+    outside = (row >= 0) & (entry < 0)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise PriorError(
+            f"`data` has {counts.count[i]} transitions from "
+            f"{task.pair_name(counts.state[i], counts.action[i])} to next state "
+            f"{task.state_name(counts.next_state[i])}, which the prior's support rules "
+            "out; widen the support or mend the data."
+        )
+    seen = entry >= 0
+    alpha[entry[seen]] += counts.count[seen]
+    return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))
+
+
+def _counts(data: Transitions | Counts, task: Task) -> Counts:
+    """Count the data, sized and checked against the task."""
+    if isinstance(data, Transitions):
+        data = data.counts()
+    if not isinstance(data, Counts):
+        raise ArgumentError(
+            f"`data` must be Transitions or Counts; got {type(data).__name__}."
+        )
+    for name, axes in (
+        ("n_states", ("state", "next_state")),
+        ("n_actions", ("action",)),
+    ):
+        size, wanted = getattr(data, name), getattr(task, name)
+        if data.sized and size != wanted:
+            raise CountsError(
+                f"`data` and `task` disagree about `{name}`: {size} and {wanted}."
+            )
+        for axis in axes:
+            column = getattr(data, axis)
+            if column.size and column.max() >= wanted:
+                raise CountsError(
+                    f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
+                )
+    if data.sized:
+        return data
+    return Counts.from_arrays(
+        data.state,
+        data.action,
+        data.next_state,
+        data.count,
+        n_states=task.n_states,
+        n_actions=task.n_actions,
+    )
+
+
+def _check_terminal(counts: Counts, task: Task) -> None:
+    """Terminal states may be logged as staying put, not as going elsewhere."""
+    leaving = task.is_terminal[counts.state] & (counts.state != counts.next_state)
+    if leaving.any():
+        i = int(np.argmax(leaving))
+        raise CountsError(
+            f"Terminal state {task.state_name(counts.state[i])} has "
+            f"{counts.count[i]} outgoing transitions to state "
+            f"{task.state_name(counts.next_state[i])}; drop them, or take the state "
+            "out of `terminal`."
+        )

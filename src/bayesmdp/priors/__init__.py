@@ -1,0 +1,7 @@
+"""What was assumed: one prior a file, one contract."""
+
+from bayesmdp.priors._contract import Prior
+from bayesmdp.priors._sparse import SparsePrior
+from bayesmdp.priors._symmetric import SymmetricPrior
+
+__all__ = ["Prior", "SparsePrior", "SymmetricPrior"]

@@ -1,0 +1,70 @@
+"""Only next states that were seen, and a bad one to be careful about.
+
+The paper's conservative model of clinical data (section 5.3): the support of a pair is
+what was observed after it plus the fallback (death), each with the same concentration.
+A pair seen once to lead to recovery is then not a sure thing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, IntArray, Name
+from bayesmdp.data import Counts
+from bayesmdp.errors import PriorError
+from bayesmdp.model import Rows, Task
+from bayesmdp.priors._contract import rows_from_entries
+
+
+@dataclass(frozen=True)
+class SparsePrior:
+    """Dirichlet on the observed next states and a fallback.
+
+    Its support looks at the data, so it is not a prior in the strict sense, and model
+    evidence has no meaning for it.
+
+    Parameters
+    ----------
+    concentration
+        Pseudo-count of every possible next state, above 0.
+    fallback
+        State (or its label) that is always possible, such as death; None for
+        observed next states alone.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> bm.SparsePrior(fallback="death")
+    SparsePrior(concentration=1.0, fallback='death')
+    """
+
+    concentration: float = 1.0
+    fallback: Name | None = None
+
+    def __post_init__(self) -> None:
+        """Check the concentration; the fallback is checked against the task."""
+        checked = _checks.real(
+            "concentration", self.concentration, PriorError, 0, open_low=True
+        )
+        object.__setattr__(self, "concentration", checked)
+
+    @property
+    def looks_at_data(self) -> bool:
+        """Always: the support is what was observed."""
+        return True
+
+    def concentrations(
+        self, pair: IntArray, counts: Counts, task: Task
+    ) -> tuple[Rows, FloatArray]:
+        """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
+        seen = counts.state * task.n_actions + counts.action
+        wanted = np.isin(seen, pair)
+        row = np.searchsorted(pair, seen[wanted])
+        key = row * task.n_states + counts.next_state[wanted]
+        if self.fallback is not None:
+            fallback = np.arange(pair.size) * task.n_states + task.state(self.fallback)
+            key = np.union1d(key, fallback)
+        row, next_state = np.divmod(key, task.n_states)
+        rows = rows_from_entries(pair, row, next_state, task)
+        return rows, np.full(next_state.size, self.concentration)

@@ -1,0 +1,111 @@
+"""The same concentration on every possible next state.
+
+``theta[s, a, :] ~ Dirichlet(concentration, ..., concentration)`` over the support: all
+states, or those the user knows to be possible (the four neighbours in the paper's
+gridworld).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray
+from bayesmdp.data import Counts
+from bayesmdp.errors import PriorError
+from bayesmdp.model import Rows, Task
+from bayesmdp.priors._contract import rows_from_entries
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricPrior:
+    """Dirichlet with equal parameters on the states that are possible.
+
+    Parameters
+    ----------
+    concentration
+        Pseudo-count of every possible next state, above 0; 1 is the flat prior.
+    support
+        Which next states are possible: boolean ``[S, S]`` (the same for all
+        actions) or ``[S, A, S]``, or three columns (state, action, next_state);
+        everything where not given.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> bm.SymmetricPrior(0.5)
+    SymmetricPrior(concentration=0.5)
+    """
+
+    concentration: float = 1.0
+    support: ArrayLike | tuple[ArrayLike, ArrayLike, ArrayLike] | None = field(
+        default=None, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        """Check the concentration."""
+        checked = _checks.real(
+            "concentration", self.concentration, PriorError, 0, open_low=True
+        )
+        object.__setattr__(self, "concentration", checked)
+
+    @property
+    def looks_at_data(self) -> bool:
+        """Never: the support is fixed in advance."""
+        return False
+
+    def concentrations(
+        self, pair: IntArray, counts: Counts, task: Task
+    ) -> tuple[Rows, FloatArray]:
+        """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
+        row, next_state = self._entries(pair, task)
+        rows = rows_from_entries(pair, row, next_state, task)
+        return rows, np.full(next_state.size, self.concentration)
+
+    def _entries(self, pair: IntArray, task: Task) -> tuple[IntArray, IntArray]:
+        """Row and next state of every possible entry, in order."""
+        if self.support is None:
+            row = np.repeat(np.arange(pair.size), task.n_states)
+            return row, np.tile(np.arange(task.n_states), pair.size)
+        if isinstance(self.support, tuple):
+            return self._entries_of_triplets(pair, task, *self.support)
+        mask = np.asarray(self.support)
+        if mask.dtype != np.bool_:
+            raise PriorError(
+                "`support` must be boolean or three columns (state, action, "
+                f"next_state); got dtype {mask.dtype}."
+            )
+        n_states, n_actions = task.n_states, task.n_actions
+        if mask.shape == (n_states, n_states):
+            chosen = mask[pair // n_actions]
+        elif mask.shape == (n_states, n_actions, n_states):
+            chosen = mask.reshape(-1, n_states)[pair]
+        else:
+            raise PriorError(
+                f"`support` must have shape {(n_states, n_states)} or "
+                f"{(n_states, n_actions, n_states)}; got {mask.shape}."
+            )
+        row, next_state = np.nonzero(chosen)
+        return row, next_state
+
+    @staticmethod
+    def _entries_of_triplets(
+        pair: IntArray,
+        task: Task,
+        state: ArrayLike,
+        action: ArrayLike,
+        next_state: ArrayLike,
+    ) -> tuple[IntArray, IntArray]:
+        n_states, n_actions = task.n_states, task.n_actions
+        s = _checks.index_array("support state", state, PriorError, n_states)
+        a = _checks.index_array("support action", action, PriorError, n_actions)
+        t = _checks.index_array("support next_state", next_state, PriorError, n_states)
+        if not s.size == a.size == t.size:
+            raise PriorError(
+                "`support` columns must have the same number of rows: got "
+                f"{s.size}, {a.size} and {t.size}."
+            )
+        key = np.unique((s * n_actions + a) * n_states + t)
+        found, target = np.divmod(key, n_states)
+        wanted = np.isin(found, pair)
+        return np.searchsorted(pair, found[wanted]), target[wanted]
