@@ -10,13 +10,15 @@ only, its variance for ``f(C) > 2`` (for a self-loop: ``E[1/(1 - theta)]``, ``th
 Beta).
 
 ``f`` is the capacity of a cut between ``C`` and the terminal states, so the smallest
-``f(C)`` around a rewarded transition is a maximum flow. A cheap bound comes first: the
-state of ``C`` nearest to the end has its entries that lead nearer among the exits.
+``f(C)`` around given states is a maximum flow. Few states need one: the state of ``C``
+nearest to the end has its entries that lead nearer among the exits, so ``C`` with small
+exits holds a state whose such entries are few.
 
-Rewards on termination alone are bounded, and need no such check.
+Rewards on termination alone are bounded, and so is the value; only the number of visits
+may then have no mean.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from bayesmdp.errors import EndlessError
 
 _UNIT = 10**6  # scipy's maximum flow counts in whole numbers
 _CAP = 3.0  # exits beyond this concentration are all the same to us
+_ENDLESS = 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +42,19 @@ class _Graph:
     reward: FloatArray  # [K]
 
 
-def check_ending(problem: Problem) -> str | None:
-    """Refuse what does not end; return a warning where the variance is infinite.
+@dataclass(frozen=True)
+class Ending:
+    """What discount 1 costs; nothing, for smaller discounts."""
 
-    Does nothing for discounts below 1.
-    """
+    warning: str | None = None  # the variance over the posterior is infinite
+    visits_exist: bool = True  # the mean number of visits is finite
+
+
+def check_ending(problem: Problem) -> Ending:
+    """Refuse what does not end or has no mean; say what else to expect."""
+    ending = Ending()
     if problem.task.discount < 1.0:
-        return None
-    warning = None
+        return ending
     for policy in problem.policies:
         graph = _graph(problem, policy)
         distance = _distance_to_end(graph)
@@ -58,8 +66,8 @@ def check_ending(problem: Problem) -> str | None:
                 "another policy there, or a discount below 1."
             )
         if problem.alpha.size:
-            warning = _check_mean(problem, graph, distance) or warning
-    return warning
+            ending = _check_cycles(problem, graph, distance, ending)
+    return ending
 
 
 def _graph(problem: Problem, policy: FloatArray) -> _Graph:
@@ -90,80 +98,100 @@ def _distance_to_end(graph: _Graph) -> IntArray:
         distance[graph.tail[reached]] = step
 
 
-def _check_mean(problem: Problem, graph: _Graph, distance: IntArray) -> str | None:
-    """Refuse an infinite mean, return a warning for an infinite variance."""
-    inner = graph.head < graph.n_live
-    rewarded = inner & (graph.reward != 0)
-    if not rewarded.any():
-        return None
+def _check_cycles(
+    problem: Problem, graph: _Graph, distance: IntArray, ending: Ending
+) -> Ending:
+    """Refuse an infinite mean; note an infinite variance or number of visits."""
     nearer = distance[graph.head] < distance[graph.tail]
     leaving = np.bincount(
         graph.tail[nearer], graph.concentration[nearer], minlength=graph.n_live
     )
-    if leaving[: graph.n_live].min() > 2.0:
-        return None
-    warning = None
-    for edge in np.flatnonzero(rewarded):
-        exits, trap = _smallest_exit(
-            graph, int(graph.tail[edge]), int(graph.head[edge])
-        )
-        if exits > 2.0 or not trap.any():
+    for state in np.flatnonzero(leaving[: graph.n_live] <= 2.0):
+        exits, cycle = _smallest_exit(graph, [int(state)])
+        if exits > 2.0:
             continue
-        states = ", ".join(_name(problem, int(i)) for i in np.flatnonzero(trap)[:5])
-        what = (
-            f"the cycle through state(s) {states} has exits of concentration {exits:g}"
-        )
+        if exits <= 1.0 and cycle.any():
+            ending = replace(ending, visits_exist=False)
+        exits, cycle = _smallest_rewarded(graph, int(state), exits, cycle)
+        if exits > 2.0:
+            continue
+        names = ", ".join(_name(problem, int(i)) for i in np.flatnonzero(cycle)[:5])
+        what = f"the cycle through state(s) {names} has exits of concentration"
         if exits <= 1.0:
             raise EndlessError(
                 f"With discount 1 and rewards along the way the posterior mean is "
-                f"infinite: {what}, which must be above 1; raise the prior's "
+                f"infinite: {what} {exits:g}, which must be above 1; raise the prior's "
                 "concentration, or use a discount below 1."
             )
         warning = (
-            f"With discount 1 the variance over the posterior is infinite: {what}, "
-            "which must be above 2; standard deviations and errors are not to be "
-            "believed."
+            f"With discount 1 the variance over the posterior is infinite: {what} "
+            f"{exits:g}, which must be above 2; standard deviations and errors are not "
+            "to be believed."
         )
-    return warning
+        ending = replace(ending, warning=warning)
+    return ending
 
 
-def _smallest_exit(graph: _Graph, tail: int, head: int) -> tuple[float, BoolArray]:
-    """Least total exit of a set that holds an edge, and the cycle in it, ``[N]``.
+def _smallest_rewarded(
+    graph: _Graph, state: int, exits: float, cycle: BoolArray
+) -> tuple[float, BoolArray]:
+    """Smallest exit of a cycle through a state on which something is paid."""
+    inner = graph.head < graph.n_live
+    rewarded = np.flatnonzero(inner & (graph.reward != 0))
+    best = (np.inf, cycle)
+    for edge in rewarded:
+        tail, head = int(graph.tail[edge]), int(graph.head[edge])
+        if cycle[tail] and cycle[head]:
+            return exits, cycle
+    for edge in rewarded:
+        ends = [int(graph.tail[edge]), int(graph.head[edge])]
+        found, around = _smallest_exit(graph, [state, *ends])
+        if found < best[0] and around[ends].all():
+            best = (found, around)
+    return best
 
-    The cycle is empty where the set found holds none through the edge.
+
+def _smallest_exit(graph: _Graph, states: list[int]) -> tuple[float, BoolArray]:
+    """Least total exit of a set that holds given states, and the cycle in it, ``[N]``.
+
+    The cycle is that through the first state; empty where the set holds none.
     """
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import (
-        breadth_first_order,
-        connected_components,
-        maximum_flow,
-    )
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     n = graph.n_live
     end, source = n, n + 1
-    capacity = np.round(np.minimum(graph.concentration, _CAP) * _UNIT).astype(np.int32)
-    heads = np.minimum(graph.head, end)
-    tails = np.concatenate([graph.tail, [source, source]])
-    heads = np.concatenate([heads, [tail, head]])
-    big = np.int32(2**30)
-    capacity = np.concatenate([capacity, [big, big]])
+    capacity = np.round(np.minimum(graph.concentration, _CAP) * _UNIT)
+    tails = np.concatenate([graph.tail, np.full(len(states), source)])
+    heads = np.concatenate([np.minimum(graph.head, end), states])
+    capacity = np.concatenate([capacity, np.full(len(states), _ENDLESS)])
     network = coo_array((capacity, (tails, heads)), shape=(n + 2, n + 2)).tocsr()
-    network.data = np.minimum(network.data, big)
+    network.data = np.minimum(network.data, _ENDLESS).astype(np.int32)
     flow = maximum_flow(network, source, end)
     rest = network - flow.flow
     rest.eliminate_zeros()
     reached = breadth_first_order(rest, source, return_predecessors=False)
     inside = np.zeros(n + 2, dtype=np.bool_)
     inside[reached] = True
-    kept = inside[graph.tail] & inside[np.minimum(graph.head, end)]
-    circle = coo_array(
-        (np.ones(int(kept.sum())), (graph.tail[kept], graph.head[kept])), shape=(n, n)
-    )
+    return flow.flow_value / _UNIT, _cycle(graph, inside[:n], states[0])
+
+
+def _cycle(graph: _Graph, inside: BoolArray, state: int) -> BoolArray:
+    """States of a set, ``[N]``, that a state can reach and come back from within it."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = graph.n_live
+    live = graph.head < n
+    kept = np.zeros(live.size, dtype=np.bool_)
+    kept[live] = inside[graph.tail[live]] & inside[graph.head[live]]
+    tail, head = graph.tail[kept], graph.head[kept]
+    circle = coo_array((np.ones(tail.size), (tail, head)), shape=(n, n))
     _, label = connected_components(circle.tocsr(), directed=True, connection="strong")
-    trap = (label == label[tail]) & inside[:n]
-    if label[tail] != label[head]:
-        trap[:] = False
-    return flow.flow_value / _UNIT, trap
+    cycle = np.asarray(label == label[state])
+    if not ((tail == state) & cycle[head]).any():
+        cycle[:] = False
+    return cycle
 
 
 def _name(problem: Problem, position: int) -> str:

@@ -57,7 +57,7 @@ N_START = 4
 
 # Below this pivot a chain of discount 1 counts as endless: its expected length is
 # beyond what rounding lets us resolve.
-ENDLESS = 1e-12
+ENDLESS = 1e-10
 
 
 @jit

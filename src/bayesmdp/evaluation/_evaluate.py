@@ -92,7 +92,7 @@ def evaluate(
         )
     probabilities = as_policy(policy, draws.posterior)
     problem = engine.Problem.of_draws(draws, probabilities[None])
-    notes = [note] if (note := engine.check_ending(problem)) else []
+    ending = engine.check_ending(problem)
     nominal = engine.nominal(problem, control=control)
     want = engine.Want(variance=True, occupancy=True)
     n_draws = draws.n_draws
@@ -111,7 +111,14 @@ def evaluate(
             if tolerance is None or error <= tolerance or n == n_draws:
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
+    notes = [ending.warning] if ending.warning else []
     notes += _remarks(measured, error, tolerance, n)
+    if not ending.visits_exist:
+        measured.occupancy[problem.task.live] = np.nan
+        notes.append(
+            "The posterior mean of `occupancy` is infinite in some states: it is NaN "
+            "in all but the terminal ones. Values are not affected."
+        )
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return _evaluation(measured, probabilities, draws, n, tuple(notes))

@@ -1,0 +1,66 @@
+"""The public surface as a surface: names, docstrings, examples."""
+
+import inspect
+
+import pytest
+
+import bayesmdp as bm
+
+ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
+CONTRACT = [
+    "Counts",
+    "Dynamics",
+    "SparsePrior",
+    "SymmetricPrior",
+    "Task",
+    "World",
+    "draws_needed",
+    "evaluate",
+    "evaluate_analytic",
+    "fit",
+    "restrict",
+    "worlds",
+]
+EVERYDAY = [
+    name
+    for name in bm.__all__
+    if not inspect.ismodule(getattr(bm, name)) and name != "__version__"
+]
+
+
+def test_the_everyday_names_are_few_sorted_and_include_the_contract() -> None:
+    assert bm.__all__ == sorted(bm.__all__)
+    assert len(bm.__all__) <= 40
+    assert set(CONTRACT) <= set(bm.__all__)
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_every_public_name_has_a_docstring_with_an_example(name: str) -> None:
+    item = getattr(bm, name)
+    text = inspect.getdoc(item) or ""
+    assert text
+    if not issubclass(item, Exception) if inspect.isclass(item) else True:
+        methods = [
+            inspect.getdoc(member) or ""
+            for _, member in inspect.getmembers(item, callable)
+        ]
+        assert ">>>" in "\n".join([text, *methods])
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_every_room_lists_what_it_offers(room: object) -> None:
+    names = room.__all__  # type: ignore[attr-defined]
+    assert names == sorted(names)
+    assert all(hasattr(room, name) for name in names)
+
+
+def test_records_are_frozen_and_their_arrays_read_only() -> None:
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    evaluation = bm.evaluate([0] * 25, posterior.draws(50))
+    for record in (world.task, posterior, evaluation, posterior.counts):
+        with pytest.raises(AttributeError):
+            record.task = None  # type: ignore[misc,union-attr]
+    for array in (posterior.alpha, evaluation.value, world.task.start, world.support):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
