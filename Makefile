@@ -5,11 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Numba's compile cache looks at the file of a kernel, not at the kernels it
-# calls; naming the cache by the content of all sources keeps it honest.
-SOURCES := $(sort $(shell find src -name '*.py'))
-export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(firstword $(shell cat $(SOURCES) | cksum))
-
 .PHONY: demo test test-integration bench clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo

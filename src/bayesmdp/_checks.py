@@ -7,12 +7,12 @@ class it was given, with a sentence that names the parameter and the first offen
 
 import operator
 import os
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp._typing import (
-    ArrayLike,
     BoolArray,
     FloatArray,
     IntArray,
@@ -50,17 +50,29 @@ def first_true(mask: BoolArray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
+def any_array(name: str, value: object, error: ErrorClass) -> NDArray[Any]:
+    """Return an array of whatever is in it; ragged lists have no shape."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        raise error(
+            f"`{name}` must be an array or a list whose rows have the same length."
+        ) from None
+
+
 def float_array(
     name: str,
-    value: ArrayLike,
+    value: object,
     axes: tuple[str, ...],
     error: ErrorClass,
     shape: tuple[int, ...] | None = None,
 ) -> FloatArray:
     """Return finite float64 numbers of the given axes (and shape), read-only."""
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = any_array(name, value, error).astype(np.float64)
+    except (TypeError, ValueError) as problem:
+        if isinstance(problem, BayesmdpError):
+            raise
         raise error(f"`{name}` must hold numbers; got {value!r:.80}.") from None
     if array.ndim != len(axes) or (shape is not None and array.shape != shape):
         wanted = f"shape {shape}" if shape is not None else f"{len(axes)} axes"
@@ -76,13 +88,13 @@ def float_array(
 
 def index_array(
     name: str,
-    value: ArrayLike,
+    value: object,
     error: ErrorClass,
     upper: int | None = None,
     of: str = "row",
 ) -> IntArray:
     """Return whole numbers in ``0..upper-1`` as a one-axis int64 array."""
-    array = np.asarray(value)
+    array = any_array(name, value, error)
     if array.ndim != 1:
         raise error(f"`{name}` must have one axis ({of}); got shape {array.shape}.")
     whole = whole_numbers(name, array, error, of)
@@ -118,9 +130,29 @@ def _axes(n: int) -> tuple[str, ...]:
     return ("state", "action", "next_state")[:n]
 
 
+def flags(name: str, value: object, error: ErrorClass) -> BoolArray:
+    """Return booleans, also given as 0 and 1, as a read-only array."""
+    array = any_array(name, value, error)
+    if array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
+        array = array.astype(np.bool_)
+    if array.dtype != np.bool_:
+        raise error(f"`{name}` must hold True and False, or 0 and 1.")
+    return frozen(array)
+
+
+def of_type(name: str, value: object, kind: type, error: ErrorClass) -> None:
+    """Refuse an object of another class."""
+    if not isinstance(value, kind):
+        raise error(
+            f"`{name}` must be of type {kind.__name__}; got {type(value).__name__}."
+        )
+
+
 def integer(name: str, value: object, low: int, error: ErrorClass) -> int:
     """Return a plain int that is at least ``low``."""
     try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise error(f"`{name}` must be a whole number; got {value!r:.80}.") from None
@@ -144,7 +176,7 @@ def real(
     domain = f"{left}{low:g}, {high:g}{right}"
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise error(
             f"`{name}` must be a number in {domain}; got {value!r:.80}."
         ) from None

@@ -31,7 +31,7 @@ class Counts:
     count: IntArray  # [K]
     n_states: int
     n_actions: int
-    sized: bool  # False where the sizes are only the largest ids seen
+    sized: tuple[bool, bool]  # which sizes were given, not read off the largest ids
 
     @classmethod
     def from_dense(cls, array: ArrayLike) -> "Counts":
@@ -48,13 +48,17 @@ class Counts:
         >>> bm.Counts.from_dense(np.ones((2, 1, 2))).total
         4
         """
-        dense = np.asarray(array)
+        dense = _checks.any_array("array", array, CountsError)
         if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
             raise CountsError(
                 "`array` must have shape (n_states, n_actions, n_states); "
                 f"got {dense.shape}."
             )
         whole = _checks.whole_numbers("array", dense, CountsError)
+        if (whole < 0).any():
+            where = _checks.first_true(whole < 0)
+            at = _checks.place(where, ("state", "action", "next_state"))
+            raise CountsError(f"`array` must be 0 or more: {at} is {whole[where]}.")
         state, action, next_state = np.nonzero(whole)
         return cls.from_arrays(
             state,
@@ -93,6 +97,10 @@ class Counts:
         >>> bm.Counts.from_arrays([0], [1], [0], [5], n_states=3, n_actions=2).total
         5
         """
+        if n_states is not None:
+            n_states = _checks.integer("n_states", n_states, 1, CountsError)
+        if n_actions is not None:
+            n_actions = _checks.integer("n_actions", n_actions, 1, CountsError)
         columns = {
             "state": _checks.index_array("state", state, CountsError, n_states),
             "action": _checks.index_array("action", action, CountsError, n_actions),
@@ -109,7 +117,7 @@ class Counts:
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
             raise CountsError(f"Columns must have the same number of rows: {said}.")
-        sized = n_states is not None and n_actions is not None
+        sized = n_states is not None, n_actions is not None
         if n_states is None:
             n_states = int(max(s.max(), t.max())) + 1 if s.size else 0
         if n_actions is None:
@@ -125,7 +133,7 @@ class Counts:
         count: IntArray,
         n_states: int,
         n_actions: int,
-        sized: bool,
+        sized: tuple[bool, bool],
     ) -> "Counts":
         """Sort, merge equal triplets and drop zeros."""
         if n_states and n_actions and n_states**2 * n_actions >= 2**63:
@@ -133,6 +141,8 @@ class Counts:
                 f"`n_states` and `n_actions` are too large to index: {n_states} and "
                 f"{n_actions}. Map ids to 0..n-1 first."
             )
+        if count.sum(dtype=np.float64) >= 2.0**62:
+            raise CountsError("`count` is too large to add up: 2**62 or more in all.")
         key = (state * n_actions + action) * n_states + next_state
         unique, inverse = np.unique(key, return_inverse=True)
         total = np.zeros(unique.size, dtype=np.int64)
@@ -170,9 +180,9 @@ class Counts:
             np.concatenate([self.action, other.action]),
             np.concatenate([self.next_state, other.next_state]),
             np.concatenate([self.count, other.count]),
-            _joint_size("n_states", self, other),
-            _joint_size("n_actions", self, other),
-            sized=self.sized or other.sized,
+            _joint_size("n_states", 0, self, other),
+            _joint_size("n_actions", 1, self, other),
+            sized=(self.sized[0] or other.sized[0], self.sized[1] or other.sized[1]),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -192,9 +202,9 @@ class Counts:
         )
 
 
-def _joint_size(name: str, first: Counts, second: Counts) -> int:
+def _joint_size(name: str, axis: int, first: Counts, second: Counts) -> int:
     """Size of a sum: sizes that were stated must agree, inferred ones must fit."""
     n, m = getattr(first, name), getattr(second, name)
-    if (first.sized and m > n) or (second.sized and n > m):
+    if (first.sized[axis] and m > n) or (second.sized[axis] and n > m):
         raise CountsError(f"Counts of different `{name}` cannot be added: {n} and {m}.")
     return int(max(n, m))

@@ -16,7 +16,7 @@ from bayesmdp.data._counts import Counts
 from bayesmdp.errors import ArgumentError, CountsError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RewardStatistics:
     """What was paid on each distinct transition; axis K runs over triplets."""
 
@@ -45,7 +45,7 @@ class Table(Protocol):
         """Mean and spread of the reward of each distinct transition."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Transitions:
     """Logged transitions; where the rows live is the table's business.
 
@@ -99,6 +99,10 @@ class Transitions:
         >>> bm.Transitions.from_arrays([0], [0], [0], reward=[1.5]).n_rows
         1
         """
+        if n_states is not None:
+            n_states = _checks.integer("n_states", n_states, 1, CountsError)
+        if n_actions is not None:
+            n_actions = _checks.integer("n_actions", n_actions, 1, CountsError)
         columns: dict[str, IntArray | FloatArray | BoolArray] = {}
         for name, value, upper in (
             ("state", state, n_states),
@@ -115,8 +119,8 @@ class Transitions:
                 columns[name] = _checks.index_array(name, ids, CountsError)
         for name, flags in (("terminated", terminated), ("truncated", truncated)):
             if flags is not None:
-                columns[name] = _checks.sealed(np.array(flags, dtype=np.bool_))
-        lengths = {name: column.shape for name, column in columns.items()}
+                columns[name] = _checks.flags(name, flags, CountsError)
+        lengths = {name: column.size for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
             raise CountsError(f"Columns must have the same number of rows: {said}.")
@@ -161,7 +165,7 @@ class Transitions:
         return f"Transitions({self.n_rows} rows)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrayTable:
     """Columns in memory, already checked."""
 
@@ -217,7 +221,12 @@ class ArrayTable:
         square = np.bincount(
             inverse, (reward - mean[inverse]) ** 2, minlength=unique.shape[1]
         )
-        state, action, next_state = unique.astype(np.int64)
+        state, action, next_state = _checks.sealed(unique.astype(np.int64))
         return RewardStatistics(
-            state, action, next_state, count, mean, np.sqrt(square / count)
+            state,
+            action,
+            next_state,
+            _checks.sealed(count),
+            _checks.sealed(mean),
+            _checks.sealed(np.sqrt(square / count)),
         )

@@ -29,6 +29,7 @@ from bayesmdp.errors import EndlessError
 _UNIT = 10**6  # scipy's maximum flow counts in whole numbers
 _CAP = 3.0  # exits beyond this concentration are all the same to us
 _ENDLESS = 2**30
+_TRIES = 200  # cuts looked at around one state
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +108,14 @@ def _check_cycles(
         graph.tail[nearer], graph.concentration[nearer], minlength=graph.n_live
     )
     for state in np.flatnonzero(leaving[: graph.n_live] <= 2.0):
-        exits, cycle = _smallest_exit(graph, [int(state)])
-        if exits > 2.0:
-            continue
-        if exits <= 1.0 and cycle.any():
+        exits, inside = _smallest_trap(graph, [int(state)])
+        if exits <= 1.0:
             ending = replace(ending, visits_exist=False)
-        exits, cycle = _smallest_rewarded(graph, int(state), exits, cycle)
+        if exits <= 2.0:
+            exits, inside = _smallest_paid_trap(graph, exits, inside)
         if exits > 2.0:
             continue
-        names = ", ".join(_name(problem, int(i)) for i in np.flatnonzero(cycle)[:5])
+        names = ", ".join(_name(problem, int(i)) for i in np.flatnonzero(inside)[:5])
         what = f"the cycle through state(s) {names} has exits of concentration"
         if exits <= 1.0:
             raise EndlessError(
@@ -132,30 +132,60 @@ def _check_cycles(
     return ending
 
 
-def _smallest_rewarded(
-    graph: _Graph, state: int, exits: float, cycle: BoolArray
+def _smallest_paid_trap(
+    graph: _Graph, exits: float, inside: BoolArray
 ) -> tuple[float, BoolArray]:
-    """Smallest exit of a cycle through a state on which something is paid."""
-    inner = graph.head < graph.n_live
-    rewarded = np.flatnonzero(inner & (graph.reward != 0))
-    best = (np.inf, cycle)
-    for edge in rewarded:
-        tail, head = int(graph.tail[edge]), int(graph.head[edge])
-        if cycle[tail] and cycle[head]:
-            return exits, cycle
-    for edge in rewarded:
+    """Return the smallest trap with a paid cycle; a first trap is looked at first."""
+    best = (np.inf, inside)
+    for edge in np.flatnonzero((graph.head < graph.n_live) & (graph.reward != 0)):
         ends = [int(graph.tail[edge]), int(graph.head[edge])]
-        found, around = _smallest_exit(graph, [state, *ends])
-        if found < best[0] and around[ends].all():
-            best = (found, around)
+        if inside[ends].all():
+            cycle = _cycle(graph, inside, ends)
+            if cycle.any():
+                return exits, cycle
+    for edge in np.flatnonzero((graph.head < graph.n_live) & (graph.reward != 0)):
+        ends = [int(graph.tail[edge]), int(graph.head[edge])]
+        found, around = _smallest_trap(graph, ends)
+        if found < best[0]:
+            cycle = _cycle(graph, around, ends)
+            best = (found, cycle) if cycle.any() else best
     return best
 
 
-def _smallest_exit(graph: _Graph, states: list[int]) -> tuple[float, BoolArray]:
-    """Least total exit of a set that holds given states, and the cycle in it, ``[N]``.
+def _smallest_trap(graph: _Graph, states: list[int]) -> tuple[float, BoolArray]:
+    """Return the least total exit of a trap that holds given states, and it, ``[N]``.
 
-    The cycle is that through the first state; empty where the set holds none.
+    Every state of a trap has an entry that stays inside, for else its exits sum to 1
+    and cannot all vanish. Where the smallest cut leaves a state without one, each of
+    its next states is tried as another member, best cuts first.
     """
+    first = tuple(sorted(set(states)))
+    queue = [(*_cut(graph, first), first)]
+    seen = {first}
+    for _ in range(_TRIES):
+        if not queue:
+            break
+        queue.sort(key=lambda item: item[0])
+        exits, inside, forced = queue.pop(0)
+        if exits > 2.0:
+            break
+        live = graph.head < graph.n_live
+        tail, head = graph.tail[live], graph.head[live]
+        stays = np.zeros(graph.n_live, dtype=np.bool_)
+        stays[tail[inside[tail] & inside[head]]] = True
+        open_states = np.flatnonzero(inside & ~stays)
+        if open_states.size == 0:
+            return exits, inside
+        for more in np.unique(head[tail == open_states[0]]):
+            wider = tuple(sorted({*forced, int(open_states[0]), int(more)}))
+            if wider not in seen:
+                seen.add(wider)
+                queue.append((*_cut(graph, wider), wider))
+    return np.inf, np.zeros(graph.n_live, dtype=np.bool_)
+
+
+def _cut(graph: _Graph, states: tuple[int, ...]) -> tuple[float, BoolArray]:
+    """Return the least total exit of a set that holds given states, and it, ``[N]``."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
@@ -173,25 +203,24 @@ def _smallest_exit(graph: _Graph, states: list[int]) -> tuple[float, BoolArray]:
     reached = breadth_first_order(rest, source, return_predecessors=False)
     inside = np.zeros(n + 2, dtype=np.bool_)
     inside[reached] = True
-    return flow.flow_value / _UNIT, _cycle(graph, inside[:n], states[0])
+    return flow.flow_value / _UNIT, inside[:n]
 
 
-def _cycle(graph: _Graph, inside: BoolArray, state: int) -> BoolArray:
-    """States of a set, ``[N]``, that a state can reach and come back from within it."""
+def _cycle(graph: _Graph, inside: BoolArray, ends: list[int]) -> BoolArray:
+    """States of a set, ``[N]``, on cycles through an edge; none where it has none."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     n = graph.n_live
     live = graph.head < n
-    kept = np.zeros(live.size, dtype=np.bool_)
-    kept[live] = inside[graph.tail[live]] & inside[graph.head[live]]
-    tail, head = graph.tail[kept], graph.head[kept]
-    circle = coo_array((np.ones(tail.size), (tail, head)), shape=(n, n))
+    tail, head = graph.tail[live], graph.head[live]
+    kept = inside[tail] & inside[head]
+    circle = coo_array(
+        (np.ones(int(kept.sum())), (tail[kept], head[kept])), shape=(n, n)
+    )
     _, label = connected_components(circle.tocsr(), directed=True, connection="strong")
-    cycle = np.asarray(label == label[state])
-    if not ((tail == state) & cycle[head]).any():
-        cycle[:] = False
-    return cycle
+    same = label[ends[0]] == label[ends[1]]
+    return np.asarray((label == label[ends[0]]) & inside & same)
 
 
 def _name(problem: Problem, position: int) -> str:

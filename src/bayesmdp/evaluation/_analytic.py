@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray
-from bayesmdp.errors import TooLargeError
+from bayesmdp.errors import ArgumentError, TooLargeError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Posterior
 
@@ -91,6 +91,7 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
     from bayesmdp import engine
     from bayesmdp.evaluation._expansion import expand
 
+    _checks.of_type("posterior", posterior, Posterior, ArgumentError)
     probabilities = as_policy(policy, posterior)
     draws = posterior.draws(2)  # only to name the belief; nothing is sampled
     problem = engine.Problem.of_draws(draws, probabilities[None])

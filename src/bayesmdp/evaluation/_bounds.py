@@ -72,7 +72,10 @@ def draws_needed(
                 f"`horizon` {horizon} truncates more than `error` {error:g}; it must "
                 f"be at least {_least_horizon(error, discount, bound)}."
             )
-    return max(1, math.ceil(math.log(2.0 / failure) * 2.0 * bound**2 / left**2))
+    ratio = bound / left
+    if ratio > 1e100:
+        raise ArgumentError(f"`error` {error:g} is too small for any number of draws.")
+    return max(1, math.ceil(math.log(2.0 / failure) * 2.0 * ratio**2))
 
 
 def _least_horizon(error: float, discount: float, bound: float) -> int:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bayesmdp.evaluation._measure import Measured
 
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
+_ROUNDING = 1e-13  # doubt of this share of the value is rounding
 
 
 def evaluate(
@@ -162,8 +163,10 @@ def _evaluation(
     for name, value in vars(measured.start).items():
         fields[f"start_{name}"] = float(value)
     reduction = 1.0
-    if measured.control is not None and fields["start_value_error"] > 0:
-        raw = fields["start_epistemic_sd"] / np.sqrt(n_draws)
+    doubt = fields["start_epistemic_sd"]
+    matters = doubt > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
+    if measured.control is not None and matters and fields["start_value_error"] > 0:
+        raw = doubt / np.sqrt(n_draws)
         reduction = float((raw / fields["start_value_error"]) ** 2)
     return Evaluation(
         **fields,

@@ -97,6 +97,13 @@ class Dynamics:
                 f"`probability` must have shape {self.rows.next_state.shape} (entry); "
                 f"got {self.probability.shape}."
             )
+        if not np.isfinite(self.probability).all():
+            entry = int(np.argmax(~np.isfinite(self.probability)))
+            row = int(self.rows.row_of_entry[entry])
+            raise DynamicsError(
+                f"`probability` must be finite: {self._pair_name(row)}, next state "
+                f"{self.rows.next_state[entry]} has {self.probability[entry]}."
+            )
         if (self.probability < 0).any():
             entry = int(np.argmax(self.probability < 0))
             row = int(self.rows.row_of_entry[entry])
@@ -177,6 +184,8 @@ class Dynamics:
         ...                         n_states=2, n_actions=1)
         Dynamics(2 states, 1 actions, 1 pairs, 2 entries)
         """
+        n_states = _checks.integer("n_states", n_states, 1, DynamicsError)
+        n_actions = _checks.integer("n_actions", n_actions, 1, DynamicsError)
         s = _checks.index_array("state", state, DynamicsError, n_states)
         a = _checks.index_array("action", action, DynamicsError, n_actions)
         t = _checks.index_array("next_state", next_state, DynamicsError, n_states)
@@ -241,8 +250,10 @@ class Dynamics:
         >>> next_state.tolist(), probability.tolist()
         ([1, 5], [0.75, 0.25])
         """
+        state = _checks.integer("state", state, 0, ArgumentError)
+        action = _checks.integer("action", action, 0, ArgumentError)
         at = np.flatnonzero(self.pair == state * self.n_actions + action)
-        if at.size == 0 or not 0 <= action < self.n_actions:
+        if at.size == 0 or action >= self.n_actions:
             raise ArgumentError(f"State {state} has no available action {action}.")
         entries = slice(self.indptr[at[0]], self.indptr[at[0] + 1])
         return self.next_state[entries], self.probability[entries]

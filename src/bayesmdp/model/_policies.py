@@ -5,7 +5,7 @@ are ignored.
 """
 
 import warnings
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bayesmdp.model._task import Task
 _SUM_TOLERANCE = 1e-6
 
 
+@runtime_checkable
 class Belief(Protocol):
     """What a policy is checked against: a posterior, an ensemble or a world."""
 
@@ -82,6 +83,11 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
     array([[1., 0.],
            [0., 1.]])
     """
+    if not isinstance(belief, Belief):
+        raise PolicyError(
+            "`belief` must know its task and available pairs, as a posterior does; got "
+            f"{type(belief).__name__}."
+        )
     task = belief.task
     found = _probabilities(policy, task)
     dropped = np.where(belief.available, 0.0, found).sum(axis=1)
@@ -107,7 +113,9 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
 
 def _probabilities(policy: ArrayLike, task: Task) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
-    array = np.asarray(policy)
+    array = _checks.any_array("policy", policy, PolicyError)
+    if array.dtype.kind not in "iufb":
+        raise PolicyError(f"`policy` must hold numbers; got dtype {array.dtype}.")
     shape = (task.n_states, task.n_actions)
     if array.shape == shape[:1] and array.dtype.kind in "iu":
         return _deterministic(array, task)

@@ -13,6 +13,7 @@ Inside, everything is a transition reward. The first kind becomes ::
     r[s, a, t] = r[s] + g r[t] [t terminal]
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -105,7 +106,7 @@ class Task:
         put(self, "reward", self._read_reward(reward))
         put(self, "start", self._read_start(start))
 
-    def state(self, name: Name) -> int:
+    def state(self, name: Name, what: str = "state") -> int:
         """Index of a state given by index or label.
 
         Examples
@@ -114,7 +115,7 @@ class Task:
         >>> bm.worlds.gridworld().task.state(7)
         7
         """
-        return _index("state", name, self.n_states, self.state_labels)
+        return _index(what, name, self.n_states, self.state_labels)
 
     def action(self, name: Name) -> int:
         """Index of an action given by index or label.
@@ -179,7 +180,11 @@ class Task:
     def _read_terminal(self, terminal: object) -> IntArray:
         if isinstance(terminal, str | int | np.integer):
             terminal = [terminal]
-        names = np.asarray(terminal).tolist()
+        if not isinstance(terminal, Iterable):
+            raise TaskError(
+                f"`terminal` must hold states; got {type(terminal).__name__}."
+            )
+        names = list(terminal)
         found = np.array(
             sorted(
                 {_index("terminal", x, self.n_states, self.state_labels) for x in names}
@@ -191,10 +196,17 @@ class Task:
         return _checks.sealed(found)
 
     def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
-        if isinstance(reward, tuple) and len(reward) == 4 and np.ndim(reward[0]) == 1:
-            return self._read_triplets(*reward)
         shape = (self.n_states, self.n_actions, self.n_states)
-        n_axes = np.ndim(reward)
+        four = isinstance(reward, tuple) and len(reward) == 4
+        if four and not np.isscalar(reward[0]):
+            sizes = {_checks.any_array("reward", x, TaskError).shape for x in reward}
+            if shape[0] == 4 and sizes == {shape[1:2]}:
+                raise TaskError(
+                    "`reward` as a tuple of four could be [S, A] or four columns; give "
+                    "[S, A] as an array."
+                )
+            return self._read_triplets(*reward)
+        n_axes = _checks.any_array("reward", reward, TaskError).ndim
         expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
         if expected is None:
             raise TaskError(
@@ -276,6 +288,8 @@ def _labels(
 ) -> tuple[str, ...] | None:
     if labels is None:
         return None
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise TaskError(f"`{name}` must be a list of names; got {labels!r:.80}.")
     found = tuple(str(label) for label in labels)
     if len(found) != size:
         raise TaskError(f"`{name}` must have {size} entries; got {len(found)}.")

@@ -15,16 +15,16 @@ from bayesmdp.model import Rows
 
 
 def log_evidence(
-    rows: Rows, alpha: FloatArray, row: IntArray, entry: IntArray, count: IntArray
+    rows: Rows, before: FloatArray, row: IntArray, entry: IntArray, count: IntArray
 ) -> float:
     """Log probability of counts ``[K]`` at given rows and entries.
 
-    ``alpha`` holds the posterior concentrations ``[E]``, counts included.
+    ``before`` holds the prior concentrations ``[E]``.
     """
     from scipy.special import gammaln
 
-    inner = gammaln(alpha[entry]) - gammaln(alpha[entry] - count)
+    inner = gammaln(before[entry] + count) - gammaln(before[entry])
     visits = np.bincount(row, count, minlength=rows.pair.size)
-    total = rows.row_sums(alpha)
-    outer = gammaln(total - visits) - gammaln(total)
+    total = rows.row_sums(before)
+    outer = gammaln(total) - gammaln(total + visits)
     return float(inner.sum() + outer[visits > 0].sum())

@@ -128,8 +128,10 @@ class Posterior:
             self.counts.state, self.counts.action, self.counts.next_state
         )
         seen = entry >= 0
+        # asked again: a small concentration is lost in alpha beside a large count
+        _, before = self.prior.concentrations(self.rows.pair, self.counts, self.task)
         return log_evidence(
-            self.rows, self.alpha, row[seen], entry[seen], self.counts.count[seen]
+            self.rows, before, row[seen], entry[seen], self.counts.count[seen]
         )
 
     def summary(self) -> str:
@@ -208,7 +210,12 @@ def fit(
     >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
     Posterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
     """
+    _checks.of_type("task", task, Task, ArgumentError)
     prior = SymmetricPrior() if prior is None else prior
+    if isinstance(prior, type) or not isinstance(prior, Prior):
+        raise ArgumentError(
+            f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
+        )
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     counts = _counts(data, task)
     if counts.total == 0:
@@ -224,7 +231,7 @@ def fit(
     if outside.any():
         i = int(np.argmax(outside))
         raise PriorError(
-            f"`data` has {counts.count[i]} transitions from "
+            f"`data` has {_transitions(counts.count[i])} from "
             f"{task.pair_name(counts.state[i], counts.action[i])} to next state "
             f"{task.state_name(counts.next_state[i])}, which the prior's support rules "
             "out; widen the support or mend the data."
@@ -242,12 +249,12 @@ def _counts(data: Transitions | Counts, task: Task) -> Counts:
         raise ArgumentError(
             f"`data` must be Transitions or Counts; got {type(data).__name__}."
         )
-    for name, axes in (
-        ("n_states", ("state", "next_state")),
-        ("n_actions", ("action",)),
+    for name, sized, axes in (
+        ("n_states", data.sized[0], ("state", "next_state")),
+        ("n_actions", data.sized[1], ("action",)),
     ):
         size, wanted = getattr(data, name), getattr(task, name)
-        if data.sized and size != wanted:
+        if sized and size != wanted:
             raise CountsError(
                 f"`data` and `task` disagree about `{name}`: {size} and {wanted}."
             )
@@ -257,7 +264,7 @@ def _counts(data: Transitions | Counts, task: Task) -> Counts:
                 raise CountsError(
                     f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
                 )
-    if data.sized:
+    if all(data.sized):
         return data
     return Counts.from_arrays(
         data.state,
@@ -276,7 +283,11 @@ def _check_terminal(counts: Counts, task: Task) -> None:
         i = int(np.argmax(leaving))
         raise CountsError(
             f"Terminal state {task.state_name(counts.state[i])} has "
-            f"{counts.count[i]} outgoing transitions to state "
+            f"{_transitions(counts.count[i], 'outgoing ')} to state "
             f"{task.state_name(counts.next_state[i])}; drop them, or take the state "
             "out of `terminal`."
         )
+
+
+def _transitions(count: int, kind: str = "") -> str:
+    return f"{count} {kind}transition{'' if count == 1 else 's'}"

@@ -27,9 +27,9 @@ _M0 = np.uint64(0xD2E7470EE14C6C93)
 _M1 = np.uint64(0xCA5A826395121157)
 _W0 = np.uint64(0x9E3779B97F4A7C15)
 _W1 = np.uint64(0xBB67AE8584CAA73B)
-_U1, _U8, _U11, _U17, _U255 = (np.uint64(x) for x in (1, 8, 11, 17, 255))
+_U1, _U8, _U12, _U17, _U255 = (np.uint64(x) for x in (1, 8, 12, 17, 255))
 _U19, _U23, _U41, _U45 = (np.uint64(x) for x in (19, 23, 41, 45))
-_TO_UNIT = 2.0**-53
+_TO_UNIT = 2.0**-52
 
 
 def _high_product(typing_context: Any, a: Any, b: Any) -> Any:
@@ -104,8 +104,8 @@ def next_bits(stream: BitArray) -> np.uint64:
 
 @jit
 def uniform(stream: BitArray) -> float:
-    """Uniform in (0, 1), never 0 or 1."""
-    return (np.float64(next_bits(stream) >> _U11) + 0.5) * _TO_UNIT
+    """Uniform in (0, 1), never 0 or 1: 52 bits leave room for the half."""
+    return (np.float64(next_bits(stream) >> _U12) + 0.5) * _TO_UNIT
 
 
 def _ziggurat_tables() -> tuple[FloatArray, FloatArray]:
@@ -136,7 +136,7 @@ def normal(stream: BitArray) -> float:
         bits = next_bits(stream)
         layer = np.int64(bits & _U255)
         sign = 1.0 if (bits >> _U8) & _U1 else -1.0
-        x = (np.float64(bits >> _U11) + 0.5) * _TO_UNIT * _EDGE[layer]
+        x = (np.float64(bits >> _U12) + 0.5) * _TO_UNIT * _EDGE[layer]
         if x < _EDGE[layer + 1]:
             return sign * x
         if layer == 0:  # the tail beyond the base edge (Marsaglia 1964)

@@ -5,7 +5,7 @@ the pairs it is asked about with `Rows` (which next states are possible) and one
 concentration an entry.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 
 
+@runtime_checkable
 class Prior(Protocol):
     """The contract of a prior."""
 

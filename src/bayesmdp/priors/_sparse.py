@@ -63,7 +63,9 @@ class SparsePrior:
         row = np.searchsorted(pair, seen[wanted])
         key = row * task.n_states + counts.next_state[wanted]
         if self.fallback is not None:
-            fallback = np.arange(pair.size) * task.n_states + task.state(self.fallback)
+            fallback = np.arange(pair.size) * task.n_states + task.state(
+                self.fallback, "fallback"
+            )
             key = np.union1d(key, fallback)
         row, next_state = np.divmod(key, task.n_states)
         rows = rows_from_entries(pair, row, next_state, task)

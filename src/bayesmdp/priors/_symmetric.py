@@ -48,6 +48,12 @@ class SymmetricPrior:
             "concentration", self.concentration, PriorError, 0, open_low=True
         )
         object.__setattr__(self, "concentration", checked)
+        if isinstance(self.support, tuple):
+            columns = tuple(np.array(column) for column in self.support)
+            object.__setattr__(self, "support", columns)
+        elif self.support is not None:
+            mask = _checks.any_array("support", self.support, PriorError)
+            object.__setattr__(self, "support", mask.copy())
 
     @property
     def looks_at_data(self) -> bool:
@@ -68,6 +74,11 @@ class SymmetricPrior:
             row = np.repeat(np.arange(pair.size), task.n_states)
             return row, np.tile(np.arange(task.n_states), pair.size)
         if isinstance(self.support, tuple):
+            if len(self.support) != 3:
+                raise PriorError(
+                    "`support` must be boolean or three columns (state, action, "
+                    f"next_state); got {len(self.support)} columns."
+                )
             return self._entries_of_triplets(pair, task, *self.support)
         mask = np.asarray(self.support)
         if mask.dtype != np.bool_:

@@ -45,6 +45,8 @@ class World:
     def __init__(
         self, dynamics: Dynamics, task: Task, support: BoolArray | None = None
     ) -> None:
+        _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
+        _checks.of_type("task", task, Task, DynamicsError)
         object.__setattr__(self, "dynamics", dynamics)
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_support", support)

@@ -1,0 +1,42 @@
+"""Run the benchmarks, print a table, keep the numbers: ``python -m benchmarks``."""
+
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import grid
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    """Run all; the exit code is 1 where a value is wrong, whatever the times."""
+    record = grid.run()
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(record, indent=2) + "\n"
+    (RESULTS / "grid.json").write_text(text, encoding="utf-8")
+    print(record["problem"])
+    print(", ".join(f"{name} {what}" for name, what in record["made_with"].items()))
+    header = ["", "measured", "target", "", "value checked", ""]
+    table = [header, *(_cells(row) for row in record["rows"])]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    return 0 if all(row["correct"] for row in record["rows"]) else 1
+
+
+def _cells(row: dict[str, object]) -> list[str]:
+    """Write one row of the table."""
+    return [
+        str(row["what"]),
+        f"{row['measured']:.3g} {row['unit']}".strip(),
+        f"{row['sense']} {row['target']:g}",
+        "met" if row["met"] else "missed",
+        str(row["check"]),
+        "correct" if row["correct"] else "WRONG",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

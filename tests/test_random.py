@@ -1,0 +1,392 @@
+"""The generators and the variates made of them.
+
+Known answers pin the bits. Distributions are tested with fixed seeds: p-values of
+Kolmogorov-Smirnov tests must be above 1e-6 and z-scores within 5 (two-sided 5.7e-7).
+The file makes fewer than 200 such checks, so that for a correct sampler about one seed
+in 5,000 would fail any of them. Tests named "wrong" show that the checks have power.
+"""
+
+from collections.abc import Callable
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special, stats
+
+import bayesmdp as bm
+from bayesmdp.posterior import Draws
+from bayesmdp.posterior._random import (
+    gamma_above_one,
+    log_gamma_variate,
+    next_bits,
+    normal,
+    open_stream,
+    philox,
+    uniform,
+)
+from bayesmdp.posterior.sampling import sample_rows
+
+Array = NDArray[np.float64]
+KEY = np.array([20240719, 0x5EED], dtype=np.uint64)
+N = 200_000
+P_VALUE = 1e-6
+Z = 5.0
+MASK = 2**64 - 1
+
+
+# ---------------------------------------------------------------- known answers
+
+
+@pytest.mark.parametrize("key", [(0, 0), (1, 2), (2**64 - 1, 0x123456789ABCDEF)])
+@pytest.mark.parametrize("counter", [(0, 0, 0, 0), (7, 3, 1, 0), (MASK - 1, 5, 9, 2)])
+def test_philox_gives_the_numbers_of_numpy(
+    key: tuple[int, int], counter: tuple[int, int, int, int]
+) -> None:
+    generator = np.random.Philox(
+        key=np.array(key, dtype=np.uint64), counter=np.array(counter, dtype=np.uint64)
+    )
+    first, *rest = counter  # numpy counts up before the first output
+    words = [np.uint64(x) for x in (*key, first + 1, *rest)]
+    assert list(philox(*words)) == generator.random_raw(4).tolist()
+
+
+def xoshiro(state: list[int], n: int) -> list[int]:
+    """First outputs of xoshiro256++, as its authors write it."""
+
+    def rotate(x: int, k: int) -> int:
+        return ((x << k) | (x >> (64 - k))) & MASK
+
+    s, out = list(state), []
+    for _ in range(n):
+        out.append((rotate((s[0] + s[3]) & MASK, 23) + s[0]) & MASK)
+        t = (s[1] << 17) & MASK
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotate(s[3], 45)
+    return out
+
+
+def test_the_reference_gives_the_published_first_output() -> None:
+    # (1, 2, 3, 4) is the vector of the Rust crate rand_xoshiro, from the C code.
+    assert xoshiro([1, 2, 3, 4], 4) == [
+        41943041,
+        58720359,
+        3588806011781223,
+        3591011842654386,
+    ]
+
+
+@pytest.mark.parametrize("state", [[1, 2, 3, 4], [MASK, 0, 1 << 63, 0xDEADBEEF]])
+def test_next_bits_is_xoshiro(state: list[int]) -> None:
+    stream = np.array(state, dtype=np.uint64)
+    assert [int(next_bits(stream)) for _ in range(50)] == xoshiro(state, 50)
+
+
+def test_a_stream_starts_from_philox_of_its_address() -> None:
+    stream = np.empty(4, dtype=np.uint64)
+    open_stream(stream, KEY, 11, 22, 33)
+    address = [np.uint64(x) for x in (11, 22, 33, 0)]
+    a, b, c, d = philox(KEY[0], KEY[1], *address)
+    assert stream.tolist() == [a | 1, b, c, d]
+
+
+# ---------------------------------------------------------------- one variate
+
+
+@numba.njit
+def _fill(
+    sampler: Callable[..., float], key: NDArray[np.uint64], salt: int, out: Array
+) -> None:
+    stream = np.empty(4, dtype=np.uint64)
+    for i in range(out.size):
+        if i % 8 == 0:  # short streams with neighbouring addresses, as rows have
+            open_stream(stream, key, i, salt, 0)
+        out[i] = sampler(stream)
+
+
+@numba.njit
+def _fill_shape(
+    sampler: Callable[..., float],
+    shape: float,
+    key: NDArray[np.uint64],
+    out: Array,
+) -> None:
+    stream = np.empty(4, dtype=np.uint64)
+    for i in range(out.size):
+        if i % 8 == 0:
+            open_stream(stream, key, i, 1, 1)
+        out[i] = sampler(shape, stream)
+
+
+def plain(sampler: Callable[..., float], n: int, salt: int = 0) -> Array:
+    out = np.empty(n)
+    _fill(sampler, KEY, salt, out)
+    return out
+
+
+def shaped(sampler: Callable[..., float], shape: float, n: int = N) -> Array:
+    out = np.empty(n)
+    _fill_shape(sampler, shape, KEY, out)
+    return out
+
+
+def p_value(sample: Array, cdf: Callable[[Array], Array]) -> float:
+    return float(stats.kstest(sample, cdf, method="asymp").pvalue)
+
+
+def z_of_mean(sample: Array, mean: float, sd: float) -> float:
+    return float((sample.mean() - mean) / (sd / np.sqrt(sample.size)))
+
+
+def test_uniforms_are_uniform_and_never_zero_or_one() -> None:
+    u = plain(uniform, 1_000_000)
+    assert 0.0 < u.min() < 1e-5
+    assert 1.0 - 1e-5 < u.max() < 1.0
+    assert p_value(u, stats.uniform.cdf) > P_VALUE
+    assert abs(z_of_mean(u, 0.5, np.sqrt(1 / 12))) < Z
+    in_cell = np.bincount((u * 1024).astype(np.int64), minlength=1024)
+    assert stats.chisquare(in_cell).pvalue > P_VALUE
+
+
+def test_normals_are_normal() -> None:
+    x = plain(normal, 2_000_000, salt=1)
+    assert p_value(x[:N], stats.norm.cdf) > P_VALUE
+    for power, mean in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):
+        sd = np.sqrt(special.factorial2(2 * power - 1) - mean**2)
+        assert abs(z_of_mean(x**power, mean, sd)) < Z, power
+
+
+@numba.njit
+def _normals_beyond(edge: float, n: int, key: NDArray[np.uint64]) -> list[float]:
+    stream = np.empty(4, dtype=np.uint64)
+    open_stream(stream, key, 0, 2, 0)
+    found = []
+    for _ in range(n):
+        x = normal(stream)
+        if abs(x) > edge:
+            found.append(x)
+    return found
+
+
+def test_the_tails_of_normals_are_normal() -> None:
+    n, base = 60_000_000, 3.6541528853610088  # where the ziggurat's tail begins
+    x = np.array(_normals_beyond(3.0, n, KEY))
+    for edge in (3.0, 3.5, base, 4.0, 4.5):
+        expected = n * stats.norm.sf(edge)
+        for beyond in ((x > edge).sum(), (x < -edge).sum()):
+            assert abs(beyond - expected) < Z * np.sqrt(expected), edge
+    # beyond the base, tail probabilities are uniform; their logarithm looks far out
+    u = stats.norm.sf(np.abs(x[np.abs(x) > base])) / stats.norm.sf(base)
+    assert u.size > 10_000
+    assert p_value(u, stats.uniform.cdf) > P_VALUE
+    assert abs(z_of_mean(-np.log(u), 1.0, 1.0)) < Z
+
+
+SHAPES = (0.01, 0.072, 0.5, 1.0, 2.0, 3.0, 4.0, 1.5, 3.5, 4.5, 10.0, 100.0)
+
+
+def log_gamma_cdf(shape: float) -> Callable[[Array], Array]:
+    """Distribution of the logarithm of a gamma variate, also where it underflows."""
+
+    def cdf(x: Array) -> Array:
+        small = np.exp(np.minimum(shape * x - special.gammaln(shape + 1.0), 0.0))
+        return np.where(x < -40, small, special.gammainc(shape, np.exp(x)))
+
+    return cdf
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_log_gamma_variates_have_their_distribution(shape: float) -> None:
+    x = shaped(log_gamma_variate, shape)
+    assert p_value(x, log_gamma_cdf(shape)) > P_VALUE
+    mean, sd = special.digamma(shape), np.sqrt(special.polygamma(1, shape))
+    fourth = special.polygamma(3, shape) + 3 * sd**4
+    assert abs(z_of_mean(x, mean, sd)) < Z
+    assert abs(z_of_mean((x - mean) ** 2, sd**2, np.sqrt(fourth - sd**4))) < Z
+
+
+@pytest.mark.parametrize("shape", [a for a in SHAPES if a >= 1])
+def test_gamma_variates_have_their_distribution_and_moments(shape: float) -> None:
+    x = shaped(gamma_above_one, shape)
+    assert x.min() > 0
+    assert p_value(x, stats.gamma(shape).cdf) > P_VALUE
+    fourth = 3 * shape**2 + 6 * shape
+    assert abs(z_of_mean(x, shape, np.sqrt(shape))) < Z
+    spread = np.sqrt(fourth - shape**2)
+    assert abs(z_of_mean((x - shape) ** 2, shape, spread)) < Z
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_slightly_wrong_shape_is_rejected(shape: float) -> None:
+    x = shaped(log_gamma_variate, shape)
+    for factor in (0.96, 1.04):
+        assert p_value(x, log_gamma_cdf(factor * shape)) < P_VALUE
+
+
+# ---------------------------------------------------------------- Dirichlet rows
+
+
+def rows(alpha: list[float], n: int, draw: int = 0) -> Array:
+    """Draw ``n`` rows with the same parameters, as the states of one draw."""
+    k = len(alpha)
+    theta = np.empty(n * k)
+    sample_rows(
+        KEY,
+        draw,
+        np.arange(n),
+        np.zeros(n, dtype=np.int64),
+        np.arange(0, n * k + 1, k),
+        np.tile(alpha, n),
+        theta,
+    )
+    return theta.reshape(n, k)
+
+
+ROWS = {
+    "flat": [1.0, 1.0, 1.0],
+    "with counts": [1.0, 4.0, 12.0, 2.0],
+    "not whole": [1.5, 3.5, 7.25],
+    "below one": [0.072, 0.5, 2.0, 0.3],
+    "large": [200.0, 31.5, 1.0],
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_dirichlet_rows_have_beta_marginals_and_their_covariance(name: str) -> None:
+    alpha = np.array(ROWS[name])
+    theta = rows(ROWS[name], N // 2)
+    total = alpha.sum()
+    np.testing.assert_allclose(theta.sum(axis=1), 1.0, atol=1e-14)
+    for i, a in enumerate(alpha):
+        assert p_value(theta[:, i], stats.beta(a, total - a).cdf) > P_VALUE
+    mean = alpha / total
+    covariance = (np.diag(mean) - np.outer(mean, mean)) / (total + 1)
+    deviation = theta - mean
+    for i in range(alpha.size):
+        for j in range(i):
+            product = deviation[:, i] * deviation[:, j]
+            z = z_of_mean(product, covariance[i, j], product.std())
+            assert abs(z) < Z, (i, j)
+
+
+def test_a_slightly_wrong_dirichlet_parameter_is_rejected() -> None:
+    theta = rows([1.0, 4.0, 12.0, 2.0], N // 2)
+    assert p_value(theta[:, 1], stats.beta(4.2, 15.0).cdf) < P_VALUE
+
+
+@pytest.mark.parametrize("concentration", [1e-4, 1e-3, 1e-2, 0.072])
+def test_rows_of_tiny_concentrations_are_finite_and_right_on_average(
+    concentration: float,
+) -> None:
+    weight = np.array([1.0, 2.0, 5.0])
+    theta = rows((concentration * weight).tolist(), N // 4)
+    assert np.isfinite(theta).all()
+    assert theta.min() >= 0.0
+    np.testing.assert_allclose(theta.sum(axis=1), 1.0, atol=1e-14)
+    mean = weight / weight.sum()
+    sd = np.sqrt(mean * (1 - mean) / (concentration * weight.sum() + 1))
+    for i in range(3):
+        assert abs(z_of_mean(theta[:, i], mean[i], sd[i])) < Z
+
+
+def test_a_row_of_one_entry_is_certain() -> None:
+    assert (rows([0.3], 10) == 1.0).all()
+
+
+# ---------------------------------------------------------------- independence
+
+
+def grid_of_uniforms(key: NDArray[np.uint64], sizes: tuple[int, int, int]) -> Array:
+    """Return one uniform a row, scaled to mean 0 and variance 1: [draw, state, action].
+
+    The first entry of a Dirichlet(1, 1) row is uniform.
+    """
+    n_draws, n_states, n_actions = sizes
+    state, action = np.divmod(np.arange(n_states * n_actions), n_actions)
+    indptr = np.arange(0, 2 * state.size + 1, 2)
+    theta = np.empty((n_draws, 2 * state.size))
+    for draw in range(n_draws):
+        alpha = np.ones(2 * state.size)
+        sample_rows(key, draw, state, action, indptr, alpha, theta[draw])
+    return np.sqrt(12.0) * (theta[:, ::2].reshape(sizes) - 0.5)
+
+
+def z_of_correlation(x: Array, y: Array) -> float:
+    """Correlation of standardised variables in standard errors."""
+    return float((x * y).mean() * np.sqrt(x.size))
+
+
+def neighbours(x: Array) -> dict[str, tuple[Array, Array]]:
+    """Pairs of rows whose addresses are close, or easily confused."""
+    return {
+        "next draw": (x[1:], x[:-1]),
+        "next state": (x[:, 1:], x[:, :-1]),
+        "next action": (x[:, :, 1:], x[:, :, :-1]),
+        "next draw, state before": (x[1:, :-1], x[:-1, 1:]),
+        "state and action exchanged": (x, x.transpose(0, 2, 1)),
+        "draw and state exchanged": (x, x.transpose(1, 0, 2)),
+    }
+
+
+def test_rows_of_neighbouring_addresses_are_not_correlated() -> None:
+    x = grid_of_uniforms(KEY, (48, 48, 48))
+    off = ~np.eye(48, dtype=bool)
+    for name, (a, b) in neighbours(x).items():
+        if name == "state and action exchanged":
+            a, b = a[:, off], b[:, off]
+        elif name == "draw and state exchanged":
+            a, b = a[off], b[off]
+        # a pair and its mirror image are the same product: half as many terms
+        scale = np.sqrt(2.0) if "exchanged" in name else 1.0
+        assert abs(z_of_correlation(a, b)) < Z * scale, name
+        square = np.sqrt(5.0) / 2.0
+        z = z_of_correlation(square * (a**2 - 1.0), square * (b**2 - 1.0))
+        assert abs(z) < Z * scale, f"squares: {name}"
+
+
+def test_wrongly_shared_streams_would_be_noticed() -> None:
+    x = grid_of_uniforms(KEY, (8, 48, 48))
+    mixed = np.sqrt(0.98) * x[1:] + np.sqrt(0.02) * x[:-1]
+    assert abs(z_of_correlation(mixed, x[:-1])) > Z
+
+
+def test_seeds_and_purposes_open_different_streams() -> None:
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    keys = [
+        Draws(posterior, 2, seed, purpose).key
+        for seed in (0, 1, 2**63)
+        for purpose in ("evaluate", "optimise", "msbi")
+    ]
+    grids = [grid_of_uniforms(key, (8, 32, 32)) for key in keys]
+    for i, one in enumerate(grids):
+        for other in grids[:i]:
+            assert not (one == other).any()
+            assert abs(z_of_correlation(one, other)) < Z
+
+
+def test_the_same_address_gives_the_same_row_whatever_else_is_sampled() -> None:
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    draws, again = posterior.draws(20, seed=4), posterior.draws(500, seed=4)
+    seventh = draws.dynamics(7).probability
+    assert np.array_equal(seventh, again.dynamics(7).probability)
+    assert not np.array_equal(seventh, again.dynamics(8).probability)
+    at = posterior.rows
+    row = 33
+    alone = np.empty(at.indptr[row + 1] - at.indptr[row])
+    entries = slice(at.indptr[row], at.indptr[row + 1])
+    sample_rows(
+        draws.key,
+        7,
+        at.state[row : row + 1],
+        at.action[row : row + 1],
+        np.array([0, alone.size]),
+        posterior.alpha[entries],
+        alone,
+    )
+    assert np.array_equal(alone, seventh[entries])
