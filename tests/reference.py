@@ -113,7 +113,7 @@ def _half(error: Array, sd: Array) -> Array:
 
 def evaluate(policy: Array, draws: bm.Draws, reward: ArrayLike) -> dict[str, Array]:
     """Every number of an evaluation without control variates, draw by draw."""
-    at = setting(draws.posterior.task, reward)
+    at = setting(draws.belief.task, reward)
     solved = [
         solve(draws.dynamics(i).to_dense(), policy, at) for i in range(draws.n_draws)
     ]

@@ -112,7 +112,7 @@ def test_evaluation_equals_a_loop_over_draws(name: str) -> None:
 
 def test_the_loop_over_draws_would_notice_another_draw() -> None:
     case = CASES["[S, A]"]()
-    other = bm.evaluate(case.policy, case.draws.posterior.draws(150, 8), control=False)
+    other = bm.evaluate(case.policy, case.draws.belief.draws(150, 8), control=False)
     expected = reference.evaluate(case.policy, case.draws, case.reward)
     assert np.abs(other.value - expected["value"]).max() > 1e-6
 
@@ -165,7 +165,7 @@ def test_gradient_equals_central_differences_along_tangents(name: str) -> None:
 def test_gradient_and_its_square_equal_a_loop_over_draws(name: str) -> None:
     case = CASES[name]()
     problem, _, sums = swept(case.draws, case.policy[None], engine.Want(gradient=True))
-    at = reference.setting(case.draws.posterior.task, case.reward)
+    at = reference.setting(case.draws.belief.task, case.reward)
     slopes = []
     for i in range(case.draws.n_draws):
         one = reference.solve(case.draws.dynamics(i).to_dense(), case.policy, at)
@@ -199,7 +199,7 @@ def test_weights_of_draws_weigh_every_sum() -> None:
     weights[[3, 40]] = 0.0
     want = engine.Want(variance=True, occupancy=True, gradient=True)
     problem, nominal, sums = swept(case.draws, case.policy[None], want, weights)
-    at = reference.setting(case.draws.posterior.task, case.reward)
+    at = reference.setting(case.draws.belief.task, case.reward)
     solved = [
         reference.solve(case.draws.dynamics(i).to_dense(), case.policy, at)
         for i in range(case.draws.n_draws)
@@ -240,7 +240,7 @@ def test_weights_of_draws_weigh_every_sum() -> None:
 
 def rollouts(case: Case, n: int, rng: np.random.Generator) -> Array:
     """Returns ``[D, n]`` of plain simulation in every draw, from random starts."""
-    at = reference.setting(case.draws.posterior.task, case.reward)
+    at = reference.setting(case.draws.belief.task, case.reward)
     n_draws = case.draws.n_draws
     theta = np.array([case.draws.dynamics(i).to_dense() for i in range(n_draws)])
     ladder = np.cumsum(theta, axis=3)
@@ -392,9 +392,9 @@ def test_control_variates_have_their_stated_means(name: str) -> None:
     100,000 draws): an error rate below 3.2e-3 a case. The second mean is far from 0.
     """
     case, n_draws = CASES[name](), 100_000
-    draws = case.draws.posterior.draws(n_draws, seed=11)
-    at = reference.setting(draws.posterior.task, case.reward)
-    expanded = reference.expand(case.policy, reference.dense_alpha(draws.posterior), at)
+    draws = case.draws.belief.draws(n_draws, seed=11)
+    at = reference.setting(draws.belief.task, case.reward)
+    expanded = reference.expand(case.policy, reference.dense_alpha(draws.belief), at)
     problem = engine.Problem.of_draws(draws, case.policy[None])
     nominal = engine.nominal(problem, control=True)
     with engine.workers(2, None) as pool:
@@ -417,9 +417,9 @@ def test_control_variates_have_their_stated_means(name: str) -> None:
 def test_controlled_values_equal_a_regression_in_numpy(name: str, n_draws: int) -> None:
     """Coefficients are 1 below 50 draws, else least squares of the start value."""
     case = CASES[name]()
-    draws = case.draws.posterior.draws(n_draws, seed=13)
-    at = reference.setting(draws.posterior.task, case.reward)
-    alpha = reference.dense_alpha(draws.posterior)
+    draws = case.draws.belief.draws(n_draws, seed=13)
+    at = reference.setting(draws.belief.task, case.reward)
+    alpha = reference.dense_alpha(draws.belief)
     nominal = reference.expand(case.policy, alpha, at)
     h = at.r + at.g * (nominal.value - at.terminal_value)
     V, y1, y2 = np.zeros((3, n_draws, at.rho.size))

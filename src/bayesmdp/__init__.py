@@ -4,19 +4,37 @@ The everyday names; each lives in the room its docstring names, and nothing is c
 here.
 """
 
-from bayesmdp import data, errors, evaluation, model, posterior, priors, worlds
+from bayesmdp import (
+    data,
+    errors,
+    evaluation,
+    model,
+    policies,
+    posterior,
+    priors,
+    worlds,
+)
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     AnalyticEvaluation,
+    Comparison,
     Evaluation,
+    compare,
     draws_needed,
     evaluate,
     evaluate_analytic,
 )
 from bayesmdp.model import Dynamics, Task, restrict
-from bayesmdp.posterior import Draws, Posterior, fit
+from bayesmdp.optimisation import (
+    MirrorAscent,
+    Optimisation,
+    PosteriorMean,
+    StochasticGradient,
+    optimise,
+)
+from bayesmdp.posterior import Draws, Ensemble, Posterior, fit
 from bayesmdp.priors import SparsePrior, SymmetricPrior
 from bayesmdp.worlds import World
 
@@ -24,17 +42,24 @@ __all__ = [
     "AnalyticEvaluation",
     "BayesmdpError",
     "BayesmdpWarning",
+    "Comparison",
     "Counts",
     "Draws",
     "Dynamics",
+    "Ensemble",
     "Evaluation",
+    "MirrorAscent",
+    "Optimisation",
     "Posterior",
+    "PosteriorMean",
     "SparsePrior",
+    "StochasticGradient",
     "SymmetricPrior",
     "Task",
     "Transitions",
     "World",
     "__version__",
+    "compare",
     "data",
     "draws_needed",
     "errors",
@@ -43,6 +68,9 @@ __all__ = [
     "evaluation",
     "fit",
     "model",
+    "optimisation",
+    "optimise",
+    "policies",
     "posterior",
     "priors",
     "restrict",

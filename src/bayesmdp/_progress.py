@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+Show = Callable[..., None]  # (done), (done, note)
+
 _PATIENCE = 1.0  # seconds before the bar shows
 
 
@@ -21,8 +23,8 @@ class _Bar:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
-    def show(self, done: int) -> None:
-        """Move to ``done``."""
+    def show(self, done: int, note: str = "") -> None:
+        """Move to ``done``, with a word on how it goes."""
         if self._progress is None:
             if time.monotonic() - self._began < _PATIENCE:
                 return
@@ -33,7 +35,8 @@ class _Bar:
             self._progress.start()
             self._task = self._progress.add_task(self._what, total=self._total)
         if self._task is not None:
-            self._progress.update(self._task, completed=done)
+            said = f"{self._what} {note}"
+            self._progress.update(self._task, completed=done, description=said)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -44,7 +47,7 @@ class _Bar:
 @contextmanager
 def progress_bar(
     what: str, total: int, wanted: bool | None = None
-) -> Iterator[Callable[[int], None] | None]:
+) -> Iterator[Show | None]:
     """Yield a function to call with the amount done, or None where nobody looks.
 
     ``wanted`` None means: on a terminal.

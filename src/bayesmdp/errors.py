@@ -34,6 +34,10 @@ class PriorError(BayesmdpError):
     """A prior that contradicts the data, or has nothing to say about a pair."""
 
 
+class BeliefError(BayesmdpError):
+    """A belief that is not one, or lacks what was asked of it."""
+
+
 class EndlessError(BayesmdpError):
     """Discount 1 and an episode that need not end, or whose mean is infinite."""
 

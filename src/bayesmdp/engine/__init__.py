@@ -5,14 +5,17 @@ where names are listed.
 """
 
 from bayesmdp.engine import _kernel as channels
-from bayesmdp.engine._ending import check_ending
+from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal
 from bayesmdp.engine._problem import Problem
 from bayesmdp.engine._sweep import (
     BLOCK,
+    Pool,
+    Slopes,
     Sums,
     Want,
     nominal,
+    slopes,
     solve_known,
     sweep,
     workers,
@@ -21,13 +24,17 @@ from bayesmdp.engine._sweep import (
 __all__ = [
     "BLOCK",
     "MAX_INVERSE",
+    "Ending",
     "Nominal",
+    "Pool",
     "Problem",
+    "Slopes",
     "Sums",
     "Want",
     "channels",
     "check_ending",
     "nominal",
+    "slopes",
     "solve_known",
     "sweep",
     "workers",

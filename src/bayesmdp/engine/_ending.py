@@ -71,6 +71,25 @@ def check_ending(problem: Problem) -> Ending:
     return ending
 
 
+def nearest_rows(problem: Problem) -> IntArray:
+    """Return rows ``[N]`` that may lead nearer to the end: a policy that ends."""
+    graph = _graph(problem, np.ones(problem.source.size))
+    distance = _distance_to_end(graph)
+    stuck = distance[: problem.n_live] < 0
+    if stuck.any():
+        raise EndlessError(
+            f"With discount 1 every episode must end, but from state "
+            f"{_name(problem, int(np.argmax(stuck)))} no action ever leads to a "
+            "terminal state; use a discount below 1."
+        )
+    row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
+    row = row[problem.theta_bar > 0]
+    nearer = distance[graph.head] < distance[graph.tail]
+    choice = np.empty(problem.n_live, dtype=np.int64)
+    choice[graph.tail[nearer][::-1]] = row[nearer][::-1]  # the first such row stays
+    return choice
+
+
 def _graph(problem: Problem, policy: FloatArray) -> _Graph:
     """Entries with positive probability under a policy."""
     row = np.repeat(np.arange(policy.size), np.diff(problem.indptr))
@@ -81,7 +100,7 @@ def _graph(problem: Problem, policy: FloatArray) -> _Graph:
         problem.source[row[used]],
         problem.target[used],
         alpha[used],
-        problem.rewards[0, used],
+        np.abs(problem.rewards[:, used]).max(axis=0),
     )
 
 

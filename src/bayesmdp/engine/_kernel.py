@@ -64,6 +64,7 @@ ENDLESS = 1e-10
 def sample(
     key: BitArray,
     draw: int,
+    model: int,
     row_id: IntArray,
     indptr: IntArray,
     alpha: FloatArray,
@@ -73,7 +74,7 @@ def sample(
 ) -> None:
     """Fill ``theta`` [E] for one draw: sampled, or copied from a table [M, E]."""
     if table.shape[0] > 0:
-        theta[:] = table[draw]
+        theta[:] = table[model]
         return
     for row in range(row_id.shape[0]):
         open_stream(stream, key, draw, row_id[row, 0], row_id[row, 1])
@@ -304,10 +305,11 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     target: IntArray,
     alpha: FloatArray,
     table: FloatArray,
+    member: IntArray,
     rewards: FloatArray,
+    terminal_values: FloatArray,
     policies: FloatArray,
     start: FloatArray,
-    terminal_value: FloatArray,
     weights: FloatArray,
     reference: FloatArray,
     theta_bar: FloatArray,
@@ -334,13 +336,14 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     source, indptr, target
         [R], [R + 1], [E]: state of each row, its entries, their next states; states
         in sweep order.
-    alpha, table
-        [E] Dirichlet parameters, or [M, E] given models (the other one empty).
-    rewards
-        [1, E], or [M, E] where each model has its own.
+    alpha, table, member
+        [E] Dirichlet parameters; or [M, E] given models and [D] the model of each
+        draw (the other ones empty).
+    rewards, terminal_values
+        [1, E] and [1, S], or [M, E] and [M, S] where each model has its own.
     policies
         [P, R] probability of each row's action.
-    start, terminal_value
+    start
         [S].
     weights
         [stop - first], one a draw.
@@ -367,8 +370,10 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         w = weights[i]
         if w == 0.0:
             continue
-        sample(key, draw, row_id, indptr, alpha, table, stream, theta)
-        reward = rewards[draw if rewards.shape[0] > 1 else 0]
+        model = member[draw] if member.size > 0 else 0
+        sample(key, draw, model, row_id, indptr, alpha, table, stream, theta)
+        reward = rewards[model if rewards.shape[0] > 1 else 0]
+        terminal_value = terminal_values[model if terminal_values.shape[0] > 1 else 0]
         for p in range(n_policies):
             pi, sums = policies[p], state_sums[i // block, p]
             assemble(theta, pi, source, indptr, target, g, matrix)

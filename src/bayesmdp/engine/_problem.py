@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Draws, Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +22,15 @@ class Problem:
     indptr: IntArray  # [R + 1]
     target: IntArray  # [E]
     theta_bar: FloatArray  # [E], mean of the draws
+    reward_bar: FloatArray  # [E], mean reward
+    terminal_bar: FloatArray  # [S], mean value of terminal states
     alpha: FloatArray  # [E] or [0]
     table: FloatArray  # [M, E] or [0, E]
+    member: IntArray  # [D], model of each draw; or [0]
     rewards: FloatArray  # [1, E] or [M, E]
+    terminal_values: FloatArray  # [1, S] or [M, S]
     policies: FloatArray  # [P, R]
     start: FloatArray  # [S]
-    terminal_value: FloatArray  # [S]
     key: NDArray[np.uint64]  # [2]
 
     @property
@@ -39,15 +42,26 @@ class Problem:
     def of_draws(
         cls, draws: Draws, policies: FloatArray, *, every_row: bool = False
     ) -> "Problem":
-        """Rows of a posterior that policies ``[P, S, A]`` use (or all of them)."""
-        posterior = draws.posterior
-        problem = cls._of_rows(posterior.rows, posterior.task, policies, every_row)
-        entries = _entries(posterior.rows, problem.row)
+        """Rows of a belief that policies ``[P, S, A]`` use (or all of them)."""
+        belief = draws.belief
+        problem = cls._of_rows(belief.rows, belief.task, policies, every_row)
+        entries = _entries(belief.rows, problem.row)
+        theta_bar = np.ascontiguousarray(belief.mean().probability[entries])
+        if isinstance(belief, Posterior):
+            alpha = np.ascontiguousarray(belief.alpha[entries])
+            return replace(problem, theta_bar=theta_bar, alpha=alpha, key=draws.key)
+        shares = belief.weights if belief.terminal_values.shape[0] > 1 else np.ones(1)
         return replace(
             problem,
-            theta_bar=np.ascontiguousarray(posterior.mean().probability[entries]),
-            alpha=np.ascontiguousarray(posterior.alpha[entries]),
-            key=draws.key,
+            theta_bar=theta_bar,
+            reward_bar=np.ascontiguousarray(belief.mean_reward[entries]),
+            terminal_bar=(shares @ belief.terminal_values)[problem.order],
+            table=np.ascontiguousarray(belief.table[:, entries]),
+            member=draws.members,
+            rewards=np.ascontiguousarray(belief.rewards[:, entries]),
+            terminal_values=np.ascontiguousarray(
+                belief.terminal_values[:, problem.order]
+            ),
         )
 
     @classmethod
@@ -95,18 +109,28 @@ class Problem:
             indptr=indptr,
             target=position[target],
             theta_bar=np.empty(0),
+            reward_bar=np.ascontiguousarray(reward),
+            terminal_bar=np.ascontiguousarray(task.terminal_value[order]),
             alpha=np.empty(0),
             table=np.empty((0, target.size)),
+            member=np.empty(0, dtype=np.int64),
             rewards=np.ascontiguousarray(reward)[None],
+            terminal_values=np.ascontiguousarray(task.terminal_value[order])[None],
             policies=np.ascontiguousarray(of_row[:, row]),
             start=np.ascontiguousarray(task.start[order]),
-            terminal_value=np.ascontiguousarray(task.terminal_value[order]),
             key=np.zeros(2, dtype=np.uint64),
         )
 
     def nominal(self) -> "Problem":
         """Return the same problem with the mean of the draws as its only draw."""
-        return replace(self, alpha=np.empty(0), table=self.theta_bar[None])
+        return replace(
+            self,
+            alpha=np.empty(0),
+            table=self.theta_bar[None],
+            member=np.zeros(1, dtype=np.int64),
+            rewards=self.reward_bar[None],
+            terminal_values=self.terminal_bar[None],
+        )
 
 
 def _entries(rows: Rows, row: IntArray) -> IntArray | slice:

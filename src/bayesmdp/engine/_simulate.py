@@ -8,19 +8,9 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
-from bayesmdp.posterior.sampling import open_stream, uniform
+from bayesmdp.posterior.sampling import open_stream, pick, uniform
 
 _SAMPLE, _EPISODE = 1, 2  # purposes, in the place of a state
-
-
-@jit
-def pick(cumulative: FloatArray, u: float) -> int:
-    """First index whose cumulative weight exceeds ``u`` times their total."""
-    u *= cumulative[-1]
-    for i in range(cumulative.size - 1):
-        if u < cumulative[i]:
-            return i
-    return cumulative.size - 1
 
 
 @jit

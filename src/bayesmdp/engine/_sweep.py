@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -22,7 +22,7 @@ from bayesmdp.engine import _kernel as kernel
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
 from bayesmdp.engine._problem import Problem
 
-BLOCK = 32  # draws reduced together; part of the definition of a result
+BLOCK = 16  # draws reduced together; part of the definition of a result
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Want:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Joined results of a range of draws that starts at draw 0."""
+    """Joined results of a range of draws."""
 
     state: FloatArray  # [P, 17, S], channels as in the kernel
     row: FloatArray  # [P, 2, R], gradient and its square; or [P, 2, 0]
@@ -60,12 +60,11 @@ class Sums:
 
 
 Progress = Callable[[int], None]
+Pool = tuple[Executor, int]  # and how many tasks to keep in flight
 
 
 @contextmanager
-def workers(
-    threads: int | None, executor: Executor | None
-) -> Iterator[tuple[Executor, int]]:
+def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
     """Open an executor for one or several sweeps, with how many tasks to keep busy."""
     n = _checks.thread_count(threads)
     if executor is not None:
@@ -84,12 +83,13 @@ def sweep(
     n_draws: int,
     *,
     want: Want,
-    pool: tuple[Executor, int],
+    pool: Pool,
+    first: int = 0,
     weights: FloatArray | None = None,
     after: Sums | None = None,
     progress: Progress | None = None,
 ) -> Sums:
-    """Sweep draws ``0..n_draws-1`` of a problem.
+    """Sweep ``n_draws`` draws of a problem.
 
     Parameters
     ----------
@@ -98,11 +98,13 @@ def sweep(
     nominal
         Reference model.
     n_draws
-        Where to stop.
+        How many, those of ``after`` included.
     want
         What to compute beside the value.
     pool
         Executor and tasks in flight, from `workers`.
+    first
+        Number of the first draw.
     weights
         One a draw, ``[D]``; 1 where not given.
     after
@@ -122,8 +124,8 @@ def sweep(
     ranges = _ranges(done, n_draws, in_flight)
     try:
         while True:
-            for first, stop in islice(ranges, in_flight - len(pending)):
-                job = (problem, nominal, bits, first, w[first:stop])
+            for begin, stop in islice(ranges, in_flight - len(pending)):
+                job = (problem, nominal, bits, first + begin, w[begin:stop])
                 pending.append(executor.submit(_run, *job))
             if not pending:
                 return total.sums(w)
@@ -208,10 +210,11 @@ def _run(
         problem.target,
         problem.alpha,
         problem.table,
+        problem.member,
         problem.rewards,
+        problem.terminal_values,
         problem.policies,
         problem.start,
-        problem.terminal_value,
         weights,
         nominal.reference,
         nominal.theta_bar,
@@ -225,7 +228,7 @@ def _run(
         bits,
         problem.task.discount,
         problem.n_live,
-        *(_read_only(array) for array in inputs),
+        *(read_only(array) for array in inputs),
         part.state,
         part.row,
         part.start,
@@ -234,7 +237,7 @@ def _run(
     return part
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: np.ndarray) -> np.ndarray:
     """Read-only view: numba compiles once for inputs that all look the same."""
     view = array.view()
     view.flags.writeable = False
@@ -258,3 +261,44 @@ def nominal(problem: Problem, *, control: bool) -> Nominal:
     control = control and problem.n_live <= MAX_INVERSE
     inverse = inverses(problem) if control else blank(problem).inverse
     return Nominal(reference, problem.theta_bar, inverse)
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Gradient of one policy's start value, averaged over draws."""
+
+    value: float  # mean start value
+    slope: FloatArray  # [R], mean of d (Q - V)
+    noise: FloatArray  # [R], variance of that mean
+    visits: FloatArray  # [N], mean occupancy
+
+
+def slopes(
+    problem: Problem,
+    policy: FloatArray,
+    n_draws: int,
+    *,
+    pool: Pool,
+    first: int = 0,
+    weights: FloatArray | None = None,
+) -> Slopes:
+    """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
+
+    With ``weights`` the draws are all there are, and the noise is 0.
+    """
+    one = replace(problem, policies=policy[None])
+    want = Want(gradient=True)
+    sums = sweep(
+        one, blank(one), n_draws, want=want, pool=pool, first=first, weights=weights
+    )
+    ended = sums.ended[0]
+    total = sums.weights[ended].sum()
+    mean = sums.row[0, 0] / total
+    spread = np.maximum(sums.row[0, 1] / total - mean**2, 0.0)
+    exact = weights is not None
+    return Slopes(
+        value=float(sums.start[0, 0, ended] @ sums.weights[ended] / total),
+        slope=mean,
+        noise=np.zeros_like(mean) if exact else spread / max(int(ended.sum()) - 1, 1),
+        visits=sums.state[0, kernel.D, : problem.n_live] / total,
+    )

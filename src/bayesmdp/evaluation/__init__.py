@@ -2,13 +2,18 @@
 
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
+from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
 from bayesmdp.evaluation._evaluate import evaluate
-from bayesmdp.evaluation._evaluation import Evaluation
+from bayesmdp.evaluation._evaluation import Evaluation, rounded
 
 __all__ = [
     "AnalyticEvaluation",
+    "Comparison",
+    "ComparisonRow",
     "Evaluation",
+    "compare",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
+    "rounded",
 ]

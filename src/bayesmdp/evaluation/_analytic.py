@@ -111,7 +111,7 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
     variance = expansion.q @ transposed**2
     terms = nominal.reference[2, 0, problem.source] ** 2 * expansion.spread
     value, second, sd = (np.zeros(task.n_states) for _ in range(3))
-    value[problem.order] = nominal.reference[0, 0] + problem.terminal_value
+    value[problem.order] = nominal.reference[0, 0] + problem.terminal_bar
     second[problem.order[:n]] = shift
     sd[problem.order[:n]] = np.sqrt(variance)
     doubt = np.zeros((task.n_states, task.n_actions))

@@ -15,7 +15,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine import Nominal, Problem, channels
 from bayesmdp.evaluation._expansion import expand
 
-_ENOUGH = 50  # draws, below which coefficients are not estimated
+ENOUGH = 50  # draws, below which coefficients are not estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,21 +44,26 @@ def fit_control(
     problem: Problem, nominal: Nominal, p: int, start: FloatArray
 ) -> Control:
     """Find the coefficients of policy ``p`` from its draws ``[4, D]``."""
-    n = problem.n_live
-    mean = np.zeros(problem.start.size)
-    k = expand(problem, nominal, p).k
-    mean[:n] = problem.task.discount * (k @ nominal.inverse[p])
+    mean = control_mean(problem, nominal, p)
     start_mean = float(problem.start @ mean)
     coefficients = np.ones(2)
-    if start.shape[1] >= _ENOUGH:
-        coefficients = _regress(
+    if start.shape[1] >= ENOUGH:
+        coefficients = regress(
             start[channels.START_VALUE],
             np.stack([start[channels.START_Y], start[channels.START_Z]]),
         )
     return Control(coefficients, mean, start_mean)
 
 
-def _regress(response: FloatArray, predictors: FloatArray) -> FloatArray:
+def control_mean(problem: Problem, nominal: Nominal, p: int) -> FloatArray:
+    """Return the exact mean of the second control variate, ``[S]`` in sweep order."""
+    mean = np.zeros(problem.start.size)
+    k = expand(problem, nominal, p).k
+    mean[: problem.n_live] = problem.task.discount * (k @ nominal.inverse[p])
+    return mean
+
+
+def regress(response: FloatArray, predictors: FloatArray) -> FloatArray:
     """Least squares slopes; a predictor that does not vary gets 0."""
     centred = predictors - predictors.mean(axis=1, keepdims=True)
     scale = np.sqrt((centred**2).mean(axis=1))

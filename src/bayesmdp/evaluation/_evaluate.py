@@ -13,6 +13,8 @@ chance, not ignorance, so it counts as aleatoric:
 
 import warnings
 from concurrent.futures import Executor
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Draws, Posterior
 
 if TYPE_CHECKING:
+    from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
     from bayesmdp.evaluation._measure import Measured
 
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
@@ -79,50 +82,137 @@ def evaluate(
     >>> bool(abs(evaluation.start_value - truth) < 3 * evaluation.start_epistemic_sd)
     True
     """
-    from bayesmdp import engine
-    from bayesmdp.evaluation._measure import measure
+    checked_draws(draws)
+    if tolerance is not None:
+        tolerance = _checks.real(
+            "tolerance", tolerance, ArgumentError, 0, open_low=True
+        )
+    probabilities = as_policy(policy, draws.belief)
+    swept = sweep_policies(
+        probabilities[None],
+        draws,
+        tolerance=tolerance,
+        control=control,
+        threads=threads,
+        executor=executor,
+        progress=progress,
+    )
+    result = evaluation_of(swept, 0, tolerance)
+    for note in result.notes:
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    return result
 
+
+def checked_draws(draws: Draws) -> None:
+    """Refuse what is not draws."""
     if not isinstance(draws, Draws):
         raise ArgumentError(
             "`draws` must come from `posterior.draws(n, seed)`; got "
             f"{type(draws).__name__}."
         )
-    if tolerance is not None:
-        tolerance = _checks.real(
-            "tolerance", tolerance, ArgumentError, 0, open_low=True
-        )
-    probabilities = as_policy(policy, draws.posterior)
-    problem = engine.Problem.of_draws(draws, probabilities[None])
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """A sweep of policies over draws, with all that is needed to read it."""
+
+    draws: Draws
+    policies: FloatArray  # [P, S, A]
+    problem: "Problem"
+    nominal: "Nominal"
+    sums: "Sums"
+    ending: "Ending"
+
+
+def sweep_policies(
+    policies: FloatArray,
+    draws: Draws,
+    *,
+    tolerance: float | None = None,
+    control: bool = True,
+    threads: int | None = None,
+    executor: Executor | None = None,
+    progress: bool | None = None,
+    values_only: bool = False,
+    pool: "Pool | None" = None,
+) -> Swept:
+    """Sweep checked policies ``[P, S, A]``; a tolerance looks at the first."""
+    from bayesmdp import engine
+    from bayesmdp.evaluation._measure import measure
+
+    problem = engine.Problem.of_draws(draws, policies)
     ending = engine.check_ending(problem)
+    control = control and isinstance(draws.belief, Posterior)
     nominal = engine.nominal(problem, control=control)
-    want = engine.Want(variance=True, occupancy=True)
-    n_draws = draws.n_draws
+    want = engine.Want(variance=not values_only, occupancy=not values_only)
+    n_draws, weights = draws.n_draws, draws.weights
+    if draws.exact:
+        tolerance = None
     with (
-        engine.workers(threads, executor) as pool,
+        engine.workers(threads, executor) if pool is None else nullcontext(pool) as at,
         progress_bar("evaluating", n_draws, progress) as show,
     ):
         n = n_draws if tolerance is None else min(_FIRST_STAGE, n_draws)
         sums = None
         while True:
             sums = engine.sweep(
-                problem, nominal, n, want=want, pool=pool, after=sums, progress=show
+                problem,
+                nominal,
+                n,
+                want=want,
+                pool=at,
+                weights=weights[:n],
+                after=sums,
+                progress=show,
             )
-            measured = measure(problem, nominal, sums)
-            error = float(measured.start.value_error)
-            if tolerance is None or error <= tolerance or n == n_draws:
+            if tolerance is None or n == n_draws:
+                break
+            error = float(measure(problem, nominal, sums, False).start.value_error)
+            if error <= tolerance:
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
-    notes = [ending.warning] if ending.warning else []
-    notes += _remarks(measured, error, tolerance, n)
-    if not ending.visits_exist:
-        measured.occupancy[problem.task.live] = np.nan
+    return Swept(draws, policies, problem, nominal, sums, ending)
+
+
+def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evaluation:
+    """Put the record of policy ``p`` together."""
+    from bayesmdp.evaluation._measure import measure
+
+    draws = swept.draws
+    measured = measure(swept.problem, swept.nominal, swept.sums, draws.exact, p)
+    n = swept.sums.n_draws
+    notes = [swept.ending.warning] if swept.ending.warning else []
+    notes += _remarks(measured, tolerance, n)
+    if not swept.ending.visits_exist:
+        measured.occupancy[draws.belief.task.live] = np.nan
         notes.append(
             "The posterior mean of `occupancy` is infinite in some states: it is NaN "
             "in all but the terminal ones. Values are not affected."
         )
-    for note in notes:
-        warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return _evaluation(measured, probabilities, draws, n, tuple(notes))
+    fields: dict[str, Any] = {}
+    for name, value in vars(measured.states).items():
+        fields[name] = _checks.sealed(value)
+    for name, value in vars(measured.start).items():
+        fields[f"start_{name}"] = float(value)
+    reduction = 1.0
+    doubt = fields["start_epistemic_sd"]
+    matters = doubt > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
+    if measured.control is not None and matters and fields["start_value_error"] > 0:
+        raw = doubt / np.sqrt(n)
+        reduction = float((raw / fields["start_value_error"]) ** 2)
+    return Evaluation(
+        **fields,
+        occupancy=_checks.sealed(measured.occupancy),
+        occupancy_error=_checks.sealed(measured.occupancy_error),
+        start_values=_checks.sealed(measured.start_values),
+        n_draws=n,
+        n_endless=measured.n_endless,
+        variance_reduction=reduction,
+        notes=tuple(notes),
+        seed=draws.seed,
+        policy=_checks.frozen(swept.policies[p]),
+        task=draws.belief.task,
+    )
 
 
 def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:
@@ -131,11 +221,10 @@ def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:
     return min(limit, max(n + block, -(-int(wanted) // block) * block))
 
 
-def _remarks(
-    measured: "Measured", error: float, tolerance: float | None, n: int
-) -> list[str]:
+def _remarks(measured: "Measured", tolerance: float | None, n: int) -> list[str]:
     """Say what a reader must know before believing the numbers."""
     notes = []
+    error = float(measured.start.value_error)
     if measured.n_endless:
         notes.append(
             f"{measured.n_endless} of {n} draws have episodes too long to resolve; "
@@ -147,37 +236,3 @@ def _remarks(
             f"is {error:.2g} after all {n} draws; give more draws."
         )
     return notes
-
-
-def _evaluation(
-    measured: "Measured",
-    policy: FloatArray,
-    draws: Draws,
-    n_draws: int,
-    notes: tuple[str, ...],
-) -> Evaluation:
-    """Put the record together."""
-    fields: dict[str, Any] = {}
-    for name, value in vars(measured.states).items():
-        fields[name] = _checks.sealed(value)
-    for name, value in vars(measured.start).items():
-        fields[f"start_{name}"] = float(value)
-    reduction = 1.0
-    doubt = fields["start_epistemic_sd"]
-    matters = doubt > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
-    if measured.control is not None and matters and fields["start_value_error"] > 0:
-        raw = doubt / np.sqrt(n_draws)
-        reduction = float((raw / fields["start_value_error"]) ** 2)
-    return Evaluation(
-        **fields,
-        occupancy=_checks.sealed(measured.occupancy),
-        occupancy_error=_checks.sealed(measured.occupancy_error),
-        start_values=_checks.sealed(measured.start_values),
-        n_draws=n_draws,
-        n_endless=measured.n_endless,
-        variance_reduction=reduction,
-        notes=notes,
-        seed=draws.seed,
-        policy=policy,
-        task=draws.posterior.task,
-    )

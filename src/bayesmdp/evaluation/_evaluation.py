@@ -94,7 +94,7 @@ class Evaluation:
         lines = [
             f"Value of a policy over {self.n_draws} draws (seed {self.seed}), discount "
             f"{self.task.discount:g}",
-            *_columns(table),
+            *columns(table),
         ]
         if live.size > order.size and shown:
             lines.append(f"(the {order.size} most visited of {live.size} states)")
@@ -136,7 +136,7 @@ def rounded(value: float, error: float) -> str:
     )
 
 
-def _columns(table: list[list[str]]) -> list[str]:
+def columns(table: list[list[str]]) -> list[str]:
     """Align cells: the first to the left, the others to the right."""
     widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
     return [

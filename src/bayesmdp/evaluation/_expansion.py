@@ -37,7 +37,7 @@ def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
     def total(values: FloatArray) -> FloatArray:
         return np.add.reduceat(values, begin)
 
-    h = problem.rewards[0] + g * nominal.reference[0, p, problem.target]
+    h = problem.reward_bar + g * nominal.reference[0, p, problem.target]
     h = h - np.repeat(total(theta * h), length)
     # column s of X at the next states of a row of state s; zero once it has ended
     column = np.zeros(h.size)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp._typing import FloatArray
+from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import Nominal, Problem, Sums, channels
 from bayesmdp.errors import EndlessError
 from bayesmdp.evaluation._control import Control, fit_control
-from bayesmdp.evaluation._moments import Estimates, estimates, start_estimates
+from bayesmdp.evaluation._moments import Estimates, Size, estimates, start_estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +24,13 @@ class Measured:
     control: Control | None
 
 
-def measure(problem: Problem, nominal: Nominal, sums: Sums, p: int = 0) -> Measured:
+def measure(
+    problem: Problem, nominal: Nominal, sums: Sums, exact: bool, p: int = 0
+) -> Measured:
     """Turn the sums of policy ``p`` into estimates."""
-    ended = sums.ended[p]
+    ended = sums.ended[p] | (sums.weights == 0)
     n = int(ended.sum())
-    if n < 2:
+    if n < 2 and not exact:
         raise EndlessError(
             f"With discount 1 only {n} of {ended.size} draws end within rounding; "
             "use a discount below 1."
@@ -41,18 +43,41 @@ def measure(problem: Problem, nominal: Nominal, sums: Sums, p: int = 0) -> Measu
     state_sums[:, problem.order] = sums.state[p]
     reference = np.empty((3, problem.start.size))
     reference[:, problem.order] = nominal.reference[:, p]
+    size = Size(n, sums.weights[ended], exact)
     states = estimates(
-        state_sums, n, reference[:2], control and control.in_order(problem.order)
+        state_sums, size, reference[:2], control and control.in_order(problem.order)
     )
-    states.value[:] += problem.task.terminal_value
-    occupancy = state_sums[channels.D] / n
-    spread = np.maximum(state_sums[channels.DD] / n - occupancy**2, 0.0)
+    _add_terminal(problem, states, size, ended)
+    occupancy = state_sums[channels.D] / size.weights.sum()
+    spread = np.maximum(
+        state_sums[channels.DD] / size.weights.sum() - occupancy**2, 0.0
+    )
     return Measured(
-        start=start_estimates(start, control),
+        start=start_estimates(start, size, control),
         states=states,
         occupancy=occupancy + reference[2],
-        occupancy_error=np.sqrt(spread / (n - 1)),
+        occupancy_error=np.sqrt(spread / max(n - 1, 1)) * (not exact),
         start_values=np.where(ended, sums.start[p, channels.START_VALUE], np.nan),
         n_endless=ended.size - n,
         control=control,
     )
+
+
+def _add_terminal(
+    problem: Problem, states: Estimates, size: Size, ended: BoolArray
+) -> None:
+    """Add the values of terminal states, which may differ between models."""
+    values = problem.terminal_values
+    if values.shape[0] == 1:
+        states.value[problem.order] += values[0]
+        return
+    of_draw = values[problem.member[: ended.size][ended]].T  # [S, D]
+    mean = size.mean(of_draw)
+    sd = np.sqrt(size.mean((of_draw - mean[:, None]) ** 2))
+    states.value[problem.order] += mean
+    states.epistemic_sd[problem.order] += sd
+    states.total_sd[problem.order] = np.hypot(
+        states.epistemic_sd[problem.order], states.aleatoric_sd[problem.order]
+    )
+    if not size.exact:
+        states.value_error[problem.order] += sd / np.sqrt(size.n)

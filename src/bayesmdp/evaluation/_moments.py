@@ -33,14 +33,27 @@ class Estimates:
     total_sd_error: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Size:
+    """How many draws stand behind an estimate, and what they weigh together."""
+
+    n: int
+    weights: FloatArray  # [n]
+    exact: bool  # every model there is: population moments, no Monte Carlo error
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Weighted mean over draws, the last axis."""
+        return np.asarray(values @ self.weights / self.weights.sum())
+
+
 def estimates(
-    sums: FloatArray, n: int, reference: FloatArray, control: Control | None
+    sums: FloatArray, size: Size, reference: FloatArray, control: Control | None
 ) -> Estimates:
-    """Estimates from the sums ``[17, S]`` over ``n`` draws.
+    """Estimates from the sums ``[17, S]`` over draws.
 
     ``reference`` [2, S] holds the value and variance the sums are taken around.
     """
-    mean = sums / n
+    mean = sums / size.weights.sum()
     v = mean[c.V]
     m2 = np.maximum(mean[c.VV] - v**2, 0.0)
     m4 = mean[c.VVVV] - 4 * v * mean[c.VVV] + 6 * v**2 * mean[c.VV] - 3 * v**4
@@ -53,25 +66,28 @@ def estimates(
         value = v - first * mean[c.Y] - second * (mean[c.Z] - control.mean)
         variance = _residual_variance(mean, m2, first, second)
     return _combine(
-        n, value + reference[0], variance, m2, m4, r + reference[1], r2, vvr
+        size, value + reference[0], variance, m2, m4, r + reference[1], r2, vvr
     )
 
 
-def start_estimates(start: FloatArray, control: Control | None) -> Estimates:
+def start_estimates(
+    start: FloatArray, size: Size, control: Control | None
+) -> Estimates:
     """Return the same from the start distribution, from every draw ``[4, D]``."""
     values, variances = start[c.START_VALUE], start[c.START_VARIANCE]
-    deviation = values - values.mean()
-    spread = variances - variances.mean()
+    deviation = values - size.mean(values)
+    spread = variances - size.mean(variances)
     residuals = values if control is None else control.start_residuals(start)
+    centre = size.mean(residuals)
     return _combine(
-        values.size,
-        np.asarray(residuals.mean()),
-        residuals.var(),
-        (deviation**2).mean(),
-        (deviation**4).mean(),
-        variances.mean(),
-        (spread**2).mean(),
-        (deviation**2 * spread).mean(),
+        size,
+        centre,
+        size.mean((residuals - centre) ** 2),
+        size.mean(deviation**2),
+        size.mean(deviation**4),
+        size.mean(variances),
+        size.mean(spread**2),
+        size.mean(deviation**2 * spread),
     )
 
 
@@ -90,7 +106,7 @@ def _residual_variance(
 
 
 def _combine(
-    n: int,
+    size: Size,
     value: FloatArray,
     value_variance: FloatArray,
     m2: FloatArray,
@@ -100,20 +116,24 @@ def _combine(
     vvr: FloatArray,
 ) -> Estimates:
     """Put moments together; see the module docstring."""
-    epistemic = np.sqrt(m2 * n / (n - 1))
+    degrees = max(size.n - 1, 1)
+    unbias = 1.0 if size.exact else size.n / degrees
+    noise = 0.0 if size.exact else 1.0 / degrees
+    noise_of_squares = 0.0 if size.exact else 1.0 / size.n
+    epistemic = np.sqrt(m2 * unbias)
     aleatoric = np.sqrt(np.maximum(r, 0.0))
     total = np.sqrt(epistemic**2 + aleatoric**2)
     square = np.maximum(m4 - m2**2, 0.0)
     return Estimates(
         value=value,
-        value_error=np.sqrt(value_variance / (n - 1)),
+        value_error=np.sqrt(value_variance * noise),
         epistemic_sd=epistemic,
-        epistemic_sd_error=_half(np.sqrt(square / n), epistemic),
+        epistemic_sd_error=_half(np.sqrt(square * noise_of_squares), epistemic),
         aleatoric_sd=aleatoric,
-        aleatoric_sd_error=_half(np.sqrt(r2 / (n - 1)), aleatoric),
+        aleatoric_sd_error=_half(np.sqrt(r2 * noise), aleatoric),
         total_sd=total,
         total_sd_error=_half(
-            np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) / n), total
+            np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) * noise_of_squares), total
         ),
     )
 

@@ -8,7 +8,6 @@ those it is scored on, whatever the seed.
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics
 
 if TYPE_CHECKING:
+    from bayesmdp.posterior._ensemble import Ensemble
     from bayesmdp.posterior._posterior import Posterior
 
 
@@ -39,14 +40,35 @@ class Draws:
     Draws(1000 draws, seed 0)
     """
 
-    posterior: "Posterior"
+    belief: "Posterior | Ensemble"
     n_draws: int
     seed: int
     purpose: str = "evaluate"
+    exact: bool = False  # every model of an ensemble once, with its weight
 
-    def __post_init__(self) -> None:
-        """Check the number of draws."""
-        _checks.integer("n_draws", self.n_draws, 2, ArgumentError)
+    @cached_property
+    def members(self) -> IntArray:
+        """Model of each draw ``[D]`` where models are given, else empty."""
+        from bayesmdp.posterior._ensemble import Ensemble
+
+        if not isinstance(self.belief, Ensemble):
+            return np.empty(0, dtype=np.int64)
+        if self.exact:
+            return np.arange(self.n_draws)
+        from bayesmdp.posterior.sampling import sample_members
+
+        members = np.empty(self.n_draws, dtype=np.int64)
+        sample_members(self.key, np.cumsum(self.belief.weights), members)
+        return members
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weight of each draw, ``[D]``: 1, or probability times number of models."""
+        from bayesmdp.posterior._ensemble import Ensemble
+
+        if self.exact and isinstance(self.belief, Ensemble):
+            return self.belief.weights * self.n_draws
+        return np.ones(self.n_draws)
 
     @cached_property
     def key(self) -> NDArray[np.uint64]:
@@ -77,16 +99,22 @@ class Draws:
             raise ArgumentError(
                 f"`draw` must be in 0..{self.n_draws - 1}; got {number}."
             )
-        rows, alpha = self.posterior.rows, self.posterior.alpha
+        from bayesmdp.posterior._ensemble import Ensemble
+
+        rows = self.belief.rows
+        if isinstance(self.belief, Ensemble):
+            model = self.belief.table[self.members[number]]
+            return Dynamics(rows, _checks.frozen(model))
+        from bayesmdp.posterior.sampling import sample_rows  # numba: only where used
+
+        alpha = self.belief.alpha
         theta = np.empty(alpha.size)
-        _sampler()(self.key, number, rows.state, rows.action, rows.indptr, alpha, theta)
+        sample_rows(
+            self.key, number, rows.state, rows.action, rows.indptr, alpha, theta
+        )
         return Dynamics(rows, _checks.sealed(theta))
 
     def __repr__(self) -> str:
+        if self.exact:
+            return f"Draws({self.n_draws} models, exact)"
         return f"Draws({self.n_draws} draws, seed {self.seed})"
-
-
-def _sampler() -> Callable[..., None]:
-    from bayesmdp.posterior.sampling import sample_rows  # numba: only where used
-
-    return sample_rows

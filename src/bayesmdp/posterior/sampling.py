@@ -6,7 +6,14 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
 from bayesmdp.posterior._random import dirichlet_row, open_stream, uniform
 
-__all__ = ["dirichlet_row", "open_stream", "sample_rows", "uniform"]
+__all__ = [
+    "dirichlet_row",
+    "open_stream",
+    "pick",
+    "sample_members",
+    "sample_rows",
+    "uniform",
+]
 
 
 @jit
@@ -25,3 +32,22 @@ def sample_rows(
         open_stream(stream, key, draw, state[row], action[row])
         first, last = indptr[row], indptr[row + 1]
         dirichlet_row(alpha[first:last], stream, theta[first:last])
+
+
+@jit
+def pick(cumulative: FloatArray, u: float) -> int:
+    """First index whose cumulative weight exceeds ``u`` times their total."""
+    u *= cumulative[-1]
+    for i in range(cumulative.size - 1):
+        if u < cumulative[i]:
+            return i
+    return cumulative.size - 1
+
+
+@jit
+def sample_members(key: BitArray, cumulative: FloatArray, members: IntArray) -> None:
+    """Fill ``members`` [D] with models drawn by their cumulative weights [M]."""
+    stream = np.empty(4, dtype=np.uint64)
+    for draw in range(members.size):
+        open_stream(stream, key, draw, 0, 0)
+        members[draw] = pick(cumulative, uniform(stream))

@@ -1,7 +1,8 @@
 """Test beds: decision processes whose dynamics are known."""
 
+from bayesmdp.worlds._casino import casino
 from bayesmdp.worlds._gridworld import gridworld
 from bayesmdp.worlds._synthetic import synthetic
 from bayesmdp.worlds._world import World
 
-__all__ = ["World", "gridworld", "synthetic"]
+__all__ = ["World", "casino", "gridworld", "synthetic"]

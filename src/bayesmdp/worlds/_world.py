@@ -114,7 +114,7 @@ class World:
         check_ending(problem)
         solved = solve_known(problem)[0][0]
         value = np.empty(self.task.n_states)
-        value[problem.order] = solved + problem.terminal_value
+        value[problem.order] = solved + problem.terminal_bar
         return value
 
     def sample(self, n: int, seed: Seed = 0) -> Transitions:

@@ -1,0 +1,165 @@
+"""The best policy of one known model.
+
+Howard's policy iteration with exact evaluation: every switch of an action raises the
+value, so no policy comes twice. A switch must gain more than rounding can explain
+(`TIE` of the size of the values), so exactly tied actions, as the filled rows of the
+ICU-Sepsis model have them, stay as they are and nothing cycles. Before that, for
+discounts below 1, sweeps of modified policy iteration (Puterman and Shin 1978) find
+most of the policy at the price of the rows alone.
+
+With discount 1 the search starts from a policy that ends (each state takes the action
+that may lead nearest to the end), and a change that would never end is taken back: only
+policies that end are returned.
+"""
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._dense import factorise, solve
+from bayesmdp.engine._kernel import ENDLESS
+
+TIE = 1e-11  # gain, relative to the largest value, below which actions are tied
+MAX_ITERATIONS = 1000
+# Modified policy iteration: at most so many rounds of so many sweeps, while more than
+# one state in so many still switches.
+_ROUNDS, _SWEEPS, _FEW = 30, 10, 20
+
+
+@jit
+def lookahead(
+    row: int,
+    theta: FloatArray,
+    indptr: IntArray,
+    target: IntArray,
+    paid: FloatArray,
+    g: float,
+    value: FloatArray,
+) -> float:
+    """Return ``Q`` of one row; ``paid`` [R] is the expected reward of each."""
+    ahead = 0.0
+    for e in range(indptr[row], indptr[row + 1]):
+        ahead += theta[e] * value[target[e]]
+    return paid[row] + g * ahead
+
+
+@jit
+def improve(
+    theta: FloatArray,
+    source: IntArray,
+    indptr: IntArray,
+    target: IntArray,
+    paid: FloatArray,
+    g: float,
+    value: FloatArray,
+    choice: IntArray,
+    best: FloatArray,
+) -> int:
+    """Switch to better rows; return the number of switches.
+
+    ``choice`` [N] holds a row for each live state; ``best`` [N] gets its ``Q``.
+    """
+    n = choice.size
+    scale = 0.0
+    for i in range(n):
+        scale = max(scale, abs(value[i]))
+        best[i] = lookahead(choice[i], theta, indptr, target, paid, g, value)
+    tie = TIE * scale
+    switched = np.zeros(n, dtype=np.bool_)
+    for row in range(source.size):
+        i = source[row]
+        q = lookahead(row, theta, indptr, target, paid, g, value)
+        if q > best[i] + tie:
+            best[i] = q
+            choice[i] = row
+            switched[i] = True
+    return int(switched.sum())
+
+
+@jit
+def evaluate_choice(
+    theta: FloatArray,
+    indptr: IntArray,
+    target: IntArray,
+    paid: FloatArray,
+    g: float,
+    choice: IntArray,
+    matrix: FloatArray,
+    value: FloatArray,
+) -> bool:
+    """Solve for the value of a deterministic policy; False where it does not end."""
+    n = choice.size
+    matrix[:] = 0.0
+    for i in range(n):
+        matrix[i, i] = 1.0
+        for e in range(indptr[choice[i]], indptr[choice[i] + 1]):
+            if target[e] < n:
+                matrix[i, target[e]] -= g * theta[e]
+        value[i] = paid[choice[i]]
+    if not factorise(matrix) > ENDLESS:
+        return False
+    solve(matrix, value)
+    return True
+
+
+@jit
+def approach(
+    theta: FloatArray,
+    source: IntArray,
+    indptr: IntArray,
+    target: IntArray,
+    paid: FloatArray,
+    g: float,
+    value: FloatArray,
+    choice: IntArray,
+) -> None:
+    """Run modified policy iteration from ``value`` until the policy stays."""
+    best = np.empty(choice.size)
+    for _ in range(_ROUNDS):
+        switches = improve(theta, source, indptr, target, paid, g, value, choice, best)
+        if switches * _FEW <= choice.size:
+            return
+        for _ in range(_SWEEPS):
+            for i in range(choice.size):
+                value[i] = lookahead(choice[i], theta, indptr, target, paid, g, value)
+
+
+@jit
+def plan_model(
+    theta: FloatArray,
+    source: IntArray,
+    indptr: IntArray,
+    target: IntArray,
+    reward: FloatArray,
+    g: float,
+    choice: IntArray,
+    value: FloatArray,
+    cold: bool,
+) -> int:
+    """Find the best rows, starting from ``choice`` [N]; return iterations.
+
+    ``value`` [S] is in sweep order and gets the value of the result. A negative
+    number says that the search was cut short: at the limit of iterations, or because
+    a better policy would never end.
+    """
+    n = choice.size
+    matrix = np.empty((n, n))
+    best = np.empty(n)
+    paid = np.zeros(source.size)
+    for row in range(source.size):
+        for e in range(indptr[row], indptr[row + 1]):
+            paid[row] += theta[e] * reward[e]
+    before = choice.copy()
+    value[:] = 0.0
+    if cold and g < 1.0:
+        approach(theta, source, indptr, target, paid, g, value, choice)
+        before[:] = choice
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        if not evaluate_choice(theta, indptr, target, paid, g, choice, matrix, value):
+            choice[:] = before
+            evaluate_choice(theta, indptr, target, paid, g, choice, matrix, value)
+            return -iteration
+        before[:] = choice
+        if improve(theta, source, indptr, target, paid, g, value, choice, best) == 0:
+            return iteration
+    return -MAX_ITERATIONS

@@ -1,0 +1,53 @@
+"""The best value of each draw, had its model been known: what no policy can beat."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._hindsight import best_values
+from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._sweep import BLOCK, Pool, read_only
+
+__all__ = ["hindsight_values"]
+
+
+def hindsight_values(
+    problem: Problem, n_draws: int, warm: IntArray, pool: Pool
+) -> FloatArray:
+    """Optimal start values of draws ``0..n_draws-1``, ``[D]``.
+
+    ``problem`` holds every row; planning starts from the rows ``warm`` [N].
+    """
+    out = np.empty(n_draws)
+    inputs = [
+        read_only(array)
+        for array in (
+            problem.key,
+            problem.row_id,
+            problem.source,
+            problem.indptr,
+            problem.target,
+            problem.alpha,
+            problem.table,
+            problem.member,
+            problem.rewards,
+            problem.terminal_values,
+            problem.start,
+            warm,
+        )
+    ]
+    run: Callable[..., None] = best_values
+
+    def work(first: int) -> FloatArray:
+        part = np.empty(min(BLOCK, n_draws - first))
+        run(first, problem.task.discount, *inputs, part)
+        return part
+
+    for first, part in zip(
+        range(0, n_draws, BLOCK),
+        pool[0].map(work, range(0, n_draws, BLOCK)),
+        strict=True,
+    ):
+        out[first : first + BLOCK] = part
+    return out

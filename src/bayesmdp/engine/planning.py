@@ -1,0 +1,90 @@
+"""Planning for one known model: the best deterministic policy, and its value."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._ending import nearest_rows
+from bayesmdp.engine._planner import plan_model
+from bayesmdp.engine._problem import Problem
+from bayesmdp.errors import BayesmdpWarning
+from bayesmdp.model import Dynamics, Task
+from bayesmdp.posterior import Ensemble, Posterior
+
+__all__ = ["Plan", "every_row", "plan", "problem_of", "warn_unfinished"]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The best policy of a known model."""
+
+    policy: FloatArray  # [S, A]
+    value: FloatArray  # [S]
+    iterations: int
+    converged: bool
+    status: str  # a message
+    choice: IntArray  # [N], row of the problem each live state takes
+
+
+def every_row(belief: Posterior | Ensemble) -> Problem:
+    """Problem with every available row of a belief and no policy yet."""
+    draws = belief.draws(2) if isinstance(belief, Posterior) else belief.draws()
+    return Problem.of_draws(draws, _no_policy(belief.task), every_row=True)
+
+
+def problem_of(dynamics: Dynamics, task: Task) -> Problem:
+    """Problem with every row of a known model and no policy yet."""
+    return Problem.of_dynamics(dynamics, task, _no_policy(task), every_row=True)
+
+
+def _no_policy(task: Task) -> FloatArray:
+    return np.zeros((1, task.n_states, task.n_actions))
+
+
+def plan(problem: Problem) -> Plan:
+    """Plan for the mean model of a problem that holds every available row."""
+    task = problem.task
+    if task.discount == 1.0:
+        choice = nearest_rows(problem)
+    else:  # the first row of each live state; rows are sorted by state
+        choice = np.searchsorted(problem.source, np.arange(problem.n_live))
+    value = np.zeros(task.n_states)
+    iterations = plan_model(
+        problem.theta_bar,
+        problem.source,
+        problem.indptr,
+        problem.target,
+        problem.reward_bar,
+        task.discount,
+        choice,
+        value,
+        True,
+    )
+    converged = iterations > 0
+    policy = np.zeros((task.n_states, task.n_actions))
+    policy[problem.row_id[choice, 0], problem.row_id[choice, 1]] = 1.0
+    in_order = np.empty(task.n_states)
+    in_order[problem.order] = value + problem.terminal_bar
+    status = (
+        f"optimal after {abs(iterations)} exact evaluations"
+        if converged
+        else "stopped before the optimum: a better policy would never end, or the "
+        "limit of iterations was reached; the policy returned is the best that ends"
+    )
+    return Plan(
+        _checks.sealed(policy),
+        _checks.sealed(in_order),
+        abs(iterations),
+        converged,
+        status,
+        choice,
+    )
+
+
+def warn_unfinished(what: str, result: Plan) -> None:
+    """Say aloud where a plan is not optimal."""
+    if not result.converged:
+        warnings.warn(f"`{what}`: {result.status}.", BayesmdpWarning, stacklevel=3)

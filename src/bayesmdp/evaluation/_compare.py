@@ -1,0 +1,219 @@
+"""Several policies side by side, on the same draws."""
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation._evaluate import (
+    Swept,
+    checked_draws,
+    evaluation_of,
+    sweep_policies,
+)
+from bayesmdp.evaluation._evaluation import Evaluation, columns, rounded
+from bayesmdp.model import as_policy
+from bayesmdp.posterior import Draws, Posterior
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One policy of a comparison, from the start distribution."""
+
+    name: str
+    value: float
+    value_error: float
+    difference: float  # to the reference
+    difference_error: float  # paired, with control variates
+    probability_better: float | None  # than the reference, over the posterior
+    epistemic_sd: float
+    aleatoric_sd: float
+    lower_quantile: float  # 5 % over draws
+    support: float | None  # share of visits on pairs with few observations
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Policies on common draws, best first; made by `bayesmdp.compare`.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+    >>> policies = {"mle": bm.policies.mle(posterior),
+    ...             "nominal": bm.policies.nominal(posterior)}
+    >>> table = bm.compare(policies, posterior.draws(500), reference="mle")
+    >>> sorted(row.name for row in table.rows)
+    ['mle', 'nominal']
+    """
+
+    rows: tuple[ComparisonRow, ...]  # best first
+    reference: str
+    few: int  # observations below which a pair counts as poorly supported
+    evaluations: Mapping[str, Evaluation]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON."""
+        return {
+            "reference": self.reference,
+            "few": self.few,
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return a data frame with one row a policy; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ArgumentError(
+                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
+            ) from None
+        frame = pd.DataFrame([asdict(row) for row in self.rows])
+        return frame.set_index("name")
+
+    def __str__(self) -> str:
+        header = [
+            "",
+            "value",
+            f"minus {self.reference}",
+            "better",
+            "epistemic sd",
+            "aleatoric sd",
+            "5 % of draws",
+            f"under {self.few} seen",
+        ]
+        table = [header]
+        for row in self.rows:
+            is_reference = row.name == self.reference
+            table.append(
+                [
+                    row.name,
+                    rounded(row.value, row.value_error),
+                    ""
+                    if is_reference
+                    else rounded(row.difference, row.difference_error),
+                    _percent(row.probability_better),
+                    f"{row.epistemic_sd:.3g}",
+                    f"{row.aleatoric_sd:.3g}",
+                    f"{row.lower_quantile:.4g}",
+                    _percent(row.support),
+                ]
+            )
+        return "\n".join(columns(table))
+
+
+def compare(
+    policies: Mapping[str, ArrayLike],
+    draws: Draws,
+    *,
+    reference: str | None = None,
+    few: int = 5,
+    threads: int | None = None,
+    executor: Executor | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """Set policies side by side on the same draws.
+
+    Parameters
+    ----------
+    policies
+        Two or more, by name.
+    draws
+        From ``posterior.draws(n, seed)``: fresh ones, not those a policy was chosen on.
+    reference
+        Whom to compare with; the first where not given.
+    few
+        Observations below which a pair counts as poorly supported.
+    threads, executor, progress
+        As in `bayesmdp.evaluate`.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> casino = bm.worlds.casino()
+    >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+    >>> [(row.name, round(row.value, 2)) for row in table.rows]
+    [('leave', -1.0), ('play', -45.55)]
+    """
+    from bayesmdp.evaluation._paired import differences
+
+    checked_draws(draws)
+    if not isinstance(policies, Mapping) or len(policies) < 2:
+        raise ArgumentError("`policies` must map at least two names to policies.")
+    names = list(policies)
+    reference = names[0] if reference is None else reference
+    if reference not in policies:
+        raise ArgumentError(
+            f"`reference` {reference!r} is not among the policies: {', '.join(names)}."
+        )
+    few = _checks.integer("few", few, 1, ArgumentError)
+    probabilities = np.stack([as_policy(p, draws.belief) for p in policies.values()])
+    swept = sweep_policies(
+        probabilities, draws, threads=threads, executor=executor, progress=progress
+    )
+    at = names.index(reference)
+    difference, error = differences(swept, at)
+    evaluations = {name: evaluation_of(swept, p) for p, name in enumerate(names)}
+    rows = [
+        ComparisonRow(
+            name=name,
+            value=evaluations[name].start_value,
+            value_error=evaluations[name].start_value_error,
+            difference=float(difference[p]),
+            difference_error=float(error[p]),
+            probability_better=_probability_better(swept, p, at),
+            epistemic_sd=evaluations[name].start_epistemic_sd,
+            aleatoric_sd=evaluations[name].start_aleatoric_sd,
+            lower_quantile=_lower_quantile(swept, p),
+            support=_support(evaluations[name], draws, few),
+        )
+        for p, name in enumerate(names)
+    ]
+    rows.sort(key=lambda row: -row.difference)
+    return Comparison(tuple(rows), reference, few, evaluations)
+
+
+def _probability_better(swept: Swept, p: int, reference: int) -> float | None:
+    """Weight of draws in which a policy beats the reference; ties count half."""
+    if p == reference:
+        return None
+    gap = swept.sums.start[p, 0] - swept.sums.start[reference, 0]
+    weights = swept.sums.weights / swept.sums.weights.sum()
+    return float(weights @ (gap > 0) + 0.5 * (weights @ (gap == 0)))
+
+
+def _lower_quantile(swept: Swept, p: int, level: float = 0.05) -> float:
+    """Smallest value that at least ``level`` of the draws do not exceed."""
+    values = swept.sums.start[p, 0]
+    order = np.argsort(values)
+    mass = np.cumsum(swept.sums.weights[order])
+    return float(values[order][np.searchsorted(mass, level * mass[-1])])
+
+
+def _support(evaluation: Evaluation, draws: Draws, few: int) -> float | None:
+    """Share of discounted visits on pairs seen fewer than ``few`` times."""
+    belief = draws.belief
+    if not isinstance(belief, Posterior):
+        return None
+    task = belief.task
+    visits = evaluation.occupancy[:, None] * evaluation.policy
+    seen = belief.counts.pair_totals(task.n_states, task.n_actions)
+    live = task.live
+    return float(visits[live][seen[live] < few].sum() / visits[live].sum())
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,78 @@
+"""The record of an optimisation."""
+
+from dataclasses import dataclass
+
+from bayesmdp._typing import FloatArray
+from bayesmdp.evaluation import Evaluation
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the final ascent, for people to look at."""
+
+    start: str  # which start it came from
+    step: int
+    value: float  # on that step's own draws
+    gap: float  # first-order bound on what is left to gain
+    batch: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Optimisation:
+    """A policy, what it is worth on draws it never saw, and how it was found.
+
+    ``upper_bound`` is the mean over draws of each draw's own best value: no policy that
+    does not know the model can be worth more. ``gap`` is what is left below it; it
+    holds both what a better policy could gain and what perfect information would be
+    worth, so it does not go to 0 at the optimum.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> result = bm.optimise(bm.worlds.casino(), seed=0)
+    >>> result.policy[0].round(4).tolist(), round(result.start_value, 4)
+    ([0.6907, 0.3093], 1.3377)
+    """
+
+    policy: FloatArray  # [S, A]
+    evaluation: Evaluation  # on fresh draws
+    start_value: float
+    start_value_error: float
+    upper_bound: float
+    upper_bound_error: float
+    gap: float
+    chosen_start: str
+    starts: dict[str, FloatArray]
+    history: tuple[Step, ...]
+    converged: bool
+    status: str  # a message
+    steps: int
+    draws_used: int  # of the optimiser's own stream; `resume` goes on after them
+    seconds: float
+    seed: int
+
+    def summary(self) -> str:
+        """Say what was found.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> print(bm.optimise(bm.worlds.casino(), seed=0).summary())
+        Worth 1.33772 from the start, at most 3.95 with perfect information
+          found from ...
+        """
+        from bayesmdp.evaluation import rounded
+
+        value = rounded(self.start_value, self.start_value_error)
+        bound = rounded(self.upper_bound, self.upper_bound_error)
+        return (
+            f"Worth {value} from the start, at most {bound} with perfect information\n"
+            f"  found from {self.chosen_start!r} in {self.steps} steps, "
+            f"{self.seconds:.2f} s: {self.status}"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Optimisation(start_value={self.start_value:.6g}, "
+            f"upper_bound={self.upper_bound:.4g}, converged={self.converged})"
+        )

@@ -1,0 +1,94 @@
+"""Where the search begins: one start alone can end in a worse basin than another's."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from bayesmdp import policies
+from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp.engine import MAX_INVERSE
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.model import as_policy
+from bayesmdp.posterior import Ensemble, Posterior
+
+_MSBI_DRAWS = 512
+_LARGE = 300  # live states above which the slower starts are left out by default
+
+Belief = Posterior | Ensemble
+
+
+def _uniform(belief: Belief, seed: int) -> FloatArray:
+    available = belief.available.astype(np.float64)
+    total = available.sum(axis=1, keepdims=True)
+    np.divide(available, total, available, where=total > 0)
+    return available
+
+
+def _random(number: int) -> Callable[[Belief, int], FloatArray]:
+    def start(belief: Belief, seed: int) -> FloatArray:
+        rng = np.random.default_rng([seed % 2**63, number])
+        weight = rng.exponential(size=belief.available.shape) ** 3
+        weight = np.where(belief.available, weight, 0.0)
+        total = weight.sum(axis=1, keepdims=True)
+        np.divide(weight, total, weight, where=total > 0)
+        return weight
+
+    return start
+
+
+def _msbi(belief: Belief, seed: int) -> FloatArray:
+    with warnings.catch_warnings():  # a start need not be finished
+        warnings.simplefilter("ignore", BayesmdpWarning)
+        return policies.msbi(belief, _MSBI_DRAWS, 100, seed)  # type: ignore[arg-type]
+
+
+_MAKERS: dict[str, Callable[[Belief, int], FloatArray]] = {
+    "nominal": lambda belief, seed: policies.nominal(belief),
+    "mle": lambda belief, seed: policies.mle(belief),  # type: ignore[arg-type]
+    "second_order": lambda belief, seed: policies.second_order(belief),  # type: ignore[arg-type]
+    "msbi": _msbi,
+    "uniform": _uniform,
+    "random_1": _random(1),
+    "random_2": _random(2),
+}
+_NEEDS_POSTERIOR = {"mle", "second_order", "msbi"}
+
+
+def make_starts(
+    belief: Belief,
+    starts: Iterable[str] | Mapping[str, ArrayLike] | None,
+    seed: int,
+) -> dict[str, FloatArray]:
+    """Return the policies to start from, ``[S, A]`` each, by name."""
+    if isinstance(starts, Mapping):
+        if not starts:
+            raise ArgumentError("`starts` holds no policy.")
+        return {name: as_policy(policy, belief) for name, policy in starts.items()}
+    names = _default_names(belief) if starts is None else _checked_names(starts)
+    return {name: _MAKERS[name](belief, seed) for name in names}
+
+
+def _default_names(belief: Belief) -> list[str]:
+    n_live = belief.task.live.size
+    names = list(_MAKERS)
+    if isinstance(belief, Ensemble):
+        names = [name for name in names if name not in _NEEDS_POSTERIOR]
+    if n_live > _LARGE:
+        names = [name for name in names if name in {"nominal", "mle"}]
+    if n_live > MAX_INVERSE:
+        names = [name for name in names if name != "second_order"]
+    if belief.task.discount == 1.0:  # others may be stuck in cycles
+        names = [name for name in names if name in {"nominal", "mle", "uniform"}]
+    return names
+
+
+def _checked_names(starts: Iterable[str]) -> list[str]:
+    names = [starts] if isinstance(starts, str) else list(starts)
+    for name in names:
+        if name not in _MAKERS:
+            known = ", ".join(_MAKERS)
+            raise ArgumentError(f"`starts` has {name!r}, which is none of: {known}.")
+    if not names:
+        raise ArgumentError("`starts` holds no name.")
+    return names

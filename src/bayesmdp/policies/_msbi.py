@@ -1,0 +1,91 @@
+"""Multi-sample backward induction (Dimitrakakis 2011), each draw a different one."""
+
+import warnings
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, Seed
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.policies._needs import needs_posterior
+from bayesmdp.posterior import Draws, Posterior
+
+
+def msbi(
+    posterior: Posterior,
+    n_draws: int = 2048,
+    max_iterations: int = 500,
+    seed: Seed = 0,
+    *,
+    memory_limit: int = 256_000_000,
+    threads: int | None = None,
+) -> FloatArray:
+    """Policy by backward induction on many draws at once, from the nominal policy.
+
+    Keeps the best policy it met, by exact value on its draws. Those draws are its own:
+    ``posterior.draws`` with the same seed gives others.
+
+    Parameters
+    ----------
+    posterior
+        From `bayesmdp.fit`.
+    n_draws
+        How many draws, at least 2; fewer, with a warning, where they do not fit.
+    max_iterations
+        When to stop.
+    seed
+        Which draws.
+    memory_limit
+        Bytes the draws may take.
+    threads
+        As in `bayesmdp.evaluate`.
+
+    Returns
+    -------
+    Array
+        Deterministic policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
+    >>> bm.policies.msbi(posterior, n_draws=256).shape
+    (5, 5)
+    """
+    from dataclasses import replace
+
+    from bayesmdp.engine.multisample import multi_sample_induction
+    from bayesmdp.engine.planning import every_row, plan
+
+    needs_posterior("msbi", posterior, "Dirichlet rows")
+    n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
+    max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
+    problem = every_row(posterior)
+    fits = max(2, int(memory_limit // (8 * problem.target.size)))
+    if n_draws > fits:
+        warnings.warn(
+            f"`msbi` uses {fits} of {n_draws} draws: more would take over "
+            f"{memory_limit / 1e6:.0f} MB; raise `memory_limit` to use them.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+        n_draws = fits
+    draws = Draws(posterior, n_draws, _checks.seed_integer(seed), "msbi")
+    result = multi_sample_induction(
+        replace(problem, key=draws.key),
+        plan(problem).choice,
+        n_draws,
+        max_iterations,
+        threads,
+    )
+    if not result.converged and result.iterations >= max_iterations:
+        warnings.warn(
+            f"`msbi` {result.status}; the best policy met is returned.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))
+    chosen = problem.row_id[result.choice]
+    policy[chosen[:, 0], chosen[:, 1]] = 1.0
+    return _checks.sealed(policy)

@@ -1,0 +1,32 @@
+"""Optimal for the posterior-mean model, as if there were no doubt about it."""
+
+from bayesmdp._typing import FloatArray
+from bayesmdp.posterior import Ensemble, Posterior
+
+
+def nominal(posterior: Posterior | Ensemble) -> FloatArray:
+    """Policy that is optimal for the mean of the belief.
+
+    Parameters
+    ----------
+    posterior
+        A posterior or an ensemble.
+
+    Returns
+    -------
+    Array
+        Deterministic policy ``[S, A]``; ties go to the lowest action.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld(p_rand=0.0)
+    >>> posterior = bm.fit(world.sample(20_000, seed=0), world.task)
+    >>> bm.policies.nominal(posterior)[19].tolist()  # above the goal: down
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    from bayesmdp.engine.planning import every_row, plan, warn_unfinished
+
+    result = plan(every_row(posterior))
+    warn_unfinished("nominal", result)
+    return result.policy

@@ -1,0 +1,69 @@
+"""Optimal for a second-order expansion of the value (Delage and Mannor 2010).
+
+Good where the posterior is narrow; with little data the expansion can promise what no
+model keeps, and the policy is then worse than the nominal one.
+"""
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray
+from bayesmdp.errors import TooLargeError
+from bayesmdp.policies._needs import needs_posterior
+from bayesmdp.posterior import Posterior
+
+_SOFTNESS = 0.1
+_N_STEPS = 100
+
+
+def second_order(posterior: Posterior) -> FloatArray:
+    """Policy by ascent on the second-order objective, from the softened nominal one.
+
+    Parameters
+    ----------
+    posterior
+        From `bayesmdp.fit`, of up to 2,000 live states.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``, in general stochastic.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
+    >>> bm.policies.second_order(posterior).sum(axis=1).round(6).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    from bayesmdp.engine import MAX_INVERSE, Slopes
+    from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, soften
+    from bayesmdp.engine.planning import every_row, plan
+    from bayesmdp.engine.second_order import second_order_objective
+
+    needs_posterior("second_order", posterior, "Dirichlet rows")
+    problem = every_row(posterior)
+    n, source = problem.n_live, problem.source
+    if n > MAX_INVERSE:
+        raise TooLargeError(
+            f"`second_order` inverts a matrix of {n} states ({8e-9 * n**2:.1f} GB and "
+            f"more); it is offered up to {MAX_INVERSE}."
+        )
+
+    def oracle(policy: FloatArray, _: int) -> Slopes:
+        found = second_order_objective(problem, policy)
+        mean = np.bincount(source, policy * found.gradient, minlength=n)
+        slope = found.gradient - mean[source]
+        return Slopes(found.value, slope, np.zeros_like(slope), found.visits)
+
+    chosen = plan(problem)
+    rows = np.zeros(source.size)
+    rows[chosen.choice] = 1.0
+    scale = float(np.abs(chosen.value).max())
+    settings = AscentSettings(_N_STEPS, 1, 1, tolerance=1e-7 * scale)
+    state = AscentState(soften(rows, source, n, _SOFTNESS), batch=1)
+    climb(state, oracle, source, n, settings)
+    policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))
+    policy[problem.row_id[:, 0], problem.row_id[:, 1]] = state.policy
+    return _checks.sealed(policy)
