@@ -84,26 +84,31 @@ def errors_of(values: Array, variances: Array) -> dict[str, Array]:
     The error of a root is that of its square over twice the root; that of a variance
     comes from the spread of squared deviations, so that the error of a standard
     deviation is ``sd sqrt((kurtosis - 1) / (4 D))`` with ``kurtosis = m4 / m2^2`` (up
-    to the factor D / (D - 1) between the two variances).
+    to the factor D / (D - 1) between the two variances). Fewer than 30 draws cannot
+    show their kurtosis: it is then at least that of a normal distribution, 3.
     """
     n = values.shape[0]
     deviation = values - values.mean(axis=0)
     epistemic = values.std(axis=0, ddof=1)
     aleatoric = np.sqrt(variances.mean(axis=0))
     total = np.sqrt(epistemic**2 + aleatoric**2)
+    m2, m4 = (deviation**2).mean(axis=0), (deviation**4).mean(axis=0)
+    if n < 30:
+        m4 = np.maximum(m4, 3 * m2**2)
+    joint = (deviation**2 * (variances - variances.mean(axis=0))).mean(axis=0)
+    square = m4 - m2**2
+    both = np.maximum(square + variances.var(axis=0) + 2 * joint, 0.0)
     return {
         "value": values.mean(axis=0),
         "value_error": epistemic / np.sqrt(n),
         "epistemic_sd": epistemic,
-        "epistemic_sd_error": _half((deviation**2).std(axis=0) / np.sqrt(n), epistemic),
+        "epistemic_sd_error": _half(np.sqrt(square / n), epistemic),
         "aleatoric_sd": aleatoric,
         "aleatoric_sd_error": _half(
             variances.std(axis=0, ddof=1) / np.sqrt(n), aleatoric
         ),
         "total_sd": total,
-        "total_sd_error": _half(
-            (deviation**2 + variances).std(axis=0) / np.sqrt(n), total
-        ),
+        "total_sd_error": _half(np.sqrt(both / n), total),
     }
 
 

@@ -88,8 +88,8 @@ FIT_CASES = [
         "a terminal state that leads elsewhere",
         CountsError,
         lambda: bm.fit(counted((2, 0, 2), (2, 1, 0), (2, 1, 0)), labelled()),
-        "Terminal state home has 2 outgoing transitions to state ward; drop them, or "
-        "take the state out of `terminal`.",
+        "Terminal state home has 2 outgoing transitions to state ward; drop them, or",
+        "take the state out of `terminal`",
     ),
     case(
         "a negative min_count",

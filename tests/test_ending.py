@@ -263,10 +263,10 @@ def test_the_value_of_a_self_loop_agrees_with_its_closed_form(
 
 
 def test_numerically_endless_draws_are_counted_and_left_out() -> None:
-    # 1 - theta ~ Beta(0.1, 1.05): below the kernel's 1e-10 about one time in ten.
+    # 1 - theta ~ Beta(0.014, 1.007): below the kernel's 1e-70 one time in ten.
     edges = [(0, 0, 1), (0, 1, 0), (0, 2, 0)]
     reward = on_arrival(1, 2, [1.0, 0.0])
-    posterior = chain(edges, 0.05, reward, n_live=1, n_ends=2)
+    posterior = chain(edges, 0.007, reward, n_live=1, n_ends=2)
     with noted() as record:
         evaluation = evaluated(posterior, 2000)
     assert 50 < evaluation.n_endless < 500
@@ -286,7 +286,7 @@ def test_numerically_endless_draws_are_counted_and_left_out() -> None:
 
 def test_endless_draws_are_the_same_on_any_number_of_threads() -> None:
     edges = [(0, 0, 1), (0, 1, 0)]
-    posterior = chain(edges, 0.05, on_arrival(1, 1, [1.0]), n_live=1)
+    posterior = chain(edges, 0.014, on_arrival(1, 1, [1.0]), n_live=1)
     with noted():
         one, two = (
             bm.evaluate([0, 0], posterior.draws(500), threads=n) for n in (1, 2)
@@ -300,7 +300,7 @@ def test_endless_draws_are_the_same_on_any_number_of_threads() -> None:
 def test_a_belief_whose_draws_nearly_all_are_endless_is_refused() -> None:
     edges = [(0, 0, 1), (0, 1, 0)]
     posterior = chain(edges, 1e-4, on_arrival(1, 1, [1.0]), n_live=1)
-    with pytest.raises(EndlessError, match="draws end within rounding"):
+    with pytest.raises(EndlessError, match="draws have episodes that can be resolved"):
         bm.evaluate([0, 0], posterior.draws(2, seed=0))
 
 
@@ -325,3 +325,30 @@ def test_with_discount_zero_only_the_first_reward_counts() -> None:
     assert plain.occupancy.tolist() == [1.0, 0.0, 0.0]
     controlled = evaluated(posterior, n_draws)
     assert controlled.start_value == pytest.approx(mean, abs=1e-12)  # linear in theta
+
+
+# ------------------------------------------------------------ long episodes, kept exact
+
+
+def test_rare_ends_are_solved_to_every_digit() -> None:
+    """Always up in the goal's column: only the wind ends it, on the goal."""
+    world = bm.worlds.gridworld(p_rand=1e-6, discount=1.0)
+    np.testing.assert_allclose(world.value([0] * 25)[4:20:5], 1.0, rtol=1e-12)
+
+
+def test_a_known_world_with_very_long_episodes_keeps_its_value() -> None:
+    dynamics = bm.Dynamics.from_dense([[[1 - 1e-11, 1e-11]], [[0.0, 1.0]]])
+    task = bm.Task(2, 1, [1.0, 0.0], discount=1.0, terminal=[1])
+    assert bm.World(dynamics, task).value([0, 0])[0] == pytest.approx(1e11, rel=1e-9)
+
+
+def test_an_action_that_always_leaves_makes_the_mean_finite() -> None:
+    """Half the time the second action ends it, whatever the first one does."""
+    task = bm.Task(2, 2, [1.0, 0.0], discount=1.0, terminal=[1])
+    support = ([0, 0, 0], [0, 0, 1], [0, 1, 1])
+    prior = bm.SymmetricPrior(0.4, support=support)
+    counts = bm.Counts.from_arrays([0], [0], [0], n_states=2, n_actions=2)
+    posterior = bm.fit(counts, task, prior=prior)
+    evaluation = bm.evaluate([[0.5, 0.5], [1, 0]], posterior.draws(1000))
+    assert evaluation.start_values.min() >= 1.0
+    assert evaluation.start_values.max() <= 2.0 + 1e-12

@@ -357,7 +357,7 @@ def test_dense_kernels_equal_numpy(filled: float) -> None:
         matrix = chain_matrix(n, filled)
         x = np.random.default_rng(1000 + n).normal(size=n)
         lu = matrix.copy()
-        least = dense.factorise(lu)
+        least = dense.factorise(lu, matrix.sum(axis=1))
         lower, upper = np.tril(lu, -1) + np.eye(n), np.triu(lu)
         np.testing.assert_allclose(lower @ upper, matrix, atol=1e-13)
         assert least == np.diag(lu).min() >= 0.00999
@@ -375,8 +375,19 @@ def test_dense_kernels_equal_numpy(filled: float) -> None:
 
 def test_factorising_a_chain_without_end_returns_a_pivot_that_is_not_positive() -> None:
     ring = np.roll(np.eye(5), 1, axis=1)
-    assert dense.factorise(np.eye(5) - ring) <= 0
-    assert dense.factorise(np.eye(5) - 0.5 * ring) > 0
+    assert dense.factorise(np.eye(5) - ring, np.zeros(5)) <= 0
+    assert dense.factorise(np.eye(5) - 0.5 * ring, np.full(5, 0.5)) > 0
+
+
+def test_pivots_do_not_cancel_where_an_end_is_rare() -> None:
+    """Two states that almost never end: the value is 1 / exit, in every digit."""
+    exit_mass = 1e-14
+    matrix = np.array([[1.0, -1.0], [-(1.0 - exit_mass), 1.0]])
+    lu = matrix.copy()
+    dense.factorise(lu, np.array([0.0, exit_mass]))
+    steps = np.ones(2)
+    dense.solve(lu, steps)
+    np.testing.assert_allclose(steps * exit_mass, [2.0, 2.0], rtol=1e-12)
 
 
 # Control variates
@@ -446,4 +457,7 @@ def test_controlled_values_equal_a_regression_in_numpy(name: str, n_draws: int) 
     assert found.start_value == pytest.approx(starts.mean(), rel=1e-9)
     assert found.start_value_error == pytest.approx(starts.std(ddof=1) / root, rel=1e-7)
     gain = (found.start_epistemic_sd / root / found.start_value_error) ** 2
-    assert found.variance_reduction == pytest.approx(gain, rel=1e-12)
+    if n_draws >= 50:
+        assert found.variance_reduction == pytest.approx(gain, rel=1e-12)
+    else:
+        assert found.variance_reduction == 1.0

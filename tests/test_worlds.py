@@ -254,3 +254,11 @@ def test_support_of_a_world_is_what_some_action_can_lead_to() -> None:
     possible = (world.dynamics.to_dense() > 0).any(axis=1)
     assert np.array_equal(world.support, possible)
     assert world.available.tolist()[1] == [True, True, False]
+
+
+def test_entering_the_goal_pays_from_wherever() -> None:
+    """A wide prior believes in jumps; they too must pay."""
+    task = bm.worlds.gridworld().task
+    state, action = np.array([0, 5, 19]), np.array([0, 3, 2])
+    paid = task.transition_reward(state, action, np.full(3, 24))
+    assert paid.tolist() == [1.0, 1.0, 1.0]

@@ -27,8 +27,8 @@ MAX_SEED = 2**64
 
 
 def frozen(array: Array) -> Array:
-    """Return the array read-only, copied only where it was writeable."""
-    if array.flags.writeable:
+    """Return the array read-only, copied unless nobody else can write to it."""
+    if array.flags.writeable or array.base is not None:
         array = array.copy()
         array.flags.writeable = False
     return array
@@ -68,11 +68,12 @@ def float_array(
     shape: tuple[int, ...] | None = None,
 ) -> FloatArray:
     """Return finite float64 numbers of the given axes (and shape), read-only."""
+    raw = any_array(name, value, error)
     try:
-        array = any_array(name, value, error).astype(np.float64)
-    except (TypeError, ValueError) as problem:
-        if isinstance(problem, BayesmdpError):
-            raise
+        if raw.dtype.kind not in "iufbO":
+            raise TypeError
+        array = np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError):
         raise error(f"`{name}` must hold numbers; got {value!r:.80}.") from None
     if array.ndim != len(axes) or (shape is not None and array.shape != shape):
         wanted = f"shape {shape}" if shape is not None else f"{len(axes)} axes"
@@ -83,7 +84,7 @@ def float_array(
     if bad.any():
         where = first_true(bad)
         raise error(f"`{name}` must be finite: {place(where, axes)} is {array[where]}.")
-    return frozen(np.ascontiguousarray(array))
+    return frozen(array)
 
 
 def index_array(
@@ -135,8 +136,8 @@ def flags(name: str, value: object, error: ErrorClass) -> BoolArray:
     array = any_array(name, value, error)
     if array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
         array = array.astype(np.bool_)
-    if array.dtype != np.bool_:
-        raise error(f"`{name}` must hold True and False, or 0 and 1.")
+    if array.dtype != np.bool_ or array.ndim != 1:
+        raise error(f"`{name}` must hold True and False, or 0 and 1, one a row.")
     return frozen(array)
 
 
@@ -153,6 +154,8 @@ def integer(name: str, value: object, low: int, error: ErrorClass) -> int:
     try:
         if isinstance(value, bool | np.bool_):
             raise TypeError
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise error(f"`{name}` must be a whole number; got {value!r:.80}.") from None
@@ -175,6 +178,8 @@ def real(
     right = ")" if high == float("inf") else "]"
     domain = f"{left}{low:g}, {high:g}{right}"
     try:
+        if isinstance(value, str):
+            raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise error(

@@ -5,7 +5,6 @@ Results go to stdout, everything else to stderr; a library error becomes one sen
 and exit code 2.
 """
 
-import sys
 import warnings
 from importlib import import_module
 from pkgutil import iter_modules
@@ -34,12 +33,13 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        warnings.showwarning = _show_warning
-        try:
-            return super().invoke(ctx)
-        except BayesmdpError as problem:
-            click.echo(f"bayesmdp: {problem}", err=True)
-            ctx.exit(2)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except BayesmdpError as problem:
+                click.echo(f"bayesmdp: {problem}", err=True)
+                ctx.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -53,7 +53,3 @@ def main() -> None:
 
     Example: bayesmdp demo
     """
-
-
-if __name__ == "__main__":
-    sys.exit(main())

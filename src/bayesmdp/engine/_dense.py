@@ -1,9 +1,11 @@
 """Dense LU without pivoting, for the matrices of policies' chains.
 
-``I - g T`` with rows of ``T`` that sum to at most 1 is an M-matrix; for ``g < 1`` it is
-strictly diagonally dominant by rows, so elimination in the natural order is stable and
-no pivot is smaller than ``1 - g``. With ``g = 1`` pivots are the probabilities of
-leaving for good; where one vanishes, the chain does not end.
+``I - g T`` with rows of ``T`` that sum to at most 1 is an M-matrix: elimination in the
+natural order is stable. Nor does it cancel, if pivots are never found by subtraction
+(Grassmann, Taksar and Heyman 1985): every row carries its sum, the slack
+``(1 - g) + g P(end)``, and a pivot is the slack plus the off-diagonal entries still to
+the right, all of one sign. So values are accurate in every digit that matters also with
+``g = 1`` and episodes of length 10^12. A pivot of 0 is a chain that does not end.
 
 The loops skip zeros, which keeps sparse chains (grids, clinical pairs) cheap, and take
 four pivot rows at a time, so that each element of the rest is loaded once for four
@@ -17,39 +19,44 @@ from bayesmdp._typing import FloatArray
 
 
 @jit
-def factorise(matrix: FloatArray) -> float:
+def factorise(matrix: FloatArray, slack: FloatArray) -> float:
     """Overwrite ``[N, N]`` by L (unit diagonal, below) and U; return the least pivot.
 
-    Stops early where a pivot is not positive, and returns it.
+    ``slack`` [N] holds the row sums and is used up. Stops early where a pivot is not
+    positive, and returns it.
     """
     n = matrix.shape[0]
     least = np.inf
     for first in range(0, n, 4):
         last = min(first + 4, n)
         for k in range(first, last):  # rows first..last-1 by each other
-            pivot = matrix[k, k]
+            pivot = slack[k]
+            for j in range(k + 1, n):
+                pivot -= matrix[k, j]
             if not pivot > 0.0:
                 return pivot
+            matrix[k, k] = pivot
             least = min(least, pivot)
             for i in range(k + 1, last):
-                _eliminate(matrix, i, k, n)
+                _eliminate(matrix, slack, i, k, n)
         if last - first == 4:
-            _eliminate_four(matrix, first, n)
+            _eliminate_four(matrix, slack, first, n)
     return least
 
 
 @jit
-def _eliminate(matrix: FloatArray, i: int, k: int, n: int) -> None:
+def _eliminate(matrix: FloatArray, slack: FloatArray, i: int, k: int, n: int) -> None:
     """Subtract row ``k`` from row ``i``."""
     if matrix[i, k] != 0.0:
         factor = matrix[i, k] / matrix[k, k]
         matrix[i, k] = factor
+        slack[i] -= factor * slack[k]
         for j in range(k + 1, n):
             matrix[i, j] -= factor * matrix[k, j]
 
 
 @jit
-def _eliminate_four(matrix: FloatArray, k: int, n: int) -> None:
+def _eliminate_four(matrix: FloatArray, slack: FloatArray, k: int, n: int) -> None:
     """Subtract rows ``k..k+3``, already reduced among themselves, from those below."""
     u01, u02, u03 = matrix[k, k + 1], matrix[k, k + 2], matrix[k, k + 3]
     u12, u13, u23 = matrix[k + 1, k + 2], matrix[k + 1, k + 3], matrix[k + 2, k + 3]
@@ -68,6 +75,9 @@ def _eliminate_four(matrix: FloatArray, k: int, n: int) -> None:
         matrix[i, k + 1] = f1
         matrix[i, k + 2] = f2
         matrix[i, k + 3] = f3
+        slack[i] -= (f0 * slack[k] + f1 * slack[k + 1]) + (
+            f2 * slack[k + 2] + f3 * slack[k + 3]
+        )
         row = matrix[i, k + 4 :]
         for j in range(row.size):
             row[j] -= (f0 * row0[j] + f1 * row1[j]) + (f2 * row2[j] + f3 * row3[j])

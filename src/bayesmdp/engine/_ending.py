@@ -28,7 +28,7 @@ from bayesmdp.errors import EndlessError
 
 _UNIT = 10**6  # scipy's maximum flow counts in whole numbers
 _CAP = 3.0  # exits beyond this concentration are all the same to us
-_ENDLESS = 2**30
+_UNCUT = 2**30  # capacity of what must stay inside
 _TRIES = 200  # cuts looked at around one state
 
 
@@ -37,6 +37,7 @@ class _Graph:
     """Edges of one policy's chain: positions in sweep order, and concentrations."""
 
     n_live: int
+    row: IntArray  # [K], row of the problem
     tail: IntArray  # [K]
     head: IntArray  # [K]
     concentration: FloatArray  # [K]
@@ -97,6 +98,7 @@ def _graph(problem: Problem, policy: FloatArray) -> _Graph:
     alpha = problem.alpha if problem.alpha.size else problem.theta_bar
     return _Graph(
         problem.n_live,
+        row[used],
         problem.source[row[used]],
         problem.target[used],
         alpha[used],
@@ -174,9 +176,9 @@ def _smallest_paid_trap(
 def _smallest_trap(graph: _Graph, states: list[int]) -> tuple[float, BoolArray]:
     """Return the least total exit of a trap that holds given states, and it, ``[N]``.
 
-    Every state of a trap has an entry that stays inside, for else its exits sum to 1
-    and cannot all vanish. Where the smallest cut leaves a state without one, each of
-    its next states is tried as another member, best cuts first.
+    Every row of a trap has an entry that stays inside, for else its exits sum to 1 and
+    cannot all vanish. Where the smallest cut leaves a row without one, each of its next
+    states is tried as another member, best cuts first.
     """
     first = tuple(sorted(set(states)))
     queue = [(*_cut(graph, first), first)]
@@ -188,19 +190,30 @@ def _smallest_trap(graph: _Graph, states: list[int]) -> tuple[float, BoolArray]:
         exits, inside, forced = queue.pop(0)
         if exits > 2.0:
             break
-        live = graph.head < graph.n_live
-        tail, head = graph.tail[live], graph.head[live]
-        stays = np.zeros(graph.n_live, dtype=np.bool_)
-        stays[tail[inside[tail] & inside[head]]] = True
-        open_states = np.flatnonzero(inside & ~stays)
-        if open_states.size == 0:
+        leaves = _leaving_row(graph, inside)
+        if leaves is None:
             return exits, inside
-        for more in np.unique(head[tail == open_states[0]]):
-            wider = tuple(sorted({*forced, int(open_states[0]), int(more)}))
+        state, next_states = leaves
+        for more in next_states:
+            wider = tuple(sorted({*forced, state, int(more)}))
             if wider not in seen:
                 seen.add(wider)
                 queue.append((*_cut(graph, wider), wider))
     return np.inf, np.zeros(graph.n_live, dtype=np.bool_)
+
+
+def _leaving_row(graph: _Graph, inside: BoolArray) -> tuple[int, IntArray] | None:
+    """State and live next states of a row that always leaves a set, if there is one."""
+    member = inside[graph.tail]
+    live = graph.head < graph.n_live
+    stays = np.zeros(graph.row.size, dtype=np.bool_)
+    stays[live] = inside[graph.head[live]]
+    staying = np.unique(graph.row[member & stays])
+    open_rows = np.setdiff1d(graph.row[member], staying)
+    if open_rows.size == 0:
+        return None
+    entries = graph.row == open_rows[0]
+    return int(graph.tail[entries][0]), np.unique(graph.head[entries & live])
 
 
 def _cut(graph: _Graph, states: tuple[int, ...]) -> tuple[float, BoolArray]:
@@ -213,9 +226,9 @@ def _cut(graph: _Graph, states: tuple[int, ...]) -> tuple[float, BoolArray]:
     capacity = np.round(np.minimum(graph.concentration, _CAP) * _UNIT)
     tails = np.concatenate([graph.tail, np.full(len(states), source)])
     heads = np.concatenate([np.minimum(graph.head, end), states])
-    capacity = np.concatenate([capacity, np.full(len(states), _ENDLESS)])
+    capacity = np.concatenate([capacity, np.full(len(states), _UNCUT)])
     network = coo_array((capacity, (tails, heads)), shape=(n + 2, n + 2)).tocsr()
-    network.data = np.minimum(network.data, _ENDLESS).astype(np.int32)
+    network.data = np.minimum(network.data, _UNCUT).astype(np.int32)
     flow = maximum_flow(network, source, end)
     rest = network - flow.flow
     rest.eliminate_zeros()

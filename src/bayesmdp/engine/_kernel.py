@@ -55,9 +55,8 @@ N_CHANNELS = 17
 START_VALUE, START_VARIANCE, START_Y, START_Z = range(4)
 N_START = 4
 
-# Below this pivot a chain of discount 1 counts as endless: its expected length is
-# beyond what rounding lets us resolve.
-ENDLESS = 1e-10
+# Below this pivot a chain counts as endless: fourth powers of its length overflow.
+ENDLESS = 1e-70
 
 
 @jit
@@ -91,12 +90,14 @@ def assemble(
     target: IntArray,
     g: float,
     matrix: FloatArray,
+    slack: FloatArray,
 ) -> None:
-    """Fill ``matrix`` [N, N] with ``I - g T``."""
+    """Fill ``matrix`` [N, N] with ``I - g T`` and ``slack`` [N] with its row sums."""
     n = matrix.shape[0]
     matrix[:] = 0.0
     for i in range(n):
         matrix[i, i] = 1.0
+        slack[i] = 1.0 - g
     for row in range(pi.size):
         weight = g * pi[row]
         if weight > 0.0:
@@ -105,6 +106,8 @@ def assemble(
                 j = target[e]
                 if j < n:
                     matrix[i, j] -= weight * theta[e]
+                else:
+                    slack[i] += weight * theta[e]
 
 
 @jit
@@ -361,7 +364,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     n_states = start.size
     theta = np.empty(target.size)
     stream = np.empty(4, dtype=np.uint64)
-    matrix = np.empty((n_live, n_live))
+    matrix, slack = np.empty((n_live, n_live)), np.empty(n_live)
     value, variance = np.zeros(n_states), np.zeros(n_states)
     occupancy, work = np.zeros(n_states), np.zeros(n_states)
     y, z = np.zeros(n_states), np.zeros(n_states)
@@ -376,8 +379,8 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         terminal_value = terminal_values[model if terminal_values.shape[0] > 1 else 0]
         for p in range(n_policies):
             pi, sums = policies[p], state_sums[i // block, p]
-            assemble(theta, pi, source, indptr, target, g, matrix)
-            if not factorise(matrix) > ENDLESS:
+            assemble(theta, pi, source, indptr, target, g, matrix, slack)
+            if not factorise(matrix, slack) > ENDLESS:
                 continue
             ended[p, i] = True
             bellman_mean(theta, pi, source, indptr, reward, value)
@@ -428,8 +431,8 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                     theta, pi, source, indptr, target, reward, g, value, variance
                 )
                 if g < 1.0:
-                    assemble(theta, pi, source, indptr, target, g * g, matrix)
-                    factorise(matrix)
+                    assemble(theta, pi, source, indptr, target, g * g, matrix, slack)
+                    factorise(matrix, slack)
                 solve(matrix, variance)
                 add_variance(w, value, variance, reference[0, p], reference[1, p], sums)
                 spread = 0.0

@@ -71,9 +71,9 @@ def _invert(
 ) -> None:
     """Fill ``transposed`` with the transpose of ``(I - g T)^-1``."""
     n = transposed.shape[0]
-    matrix = np.empty((n, n))
-    assemble(theta, pi, source, indptr, target, g, matrix)
-    factorise(matrix)
+    matrix, slack = np.empty((n, n)), np.empty(n)
+    assemble(theta, pi, source, indptr, target, g, matrix, slack)
+    factorise(matrix, slack)
     transposed[:] = 0.0
     for column in range(n):
         transposed[column, column] = 1.0

@@ -89,14 +89,18 @@ def evaluate_choice(
 ) -> bool:
     """Solve for the value of a deterministic policy; False where it does not end."""
     n = choice.size
+    slack = np.empty(n)
     matrix[:] = 0.0
     for i in range(n):
         matrix[i, i] = 1.0
+        slack[i] = 1.0 - g
         for e in range(indptr[choice[i]], indptr[choice[i] + 1]):
             if target[e] < n:
                 matrix[i, target[e]] -= g * theta[e]
+            else:
+                slack[i] += g * theta[e]
         value[i] = paid[choice[i]]
-    if not factorise(matrix) > ENDLESS:
+    if not factorise(matrix, slack) > ENDLESS:
         return False
     solve(matrix, value)
     return True

@@ -21,6 +21,7 @@ from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import _kernel as kernel
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
 from bayesmdp.engine._problem import Problem
+from bayesmdp.errors import ArgumentError, EndlessError
 
 BLOCK = 16  # draws reduced together; part of the definition of a result
 
@@ -68,6 +69,7 @@ def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
     """Open an executor for one or several sweeps, with how many tasks to keep busy."""
     n = _checks.thread_count(threads)
     if executor is not None:
+        _checks.of_type("executor", executor, Executor, ArgumentError)
         yield executor, 2 * n
         return
     pool = ThreadPoolExecutor(n)
@@ -117,6 +119,10 @@ def sweep(
     if done % BLOCK:
         raise AssertionError("a sweep goes on at the end of a whole block")
     w = np.ones(n_draws) if weights is None else weights
+    if w.size != n_draws or (
+        problem.table.shape[0] and first + n_draws > problem.member.size
+    ):
+        raise AssertionError("a sweep needs a weight and a model for every draw")
     bits = want.bits(nominal.controls)
     executor, in_flight = pool
     total = _Total(after)
@@ -251,6 +257,10 @@ def solve_known(problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
     """
     bits = Want(variance=True, occupancy=True).bits(control=False)
     part = _run(problem.nominal(), blank(problem), bits, 0, np.ones(1))
+    if not part.ended.all():
+        raise EndlessError(
+            "Episodes of this policy are too long to resolve; use a smaller discount."
+        )
     state = part.state[0]
     return state[:, kernel.V], state[:, kernel.R], state[:, kernel.D]
 

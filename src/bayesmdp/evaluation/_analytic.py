@@ -6,13 +6,14 @@ doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_expansion
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray
-from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Posterior
 
@@ -102,7 +103,9 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
             f"({gigabytes:.1f} GB); it is offered up to {engine.MAX_INVERSE}. Use "
             "`evaluate` with draws."
         )
-    engine.check_ending(problem)
+    warning = engine.check_ending(problem).warning
+    if warning:
+        warnings.warn(warning, BayesmdpWarning, stacklevel=2)
     nominal = engine.nominal(problem, control=True)
     expansion = expand(problem, nominal)
     n, task = problem.n_live, posterior.task

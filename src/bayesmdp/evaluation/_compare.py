@@ -14,11 +14,12 @@ from bayesmdp.evaluation._evaluate import (
     Swept,
     checked_draws,
     evaluation_of,
+    share_of_visits,
     sweep_policies,
 )
 from bayesmdp.evaluation._evaluation import Evaluation, columns, rounded
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Draws, Posterior
+from bayesmdp.posterior import Draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,15 +205,11 @@ def _lower_quantile(swept: Swept, p: int, level: float = 0.05) -> float:
 
 
 def _support(evaluation: Evaluation, draws: Draws, few: int) -> float | None:
-    """Share of discounted visits on pairs seen fewer than ``few`` times."""
-    belief = draws.belief
-    if not isinstance(belief, Posterior):
-        return None
-    task = belief.task
-    visits = evaluation.occupancy[:, None] * evaluation.policy
-    seen = belief.counts.pair_totals(task.n_states, task.n_actions)
-    live = task.live
-    return float(visits[live][seen[live] < few].sum() / visits[live].sum())
+    """Share of visits on pairs seen fewer than ``few`` times, where that is known."""
+    share = share_of_visits(
+        evaluation.occupancy, evaluation.policy, draws, fewer_than=few
+    )
+    return None if np.isnan(share) else share
 
 
 def _percent(share: float | None) -> str:

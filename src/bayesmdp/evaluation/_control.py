@@ -47,7 +47,9 @@ def fit_control(
     mean = control_mean(problem, nominal, p)
     start_mean = float(problem.start @ mean)
     coefficients = np.ones(2)
-    if start.shape[1] >= ENOUGH:
+    values = start[channels.START_VALUE]
+    doubtful = values.std() > 1e-13 * max(abs(values.mean()), 1e-300)
+    if start.shape[1] >= ENOUGH and doubtful:
         coefficients = regress(
             start[channels.START_VALUE],
             np.stack([start[channels.START_Y], start[channels.START_Z]]),

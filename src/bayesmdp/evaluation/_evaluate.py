@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bayesmdp.evaluation._measure import Measured
 
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
+_SHOWS_REDUCTION = 50  # draws from which on a ratio of variances means something
 _ROUNDING = 1e-13  # doubt of this share of the value is rounding
 
 
@@ -184,7 +185,8 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     notes = [swept.ending.warning] if swept.ending.warning else []
     notes += _remarks(measured, tolerance, n)
     if not swept.ending.visits_exist:
-        measured.occupancy[draws.belief.task.live] = np.nan
+        for array in (measured.occupancy, measured.occupancy_error):
+            array[draws.belief.task.live] = np.nan
         notes.append(
             "The posterior mean of `occupancy` is infinite in some states: it is NaN "
             "in all but the terminal ones. Values are not affected."
@@ -197,7 +199,8 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     reduction = 1.0
     doubt = fields["start_epistemic_sd"]
     matters = doubt > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
-    if measured.control is not None and matters and fields["start_value_error"] > 0:
+    controlled = measured.control is not None and n >= _SHOWS_REDUCTION
+    if controlled and matters and fields["start_value_error"] > 0:
         raw = doubt / np.sqrt(n)
         reduction = float((raw / fields["start_value_error"]) ** 2)
     return Evaluation(
@@ -208,6 +211,9 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         n_draws=n,
         n_endless=measured.n_endless,
         variance_reduction=reduction,
+        prior_share=share_of_visits(
+            measured.occupancy, swept.policies[p], draws, fewer_than=1
+        ),
         notes=tuple(notes),
         seed=draws.seed,
         policy=_checks.frozen(swept.policies[p]),
@@ -236,3 +242,16 @@ def _remarks(measured: "Measured", tolerance: float | None, n: int) -> list[str]
             f"is {error:.2g} after all {n} draws; give more draws."
         )
     return notes
+
+
+def share_of_visits(
+    occupancy: FloatArray, policy: FloatArray, draws: Draws, *, fewer_than: int
+) -> float:
+    """Share of discounted visits on pairs with few observations; NaN without counts."""
+    belief = draws.belief
+    if not isinstance(belief, Posterior):
+        return float("nan")
+    task = belief.task
+    visits = (occupancy[:, None] * policy)[task.live]
+    seen = belief.counts.pair_totals(task.n_states, task.n_actions)[task.live]
+    return float(visits[seen < fewer_than].sum() / visits.sum())

@@ -10,6 +10,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task
 
+_FEW = 30  # draws below which their spread says little about itself
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 
 
@@ -54,6 +55,7 @@ class Evaluation:
     n_draws: int
     n_endless: int  # draws left out because their episodes do not end
     variance_reduction: float  # of the start value, by control variates
+    prior_share: float  # of discounted visits on pairs without an observation
     notes: tuple[str, ...]  # what was warned about
     seed: int
     policy: FloatArray  # [S, A]
@@ -105,6 +107,13 @@ class Evaluation:
             )
         else:
             lines.append("± Monte Carlo error")
+        if self.n_draws < _FEW:
+            lines.append("few draws: the errors themselves are rough")
+        if self.prior_share > 0.005:
+            lines.append(
+                f"{self.prior_share:.0%} of the visits are on pairs never observed, "
+                "where the prior speaks alone"
+            )
         lines.extend(f"note: {note}" for note in self.notes)
         return "\n".join(lines)
 
@@ -128,7 +137,7 @@ def rounded(value: float, error: float) -> str:
     if not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
         return f"{value:.6g}"
     digits = -math.floor(math.log10(error))
-    if digits > 12:
+    if digits > 12 or abs(value) >= 1e12:
         return f"{value:.10g} ± {error:.0e}"
     return (
         f"{round(value, digits):.{max(digits, 0)}f} ± "

@@ -8,7 +8,13 @@ from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import Nominal, Problem, Sums, channels
 from bayesmdp.errors import EndlessError
 from bayesmdp.evaluation._control import Control, fit_control
-from bayesmdp.evaluation._moments import Estimates, Size, estimates, start_estimates
+from bayesmdp.evaluation._moments import (
+    Estimates,
+    Size,
+    estimates,
+    estimates_of_values,
+    start_estimates,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +38,8 @@ def measure(
     n = int(ended.sum())
     if n < 2 and not exact:
         raise EndlessError(
-            f"With discount 1 only {n} of {ended.size} draws end within rounding; "
-            "use a discount below 1."
+            f"Only {n} of {ended.size} draws have episodes that can be resolved; use a "
+            "smaller discount."
         )
     start = sums.start[p][:, ended]
     control = None
@@ -72,12 +78,7 @@ def _add_terminal(
         states.value[problem.order] += values[0]
         return
     of_draw = values[problem.member[: ended.size][ended]].T  # [S, D]
-    mean = size.mean(of_draw)
-    sd = np.sqrt(size.mean((of_draw - mean[:, None]) ** 2))
-    states.value[problem.order] += mean
-    states.epistemic_sd[problem.order] += sd
-    states.total_sd[problem.order] = np.hypot(
-        states.epistemic_sd[problem.order], states.aleatoric_sd[problem.order]
-    )
-    if not size.exact:
-        states.value_error[problem.order] += sd / np.sqrt(size.n)
+    ends = estimates_of_values(of_draw, size)
+    at = problem.order[problem.n_live :]
+    for name, found in vars(ends).items():
+        getattr(states, name)[at] = found[problem.n_live :]

@@ -18,6 +18,9 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine import channels as c
 from bayesmdp.evaluation._control import Control
 
+_FEW = 30
+_ROUNDING = 1e-15  # share of a variance below which a residual is rounding
+
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
@@ -91,6 +94,15 @@ def start_estimates(
     )
 
 
+def estimates_of_values(values: FloatArray, size: Size) -> Estimates:
+    """Return the same from values of every draw ``[S, D]``, without any chance."""
+    mean = size.mean(values)
+    deviation = values - mean[:, None]
+    m2, m4 = size.mean(deviation**2), size.mean(deviation**4)
+    nothing = np.zeros_like(mean)
+    return _combine(size, mean, m2, m2, m4, nothing, nothing, nothing)
+
+
 def _residual_variance(
     mean: FloatArray, m2: FloatArray, first: float, second: float
 ) -> FloatArray:
@@ -102,7 +114,7 @@ def _residual_variance(
     yz = mean[c.YZ] - mean[c.Y] * mean[c.Z]
     variance = m2 + first**2 * yy + second**2 * zz
     variance += 2 * (first * second * yz - first * vy - second * vz)
-    return np.asarray(np.maximum(variance, 0.0))
+    return np.asarray(np.maximum(variance, _ROUNDING * m2))
 
 
 def _combine(
@@ -120,6 +132,8 @@ def _combine(
     unbias = 1.0 if size.exact else size.n / degrees
     noise = 0.0 if size.exact else 1.0 / degrees
     noise_of_squares = 0.0 if size.exact else 1.0 / size.n
+    if size.n < _FEW:  # few draws cannot show their kurtosis: at least a normal's
+        m4 = np.maximum(m4, 3.0 * m2**2)
     epistemic = np.sqrt(m2 * unbias)
     aleatoric = np.sqrt(np.maximum(r, 0.0))
     total = np.sqrt(epistemic**2 + aleatoric**2)

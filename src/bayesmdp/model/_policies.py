@@ -15,6 +15,7 @@ from bayesmdp.errors import BayesmdpWarning, PolicyError
 from bayesmdp.model._task import Task
 
 _SUM_TOLERANCE = 1e-6
+_NOTHING = 1e-12  # a probability this little below 0 is rounding
 
 
 @runtime_checkable
@@ -132,6 +133,7 @@ def _probabilities(policy: ArrayLike, task: Task) -> FloatArray:
     found = _checks.float_array(
         "policy", checked, ("state", "action"), PolicyError, shape
     ).copy()
+    found[(found < 0) & (found > -_NOTHING)] = 0.0
     if (found < 0).any():
         state, action = _checks.first_true(found < 0)
         raise PolicyError(

@@ -15,6 +15,7 @@ Inside, everything is a transition reward. The first kind becomes ::
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,7 +54,9 @@ class Task:
     reward
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
         next_state, reward) with zero elsewhere. ``[S]`` is for being in a state, the
-        others for a transition; they differ by one factor of the discount.
+        others for a transition; they differ by one factor of the discount. No
+        transition leaves a terminal state: what the other forms say about its rows is
+        ignored.
     discount
         In [0, 1]. With 1, every policy that is evaluated must end.
     start
@@ -290,7 +293,10 @@ def _labels(
         return None
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise TaskError(f"`{name}` must be a list of names; got {labels!r:.80}.")
-    found = tuple(str(label) for label in labels)
+    found = tuple(labels)
+    for label in found:
+        if not isinstance(label, str):
+            raise TaskError(f"`{name}` must hold text; got {label!r:.40}.")
     if len(found) != size:
         raise TaskError(f"`{name}` must have {size} entries; got {len(found)}.")
     if len(set(found)) < size:
@@ -308,7 +314,9 @@ def _index(what: str, name: object, size: int, labels: tuple[str, ...] | None) -
                 "give an index or set the labels."
             )
         if name not in labels:
-            raise TaskError(f"`{what}` {name!r} is not among the labels.")
+            near = get_close_matches(name, labels, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise TaskError(f"`{what}` {name!r} is not among the labels.{hint}")
         return labels.index(name)
     index = _checks.integer(what, name, 0, TaskError)
     if index >= size:

@@ -5,7 +5,7 @@ For every available pair, ``theta[s, a, :] ~ Dirichlet(alpha[s, a, :])`` with
 known.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -40,7 +40,7 @@ class Posterior:
     prior: Prior
     availability: Availability
     rows: Rows
-    alpha: FloatArray = field()  # [E]
+    alpha: FloatArray  # [E]
 
     @property
     def available(self) -> BoolArray:
@@ -225,7 +225,8 @@ def fit(
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
-    rows, alpha = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    alpha = before.copy()
     row, entry = rows.find(counts.state, counts.action, counts.next_state)
     outside = (row >= 0) & (entry < 0)
     if outside.any():
@@ -263,6 +264,7 @@ def _counts(data: Transitions | Counts, task: Task) -> Counts:
             if column.size and column.max() >= wanted:
                 raise CountsError(
                     f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
+                    " Ids start from 0."
                 )
     if all(data.sized):
         return data
@@ -281,11 +283,14 @@ def _check_terminal(counts: Counts, task: Task) -> None:
     leaving = task.is_terminal[counts.state] & (counts.state != counts.next_state)
     if leaving.any():
         i = int(np.argmax(leaving))
+        state, next_state = counts.state[i], counts.next_state[i]
+        same = (counts.state == state) & (counts.next_state == next_state)
+        number = int(counts.count[same].sum())
         raise CountsError(
-            f"Terminal state {task.state_name(counts.state[i])} has "
-            f"{_transitions(counts.count[i], 'outgoing ')} to state "
-            f"{task.state_name(counts.next_state[i])}; drop them, or take the state "
-            "out of `terminal`."
+            f"Terminal state {task.state_name(state)} has "
+            f"{_transitions(number, 'outgoing ')} to state "
+            f"{task.state_name(next_state)}; drop them, or take the state out of "
+            "`terminal` (or do ids start from 1? They must start from 0)."
         )
 
 

@@ -53,7 +53,7 @@ class SymmetricPrior:
             object.__setattr__(self, "support", columns)
         elif self.support is not None:
             mask = _checks.any_array("support", self.support, PriorError)
-            object.__setattr__(self, "support", mask.copy())
+            object.__setattr__(self, "support", _checks.sealed(mask.copy()))
 
     @property
     def looks_at_data(self) -> bool:

@@ -59,10 +59,7 @@ def gridworld(
         n_states=n_states,
         n_actions=n_actions,
     )
-    into_goal = (neighbour == n_states - 1).any(axis=0) & (
-        np.arange(n_states) < n_states - width
-    )
-    before = np.repeat(np.flatnonzero(into_goal), n_actions)
+    before = np.repeat(np.arange(n_states - width), n_actions)  # from wherever it is
     task = Task(
         n_states,
         n_actions,
@@ -78,7 +75,7 @@ def gridworld(
     )
     support = np.zeros((n_states, n_states), dtype=np.bool_)
     support[state, neighbour] = True
-    return World(dynamics, task, _checks.sealed(support))
+    return World(dynamics, task, support=support)
 
 
 def _neighbours(width: int, height: int) -> IntArray:

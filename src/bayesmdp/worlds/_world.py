@@ -43,13 +43,13 @@ class World:
     _support: BoolArray | None = field(repr=False)
 
     def __init__(
-        self, dynamics: Dynamics, task: Task, support: BoolArray | None = None
+        self, dynamics: Dynamics, task: Task, *, support: ArrayLike | None = None
     ) -> None:
         _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
         _checks.of_type("task", task, Task, DynamicsError)
         object.__setattr__(self, "dynamics", dynamics)
         object.__setattr__(self, "task", task)
-        object.__setattr__(self, "_support", support)
+        object.__setattr__(self, "_support", _checked_support(support, task))
         self._check()
 
     def _check(self) -> None:
@@ -157,7 +157,9 @@ class World:
         """Run episodes of a policy from the start distribution.
 
         Fewer episodes are the beginning of more with the same seed. An episode that
-        reaches ``max_steps`` is truncated, not terminated.
+        reaches ``max_steps`` is truncated, not terminated. The reward column is that of
+        the transition (a reward ``[S]`` is converted); an episode that starts in a
+        terminal state has no rows.
 
         Parameters
         ----------
@@ -239,3 +241,16 @@ def _key(seed: Seed) -> NDArray[np.uint64]:
     key = np.array([_checks.seed_integer(seed), 0x776F726C64], dtype=np.uint64)
     key.flags.writeable = False
     return key
+
+
+def _checked_support(support: ArrayLike | None, task: Task) -> BoolArray | None:
+    if support is None:
+        return None
+    shape = (task.n_states, task.n_states)
+    mask: BoolArray = _checks.any_array("support", support, DynamicsError)
+    if mask.shape != shape or mask.dtype != np.bool_:
+        raise DynamicsError(
+            f"`support` must be boolean of shape {shape}; got {mask.dtype} of shape "
+            f"{mask.shape}."
+        )
+    return _checks.frozen(mask)

@@ -9,7 +9,17 @@ from bayesmdp._checks import thread_count
 from bayesmdp._version import __version__
 from bayesmdp.cli._options import json_option, print_json
 
-_PACKAGES = ("numpy", "scipy", "numba", "narwhals", "duckdb", "plotly")
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "narwhals",
+    "duckdb",
+    "click",
+    "rich",
+    "jinja2",
+    "plotly",
+)
 
 
 @click.command()
