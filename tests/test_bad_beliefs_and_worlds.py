@@ -136,7 +136,7 @@ FIT_CASES = [
         "support columns of different length",
         PriorError,
         lambda: with_support(([0, 0], [0, 1], [1])),
-        "`support` columns must have the same number of rows: got 2, 2 and 1.",
+        "`support` columns must have the same number of rows: `state` has 2",
     ),
     case(
         "a support that names a state that does not exist",
@@ -239,7 +239,8 @@ WORLD_CASES = [
         "columns of dynamics of different length",
         DynamicsError,
         lambda: bm.Dynamics.from_arrays([0], [0], [0, 1], [1], n_states=2, n_actions=1),
-        "Columns must have the same number of rows: got 1, 1, 2 and 1.",
+        "Columns must have the same number of rows: `state` has 1, `action` has 1, "
+        "`next_state` has 2",
     ),
     case(
         "a pair without a row",

@@ -124,7 +124,8 @@ TASK_CASES = [
         "reward columns of different length",
         TaskError,
         lambda: task(reward=([0, 1], [0, 0], [1, 2], [1.0])),
-        "`reward` columns must have the same number of rows: got 2, 2, 2 and 1.",
+        "same number of rows: `state` has 2",
+        "`reward` has 1",
     ),
     case(
         "a reward of a state that does not exist",

@@ -7,6 +7,7 @@ class it was given, with a sentence that names the parameter and the first offen
 
 import operator
 import os
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -129,6 +130,37 @@ def whole_numbers(
 
 def _axes(n: int) -> tuple[str, ...]:
     return ("state", "action", "next_state")[:n]
+
+
+def size(name: str, value: object, error: ErrorClass) -> int | None:
+    """Return a size of 1 or more, or None where it was not given."""
+    return None if value is None else integer(name, value, 1, error)
+
+
+def triplets(
+    state: object,
+    action: object,
+    next_state: object,
+    n_states: int | None,
+    n_actions: int | None,
+    error: ErrorClass,
+    of: str = "",
+) -> dict[str, IntArray]:
+    """Return three columns of ids by name; ``of`` says whose they are in messages."""
+    return {
+        "state": index_array(f"{of}state", state, error, n_states),
+        "action": index_array(f"{of}action", action, error, n_actions),
+        "next_state": index_array(f"{of}next_state", next_state, error, n_states),
+    }
+
+
+def same_length(
+    columns: Mapping[str, NDArray[Any]], error: ErrorClass, of: str = "Columns"
+) -> None:
+    """Refuse columns of different length."""
+    if len({column.size for column in columns.values()}) > 1:
+        said = ", ".join(f"`{name}` has {c.size}" for name, c in columns.items())
+        raise error(f"{of} must have the same number of rows: {said}.")
 
 
 def flags(name: str, value: object, error: ErrorClass) -> BoolArray:

@@ -97,26 +97,17 @@ class Counts:
         >>> bm.Counts.from_arrays([0], [1], [0], [5], n_states=3, n_actions=2).total
         5
         """
-        if n_states is not None:
-            n_states = _checks.integer("n_states", n_states, 1, CountsError)
-        if n_actions is not None:
-            n_actions = _checks.integer("n_actions", n_actions, 1, CountsError)
-        columns = {
-            "state": _checks.index_array("state", state, CountsError, n_states),
-            "action": _checks.index_array("action", action, CountsError, n_actions),
-            "next_state": _checks.index_array(
-                "next_state", next_state, CountsError, n_states
-            ),
-        }
+        n_states = _checks.size("n_states", n_states, CountsError)
+        n_actions = _checks.size("n_actions", n_actions, CountsError)
+        columns = _checks.triplets(
+            state, action, next_state, n_states, n_actions, CountsError
+        )
         s, a, t = columns.values()
         if count is None:
             columns["count"] = np.ones(s.shape, dtype=np.int64)
         else:
             columns["count"] = _checks.index_array("count", count, CountsError)
-        lengths = {name: column.size for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            said = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
-            raise CountsError(f"Columns must have the same number of rows: {said}.")
+        _checks.same_length(columns, CountsError)
         sized = n_states is not None, n_actions is not None
         if n_states is None:
             n_states = int(max(s.max(), t.max())) + 1 if s.size else 0

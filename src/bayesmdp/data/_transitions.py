@@ -99,17 +99,13 @@ class Transitions:
         >>> bm.Transitions.from_arrays([0], [0], [0], reward=[1.5]).n_rows
         1
         """
-        if n_states is not None:
-            n_states = _checks.integer("n_states", n_states, 1, CountsError)
-        if n_actions is not None:
-            n_actions = _checks.integer("n_actions", n_actions, 1, CountsError)
-        columns: dict[str, IntArray | FloatArray | BoolArray] = {}
-        for name, value, upper in (
-            ("state", state, n_states),
-            ("action", action, n_actions),
-            ("next_state", next_state, n_states),
-        ):
-            columns[name] = _checks.index_array(name, value, CountsError, upper)
+        n_states = _checks.size("n_states", n_states, CountsError)
+        n_actions = _checks.size("n_actions", n_actions, CountsError)
+        columns: dict[str, IntArray | FloatArray | BoolArray] = {
+            **_checks.triplets(
+                state, action, next_state, n_states, n_actions, CountsError
+            )
+        }
         if reward is not None:
             columns["reward"] = _checks.float_array(
                 "reward", reward, ("row",), CountsError
@@ -120,10 +116,7 @@ class Transitions:
         for name, flags in (("terminated", terminated), ("truncated", truncated)):
             if flags is not None:
                 columns[name] = _checks.flags(name, flags, CountsError)
-        lengths = {name: column.size for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            said = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
-            raise CountsError(f"Columns must have the same number of rows: {said}.")
+        _checks.same_length(columns, CountsError)
         return cls(ArrayTable(columns, n_states, n_actions))
 
     @property

@@ -186,15 +186,12 @@ class Dynamics:
         """
         n_states = _checks.integer("n_states", n_states, 1, DynamicsError)
         n_actions = _checks.integer("n_actions", n_actions, 1, DynamicsError)
-        s = _checks.index_array("state", state, DynamicsError, n_states)
-        a = _checks.index_array("action", action, DynamicsError, n_actions)
-        t = _checks.index_array("next_state", next_state, DynamicsError, n_states)
+        columns = _checks.triplets(
+            state, action, next_state, n_states, n_actions, DynamicsError
+        )
         p = _checks.float_array("probability", probability, ("row",), DynamicsError)
-        if not s.size == a.size == t.size == p.size:
-            raise DynamicsError(
-                "Columns must have the same number of rows: got "
-                f"{s.size}, {a.size}, {t.size} and {p.size}."
-            )
+        _checks.same_length({**columns, "probability": p}, DynamicsError)
+        s, a, t = columns.values()
         key, inverse = np.unique(
             (s * n_actions + a) * n_states + t, return_inverse=True
         )

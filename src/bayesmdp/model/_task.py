@@ -231,17 +231,20 @@ class Task:
         next_state: ArrayLike,
         reward: ArrayLike,
     ) -> RewardTriplets:
-        s = _checks.index_array("reward state", state, TaskError, self.n_states)
-        a = _checks.index_array("reward action", action, TaskError, self.n_actions)
-        t = _checks.index_array(
-            "reward next_state", next_state, TaskError, self.n_states
+        columns = _checks.triplets(
+            state,
+            action,
+            next_state,
+            self.n_states,
+            self.n_actions,
+            TaskError,
+            of="reward ",
         )
         values = _checks.float_array("reward", reward, ("row",), TaskError)
-        if not s.size == a.size == t.size == values.size:
-            raise TaskError(
-                "`reward` columns must have the same number of rows: got "
-                f"{s.size}, {a.size}, {t.size} and {values.size}."
-            )
+        _checks.same_length(
+            {**columns, "reward": values}, TaskError, "`reward` columns"
+        )
+        s, a, t = columns.values()
         key, first = np.unique(
             (s * self.n_actions + a) * self.n_states + t, return_index=True
         )

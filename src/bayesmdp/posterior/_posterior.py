@@ -145,6 +145,7 @@ class Posterior:
         Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
           prior: SymmetricPrior(concentration=1.0)
           80 of 80 pairs available
+          2 states entered and never left (most often 6, 7 times): terminal?
           visits of a pair: median 1, from 0 to 5; 27 pairs never visited
           2000 possible transitions; log evidence -296.4725
         """
@@ -166,9 +167,22 @@ class Posterior:
         return "\n  ".join(lines)
 
     def _ignored(self) -> list[str]:
-        """Sentence about rows logged in terminal states, where there are any."""
-        n = int(self.counts.count[self.task.is_terminal[self.counts.state]].sum())
-        return [f"{n} logged transitions in terminal states ignored"] if n else []
+        """Sentences about terminal states, and states that look like one."""
+        task, counts = self.task, self.counts
+        lines = []
+        n = int(counts.count[task.is_terminal[counts.state]].sum())
+        if n:
+            lines.append(f"{n} logged transitions in terminal states ignored")
+        entered = np.bincount(counts.next_state, counts.count, task.n_states)
+        left = np.bincount(counts.state, counts.count, task.n_states)
+        stuck = np.flatnonzero((entered > 0) & (left == 0) & ~task.is_terminal)
+        if stuck.size:
+            most = int(stuck[np.argmax(entered[stuck])])
+            lines.append(
+                f"{stuck.size} states entered and never left (most often "
+                f"{task.state_name(most)}, {int(entered[most])} times): terminal?"
+            )
+        return lines
 
     def __repr__(self) -> str:
         return (

@@ -108,14 +108,11 @@ class SymmetricPrior:
         next_state: ArrayLike,
     ) -> tuple[IntArray, IntArray]:
         n_states, n_actions = task.n_states, task.n_actions
-        s = _checks.index_array("support state", state, PriorError, n_states)
-        a = _checks.index_array("support action", action, PriorError, n_actions)
-        t = _checks.index_array("support next_state", next_state, PriorError, n_states)
-        if not s.size == a.size == t.size:
-            raise PriorError(
-                "`support` columns must have the same number of rows: got "
-                f"{s.size}, {a.size} and {t.size}."
-            )
+        columns = _checks.triplets(
+            state, action, next_state, n_states, n_actions, PriorError, of="support "
+        )
+        _checks.same_length(columns, PriorError, "`support` columns")
+        s, a, t = columns.values()
         key = np.unique((s * n_actions + a) * n_states + t)
         found, target = np.divmod(key, n_states)
         wanted = np.isin(found, pair)
