@@ -19,35 +19,30 @@ def hindsight_values(
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
-    out = np.empty(n_draws)
-    inputs = [
-        read_only(array)
-        for array in (
-            problem.key,
-            problem.row_id,
-            problem.source,
-            problem.indptr,
-            problem.target,
-            problem.alpha,
-            problem.table,
-            problem.member,
-            problem.rewards,
-            problem.terminal_values,
-            problem.start,
-            warm,
-        )
+    parts = [
+        pool[0].submit(_run, problem, warm, first, min(BLOCK, n_draws - first))
+        for first in range(0, n_draws, BLOCK)
     ]
+    return np.concatenate([part.result() for part in parts])
+
+
+def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
+    """Plan for a range of draws."""
+    out = np.empty(n)
+    inputs = (
+        problem.key,
+        problem.row_id,
+        problem.source,
+        problem.indptr,
+        problem.target,
+        problem.alpha,
+        problem.table,
+        problem.member,
+        problem.rewards,
+        problem.terminal_values,
+        problem.start,
+        warm,
+    )
     run: Callable[..., None] = best_values
-
-    def work(first: int) -> FloatArray:
-        part = np.empty(min(BLOCK, n_draws - first))
-        run(first, problem.task.discount, *inputs, part)
-        return part
-
-    for first, part in zip(
-        range(0, n_draws, BLOCK),
-        pool[0].map(work, range(0, n_draws, BLOCK)),
-        strict=True,
-    ):
-        out[first : first + BLOCK] = part
+    run(first, problem.task.discount, *(read_only(array) for array in inputs), out)
     return out

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bayesmdp._typing import FloatArray
+from bayesmdp.engine import BLOCK
 from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, gap, soften
 from bayesmdp.optimisation._field import Field
 from bayesmdp.optimisation._methods import MirrorAscent, StochasticGradient
@@ -60,7 +61,7 @@ def stochastic_gradient(
     logits = np.log(
         (1 - method.softness) * rows + method.softness * (1 - rows) / others
     )
-    shared = -(-method.batch // 16) * 16
+    began, shared = field.used, -(-method.batch // BLOCK) * BLOCK
     for step in range(method.n_steps):
         top = np.full(n, -np.inf)
         np.maximum.at(top, source, logits)
@@ -68,7 +69,8 @@ def stochastic_gradient(
         pi = weight / np.bincount(source, weight, minlength=n)[source]
         every = method.resample_every
         group = 0 if every == 0 else step // every
-        found = field.slopes(pi, method.batch, first=group * shared)
+        field.used = began + (group + 1) * shared
+        found = field.slopes(pi, method.batch, first=field.used - shared)
         logits = logits + method.rate(step) * pi * found.slope
         watch(Step(name, step + 1, found.value, gap(found, source, n), method.batch))
     top = np.full(n, -np.inf)
