@@ -6,30 +6,24 @@ The draws are held, ``table [D, E]``, because every iteration visits them all.
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, FloatArray, IntArray
-from bayesmdp.engine._kernel import sample
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._kernel import reward_of, sample
+from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import evaluate_choice, lookahead
 
 
 @jit
 def fill_table(
-    key: BitArray,
-    first: int,
-    row_id: IntArray,
-    indptr: IntArray,
-    alpha: FloatArray,
-    reward: FloatArray,
-    table: FloatArray,
-    paid: FloatArray,
+    models: Models, rows: Layout, first: int, table: FloatArray, paid: FloatArray
 ) -> None:
     """Sample draws ``first...`` into ``table`` [D, E]; expected rewards to ``paid``."""
     stream = np.empty(4, dtype=np.uint64)
-    none = np.empty((0, table.shape[1]))
     for i in range(table.shape[0]):
-        sample(key, first + i, 0, row_id, indptr, alpha, none, stream, table[i])
-        for row in range(row_id.shape[0]):
+        sample(models, rows, first + i, stream, table[i])
+        reward = reward_of(models, first + i)
+        for row in range(rows.source.size):
             total = 0.0
-            for e in range(indptr[row], indptr[row + 1]):
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
                 total += table[i, e] * reward[e]
             paid[i, row] = total
 
@@ -38,8 +32,7 @@ def fill_table(
 def sum_lookahead(
     table: FloatArray,
     paid: FloatArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     g: float,
     values: FloatArray,
     sums: FloatArray,
@@ -47,15 +40,14 @@ def sum_lookahead(
     """Add ``Q`` of every row over draws to ``sums`` [R]; ``values`` is [D, S]."""
     for i in range(table.shape[0]):
         for row in range(sums.size):
-            sums[row] += lookahead(row, table[i], indptr, target, paid[i], g, values[i])
+            sums[row] += lookahead(row, table[i], rows, paid[i], g, values[i])
 
 
 @jit
 def back_up(
     table: FloatArray,
     paid: FloatArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     g: float,
     choice: IntArray,
     values: FloatArray,
@@ -64,9 +56,7 @@ def back_up(
     new = np.empty(choice.size)
     for i in range(table.shape[0]):
         for s in range(choice.size):
-            new[s] = lookahead(
-                choice[s], table[i], indptr, target, paid[i], g, values[i]
-            )
+            new[s] = lookahead(choice[s], table[i], rows, paid[i], g, values[i])
         values[i, : choice.size] = new
 
 
@@ -74,8 +64,7 @@ def back_up(
 def settle(
     table: FloatArray,
     paid: FloatArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     g: float,
     choice: IntArray,
     values: FloatArray,
@@ -84,7 +73,5 @@ def settle(
     matrix = np.empty((choice.size, choice.size))
     ended = 0
     for i in range(table.shape[0]):
-        ended += evaluate_choice(
-            table[i], indptr, target, paid[i], g, choice, matrix, values[i]
-        )
+        ended += evaluate_choice(table[i], rows, paid[i], g, choice, matrix, values[i])
     return ended

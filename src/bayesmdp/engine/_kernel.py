@@ -22,8 +22,8 @@ Control variates (nominal model: ``theta_bar``, ``X = (I - g T_bar)^-1``, ``V_ba
     y1 = X u                 mean 0
     y2 = g X (T - T_bar) y1  mean g X k  (evaluation/_control.py)
 
-States stand in *sweep order*: live ones first, terminal ones after, so that a vector of
-values continues with zeros and no loop needs to ask where an episode ends.
+States stand in sweep order, live ones first, so that a vector of values continues with
+zeros and no loop needs to ask where an episode ends.
 
 Per-state results leave as sums of powers and products of deviations from a reference
 (the nominal model's values), one set a block of draws: sums join by addition, and the
@@ -33,7 +33,7 @@ reference is close enough to the mean that nothing cancels.
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
+from bayesmdp._typing import BitArray, BoolArray, FloatArray
 from bayesmdp.engine._dense import (
     dot,
     factorise,
@@ -41,6 +41,7 @@ from bayesmdp.engine._dense import (
     solve_transposed,
     times_transposed,
 )
+from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.posterior.sampling import dirichlet_row, open_stream
 
 # What is wanted, as bits.
@@ -60,34 +61,45 @@ ENDLESS = 1e-70
 
 
 @jit
+def model_of(models: Models, draw: int) -> int:
+    """Which given model a draw is; 0 where rows are sampled."""
+    return models.member[draw] if models.member.size > 0 else 0
+
+
+@jit
 def sample(
-    key: BitArray,
-    draw: int,
-    model: int,
-    row_id: IntArray,
-    indptr: IntArray,
-    alpha: FloatArray,
-    table: FloatArray,
-    stream: BitArray,
-    theta: FloatArray,
+    models: Models, rows: Layout, draw: int, stream: BitArray, theta: FloatArray
 ) -> None:
-    """Fill ``theta`` [E] for one draw: sampled, or copied from a table [M, E]."""
-    if table.shape[0] > 0:
-        theta[:] = table[model]
+    """Fill ``theta`` [E] for one draw: sampled, or copied from the table."""
+    if models.table.shape[0] > 0:
+        theta[:] = models.table[model_of(models, draw)]
         return
-    for row in range(row_id.shape[0]):
-        open_stream(stream, key, draw, row_id[row, 0], row_id[row, 1])
-        first, last = indptr[row], indptr[row + 1]
-        dirichlet_row(alpha[first:last], stream, theta[first:last])
+    for row in range(rows.source.size):
+        state, action = models.row_id[row, 0], models.row_id[row, 1]
+        open_stream(stream, models.key, draw, state, action)
+        first, last = rows.indptr[row], rows.indptr[row + 1]
+        dirichlet_row(models.alpha[first:last], stream, theta[first:last])
+
+
+@jit
+def reward_of(models: Models, draw: int) -> FloatArray:
+    """Reward of each entry in a draw, ``[E]``."""
+    own = models.rewards.shape[0] > 1
+    return models.rewards[model_of(models, draw) if own else 0]
+
+
+@jit
+def terminal_value_of(models: Models, draw: int) -> FloatArray:
+    """Value of terminal states in a draw, ``[S]``."""
+    own = models.terminal_values.shape[0] > 1
+    return models.terminal_values[model_of(models, draw) if own else 0]
 
 
 @jit
 def assemble(
     theta: FloatArray,
     pi: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     g: float,
     matrix: FloatArray,
     slack: FloatArray,
@@ -101,9 +113,9 @@ def assemble(
     for row in range(pi.size):
         weight = g * pi[row]
         if weight > 0.0:
-            i = source[row]
-            for e in range(indptr[row], indptr[row + 1]):
-                j = target[e]
+            i = rows.source[row]
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                j = rows.target[e]
                 if j < n:
                     matrix[i, j] -= weight * theta[e]
                 else:
@@ -114,8 +126,7 @@ def assemble(
 def bellman_mean(
     theta: FloatArray,
     pi: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
+    rows: Layout,
     reward: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -124,18 +135,16 @@ def bellman_mean(
     for row in range(pi.size):
         if pi[row] > 0.0:
             total = 0.0
-            for e in range(indptr[row], indptr[row + 1]):
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
                 total += theta[e] * reward[e]
-            out[source[row]] += pi[row] * total
+            out[rows.source[row]] += pi[row] * total
 
 
 @jit
 def bellman_spread(
     theta: FloatArray,
     pi: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     reward: FloatArray,
     g: float,
     value: FloatArray,
@@ -149,21 +158,19 @@ def bellman_spread(
     out[:] = 0.0
     for row in range(pi.size):
         if pi[row] > 0.0:
-            centre = value[source[row]]
+            centre = value[rows.source[row]]
             total = 0.0
-            for e in range(indptr[row], indptr[row + 1]):
-                h = reward[e] + g * value[target[e]] - centre
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                h = reward[e] + g * value[rows.target[e]] - centre
                 total += theta[e] * h * h
-            out[source[row]] += pi[row] * total
+            out[rows.source[row]] += pi[row] * total
 
 
 @jit
 def occupy(
     theta: FloatArray,
     pi: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     g: float,
     start: FloatArray,
     lu: FloatArray,
@@ -175,19 +182,17 @@ def occupy(
     solve_transposed(lu, out[:n])
     for row in range(pi.size):
         if pi[row] > 0.0:
-            flow = g * pi[row] * out[source[row]]
-            for e in range(indptr[row], indptr[row + 1]):
-                if target[e] >= n:
-                    out[target[e]] += flow * theta[e]
+            flow = g * pi[row] * out[rows.source[row]]
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                if rows.target[e] >= n:
+                    out[rows.target[e]] += flow * theta[e]
 
 
 @jit
 def add_gradient(
     weight: float,
     theta: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     reward: FloatArray,
     g: float,
     value: FloatArray,
@@ -195,11 +200,11 @@ def add_gradient(
     sums: FloatArray,
 ) -> None:
     """Add ``d (Q - V)`` of every row and its square to ``sums`` [2, R]."""
-    for row in range(source.size):
+    for row in range(rows.source.size):
         q = 0.0
-        for e in range(indptr[row], indptr[row + 1]):
-            q += theta[e] * (reward[e] + g * value[target[e]])
-        i = source[row]
+        for e in range(rows.indptr[row], rows.indptr[row + 1]):
+            q += theta[e] * (reward[e] + g * value[rows.target[e]])
+        i = rows.source[row]
         slope = occupancy[i] * (q - value[i])
         sums[0, row] += weight * slope
         sums[1, row] += weight * slope * slope
@@ -210,9 +215,7 @@ def control_variates(
     theta: FloatArray,
     theta_bar: FloatArray,
     pi: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     reward: FloatArray,
     g: float,
     value_bar: FloatArray,
@@ -226,18 +229,18 @@ def control_variates(
     for row in range(pi.size):
         if pi[row] > 0.0:
             total = 0.0
-            for e in range(indptr[row], indptr[row + 1]):
-                h = reward[e] + g * value_bar[target[e]]
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                h = reward[e] + g * value_bar[rows.target[e]]
                 total += (theta[e] - theta_bar[e]) * h
-            work[source[row]] += pi[row] * total
+            work[rows.source[row]] += pi[row] * total
     times_transposed(inverse, work, y)
     work[:] = 0.0
     for row in range(pi.size):
         if pi[row] > 0.0:
             total = 0.0
-            for e in range(indptr[row], indptr[row + 1]):
-                total += (theta[e] - theta_bar[e]) * y[target[e]]
-            work[source[row]] += g * pi[row] * total
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                total += (theta[e] - theta_bar[e]) * y[rows.target[e]]
+            work[rows.source[row]] += g * pi[row] * total
     times_transposed(inverse, work, z)
 
 
@@ -301,16 +304,8 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     want: int,
     g: float,
     n_live: int,
-    key: BitArray,
-    row_id: IntArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
-    alpha: FloatArray,
-    table: FloatArray,
-    member: IntArray,
-    rewards: FloatArray,
-    terminal_values: FloatArray,
+    rows: Layout,
+    models: Models,
     policies: FloatArray,
     start: FloatArray,
     weights: FloatArray,
@@ -332,18 +327,8 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL.
     g, n_live
         Discount, number of live states.
-    key
-        uint64 [2], of the streams.
-    row_id
-        [R, 2] state and action of each row: the address of its stream.
-    source, indptr, target
-        [R], [R + 1], [E]: state of each row, its entries, their next states; states
-        in sweep order.
-    alpha, table, member
-        [E] Dirichlet parameters; or [M, E] given models and [D] the model of each
-        draw (the other ones empty).
-    rewards, terminal_values
-        [1, E] and [1, S], or [M, E] and [M, S] where each model has its own.
+    rows, models
+        Where rows lead, and how a draw gets them.
     policies
         [P, R] probability of each row's action.
     start
@@ -362,7 +347,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     """
     n_policies = policies.shape[0]
     n_states = start.size
-    theta = np.empty(target.size)
+    theta = np.empty(rows.target.size)
     stream = np.empty(4, dtype=np.uint64)
     matrix, slack = np.empty((n_live, n_live)), np.empty(n_live)
     value, variance = np.zeros(n_states), np.zeros(n_states)
@@ -373,23 +358,24 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         w = weights[i]
         if w == 0.0:
             continue
-        model = member[draw] if member.size > 0 else 0
-        sample(key, draw, model, row_id, indptr, alpha, table, stream, theta)
-        reward = rewards[model if rewards.shape[0] > 1 else 0]
-        terminal_value = terminal_values[model if terminal_values.shape[0] > 1 else 0]
+        sample(models, rows, draw, stream, theta)
+        reward, terminal_value = (
+            reward_of(models, draw),
+            terminal_value_of(models, draw),
+        )
         for p in range(n_policies):
             pi, sums = policies[p], state_sums[i // block, p]
-            assemble(theta, pi, source, indptr, target, g, matrix, slack)
+            assemble(theta, pi, rows, g, matrix, slack)
             if not factorise(matrix, slack) > ENDLESS:
                 continue
             ended[p, i] = True
-            bellman_mean(theta, pi, source, indptr, reward, value)
+            bellman_mean(theta, pi, rows, reward, value)
             solve(matrix, value)
             add_value(w, value, reference[0, p], sums)
             mean = dot(start, value) + dot(start, terminal_value)
             start_draws[p, START_VALUE, i] = mean
             if want & (OCCUPANCY | GRADIENT):
-                occupy(theta, pi, source, indptr, target, g, start, matrix, occupancy)
+                occupy(theta, pi, rows, g, start, matrix, occupancy)
                 for s in range(n_states):
                     d = occupancy[s] - reference[2, p, s]
                     sums[D, s] += w * d
@@ -398,9 +384,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                 add_gradient(
                     w,
                     theta,
-                    source,
-                    indptr,
-                    target,
+                    rows,
                     reward,
                     g,
                     value,
@@ -412,9 +396,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                     theta,
                     theta_bar,
                     pi,
-                    source,
-                    indptr,
-                    target,
+                    rows,
                     reward,
                     g,
                     reference[0, p],
@@ -427,11 +409,9 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                 start_draws[p, START_Y, i] = dot(start, y)
                 start_draws[p, START_Z, i] = dot(start, z)
             if want & VARIANCE:
-                bellman_spread(
-                    theta, pi, source, indptr, target, reward, g, value, variance
-                )
+                bellman_spread(theta, pi, rows, reward, g, value, variance)
                 if g < 1.0:
-                    assemble(theta, pi, source, indptr, target, g * g, matrix, slack)
+                    assemble(theta, pi, rows, g * g, matrix, slack)
                     factorise(matrix, slack)
                 solve(matrix, variance)
                 add_variance(w, value, variance, reference[0, p], reference[1, p], sums)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import FloatArray
 from bayesmdp.engine._dense import factorise, solve
 from bayesmdp.engine._kernel import assemble
+from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._problem import Problem
 
 MAX_INVERSE = 2000
@@ -50,9 +51,7 @@ def inverses(problem: Problem) -> FloatArray:
         _invert(
             problem.theta_bar,
             policy,
-            problem.source,
-            problem.indptr,
-            problem.target,
+            problem.layout,
             problem.task.discount,
             transposed,
         )
@@ -63,16 +62,14 @@ def inverses(problem: Problem) -> FloatArray:
 def _invert(
     theta: FloatArray,
     pi: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     g: float,
     transposed: FloatArray,
 ) -> None:
     """Fill ``transposed`` with the transpose of ``(I - g T)^-1``."""
     n = transposed.shape[0]
     matrix, slack = np.empty((n, n)), np.empty(n)
-    assemble(theta, pi, source, indptr, target, g, matrix, slack)
+    assemble(theta, pi, rows, g, matrix, slack)
     factorise(matrix, slack)
     transposed[:] = 0.0
     for column in range(n):

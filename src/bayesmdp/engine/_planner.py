@@ -18,6 +18,7 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._dense import factorise, solve
 from bayesmdp.engine._kernel import ENDLESS
+from bayesmdp.engine._layout import Layout
 
 TIE = 1e-11  # gain, relative to the largest value, below which actions are tied
 MAX_ITERATIONS = 1000
@@ -30,25 +31,22 @@ _ROUNDS, _SWEEPS, _FEW = 30, 10, 20
 def lookahead(
     row: int,
     theta: FloatArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     paid: FloatArray,
     g: float,
     value: FloatArray,
 ) -> float:
     """Return ``Q`` of one row; ``paid`` [R] is the expected reward of each."""
     ahead = 0.0
-    for e in range(indptr[row], indptr[row + 1]):
-        ahead += theta[e] * value[target[e]]
+    for e in range(rows.indptr[row], rows.indptr[row + 1]):
+        ahead += theta[e] * value[rows.target[e]]
     return paid[row] + g * ahead
 
 
 @jit
 def improve(
     theta: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     paid: FloatArray,
     g: float,
     value: FloatArray,
@@ -63,12 +61,12 @@ def improve(
     scale = 0.0
     for i in range(n):
         scale = max(scale, abs(value[i]))
-        best[i] = lookahead(choice[i], theta, indptr, target, paid, g, value)
+        best[i] = lookahead(choice[i], theta, rows, paid, g, value)
     tie = TIE * scale
     switched = np.zeros(n, dtype=np.bool_)
-    for row in range(source.size):
-        i = source[row]
-        q = lookahead(row, theta, indptr, target, paid, g, value)
+    for row in range(rows.source.size):
+        i = rows.source[row]
+        q = lookahead(row, theta, rows, paid, g, value)
         if q > best[i] + tie:
             best[i] = q
             choice[i] = row
@@ -79,8 +77,7 @@ def improve(
 @jit
 def evaluate_choice(
     theta: FloatArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     paid: FloatArray,
     g: float,
     choice: IntArray,
@@ -94,9 +91,9 @@ def evaluate_choice(
     for i in range(n):
         matrix[i, i] = 1.0
         slack[i] = 1.0 - g
-        for e in range(indptr[choice[i]], indptr[choice[i] + 1]):
-            if target[e] < n:
-                matrix[i, target[e]] -= g * theta[e]
+        for e in range(rows.indptr[choice[i]], rows.indptr[choice[i] + 1]):
+            if rows.target[e] < n:
+                matrix[i, rows.target[e]] -= g * theta[e]
             else:
                 slack[i] += g * theta[e]
         value[i] = paid[choice[i]]
@@ -109,9 +106,7 @@ def evaluate_choice(
 @jit
 def approach(
     theta: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     paid: FloatArray,
     g: float,
     value: FloatArray,
@@ -120,20 +115,18 @@ def approach(
     """Run modified policy iteration from ``value`` until the policy stays."""
     best = np.empty(choice.size)
     for _ in range(_ROUNDS):
-        switches = improve(theta, source, indptr, target, paid, g, value, choice, best)
+        switches = improve(theta, rows, paid, g, value, choice, best)
         if switches * _FEW <= choice.size:
             return
         for _ in range(_SWEEPS):
             for i in range(choice.size):
-                value[i] = lookahead(choice[i], theta, indptr, target, paid, g, value)
+                value[i] = lookahead(choice[i], theta, rows, paid, g, value)
 
 
 @jit
 def plan_model(
     theta: FloatArray,
-    source: IntArray,
-    indptr: IntArray,
-    target: IntArray,
+    rows: Layout,
     reward: FloatArray,
     g: float,
     choice: IntArray,
@@ -149,21 +142,21 @@ def plan_model(
     n = choice.size
     matrix = np.empty((n, n))
     best = np.empty(n)
-    paid = np.zeros(source.size)
-    for row in range(source.size):
-        for e in range(indptr[row], indptr[row + 1]):
+    paid = np.zeros(rows.source.size)
+    for row in range(rows.source.size):
+        for e in range(rows.indptr[row], rows.indptr[row + 1]):
             paid[row] += theta[e] * reward[e]
     before = choice.copy()
     value[:] = 0.0
     if cold and g < 1.0:
-        approach(theta, source, indptr, target, paid, g, value, choice)
+        approach(theta, rows, paid, g, value, choice)
         before[:] = choice
     for iteration in range(1, MAX_ITERATIONS + 1):
-        if not evaluate_choice(theta, indptr, target, paid, g, choice, matrix, value):
+        if not evaluate_choice(theta, rows, paid, g, choice, matrix, value):
             choice[:] = before
-            evaluate_choice(theta, indptr, target, paid, g, choice, matrix, value)
+            evaluate_choice(theta, rows, paid, g, choice, matrix, value)
             return -iteration
         before[:] = choice
-        if improve(theta, source, indptr, target, paid, g, value, choice, best) == 0:
+        if improve(theta, rows, paid, g, value, choice, best) == 0:
             return iteration
     return -MAX_ITERATIONS

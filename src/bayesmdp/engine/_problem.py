@@ -1,11 +1,14 @@
 """The arrays of a belief that a set of policies uses, in the form the kernel reads."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.model import Dynamics, Rows, Task
 from bayesmdp.posterior import Draws, Posterior
 
@@ -32,6 +35,26 @@ class Problem:
     policies: FloatArray  # [P, R]
     start: FloatArray  # [S]
     key: NDArray[np.uint64]  # [2]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where rows lead, as kernels read it."""
+        return Layout(
+            read_only(self.source), read_only(self.indptr), read_only(self.target)
+        )
+
+    @cached_property
+    def models(self) -> Models:
+        """How a draw gets its rows, as kernels read it."""
+        return Models(
+            read_only(self.key),
+            read_only(self.row_id),
+            read_only(self.alpha),
+            read_only(self.table),
+            read_only(self.member),
+            read_only(self.rewards),
+            read_only(self.terminal_values),
+        )
 
     @property
     def n_live(self) -> int:
@@ -140,3 +163,10 @@ def _entries(rows: Rows, row: IntArray) -> IntArray | slice:
     chosen = np.zeros(rows.pair.size, dtype=np.bool_)
     chosen[row] = True
     return np.flatnonzero(np.repeat(chosen, np.diff(rows.indptr)))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Read-only view: numba compiles once for inputs that all look the same."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -20,7 +20,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import _kernel as kernel
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.errors import ArgumentError, EndlessError
 
 BLOCK = 16  # draws reduced together; part of the definition of a result
@@ -208,46 +208,27 @@ def _run(
         start=np.zeros((n_policies, kernel.N_START, n)),
         ended=np.zeros((n_policies, n), dtype=np.bool_),
     )
-    inputs = (
-        problem.key,
-        problem.row_id,
-        problem.source,
-        problem.indptr,
-        problem.target,
-        problem.alpha,
-        problem.table,
-        problem.member,
-        problem.rewards,
-        problem.terminal_values,
-        problem.policies,
-        problem.start,
-        weights,
-        nominal.reference,
-        nominal.theta_bar,
-        nominal.inverse,
-    )
-    run: Callable[..., None] = kernel.sweep_blocks
-    run(
+    kernel.sweep_blocks(
         first,
         first + n,
         BLOCK,
         bits,
         problem.task.discount,
         problem.n_live,
-        *(read_only(array) for array in inputs),
+        problem.layout,
+        problem.models,
+        read_only(problem.policies),
+        read_only(problem.start),
+        read_only(weights),
+        read_only(nominal.reference),
+        read_only(nominal.theta_bar),
+        read_only(nominal.inverse),
         part.state,
         part.row,
         part.start,
         part.ended,
     )
     return part
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """Read-only view: numba compiles once for inputs that all look the same."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def solve_known(problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:

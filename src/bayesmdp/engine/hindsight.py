@@ -1,13 +1,11 @@
 """The best value of each draw, had its model been known: what no policy can beat."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._hindsight import best_values
-from bayesmdp.engine._problem import Problem
-from bayesmdp.engine._sweep import BLOCK, Pool, read_only
+from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._sweep import BLOCK, Pool
 
 __all__ = ["hindsight_values"]
 
@@ -29,20 +27,13 @@ def hindsight_values(
 def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
     """Plan for a range of draws."""
     out = np.empty(n)
-    inputs = (
-        problem.key,
-        problem.row_id,
-        problem.source,
-        problem.indptr,
-        problem.target,
-        problem.alpha,
-        problem.table,
-        problem.member,
-        problem.rewards,
-        problem.terminal_values,
-        problem.start,
-        warm,
+    best_values(
+        first,
+        problem.task.discount,
+        problem.layout,
+        problem.models,
+        read_only(problem.start),
+        read_only(warm),
+        out,
     )
-    run: Callable[..., None] = best_values
-    run(first, problem.task.discount, *(read_only(array) for array in inputs), out)
     return out

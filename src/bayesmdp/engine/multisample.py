@@ -60,20 +60,11 @@ class _Held:
 
     def _fill(self, part: slice) -> None:
         p = self.problem
-        fill_table(
-            p.key,
-            part.start,
-            p.row_id,
-            p.indptr,
-            p.alpha,
-            p.reward_bar,
-            self.table[part],
-            self.paid[part],
-        )
+        fill_table(p.models, p.layout, part.start, self.table[part], self.paid[part])
 
     def _arguments(self, part: slice) -> tuple[object, ...]:
         p = self.problem
-        return self.table[part], self.paid[part], p.indptr, p.target, p.task.discount
+        return self.table[part], self.paid[part], p.layout, p.task.discount
 
     def mean_lookahead(self) -> FloatArray:
         """Mean of ``Q`` over draws, ``[R]``; parts are added in order."""

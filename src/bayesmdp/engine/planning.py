@@ -9,7 +9,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._ending import nearest_rows
 from bayesmdp.engine._planner import plan_model
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.model import Dynamics, Task
 from bayesmdp.posterior import Ensemble, Posterior
@@ -53,11 +53,9 @@ def plan(problem: Problem) -> Plan:
         choice = np.searchsorted(problem.source, np.arange(problem.n_live))
     value = np.zeros(task.n_states)
     iterations = plan_model(
-        problem.theta_bar,
-        problem.source,
-        problem.indptr,
-        problem.target,
-        problem.reward_bar,
+        read_only(problem.theta_bar),
+        problem.layout,
+        read_only(problem.reward_bar),
         task.discount,
         choice,
         value,

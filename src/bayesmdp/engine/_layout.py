@@ -1,0 +1,28 @@
+"""What kernels are handed: bundles of arrays, so that signatures stay readable.
+
+States are numbered in *sweep order*: live ones first, terminal ones after.
+"""
+
+from typing import NamedTuple
+
+from bayesmdp._typing import BitArray, FloatArray, IntArray
+
+
+class Layout(NamedTuple):
+    """Where rows start and lead: what every kernel walks."""
+
+    source: IntArray  # [R], state of each row
+    indptr: IntArray  # [R + 1], where its entries start
+    target: IntArray  # [E], next state of each entry
+
+
+class Models(NamedTuple):
+    """How a draw gets its rows: sampled from ``alpha``, or taken from ``table``."""
+
+    key: BitArray  # [2], of the streams
+    row_id: IntArray  # [R, 2], state and action: the address of a row's stream
+    alpha: FloatArray  # [E], or empty
+    table: FloatArray  # [M, E] given models, or empty
+    member: IntArray  # [D], model of each draw, or empty
+    rewards: FloatArray  # [1, E], or [M, E] where each model has its own
+    terminal_values: FloatArray  # [1, S], or [M, S]
