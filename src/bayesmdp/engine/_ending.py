@@ -52,29 +52,39 @@ class Ending:
     visits_exist: bool = True  # the mean number of visits is finite
 
 
-def check_ending(problem: Problem) -> Ending:
-    """Refuse what does not end or has no mean; say what else to expect."""
-    ending = Ending()
+def check_ending(problem: Problem) -> tuple[Ending, ...]:
+    """Refuse policies that do not end or have no mean; say what else to expect."""
     if problem.task.discount < 1.0:
-        return ending
-    for policy in problem.policies:
-        graph = _graph(problem, policy)
-        distance = _distance_to_end(graph)
-        if (distance[: graph.n_live] < 0).any():
-            at = int(np.argmax(distance[: graph.n_live] < 0))
-            raise EndlessError(
-                f"With discount 1 every episode must end, but from state "
-                f"{_name(problem, at)} this policy reaches no terminal state; choose "
-                "another policy there, or a discount below 1."
-            )
-        if problem.alpha.size:
-            ending = _check_cycles(problem, graph, distance, ending)
-    return ending
+        return tuple(Ending() for _ in problem.policies)
+    return tuple(_check_policy(problem, policy) for policy in problem.policies)
+
+
+def _check_policy(problem: Problem, policy: FloatArray) -> Ending:
+    """Check one policy ``[R]``, in every model where models are given."""
+    if problem.alpha.size:
+        graph = _graph(problem, policy, problem.theta_bar)
+        return _check_cycles(problem, graph, _checked_distance(problem, graph))
+    for theta in problem.table[np.unique(problem.member)]:
+        _checked_distance(problem, _graph(problem, policy, theta))
+    return Ending()
+
+
+def _checked_distance(problem: Problem, graph: _Graph) -> IntArray:
+    """Count steps from each state to the end; refuse where there is no way."""
+    distance = _distance_to_end(graph)
+    stuck = distance[: graph.n_live] < 0
+    if stuck.any():
+        raise EndlessError(
+            f"With discount 1 every episode must end, but from state "
+            f"{_name(problem, int(np.argmax(stuck)))} this policy reaches no terminal "
+            "state; choose another policy there, or a discount below 1."
+        )
+    return distance
 
 
 def nearest_rows(problem: Problem) -> IntArray:
     """Return rows ``[N]`` that may lead nearer to the end: a policy that ends."""
-    graph = _graph(problem, np.ones(problem.source.size))
+    graph = _graph(problem, np.ones(problem.source.size), problem.theta_bar)
     distance = _distance_to_end(graph)
     stuck = distance[: problem.n_live] < 0
     if stuck.any():
@@ -91,11 +101,11 @@ def nearest_rows(problem: Problem) -> IntArray:
     return choice
 
 
-def _graph(problem: Problem, policy: FloatArray) -> _Graph:
-    """Entries with positive probability under a policy."""
+def _graph(problem: Problem, policy: FloatArray, theta: FloatArray) -> _Graph:
+    """Entries of a model ``[E]`` with positive probability under a policy."""
     row = np.repeat(np.arange(policy.size), np.diff(problem.indptr))
-    used = (policy[row] > 0) & (problem.theta_bar > 0)
-    alpha = problem.alpha if problem.alpha.size else problem.theta_bar
+    used = (policy[row] > 0) & (theta > 0)
+    alpha = problem.alpha if problem.alpha.size else theta
     return _Graph(
         problem.n_live,
         row[used],
@@ -120,10 +130,9 @@ def _distance_to_end(graph: _Graph) -> IntArray:
         distance[graph.tail[reached]] = step
 
 
-def _check_cycles(
-    problem: Problem, graph: _Graph, distance: IntArray, ending: Ending
-) -> Ending:
+def _check_cycles(problem: Problem, graph: _Graph, distance: IntArray) -> Ending:
     """Refuse an infinite mean; note an infinite variance or number of visits."""
+    ending = Ending()
     nearer = distance[graph.head] < distance[graph.tail]
     leaving = np.bincount(
         graph.tail[nearer], graph.concentration[nearer], minlength=graph.n_live

@@ -8,14 +8,14 @@ discounts below 1, sweeps of modified policy iteration (Puterman and Shin 1978) 
 most of the policy at the price of the rows alone.
 
 With discount 1 the search starts from a policy that ends (each state takes the action
-that may lead nearest to the end), and a change that would never end is taken back: only
-policies that end are returned.
+that may lead nearest to the end), and a switch that would never end is taken back and
+banned: only policies that end are returned.
 """
 
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine._dense import factorise, solve
 from bayesmdp.engine._kernel import ENDLESS
 from bayesmdp.engine._layout import Layout
@@ -52,8 +52,9 @@ def improve(
     value: FloatArray,
     choice: IntArray,
     best: FloatArray,
+    banned: BoolArray,
 ) -> int:
-    """Switch to better rows; return the number of switches.
+    """Switch to better rows that are not banned; return the number of switches.
 
     ``choice`` [N] holds a row for each live state; ``best`` [N] gets its ``Q``.
     """
@@ -67,7 +68,7 @@ def improve(
     for row in range(rows.source.size):
         i = rows.source[row]
         q = lookahead(row, theta, rows, paid, g, value)
-        if q > best[i] + tie:
+        if q > best[i] + tie and not banned[row]:
             best[i] = q
             choice[i] = row
             switched[i] = True
@@ -111,16 +112,45 @@ def approach(
     g: float,
     value: FloatArray,
     choice: IntArray,
+    banned: BoolArray,
 ) -> None:
     """Run modified policy iteration from ``value`` until the policy stays."""
     best = np.empty(choice.size)
     for _ in range(_ROUNDS):
-        switches = improve(theta, rows, paid, g, value, choice, best)
+        switches = improve(theta, rows, paid, g, value, choice, best, banned)
         if switches * _FEW <= choice.size:
             return
         for _ in range(_SWEEPS):
             for i in range(choice.size):
                 value[i] = lookahead(choice[i], theta, rows, paid, g, value)
+
+
+@jit
+def ban_endless(
+    theta: FloatArray,
+    rows: Layout,
+    paid: FloatArray,
+    g: float,
+    before: IntArray,
+    choice: IntArray,
+    matrix: FloatArray,
+    value: FloatArray,
+    banned: BoolArray,
+) -> None:
+    """Ban the switches from ``before`` to ``choice`` that alone never end, or one."""
+    last = -1
+    found = False
+    trial = before.copy()
+    for i in range(choice.size):
+        if choice[i] != before[i]:
+            last = choice[i]
+            trial[i] = choice[i]
+            if not evaluate_choice(theta, rows, paid, g, trial, matrix, value):
+                banned[choice[i]] = True
+                found = True
+            trial[i] = before[i]
+    if not found:
+        banned[last] = True
 
 
 @jit
@@ -142,6 +172,7 @@ def plan_model(
     n = choice.size
     matrix = np.empty((n, n))
     best = np.empty(n)
+    banned = np.zeros(rows.source.size, dtype=np.bool_)
     paid = np.zeros(rows.source.size)
     for row in range(rows.source.size):
         for e in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -149,14 +180,15 @@ def plan_model(
     before = choice.copy()
     value[:] = 0.0
     if cold and g < 1.0:
-        approach(theta, rows, paid, g, value, choice)
+        approach(theta, rows, paid, g, value, choice, banned)
         before[:] = choice
     for iteration in range(1, MAX_ITERATIONS + 1):
         if not evaluate_choice(theta, rows, paid, g, choice, matrix, value):
+            ban_endless(theta, rows, paid, g, before, choice, matrix, value, banned)
             choice[:] = before
             evaluate_choice(theta, rows, paid, g, choice, matrix, value)
-            return -iteration
         before[:] = choice
-        if improve(theta, rows, paid, g, value, choice, best) == 0:
-            return iteration
+        if improve(theta, rows, paid, g, value, choice, best, banned) == 0:
+            return -iteration if banned.any() else iteration
+    choice[:] = before
     return -MAX_ITERATIONS

@@ -3,18 +3,20 @@
 A policy is a row of probabilities for each state. With ``slope[s, a] = mean(d (Q -
 V))`` and ``visits[s] = mean(d)`` over a batch of draws, the step is ::
 
-    pi <- pi exp(eta slope / visits),  rows renormalised.
+    pi[s, :] <- pi[s, :] exp(eta[s] slope[s, :] / visits[s]),  rows renormalised.
 
 * **Size.** ``eta`` starts at the inverse of the typical advantage, so that rewards and
-  discount set no scale. A step that the next gradient opposes (``slope . last step <
-  0``, beyond its noise) was too long, and halves ``eta``; others let it grow.
+  discount set no scale, and goes on for each state by itself: a step that the next
+  gradient surely opposes there (``slope . last step < 0``) was too long, and halves it
+  and its growth; others let it grow. One hesitant state does not hold up the others.
 * **Batch.** The next gradient, on fresh draws, says with an error whether the last step
   gained. Where it cannot tell, the batch doubles, so early steps are cheap, late ones
-  precise. (The step's own draws would always say yes.)
+  precise. (The step's own draws would always say yes.) Where steps in a row drown in
+  the noise of the largest batch, all ``eta`` halve and no longer grow; after several
+  halvings the ascent has converged as far as draws can tell.
 * **Stop.** ``sum_s max_a slope`` bounds to first order what any change of the policy
-  can gain (the Frank-Wolfe gap, with two errors taken off each slope). The ascent has
-  converged where that is below a tolerance, or where the gains of several steps in a
-  row drown in the noise of the largest batch.
+  can gain (the Frank-Wolfe gap, with two errors taken off each slope). Without noise,
+  the ascent has converged where that is below a tolerance.
 
 States that no draw reaches keep their row.
 """
@@ -28,7 +30,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._sweep import Slopes
 
 _GROW, _SHRINK = 1.15, 0.5
-_DROWNED = 8
+_DROWNED, _HALVINGS = 3, 3
 _LEAST = 1e-12  # probability an action keeps during the ascent, so that it can return
 
 #: Gradient of a policy [R] on so many fresh draws.
@@ -51,12 +53,14 @@ class AscentState:
 
     policy: FloatArray  # [R]
     batch: int
-    eta: float = 0.0
+    eta: FloatArray | None = None  # [N], a step size a state
+    growth: float | FloatArray = _GROW  # [N], by which it grows
     step: int = 0
     last: FloatArray | None = None  # last change of the policy, [R]
     mean: FloatArray | None = None  # running mean of late policies, [R]
     gap: float = np.inf
-    drowned: int = 0  # steps in a row whose gain no batch could tell from noise
+    drowned: int = 0  # steps in a row whose gain the largest batch could not confirm
+    halvings: int = 0  # of the step, once gains drown
     values: list[float] = field(default_factory=list)
     converged: bool = False
 
@@ -82,11 +86,9 @@ def climb(
         found = oracle(state.policy, state.batch)
         state.values.append(found.value)
         state.gap = gap(found, source, n_live)
-        if state.gap <= settings.tolerance:
-            state.converged = state.batch >= settings.max_batch or not found.noise.any()
-            state.batch = min(2 * state.batch, settings.max_batch)
-            if state.converged:
-                break
+        if state.gap <= settings.tolerance and not found.noise.any():
+            state.converged = True
+            break
         _step(state, found, source, n_live, settings)
         if after_step is not None:
             after_step(state)
@@ -109,7 +111,10 @@ def _follow_noise(state: AscentState, unsure: bool, settings: AscentSettings) ->
         state.batch = min(2 * state.batch, settings.max_batch)
     else:
         state.drowned += 1
-        state.converged = state.drowned >= _DROWNED
+        if state.drowned >= _DROWNED and state.eta is not None:
+            state.drowned, state.eta = 0, 0.5 * state.eta
+            state.halvings += 1
+            state.converged = state.halvings >= _HALVINGS
 
 
 def _step(
@@ -119,21 +124,23 @@ def _step(
     n_live: int,
     settings: AscentSettings,
 ) -> None:
-    """Take one step and adapt its size and the batch."""
+    """Take one step and adapt its sizes and the batch."""
     visits = found.visits[source]
-    reached = visits > 0
     advantage = np.zeros_like(found.slope)
-    np.divide(found.slope, visits, advantage, where=reached)
-    if state.eta == 0.0:
+    np.divide(found.slope, visits, advantage, where=visits > 0)
+    if state.eta is None:
         weight = visits / max(visits.sum(), 1e-300)
         typical = np.sqrt(weight @ advantage**2)
-        state.eta = 2.0 / typical if typical > 0 else 1.0
+        state.eta = np.full(n_live, 2.0 / typical if typical > 0 else 1.0)
     elif state.last is not None:
-        turn = found.slope @ state.last
-        error = np.sqrt(found.noise @ state.last**2)
-        state.eta *= _SHRINK if turn < -error else _GROW
-        _follow_noise(state, bool(turn < 2.0 * error), settings)
-    power = np.clip(state.eta * advantage, -30.0, 30.0)
+        turn = np.bincount(source, found.slope * state.last, minlength=n_live)
+        noise = np.bincount(source, found.noise * state.last**2, minlength=n_live)
+        opposed = turn < -2.0 * np.sqrt(noise)
+        state.growth = np.where(opposed, 0.5 + 0.5 * state.growth, state.growth)
+        grow = state.growth if state.halvings == 0 else 1.0
+        state.eta = state.eta * np.where(opposed, _SHRINK, grow)
+        _follow_noise(state, bool(turn.sum() < np.sqrt(noise.sum())), settings)
+    power = np.clip(state.eta[source] * advantage, -30.0, 30.0)
     new = np.maximum(state.policy, _LEAST) * np.exp(power)
     new /= np.bincount(source, new, minlength=n_live)[source]
     state.policy, state.last = new, new - state.policy

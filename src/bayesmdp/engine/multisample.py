@@ -88,7 +88,12 @@ class _Held:
     def settle(self, choice: IntArray) -> float:
         """Solve for a policy's values; return its mean start value."""
         run: Callable[..., int] = settle
-        self._each(lambda part: run(*self._arguments(part), choice, self.values[part]))
+        ended = self.pool.map(
+            lambda part: run(*self._arguments(part), choice, self.values[part]),
+            self.parts,
+        )
+        if sum(ended) < self.table.shape[0]:  # no policy at all without an end
+            return -np.inf
         return float((self.values @ self.problem.start).mean())
 
 
@@ -123,8 +128,13 @@ def multi_sample_induction(
             if stayed < _STAYS:
                 held.step(choice)
             else:
-                met[choice.tobytes()] = (held.settle(choice), choice)
-                settled = True
+                value, settled = held.settle(choice), True
+                met[choice.tobytes()] = (value, choice)
+                if value == -np.inf:
+                    status = (
+                        f"met a policy that never ends after {iteration} iterations"
+                    )
+                    break
         best = _best(held, list(met.values()))
     return MultiSample(best, iteration, converged, status)
 

@@ -3,7 +3,7 @@
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
-from bayesmdp.evaluation._evaluate import evaluate
+from bayesmdp.evaluation._evaluate import Swept, evaluate
 from bayesmdp.evaluation._evaluation import Evaluation, rounded
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Comparison",
     "ComparisonRow",
     "Evaluation",
+    "Swept",
     "compare",
     "draws_needed",
     "evaluate",

@@ -103,9 +103,9 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
             f"({gigabytes:.1f} GB); it is offered up to {engine.MAX_INVERSE}. Use "
             "`evaluate` with draws."
         )
-    warning = engine.check_ending(problem).warning
-    if warning:
-        warnings.warn(warning, BayesmdpWarning, stacklevel=2)
+    (ending,) = engine.check_ending(problem)
+    if ending.warning:
+        warnings.warn(ending.warning, BayesmdpWarning, stacklevel=2)
     nominal = engine.nominal(problem, control=True)
     expansion = expand(problem, nominal)
     n, task = problem.n_live, posterior.task

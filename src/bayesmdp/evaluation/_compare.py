@@ -1,5 +1,6 @@
 """Several policies side by side, on the same draws."""
 
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
@@ -9,7 +10,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluate import (
     Swept,
     checked_draws,
@@ -155,13 +156,17 @@ def compare(
     if not isinstance(policies, Mapping) or len(policies) < 2:
         raise ArgumentError("`policies` must map at least two names to policies.")
     names = list(policies)
+    for name in (*names, names[0] if reference is None else reference):
+        _checks.of_type("policies", name, str, ArgumentError)
     reference = names[0] if reference is None else reference
     if reference not in policies:
         raise ArgumentError(
             f"`reference` {reference!r} is not among the policies: {', '.join(names)}."
         )
     few = _checks.integer("few", few, 1, ArgumentError)
-    probabilities = np.stack([as_policy(p, draws.belief) for p in policies.values()])
+    probabilities = np.stack(
+        [as_policy(p, draws.belief, f"policies[{n!r}]") for n, p in policies.items()]
+    )
     swept = sweep_policies(
         probabilities, draws, threads=threads, executor=executor, progress=progress
     )
@@ -184,6 +189,8 @@ def compare(
         for p, name in enumerate(names)
     ]
     rows.sort(key=lambda row: -row.difference)
+    for note in dict.fromkeys(n for e in evaluations.values() for n in e.notes):
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return Comparison(tuple(rows), reference, few, evaluations)
 
 
@@ -191,16 +198,18 @@ def _probability_better(swept: Swept, p: int, reference: int) -> float | None:
     """Weight of draws in which a policy beats the reference; ties count half."""
     if p == reference:
         return None
-    gap = swept.sums.start[p, 0] - swept.sums.start[reference, 0]
-    weights = swept.sums.weights / swept.sums.weights.sum()
+    both = swept.sums.ended[p] & swept.sums.ended[reference]
+    gap = (swept.sums.start[p, 0] - swept.sums.start[reference, 0])[both]
+    weights = swept.sums.weights[both] / swept.sums.weights[both].sum()
     return float(weights @ (gap > 0) + 0.5 * (weights @ (gap == 0)))
 
 
 def _lower_quantile(swept: Swept, p: int, level: float = 0.05) -> float:
     """Smallest value that at least ``level`` of the draws do not exceed."""
-    values = swept.sums.start[p, 0]
+    ended = swept.sums.ended[p]
+    values = swept.sums.start[p, 0, ended]
     order = np.argsort(values)
-    mass = np.cumsum(swept.sums.weights[order])
+    mass = np.cumsum(swept.sums.weights[ended][order])
     return float(values[order][np.searchsorted(mass, level * mass[-1])])
 
 

@@ -122,7 +122,7 @@ class Swept:
     problem: "Problem"
     nominal: "Nominal"
     sums: "Sums"
-    ending: "Ending"
+    endings: "tuple[Ending, ...]"  # [P]
 
 
 def sweep_policies(
@@ -142,7 +142,7 @@ def sweep_policies(
     from bayesmdp.evaluation._measure import measure
 
     problem = engine.Problem.of_draws(draws, policies)
-    ending = engine.check_ending(problem)
+    endings = engine.check_ending(problem)
     control = control and isinstance(draws.belief, Posterior)
     nominal = engine.nominal(problem, control=control)
     want = engine.Want(variance=not values_only, occupancy=not values_only)
@@ -172,7 +172,7 @@ def sweep_policies(
             if error <= tolerance:
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
-    return Swept(draws, policies, problem, nominal, sums, ending)
+    return Swept(draws, policies, problem, nominal, sums, endings)
 
 
 def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evaluation:
@@ -182,9 +182,10 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     draws = swept.draws
     measured = measure(swept.problem, swept.nominal, swept.sums, draws.exact, p)
     n = swept.sums.n_draws
-    notes = [swept.ending.warning] if swept.ending.warning else []
+    ending = swept.endings[p]
+    notes = [ending.warning] if ending.warning else []
     notes += _remarks(measured, tolerance, n)
-    if not swept.ending.visits_exist:
+    if not ending.visits_exist:
         for array in (measured.occupancy, measured.occupancy_error):
             array[draws.belief.task.live] = np.nan
         notes.append(

@@ -55,12 +55,9 @@ def _others(n: int, reference: int) -> Sequence[int]:
     return [p for p in range(n) if p != reference]
 
 
-def paired_differences(
-    policies: FloatArray, draws: Draws, reference: int, *, pool: Pool
-) -> tuple[FloatArray, FloatArray]:
-    """Differences of checked policies ``[P, S, A]`` to one of them, and the errors."""
-    swept = sweep_policies(policies, draws, values_only=True, pool=pool, progress=False)
-    return differences(swept, reference)
+def sweep_paired(policies: FloatArray, draws: Draws, *, pool: Pool) -> Swept:
+    """Sweep checked policies ``[P, S, A]`` for their differences."""
+    return sweep_policies(policies, draws, values_only=True, pool=pool, progress=False)
 
 
 def start_values(policy: FloatArray, draws: Draws, *, pool: Pool) -> FloatArray:

@@ -1,5 +1,10 @@
 """Paired values and differences of checked policies, apart because they need numba."""
 
-from bayesmdp.evaluation._paired import paired_differences, start_spread, start_values
+from bayesmdp.evaluation._paired import (
+    differences,
+    start_spread,
+    start_values,
+    sweep_paired,
+)
 
-__all__ = ["paired_differences", "start_spread", "start_values"]
+__all__ = ["differences", "start_spread", "start_values", "sweep_paired"]

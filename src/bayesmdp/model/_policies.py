@@ -31,7 +31,7 @@ class Belief(Protocol):
         """Pairs a policy may use, ``[S, A]``."""
 
 
-def as_policy(policy: ArrayLike, belief: Belief) -> FloatArray:
+def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatArray:
     """Check a policy and return it as probabilities ``[S, A]``.
 
     Parameters
@@ -41,14 +41,16 @@ def as_policy(policy: ArrayLike, belief: Belief) -> FloatArray:
         ignored and come back as zeros.
     belief
         What says which pairs are available.
+    name
+        What the policy is called in messages.
     """
     task = belief.task
-    found = _probabilities(policy, task)
+    found = _probabilities(policy, task, name)
     used = (found > 0) & ~belief.available
     if used.any():
         state, action = _checks.first_true(used)
         raise PolicyError(
-            f"`policy` uses an unavailable pair: {task.pair_name(state, action)}; "
+            f"`{name}` uses an unavailable pair: {task.pair_name(state, action)}; "
             "`bm.restrict(policy, posterior)` drops such actions."
         )
     return _checks.sealed(found)
@@ -90,7 +92,7 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
             f"{type(belief).__name__}."
         )
     task = belief.task
-    found = _probabilities(policy, task)
+    found = _probabilities(policy, task, "policy")
     dropped = np.where(belief.available, 0.0, found).sum(axis=1)
     kept = np.where(belief.available, found, 0.0)
     left = kept.sum(axis=1)
@@ -112,32 +114,32 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
     return _checks.sealed(kept)
 
 
-def _probabilities(policy: ArrayLike, task: Task) -> FloatArray:
+def _probabilities(policy: ArrayLike, task: Task, name: str) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
-    array = _checks.any_array("policy", policy, PolicyError)
+    array = _checks.any_array(name, policy, PolicyError)
     if array.dtype.kind not in "iufb":
-        raise PolicyError(f"`policy` must hold numbers; got dtype {array.dtype}.")
+        raise PolicyError(f"`{name}` must hold numbers; got dtype {array.dtype}.")
     shape = (task.n_states, task.n_actions)
     if array.shape == shape[:1] and array.dtype.kind in "iu":
-        return _deterministic(array, task)
+        return _deterministic(array, task, name)
     if array.shape == shape[:1]:
         raise PolicyError(
-            f"`policy` of shape ({task.n_states},) must hold whole numbers, an action "
+            f"`{name}` of shape ({task.n_states},) must hold whole numbers, an action "
             f"for each state; got dtype {array.dtype}."
         )
     if array.shape != shape:
         raise PolicyError(
-            f"`policy` must have shape {shape} or {shape[:1]}; got {array.shape}."
+            f"`{name}` must have shape {shape} or {shape[:1]}; got {array.shape}."
         )
     checked = np.where(task.is_terminal[:, None], 0.0, array)
     found = _checks.float_array(
-        "policy", checked, ("state", "action"), PolicyError, shape
+        name, checked, ("state", "action"), PolicyError, shape
     ).copy()
     found[(found < 0) & (found > -_NOTHING)] = 0.0
     if (found < 0).any():
         state, action = _checks.first_true(found < 0)
         raise PolicyError(
-            f"`policy` must not be negative: {task.pair_name(state, action)} has "
+            f"`{name}` must not be negative: {task.pair_name(state, action)} has "
             f"{found[state, action]:g}."
         )
     total = found.sum(axis=1)
@@ -145,20 +147,20 @@ def _probabilities(policy: ArrayLike, task: Task) -> FloatArray:
     if off.any():
         state = int(np.argmax(off))
         raise PolicyError(
-            f"`policy` rows must sum to 1: state {task.state_name(state)} sums to "
+            f"`{name}` rows must sum to 1: state {task.state_name(state)} sums to "
             f"{total[state]:.6g}."
         )
     found[task.live] /= total[task.live, None]
     return found
 
 
-def _deterministic(array: np.ndarray, task: Task) -> FloatArray:
+def _deterministic(array: np.ndarray, task: Task, name: str) -> FloatArray:
     chosen = np.where(task.is_terminal, 0, array)
     bad = (chosen < 0) | (chosen >= task.n_actions)
     if bad.any():
         state = int(np.argmax(bad))
         raise PolicyError(
-            f"`policy` must hold actions in 0..{task.n_actions - 1}: state "
+            f"`{name}` must hold actions in 0..{task.n_actions - 1}: state "
             f"{task.state_name(state)} has {chosen[state]}."
         )
     found = np.zeros((task.n_states, task.n_actions))

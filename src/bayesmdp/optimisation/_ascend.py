@@ -1,17 +1,22 @@
 """The two methods at work on a field."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine import BLOCK
+from bayesmdp.engine import BLOCK, Slopes
 from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, gap, soften
 from bayesmdp.optimisation._field import Field
 from bayesmdp.optimisation._methods import MirrorAscent, StochasticGradient
 from bayesmdp.optimisation._result import Step
 
 _SOFTNESS = 0.1
+_SHORT_STEPS, _SHORT_BATCH = 12, 128
+_REFINE_SOFTNESS = 0.01
+_REFINE_STAGES = ((8, 20), (4, 6), (1, 4))  # share of the sample, most steps on it
+_REFINE_BUDGET, _REFINE_DRAWS = 1.5e10, 8192
 Watch = Callable[[Step], None]
 
 
@@ -22,28 +27,61 @@ def mirror_state(policy: FloatArray, field: Field, method: MirrorAscent) -> Asce
     return AscentState(rows, batch=field.affordable(2e9, 16, method.batch))
 
 
+def settings_of(
+    method: MirrorAscent, field: Field, tolerance: float, *, short: bool
+) -> AscentSettings:
+    """Return how an ascent is run: a short one to tell starts apart, or to the end."""
+    n_steps = min(_SHORT_STEPS, method.n_steps) if short else method.n_steps
+    most = min(_SHORT_BATCH, method.max_batch) if short else method.max_batch
+    largest = field.affordable(3e10, 32, most)
+    return AscentSettings(n_steps, method.batch, largest, tolerance)
+
+
 def mirror_ascent(
     name: str,
     state: AscentState,
     field: Field,
-    method: MirrorAscent,
-    n_steps: int,
-    tolerance: float,
+    settings: AscentSettings,
     watch: Watch,
 ) -> None:
-    """Climb from a state, in place, up to ``n_steps`` steps in all."""
+    """Climb from a state, in place."""
     problem = field.problem
-    settings = AscentSettings(
-        n_steps,
-        method.batch,
-        field.affordable(3e10, 32, method.max_batch),
-        tolerance,
-    )
 
     def after_step(now: AscentState) -> None:
         watch(Step(name, now.step, now.values[-1], now.gap, now.batch))
 
     climb(state, field.slopes, problem.source, problem.n_live, settings, after_step)
+
+
+def refine(
+    name: str, policy: FloatArray, field: Field, tolerance: float, watch: Watch
+) -> AscentState:
+    """Climb on a sample of fresh draws that all steps share, as if it were exact.
+
+    The last gains drown in the noise between batches; on a shared sample they do not,
+    and what the sample's own luck adds falls with its size. Most steps are taken on the
+    beginning of the sample.
+    """
+    problem = field.problem
+    largest = field.affordable(_REFINE_BUDGET, 64, _REFINE_DRAWS)
+    first = field.used
+    field.used += largest
+    rows = soften(field.rows(policy), problem.source, problem.n_live, _REFINE_SOFTNESS)
+    state = AscentState(rows, batch=largest)
+    for share, steps in ((1, 100),) if field.exact else _REFINE_STAGES:
+        n = max(largest // share // BLOCK, 4) * BLOCK
+
+        def oracle(rows: FloatArray, _: int, n: int = n) -> Slopes:
+            found = field.slopes(rows, n, first=first)
+            return replace(found, noise=np.zeros_like(found.noise))
+
+        def after_step(now: AscentState, n: int = n) -> None:
+            watch(Step(name, now.step, now.values[-1], now.gap, n))
+
+        state.converged = False
+        settings = AscentSettings(state.step + steps, n, n, tolerance)
+        climb(state, oracle, problem.source, problem.n_live, settings, after_step)
+    return state
 
 
 def stochastic_gradient(

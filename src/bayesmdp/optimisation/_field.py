@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine import BLOCK, Pool, Problem, Slopes, slopes
+from bayesmdp.engine import BLOCK, Pool, Problem, Slopes, check_ending, slopes
 from bayesmdp.engine.planning import every_row
+from bayesmdp.errors import EndlessError
 from bayesmdp.posterior import Draws, Ensemble, Posterior
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
@@ -57,6 +58,16 @@ class Field:
             first = self.used
             self.used += -(-n_draws // BLOCK) * BLOCK
         return slopes(self.problem, policy, n_draws, pool=self.pool, first=first)
+
+    def ends(self, policy: FloatArray) -> bool:
+        """Whether a policy ends and has a mean; always, for discounts below 1."""
+        if self.problem.task.discount < 1.0:
+            return True
+        try:
+            check_ending(replace(self.problem, policies=self.rows(policy)[None]))
+        except EndlessError:
+            return False
+        return True
 
     def draws(self, purpose: str, n_draws: int) -> Draws:
         """Draws kept apart from those of the ascent: to choose on, or to judge on."""

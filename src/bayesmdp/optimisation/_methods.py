@@ -33,7 +33,7 @@ class MirrorAscent:
 
     n_steps: int = 150
     batch: int = 64
-    max_batch: int = 1024
+    max_batch: int = 512
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -86,13 +86,16 @@ class StochasticGradient:
         _checks.integer("batch", self.batch, 2, ArgumentError)
         _checks.integer("n_steps", self.n_steps, 1, ArgumentError)
         _checks.real("softness", self.softness, ArgumentError, 0, 1, open_low=True)
+        if self.softness == 1.0:
+            raise ArgumentError("`softness` must be below 1; got 1.")
         _checks.integer("resample_every", self.resample_every, 0, ArgumentError)
 
     def rate(self, step: int) -> float:
         """Learning rate of a step."""
-        if callable(self.learning_rate):
-            return float(self.learning_rate(step))
-        return float(self.learning_rate)
+        rate = self.learning_rate
+        if callable(rate):
+            return _checks.real("learning_rate", rate(step), ArgumentError, 0)
+        return float(rate)
 
 
 Method = MirrorAscent | StochasticGradient

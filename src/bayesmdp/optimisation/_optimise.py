@@ -25,11 +25,8 @@ from bayesmdp.posterior import Ensemble, Posterior
 
 if TYPE_CHECKING:
     from bayesmdp.optimisation._field import Field
-    from bayesmdp.optimisation._race import Race
 
-_SHORT = 15  # steps every start climbs
-_FINALISTS = 2
-_JUDGE_DRAWS = 10_000
+_CHOOSE_DRAWS, _JUDGE_DRAWS = 4096, 10_000
 
 
 def optimise(
@@ -155,39 +152,47 @@ class Search:
 
     def run(self, method: MirrorAscent) -> None:
         """Race the starts, finish the best, polish the winner."""
-        from bayesmdp.optimisation._ascend import mirror_ascent, mirror_state
+        from bayesmdp.optimisation._ascend import (
+            mirror_ascent,
+            mirror_state,
+            refine,
+            settings_of,
+        )
         from bayesmdp.optimisation._polish import polish, snapped
         from bayesmdp.optimisation._race import Race
 
         field, race = self.field, Race(self.field, "race")
         scale = _scale(field, self.starts)
         tolerance = (1e-9 if field.exact else method.tolerance) * scale
+        short = settings_of(method, field, tolerance, short=True)
+        full = settings_of(method, field, tolerance, short=False)
         states = {}
         for name, policy in self.starts.items():
             states[name] = mirror_state(policy, field, method)
-            short = min(_SHORT, method.n_steps)
-            mirror_ascent(
-                name, states[name], field, method, short, tolerance, self.watch
-            )
+            mirror_ascent(name, states[name], field, short, self.watch)
             self.found[name] = field.policy(states[name].policy)
-        for name in _finalists(race, self.found):
-            state = states[name]
-            state.converged = False
-            mirror_ascent(
-                name, state, field, method, method.n_steps, tolerance, self.watch
-            )
-            self.converged = state.converged or self.converged
-            self.found[name] = field.policy(state.policy)
-            if state.mean is not None:
-                self.found[f"{name}, averaged"] = field.policy(state.mean)
-            self.found[f"{name}, snapped"] = snapped(self.found[name])
-        for name, policy in self.starts.items():
-            self.found.setdefault(f"{name}, as it was", policy)
-        names = list(self.found)
-        best = names[race.best([self.found[n] for n in names])]
-        polished = polish(self.found[best], field, race)
-        if polished is not self.found[best]:
-            self.found[f"{best}, polished"] = polished
+        name = list(states)[race.best(list(self.found.values()))]
+        states[name].converged = False
+        mirror_ascent(name, states[name], field, full, self.watch)
+        self.converged = states[name].converged
+        self.found[name] = field.policy(states[name].policy)
+        mean = states[name].mean
+        if mean is not None:
+            self.found[f"{name}, averaged"] = field.policy(mean)
+        everyone = {f"{n}, as it was": p for n, p in self.starts.items()} | self.found
+        name = list(everyone)[race.best(list(everyone.values()))]
+        origin = name.split(",")[0]
+        state = refine(
+            f"{origin}, refined", everyone[name], field, tolerance, self.watch
+        )
+        self.converged = state.converged or self.converged
+        refined = field.policy(state.policy)
+        decided = polish(snapped(refined), field, race)
+        self.found = {
+            f"{origin}, polished": decided,
+            f"{origin}, refined and snapped": snapped(refined),
+            f"{origin}, refined": refined,
+        } | self.found
 
     def run_published(self, method: StochasticGradient) -> None:
         """Run Algorithm 2 from every start given, and leave the result as it is."""
@@ -201,14 +206,37 @@ class Search:
 
     def choose(self) -> tuple[str, FloatArray]:
         """Best candidate, by paired differences on draws that chose none of them."""
+        from bayesmdp.optimisation._polish import snapped
         from bayesmdp.optimisation._race import Race
 
-        candidates = dict(self.found)
-        if not self.as_published or not candidates:
+        preferred = 0
+        if self.as_published and self.found:
+            candidates = self.found
+        else:
+            decided = {f"{n}, snapped": snapped(p) for n, p in self.starts.items()}
+            candidates = self.found | decided
+            preferred = len(candidates)
             candidates |= {f"{n}, as it was": p for n, p in self.starts.items()}
+            candidates, preferred = _distinct(candidates, preferred)
         names = list(candidates)
-        at = Race(self.field, "choose").best([candidates[n] for n in names])
-        return names[at], candidates[names[at]]
+        race = Race(self.field, "choose", _CHOOSE_DRAWS)
+        at = race.best([candidates[n] for n in names], preferred)
+        chosen = self._where_unreached(candidates[names[at]])
+        for name, start in self.starts.items():
+            if np.array_equal(chosen, start):
+                return f"{name}, as it was", chosen
+        return names[at], chosen
+
+    def _where_unreached(self, policy: FloatArray) -> FloatArray:
+        """States that no draw reaches keep the first start's choice."""
+        if self.as_published:
+            return policy
+        field = self.field
+        visits = field.slopes(field.rows(policy), 32).visits
+        states = field.problem.order[: visits.size][visits == 0]
+        out = policy.copy()
+        out[states] = next(iter(self.starts.values()))[states]
+        return out
 
     def status(self, chosen: str) -> str:
         """Say how it ended."""
@@ -226,20 +254,18 @@ class Search:
         )
 
 
-def _finalists(race: "Race", found: dict[str, FloatArray]) -> list[str]:
-    """Names of the best policies; equal ones count once."""
-    names = list(found)
-    if len(names) == 1:
-        return names
-    difference, error = race.differences([found[name] for name in names])
-    chosen: list[int] = []
-    for at in np.argsort(-difference, kind="stable"):
-        same = [abs(difference[at] - difference[c]) <= 0.1 * error[at] for c in chosen]
-        if not any(same):
-            chosen.append(int(at))
-        if len(chosen) == _FINALISTS:
-            break
-    return [names[at] for at in chosen]
+def _distinct(
+    candidates: dict[str, FloatArray], preferred: int
+) -> tuple[dict[str, FloatArray], int]:
+    """Leave out policies that stand there already; count the preferred ones left."""
+    kept: dict[str, FloatArray] = {}
+    left = preferred
+    for i, (name, policy) in enumerate(candidates.items()):
+        if any(np.array_equal(policy, other) for other in kept.values()):
+            left -= i < preferred
+        else:
+            kept[name] = policy
+    return kept, left
 
 
 def _scale(field: "Field", starts: dict[str, FloatArray]) -> float:

@@ -21,8 +21,8 @@ _SURE = 3.0  # standard errors
 def snapped(policy: FloatArray, nearly: float = _NEARLY) -> FloatArray:
     """Make rows deterministic whose largest probability is at least ``nearly``."""
     out = policy.copy()
-    top = policy.max(axis=1)
-    for state in np.flatnonzero((top >= nearly) & (top < 1.0)):
+    several = (policy > 0).sum(axis=1) > 1
+    for state in np.flatnonzero((policy.max(axis=1) >= nearly) & several):
         out[state] = 0.0
         out[state, np.argmax(policy[state])] = 1.0
     return out
@@ -40,7 +40,7 @@ def polish(policy: FloatArray, field: Field, race: Race) -> FloatArray:
         difference, error = race.differences([policy, *candidates])
         score = difference - (0.0 if field.exact else 1.0) * error
         at = int(np.argmax(score))
-        scale = 1e-12 * max(1.0, float(np.abs(difference).max()))
+        scale = 1e-12 * float(np.abs(difference[np.isfinite(difference)]).max())
         if at == 0 or score[at] <= scale:
             return policy
         policy = candidates[at - 1]

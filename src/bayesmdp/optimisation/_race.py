@@ -3,31 +3,59 @@
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation.paired import paired_differences
+from bayesmdp.evaluation import Swept
+from bayesmdp.evaluation.paired import differences, sweep_paired
 from bayesmdp.optimisation._field import Field
 
 _BUDGET = 6e9  # operations a policy, which sets the number of draws
-_LEAST, _MOST = 64, 2048
+_LEAST, _MOST = 64, 1024
+_SAME = 1.0  # errors within which policies count as equally good
+_ROUNDING = 1e-12
 
 
 class Race:
     """Compares policies by paired differences with control variates."""
 
-    def __init__(self, field: Field, purpose: str) -> None:
+    def __init__(self, field: Field, purpose: str, most: int = _MOST) -> None:
         self._field = field
-        self._draws = field.draws(purpose, field.affordable(_BUDGET, _LEAST, _MOST))
+        self._draws = field.draws(purpose, field.affordable(_BUDGET, _LEAST, most))
 
-    def differences(
-        self, policies: list[FloatArray], reference: int = 0
-    ) -> tuple[FloatArray, FloatArray]:
-        """Value of each policy minus the reference's, and the errors."""
-        return paired_differences(
-            np.stack(policies), self._draws, reference, pool=self._field.pool
-        )
+    def differences(self, policies: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Value of each policy minus that of the first, and the errors.
 
-    def best(self, policies: list[FloatArray]) -> int:
-        """Index of the best; the first where nothing is better."""
+        A policy that never ends is worth minus infinity.
+        """
+        ends = [self._field.ends(policy) for policy in policies]
+        difference, error = np.full(len(policies), -np.inf), np.zeros(len(policies))
+        swept = self._sweep([p for p, good in zip(policies, ends, strict=True) if good])
+        difference[ends], error[ends] = differences(swept, 0)
+        return difference, error
+
+    def best(self, policies: list[FloatArray], preferred: int = 0) -> int:
+        """Index of the best policy.
+
+        Of the first ``preferred`` ones, in their order, one that is within
+        `_SAME` errors of the best of them wins over it; the others must be beaten.
+        """
         if len(policies) == 1:
             return 0
-        difference, _ = self.differences(policies)
-        return int(np.argmax(difference))
+        ends = np.array([self._field.ends(policy) for policy in policies])
+        if not ends.all():
+            kept = np.flatnonzero(ends)
+            few = int(ends[:preferred].sum())
+            return int(kept[self.best([policies[i] for i in kept], few)])
+        swept = self._sweep(policies)
+        difference = differences(swept, 0)[0]
+        top = int(np.argmax(difference))
+        if preferred == 0:
+            return top
+        ahead = int(np.argmax(difference[:preferred]))
+        below, error = differences(swept, ahead)
+        scale = _ROUNDING * float(np.abs(swept.sums.start[ahead, 0]).max())
+        same = below[:preferred] >= -(_SAME * error[:preferred] + scale)
+        first = int(np.argmax(same))
+        beaten = top >= preferred and difference[top] > difference[first] + scale
+        return top if beaten else first
+
+    def _sweep(self, policies: list[FloatArray]) -> Swept:
+        return sweep_paired(np.stack(policies), self._draws, pool=self._field.pool)

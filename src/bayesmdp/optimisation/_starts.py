@@ -64,7 +64,7 @@ def make_starts(
     if isinstance(starts, Mapping):
         if not starts:
             raise ArgumentError("`starts` holds no policy.")
-        return {name: as_policy(policy, belief) for name, policy in starts.items()}
+        return {n: as_policy(p, belief, f"starts[{n!r}]") for n, p in starts.items()}
     names = _default_names(belief) if starts is None else _checked_names(starts)
     return {name: _MAKERS[name](belief, seed) for name in names}
 
@@ -84,6 +84,11 @@ def _default_names(belief: Belief) -> list[str]:
 
 
 def _checked_names(starts: Iterable[str]) -> list[str]:
+    if not isinstance(starts, Iterable):
+        raise ArgumentError(
+            "`starts` must hold names, or map names to policies; got "
+            f"{type(starts).__name__}."
+        )
     names = [starts] if isinstance(starts, str) else list(starts)
     for name in names:
         if name not in _MAKERS:

@@ -25,7 +25,7 @@ def mle(posterior: Posterior) -> FloatArray:
     Returns
     -------
     Array
-        Deterministic policy ``[S, A]``; ties go to the lowest action.
+        Deterministic policy ``[S, A]``; tied actions are decided, always alike.
 
     Examples
     --------

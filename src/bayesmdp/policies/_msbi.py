@@ -62,7 +62,9 @@ def msbi(
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
     problem = every_row(posterior)
-    fits = max(2, int(memory_limit // (8 * problem.target.size)))
+    memory_limit = _checks.integer("memory_limit", memory_limit, 1, ArgumentError)
+    size = problem.target.size + problem.source.size + problem.start.size
+    fits = max(2, memory_limit // (8 * size))
     if n_draws > fits:
         warnings.warn(
             f"`msbi` uses {fits} of {n_draws} draws: more would take over "

@@ -6,6 +6,7 @@ Models are laid over each other: a row of the ensemble lists every next state th
 model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -65,6 +66,11 @@ class Ensemble:
         weights: ArrayLike | None = None,
         available: ArrayLike | None = None,
     ) -> None:
+        if isinstance(dynamics, Dynamics) or not isinstance(dynamics, Iterable):
+            raise BeliefError(
+                f"`dynamics` must be a list of Dynamics; got {type(dynamics).__name__}."
+            )
+        _checks.of_type("task", task, Task, BeliefError)
         models = tuple(dynamics)
         _check_models(models, task)
         put = object.__setattr__
@@ -190,7 +196,7 @@ def _available(
     for model in models:
         common &= model.available
     if available is not None:
-        wanted = np.asarray(available)
+        wanted = _checks.any_array("available", available, BeliefError)
         if wanted.shape != common.shape or wanted.dtype != np.bool_:
             raise BeliefError(
                 f"`available` must be boolean of shape {common.shape}; got "
@@ -243,6 +249,9 @@ def _spread(model: Dynamics, rows: Rows) -> FloatArray:
 
 def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
     """One task a model, which differ in the reward alone."""
+    if not isinstance(rewards, Iterable):
+        raise BeliefError(f"`rewards` must be a list; got {type(rewards).__name__}.")
+    rewards = list(rewards)
     if len(rewards) != n:
         raise BeliefError(
             f"`rewards` must have one entry a model, {n}; got {len(rewards)}."

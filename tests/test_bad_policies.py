@@ -1,0 +1,518 @@
+"""What is said of a bad ensemble, casino, baseline, comparison or optimisation."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import EVEN, INF, NAN, POSTERIOR, case, check, labelled, task
+
+import bayesmdp as bm
+from bayesmdp.errors import (
+    ArgumentError,
+    BeliefError,
+    EndlessError,
+    PolicyError,
+    TaskError,
+)
+
+MODEL = bm.Dynamics.from_dense(np.full((3, 2, 3), 1 / 3))
+DRAWS = POSTERIOR.draws(10)
+PAIR = {"wait": [0, 0, 0], "treat": [1, 1, 0]}
+
+
+def lacking(*pairs: tuple[int, int]) -> bm.Dynamics:
+    """A model without a row for some pairs."""
+    dense = np.full((3, 2, 3), 1 / 3)
+    for pair in pairs:
+        dense[pair] = 0.0
+    return bm.Dynamics.from_dense(dense)
+
+
+def of_size(n_states: int, n_actions: int) -> bm.Dynamics:
+    shape = (n_states, n_actions, n_states)
+    return bm.Dynamics.from_dense(np.full(shape, 1 / n_states))
+
+
+def ensemble(*models: Any, **changes: Any) -> bm.Ensemble:
+    return bm.Ensemble(models or [MODEL, MODEL], labelled(), **changes)
+
+
+def optimise(belief: object = POSTERIOR, **changes: Any) -> object:
+    return bm.optimise(belief, **changes)
+
+
+def gradient(**changes: Any) -> bm.StochasticGradient:
+    arguments: dict[str, Any] = {"learning_rate": 1.0, "batch": 8, "n_steps": 2}
+    return bm.StochasticGradient(**(arguments | changes))
+
+
+ENSEMBLE_CASES = [
+    case(
+        "weights that do not sum to 1",
+        BeliefError,
+        lambda: ensemble(weights=[0.5, 0.4]),
+        "`weights` must sum to 1; they sum to 0.9.",
+    ),
+    case(
+        "a negative weight",
+        BeliefError,
+        lambda: ensemble(weights=[1.5, -0.5]),
+        "`weights` must not be negative: model 1 has -0.5.",
+    ),
+    case(
+        "a weight too many",
+        BeliefError,
+        lambda: ensemble(weights=[0.5, 0.25, 0.25]),
+        "`weights` must have shape (2,) (model); got (3,).",
+    ),
+    case(
+        "a NaN weight",
+        BeliefError,
+        lambda: ensemble(weights=[1.0, NAN]),
+        "`weights` must be finite: model 1 is nan.",
+    ),
+    case(
+        "weights that are words",
+        BeliefError,
+        lambda: ensemble(weights=["much", "little"]),
+        "`weights` must hold numbers",
+        "much",
+    ),
+    case(
+        "no model",
+        BeliefError,
+        lambda: bm.Ensemble([], task()),
+        "`dynamics` holds no model.",
+    ),
+    case(
+        "a model of another number of states",
+        BeliefError,
+        lambda: ensemble(MODEL, of_size(4, 2)),
+        "`dynamics` and `task` disagree about `n_states`: model 1 has 4, the task 3.",
+    ),
+    case(
+        "a model of another number of actions",
+        BeliefError,
+        lambda: ensemble(of_size(3, 5), MODEL),
+        "`dynamics` and `task` disagree about `n_actions`: model 0 has 5, the task 2.",
+    ),
+    case(
+        "an array in place of a model",
+        BeliefError,
+        lambda: ensemble(MODEL, np.full((3, 2, 3), 1 / 3)),
+        "`dynamics` must hold Dynamics: model 1 is ndarray.",
+    ),
+    case(
+        "a single model, not in a list",
+        BeliefError,
+        lambda: bm.Ensemble(MODEL, task()),
+        "`dynamics`",
+        "Dynamics",
+    ),
+    case(
+        "a world in place of the task",
+        BeliefError,
+        lambda: bm.Ensemble([MODEL], bm.World(MODEL, task())),
+        "`task` must be",
+        "World",
+    ),
+    case(
+        "a reward too few",
+        BeliefError,
+        lambda: ensemble(rewards=[[0, 0, 1]]),
+        "`rewards` must have one entry a model, 2; got 1.",
+    ),
+    case(
+        "a number in place of rewards",
+        BeliefError,
+        lambda: ensemble(rewards=3),
+        "`rewards`",
+    ),
+    case(
+        "a reward of the wrong size",
+        TaskError,
+        lambda: ensemble(rewards=[[0, 0, 1], [0, 1]]),
+        "`reward` must have shape (3,) (state); got (2,).",
+    ),
+    case(
+        "availability of the wrong shape",
+        BeliefError,
+        lambda: ensemble(available=np.ones((2, 3), dtype=bool)),
+        "`available` must be boolean of shape (3, 2); got bool of shape (2, 3).",
+    ),
+    case(
+        "availability in numbers",
+        BeliefError,
+        lambda: ensemble(available=np.ones((3, 2))),
+        "`available` must be boolean of shape (3, 2); got float64 of shape (3, 2).",
+    ),
+    case(
+        "availability in ragged rows",
+        BeliefError,
+        lambda: ensemble(available=[[True], [True, False], [True]]),
+        "`available`",
+    ),
+    case(
+        "availability of a pair some model lacks",
+        BeliefError,
+        lambda: ensemble(MODEL, lacking((1, 0)), available=np.ones((3, 2), dtype=bool)),
+        "`available` names state icu, action wait, for which some model has no row.",
+    ),
+    case(
+        "a state without a common action",
+        BeliefError,
+        lambda: ensemble(lacking((0, 1)), lacking((0, 0))),
+        "No action of state ward is available in every model.",
+    ),
+    case(
+        "a state left without an action",
+        BeliefError,
+        lambda: ensemble(available=[[True, True], [False, False], [True, True]]),
+        "No action of state icu is available in every model.",
+    ),
+    case(
+        "a single random model",
+        ArgumentError,
+        lambda: ensemble().draws(1),
+        "`n_draws` must be at least 2; got 1.",
+    ),
+    case(
+        "a model beyond the last",
+        ArgumentError,
+        lambda: ensemble().draws().dynamics(2),
+        "`draw` must be in 0..1; got 2.",
+    ),
+    case(
+        "a negative payout",
+        ArgumentError,
+        lambda: bm.worlds.casino(payout=-1),
+        "`payout` must be in [0, inf); got -1.",
+    ),
+    case(
+        "an infinite payout",
+        ArgumentError,
+        lambda: bm.worlds.casino(payout=INF),
+        "`payout` must be in [0, inf); got inf.",
+    ),
+    case(
+        "a probability of losing above 1",
+        ArgumentError,
+        lambda: bm.worlds.casino(p_lose=1.5),
+        "`p_lose` must be in [0, 1]; got 1.5.",
+    ),
+    case(
+        "a casino with a discount above 1",
+        TaskError,
+        lambda: bm.worlds.casino(discount=1.5),
+        "`discount` must be in [0, 1]; got 1.5.",
+    ),
+]
+
+BASELINE_CASES = [
+    *(
+        case(
+            f"{name} of an ensemble",
+            BeliefError,
+            lambda name=name: getattr(bm.policies, name)(ensemble()),
+            f"`{name}` needs {needed}, which Ensemble does not have; use a posterior "
+            "from `bayesmdp.fit`.",
+        )
+        for name, needed in (
+            ("behaviour", "logged counts"),
+            ("mle", "logged counts"),
+            ("second_order", "Dirichlet rows"),
+            ("msbi", "Dirichlet rows"),
+        )
+    ),
+    case(
+        "nominal of a world",
+        BeliefError,
+        lambda: bm.policies.nominal(bm.World(MODEL, task())),
+        "`posterior` must be",
+        "World",
+    ),
+    case(
+        "an analytic evaluation of an ensemble",
+        ArgumentError,
+        lambda: bm.evaluate_analytic([0, 0, 0], ensemble()),
+        "`posterior` must be of type Posterior; got Ensemble.",
+    ),
+    case(
+        "multi-sample induction on one draw",
+        ArgumentError,
+        lambda: bm.policies.msbi(POSTERIOR, n_draws=1),
+        "`n_draws` must be at least 2; got 1.",
+    ),
+    case(
+        "multi-sample induction without iterations",
+        ArgumentError,
+        lambda: bm.policies.msbi(POSTERIOR, 4, max_iterations=0),
+        "`max_iterations` must be at least 1; got 0.",
+    ),
+    case(
+        "multi-sample induction in no memory",
+        ArgumentError,
+        lambda: bm.policies.msbi(POSTERIOR, 2, memory_limit=-1),
+        "`memory_limit` must be",
+        "-1",
+    ),
+    case(
+        "multi-sample induction with a bad seed",
+        ArgumentError,
+        lambda: bm.policies.msbi(POSTERIOR, 4, seed=-1),
+        "`seed` must be at least 0; got -1.",
+    ),
+    case(
+        "a plan without discount where nothing ends",
+        EndlessError,
+        lambda: bm.policies.nominal(
+            bm.Ensemble([bm.Dynamics.from_dense(np.eye(3)[:, None])], endless_task())
+        ),
+        "With discount 1 every episode must end, but from state 0 no action ever",
+        "use a discount below 1.",
+    ),
+]
+
+
+def endless_task() -> bm.Task:
+    return bm.Task(3, 1, np.zeros(3), discount=1.0, terminal=[2])
+
+
+COMPARE_CASES = [
+    case(
+        "a comparison of one policy",
+        ArgumentError,
+        lambda: bm.compare({"wait": [0, 0, 0]}, DRAWS),
+        "`policies` must map at least two names to policies.",
+    ),
+    case(
+        "a comparison without names",
+        ArgumentError,
+        lambda: bm.compare([[0, 0, 0], [1, 1, 0]], DRAWS),
+        "`policies` must map at least two names to policies.",
+    ),
+    case(
+        "a reference that is not there",
+        ArgumentError,
+        lambda: bm.compare(PAIR, DRAWS, reference="clinician"),
+        "`reference` 'clinician' is not among the policies: wait, treat.",
+    ),
+    case(
+        "a policy of another size",
+        PolicyError,
+        lambda: bm.compare(PAIR | {"short": [0, 0]}, DRAWS),
+        "must have shape (3, 2) or (3,); got (2,).",
+    ),
+    case(
+        "names that are not words",
+        ArgumentError,
+        lambda: str(bm.compare({1: [0, 0, 0], "b": [1, 1, 0]}, DRAWS)),
+        "`policies`",
+    ),
+    case(
+        "fewer than one observation",
+        ArgumentError,
+        lambda: bm.compare(PAIR, DRAWS, few=0),
+        "`few` must be at least 1; got 0.",
+    ),
+    case(
+        "a comparison over a posterior",
+        ArgumentError,
+        lambda: bm.compare(PAIR, POSTERIOR),
+        "`draws` must come from `posterior.draws(n, seed)`; got Posterior.",
+    ),
+]
+
+OPTIMISE_CASES = [
+    case(
+        "an unknown method",
+        ArgumentError,
+        lambda: optimise(method="sgd"),
+        "`method` must be MirrorAscent(...) or StochasticGradient(...); got 'sgd'.",
+    ),
+    case(
+        "a method that was not made",
+        ArgumentError,
+        lambda: optimise(method=bm.MirrorAscent),
+        "`method` must be MirrorAscent(...) or StochasticGradient(...); got <class",
+    ),
+    case(
+        "an unknown objective",
+        ArgumentError,
+        lambda: optimise(objective="median"),
+        "`objective` must be PosteriorMean(); got 'median'.",
+    ),
+    case(
+        "an unknown start",
+        ArgumentError,
+        lambda: optimise(starts=["nominal", "best"]),
+        "`starts` has 'best', which is none of: nominal, mle, second_order, msbi",
+    ),
+    case(
+        "no start by name",
+        ArgumentError,
+        lambda: optimise(starts=[]),
+        "`starts` holds no name.",
+    ),
+    case(
+        "no start by policy",
+        ArgumentError,
+        lambda: optimise(starts={}),
+        "`starts` holds no policy.",
+    ),
+    case(
+        "a number in place of starts",
+        ArgumentError,
+        lambda: optimise(starts=3),
+        "`starts`",
+    ),
+    case(
+        "a start of another size",
+        PolicyError,
+        lambda: optimise(starts={"mine": [0, 1]}),
+        "must have shape (3, 2) or (3,); got (2,).",
+    ),
+    case(
+        "a start that an ensemble cannot have",
+        BeliefError,
+        lambda: optimise(ensemble(), starts=["mle"]),
+        "`mle` needs logged counts, which Ensemble does not have",
+    ),
+    case(
+        "a policy to resume from",
+        ArgumentError,
+        lambda: optimise(resume=EVEN),
+        "`resume` must be an earlier Optimisation; got ndarray.",
+    ),
+    case(
+        "draws in place of a belief",
+        ArgumentError,
+        lambda: optimise(DRAWS),
+        "`posterior` must be a Posterior or an Ensemble; got Draws.",
+    ),
+    case(
+        "an optimisation with a bad seed",
+        ArgumentError,
+        lambda: optimise(seed=-1),
+        "`seed` must be at least 0; got -1.",
+    ),
+    case(
+        "an optimisation without threads",
+        ArgumentError,
+        lambda: optimise(threads=0),
+        "`threads` must be at least 1; got 0.",
+    ),
+    case(
+        "mirror ascent without steps",
+        ArgumentError,
+        lambda: bm.MirrorAscent(n_steps=0),
+        "`n_steps` must be at least 1; got 0.",
+    ),
+    case(
+        "mirror ascent on one draw",
+        ArgumentError,
+        lambda: bm.MirrorAscent(batch=1),
+        "`batch` must be at least 2; got 1.",
+    ),
+    case(
+        "a last batch below the first",
+        ArgumentError,
+        lambda: bm.MirrorAscent(batch=32, max_batch=16),
+        "`max_batch` must be at least 32; got 16.",
+    ),
+    case(
+        "a negative tolerance",
+        ArgumentError,
+        lambda: bm.MirrorAscent(tolerance=-1),
+        "`tolerance` must be in [0, inf); got -1.",
+    ),
+    case(
+        "a learning rate of 0",
+        ArgumentError,
+        lambda: gradient(learning_rate=0),
+        "`learning_rate` must be in (0, inf); got 0.",
+    ),
+    case(
+        "a learning rate in words",
+        ArgumentError,
+        lambda: gradient(learning_rate="slow"),
+        "`learning_rate` must be a number in (0, inf); got 'slow'.",
+    ),
+    case(
+        "a scheduled learning rate that is NaN",
+        ArgumentError,
+        lambda: optimise(method=gradient(learning_rate=lambda step: NAN)),
+        "`learning_rate` must be",
+        "nan",
+    ),
+    case(
+        "gradient steps on one draw",
+        ArgumentError,
+        lambda: gradient(batch=1),
+        "`batch` must be at least 2; got 1.",
+    ),
+    case(
+        "gradient ascent without steps",
+        ArgumentError,
+        lambda: gradient(n_steps=0),
+        "`n_steps` must be at least 1; got 0.",
+    ),
+    case(
+        "no softness",
+        ArgumentError,
+        lambda: gradient(softness=0),
+        "`softness` must be in (0, 1]; got 0.",
+    ),
+    case(
+        "too much softness",
+        ArgumentError,
+        lambda: gradient(softness=2),
+        "`softness` must be in (0, 1]; got 2.",
+    ),
+    case(
+        "draws shared by a negative number of steps",
+        ArgumentError,
+        lambda: gradient(resample_every=-1),
+        "`resample_every` must be at least 0; got -1.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "said"),
+    [*ENSEMBLE_CASES, *BASELINE_CASES, *COMPARE_CASES, *OPTIMISE_CASES],
+)
+def test_the_message_names_what_is_wrong(
+    error: type[bm.BayesmdpError], call: Callable[[], object], said: tuple[str, ...]
+) -> None:
+    check(error, call, said)
+
+
+@pytest.mark.parametrize("name", ["behaviour", "mle", "second_order", "msbi"])
+def test_a_refusal_is_one_sentence(name: str) -> None:
+    with pytest.raises(BeliefError) as caught:
+        getattr(bm.policies, name)(ensemble())
+    said = str(caught.value)
+    assert said.endswith(".")
+    assert ". " not in said
+
+
+def test_a_result_of_another_task_cannot_be_resumed() -> None:
+    earlier = bm.optimise(bm.worlds.casino(), seed=0)
+    world = bm.worlds.synthetic(0)
+    belief = bm.fit(world.sample(20, seed=0), world.task)
+    with pytest.raises(PolicyError, match=r"must have shape \(5, 5\)"):
+        bm.optimise(belief, resume=earlier)
+
+
+def test_the_good_call_behind_each_case_is_good() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ensemble(weights=[0.5, 0.5], rewards=[[0, 0, 1]] * 2).n_models == 2
+        assert bm.policies.nominal(ensemble()).shape == (3, 2)
+        assert len(bm.compare(PAIR, DRAWS, reference="wait", few=1).rows) == 2
+        assert bm.policies.msbi(POSTERIOR, 2, 50).shape == (3, 2)
+        found = optimise(method=gradient(), starts={"mine": EVEN})
+        assert isinstance(found, bm.Optimisation)
