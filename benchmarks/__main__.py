@@ -7,12 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import grid, optimise
+from benchmarks import grid, kernels, optimise, tables
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
-ALL = {"grid": grid.run, "optimise": optimise.run}
+ALL = {"kernels": kernels.run, "grid": grid.run, "optimise": optimise.run}
 
 
 def main() -> int:
@@ -28,6 +29,9 @@ def _run(name: str) -> bool:
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(record, indent=2) + "\n"
     (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    if name == "optimise":
+        page = tables.optimisation_tables(record)
+        (DOCS / "optimisation_tables.md").write_text(page, encoding="utf-8")
     print(record["problem"])
     print(", ".join(f"{what} {of}" for what, of in record["made_with"].items()))
     header = ["", "measured", "target", "", "value checked", ""]

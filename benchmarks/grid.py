@@ -6,13 +6,10 @@ every draw. The loop samples each row with NumPy, assembles the chain and solves
 its time for 10,000 draws is extrapolated from 1,000.
 """
 
-import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -20,7 +17,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp import engine
-from benchmarks import Row
+from benchmarks import Row, made_with
 
 N_DRAWS, N_LOOP, THREADS, REPEATS = 10_000, 1_000, 2, 20
 UNIFORM = np.full((25, 4), 0.25)
@@ -176,14 +173,8 @@ def run() -> dict[str, Any]:
         with_gradient(posterior),
         *start_up(posterior),
     ]
-    packages = ("bayesmdp", "numpy", "scipy", "numba")
     return {
         "problem": f"{posterior!r}, uniform policy, {N_DRAWS} draws, {THREADS} threads",
-        "made_with": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-            "system": f"{platform.system()} {platform.machine()}",
-            "cores": str(os.cpu_count()),
-        },
+        "made_with": made_with(),
         "rows": [row.as_record() for row in rows],
     }

@@ -13,7 +13,7 @@ from scipy.linalg import lu_factor, lu_solve
 from bayesmdp._jit import jit
 from bayesmdp.engine._dense import factorise, solve
 from bayesmdp.posterior.sampling import open_stream, uniform
-from benchmarks import Row
+from benchmarks import Row, made_with
 
 _N = 1_000_000
 
@@ -105,5 +105,6 @@ def run() -> dict[str, Any]:
     rows = [elimination(20, 2000, 2.0), elimination(713, 8, 0.4), *numbers()]
     return {
         "problem": "kernels under the sweep, one thread",
+        "made_with": made_with(),
         "rows": [row.as_record() for row in rows],
     }

@@ -6,12 +6,9 @@ chosen on; "+0.4 (0.1)" means better by 0.4 with a standard error of 0.1.
 """
 
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.engine.planning import plan, problem_of
-from benchmarks import Row
+from benchmarks import Row, made_with
 from benchmarks.grid import best, new_process
 
 Array = NDArray[np.float64]
@@ -333,12 +330,7 @@ def run() -> dict[str, Any]:
     study = msbi_study()
     return {
         "problem": f"policies compared on {N_DRAWS} common draws, {THREADS} threads",
-        "made_with": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("bayesmdp", "numpy", "numba")},
-            "system": f"{platform.system()} {platform.machine()}",
-            "cores": str(os.cpu_count()),
-        },
+        "made_with": made_with(),
         "rows": [
             row.as_record()
             for row in (

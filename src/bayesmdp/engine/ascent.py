@@ -30,7 +30,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._sweep import Slopes
 
 _GROW, _SHRINK = 1.15, 0.5
-_DROWNED, _HALVINGS = 3, 3
+_DROWNED, _HALVINGS = 3, 2
 _LEAST = 1e-12  # probability an action keeps during the ascent, so that it can return
 
 #: Gradient of a policy [R] on so many fresh draws.

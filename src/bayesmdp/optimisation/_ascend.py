@@ -13,10 +13,11 @@ from bayesmdp.optimisation._methods import MirrorAscent, StochasticGradient
 from bayesmdp.optimisation._result import Step
 
 _SOFTNESS = 0.1
-_SHORT_STEPS, _SHORT_BATCH = 12, 128
+_SHORT_STEPS, _SHORT_BATCH = 10, 128
 _REFINE_SOFTNESS = 0.01
-_REFINE_STAGES = ((8, 20), (4, 6), (1, 4))  # share of the sample, most steps on it
-_REFINE_BUDGET, _REFINE_DRAWS = 1.5e10, 8192
+_REFINE_STAGES = ((16, 15), (4, 6), (1, 3))  # share of the sample, most steps on it
+_REFINE_BUDGET, _REFINE_DRAWS = 1.5e10, 16384
+_REFINE_PER_ROW = 130  # what a sample's luck adds grows with the rows it decides on
 Watch = Callable[[Step], None]
 
 
@@ -33,7 +34,7 @@ def settings_of(
     """Return how an ascent is run: a short one to tell starts apart, or to the end."""
     n_steps = min(_SHORT_STEPS, method.n_steps) if short else method.n_steps
     most = min(_SHORT_BATCH, method.max_batch) if short else method.max_batch
-    largest = field.affordable(3e10, 32, most)
+    largest = field.affordable(1e10, 32, most)
     return AscentSettings(n_steps, method.batch, largest, tolerance)
 
 
@@ -63,7 +64,8 @@ def refine(
     beginning of the sample.
     """
     problem = field.problem
-    largest = field.affordable(_REFINE_BUDGET, 64, _REFINE_DRAWS)
+    wanted = min(_REFINE_PER_ROW * problem.source.size, _REFINE_DRAWS)
+    largest = field.affordable(_REFINE_BUDGET, 64, wanted)
     first = field.used
     field.used += largest
     rows = soften(field.rows(policy), problem.source, problem.n_live, _REFINE_SOFTNESS)

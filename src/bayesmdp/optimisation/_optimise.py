@@ -26,7 +26,7 @@ from bayesmdp.posterior import Ensemble, Posterior
 if TYPE_CHECKING:
     from bayesmdp.optimisation._field import Field
 
-_CHOOSE_DRAWS, _JUDGE_DRAWS = 4096, 10_000
+_CHOOSE_DRAWS, _JUDGE_DRAWS = 3072, 10_000
 
 
 def optimise(
@@ -175,7 +175,7 @@ class Search:
         states[name].converged = False
         mirror_ascent(name, states[name], field, full, self.watch)
         self.converged = states[name].converged
-        self.found[name] = field.policy(states[name].policy)
+        self.found = {name: field.policy(states[name].policy)}
         mean = states[name].mean
         if mean is not None:
             self.found[f"{name}, averaged"] = field.policy(mean)
