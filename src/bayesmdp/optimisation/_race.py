@@ -34,8 +34,8 @@ class Race:
     def best(self, policies: list[FloatArray], preferred: int = 0) -> int:
         """Index of the best policy.
 
-        Of the first ``preferred`` ones, in their order, one that is within
-        `_SAME` errors of the best of them wins over it; the others must be beaten.
+        Of the first ``preferred`` ones, in their order, one that is within `_SAME`
+        errors of the best of them wins over it, unless one of the others is ahead.
         """
         if len(policies) == 1:
             return 0
@@ -46,16 +46,15 @@ class Race:
             return int(kept[self.best([policies[i] for i in kept], few)])
         swept = self._sweep(policies)
         difference = differences(swept, 0)[0]
-        top = int(np.argmax(difference))
-        if preferred == 0:
-            return top
+        if preferred in (0, len(policies)):
+            return int(np.argmax(difference))
         ahead = int(np.argmax(difference[:preferred]))
         below, error = differences(swept, ahead)
         scale = _ROUNDING * float(np.abs(swept.sums.start[ahead, 0]).max())
         same = below[:preferred] >= -(_SAME * error[:preferred] + scale)
         first = int(np.argmax(same))
-        beaten = top >= preferred and difference[top] > difference[first] + scale
-        return top if beaten else first
+        rest = preferred + int(np.argmax(difference[preferred:]))
+        return rest if difference[rest] > difference[first] + scale else first
 
     def _sweep(self, policies: list[FloatArray]) -> Swept:
         return sweep_paired(np.stack(policies), self._draws, pool=self._field.pool)
