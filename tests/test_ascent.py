@@ -17,7 +17,7 @@ from bayesmdp.engine import Slopes
 from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, gap, soften
 
 Array = NDArray[np.float64]
-EXACT = AscentSettings(n_steps=400, batch=16, max_batch=16, tolerance=1e-9)
+EXACT = AscentSettings(n_steps=400, max_batch=16, tolerance=1e-9)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def path(models: Models, settings: AscentSettings = EXACT) -> list[Array]:
 
 @pytest.mark.parametrize("scale", [1e-6, 0.001, 1000.0])
 def test_the_scale_of_rewards_does_not_change_the_path(scale: float) -> None:
-    settings = AscentSettings(n_steps=60, batch=16, max_batch=16, tolerance=0.0)
+    settings = AscentSettings(n_steps=60, max_batch=16, tolerance=0.0)
     small = path(random_models(0), settings)
     large = path(random_models(0, scale=scale), settings)
     assert min(len(small), len(large)) > 15  # later steps only decide about rounding
@@ -180,7 +180,7 @@ def test_ascent_gains_and_stops_where_little_is_left_to_gain() -> None:
 
 
 def test_batches_grow_with_noise() -> None:
-    settings = AscentSettings(n_steps=60, batch=16, max_batch=512, tolerance=0.0)
+    settings = AscentSettings(n_steps=60, max_batch=512, tolerance=0.0)
     calm = random_models(4, n_models=500, concentration=0.5)
     mean = calm.theta.mean(axis=0)
     calm = Models(mean + 0.01 * (calm.theta - mean), calm.reward, calm.start)
@@ -211,7 +211,7 @@ def test_a_noisy_ascent_ends_where_little_is_left_to_gain() -> None:
     base = models.value(even(models).policy)
     exact = climb(even(models), models.exact, models.source, 4, EXACT)
     gain = models.value(exact.policy) - base
-    settings = AscentSettings(n_steps=150, batch=64, max_batch=1024, tolerance=1e-3)
+    settings = AscentSettings(n_steps=150, max_batch=1024, tolerance=1e-3)
     for seed in range(4):
         state = AscentState(even(models).policy, batch=64)
         climb(state, Noisy(models, seed), models.source, 4, settings)
@@ -265,8 +265,8 @@ def test_states_nobody_reaches_keep_their_rows() -> None:
 
 def test_ascent_can_be_stopped_and_taken_up_again() -> None:
     models = random_models(7)
-    half = AscentSettings(n_steps=10, batch=16, max_batch=16, tolerance=0.0)
-    whole = AscentSettings(n_steps=20, batch=16, max_batch=16, tolerance=0.0)
+    half = AscentSettings(n_steps=10, max_batch=16, tolerance=0.0)
+    whole = AscentSettings(n_steps=20, max_batch=16, tolerance=0.0)
     state = climb(even(models), models.exact, models.source, 4, half)
     assert state.step == 10
     state = climb(state, models.exact, models.source, 4, whole)

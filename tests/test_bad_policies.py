@@ -214,7 +214,6 @@ BASELINE_CASES = [
             ("behaviour", "logged counts"),
             ("mle", "logged counts"),
             ("second_order", "Dirichlet rows"),
-            ("msbi", "Dirichlet rows"),
         )
     ),
     case(
@@ -327,7 +326,7 @@ def test_the_message_names_what_is_wrong(
     check(error, call, said)
 
 
-@pytest.mark.parametrize("name", ["behaviour", "mle", "second_order", "msbi"])
+@pytest.mark.parametrize("name", ["behaviour", "mle", "second_order"])
 def test_a_refusal_is_one_sentence(name: str) -> None:
     with pytest.raises(BeliefError) as caught:
         getattr(bm.policies, name)(ensemble())

@@ -31,5 +31,6 @@ def best_values(
         draw = first + i
         sample(models, rows, draw, stream, theta)
         choice = warm.copy()
-        plan_model(theta, rows, reward_of(models, draw), g, choice, value, False)
-        out[i] = dot(start, value) + dot(start, terminal_value_of(models, draw))
+        done = plan_model(theta, rows, reward_of(models, draw), g, choice, value, False)
+        best = dot(start, value) + dot(start, terminal_value_of(models, draw))
+        out[i] = best if done > 0 else np.nan  # a better policy would never end

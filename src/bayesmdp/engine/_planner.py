@@ -126,6 +126,29 @@ def approach(
 
 
 @jit
+def nearest_choice(theta: FloatArray, rows: Layout, choice: IntArray) -> bool:
+    """Choose rows that may lead nearer to the end; False where some state cannot."""
+    n = choice.size
+    near = np.zeros(n, dtype=np.bool_)
+    changed = True
+    while changed:
+        changed = False
+        reached = near.copy()
+        for row in range(rows.source.size):
+            i = rows.source[row]
+            if near[i]:
+                continue
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                j = rows.target[e]
+                if theta[e] > 0.0 and (j >= n or reached[j]):
+                    near[i] = True
+                    choice[i] = row
+                    changed = True
+                    break
+    return bool(near.all())
+
+
+@jit
 def ban_endless(
     theta: FloatArray,
     rows: Layout,
@@ -149,7 +172,7 @@ def ban_endless(
                 banned[choice[i]] = True
                 found = True
             trial[i] = before[i]
-    if not found:
+    if not found and last >= 0:
         banned[last] = True
 
 
@@ -181,6 +204,10 @@ def plan_model(
     value[:] = 0.0
     if cold and g < 1.0:
         approach(theta, rows, paid, g, value, choice, banned)
+        before[:] = choice
+    if g == 1.0 and not evaluate_choice(theta, rows, paid, g, choice, matrix, value):
+        if not nearest_choice(theta, rows, choice):
+            return -1
         before[:] = choice
     for iteration in range(1, MAX_ITERATIONS + 1):
         if not evaluate_choice(theta, rows, paid, g, choice, matrix, value):

@@ -42,7 +42,6 @@ class AscentSettings:
     """How an ascent is run."""
 
     n_steps: int
-    batch: int
     max_batch: int
     tolerance: float  # Frank-Wolfe gap at which to stop, in units of the value
 
@@ -139,7 +138,8 @@ def _step(
         state.growth = np.where(opposed, 0.5 + 0.5 * state.growth, state.growth)
         grow = state.growth if state.halvings == 0 else 1.0
         state.eta = state.eta * np.where(opposed, _SHRINK, grow)
-        _follow_noise(state, bool(turn.sum() < np.sqrt(noise.sum())), settings)
+        if found.noise.any():
+            _follow_noise(state, bool(turn.sum() < np.sqrt(noise.sum())), settings)
     power = np.clip(state.eta[source] * advantage, -30.0, 30.0)
     new = np.maximum(state.policy, _LEAST) * np.exp(power)
     new /= np.bincount(source, new, minlength=n_live)[source]

@@ -156,8 +156,10 @@ def compare(
     if not isinstance(policies, Mapping) or len(policies) < 2:
         raise ArgumentError("`policies` must map at least two names to policies.")
     names = list(policies)
-    for name in (*names, names[0] if reference is None else reference):
+    for name in names:
         _checks.of_type("policies", name, str, ArgumentError)
+    if reference is not None:
+        _checks.of_type("reference", reference, str, ArgumentError)
     reference = names[0] if reference is None else reference
     if reference not in policies:
         raise ArgumentError(

@@ -210,6 +210,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         occupancy_error=_checks.sealed(measured.occupancy_error),
         start_values=_checks.sealed(measured.start_values),
         n_draws=n,
+        exact=draws.exact,
         n_endless=measured.n_endless,
         variance_reduction=reduction,
         prior_share=share_of_visits(

@@ -53,6 +53,7 @@ class Evaluation:
     start_total_sd_error: float
     start_values: FloatArray  # [D], raw; NaN where a draw does not end
     n_draws: int
+    exact: bool  # every model of an ensemble: no Monte Carlo error
     n_endless: int  # draws left out because their episodes do not end
     variance_reduction: float  # of the start value, by control variates
     prior_share: float  # of discounted visits on pairs without an observation
@@ -60,6 +61,12 @@ class Evaluation:
     seed: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
+
+    @property
+    def _of(self) -> str:
+        if self.exact:
+            return f"{self.n_draws} models, exactly"
+        return f"{self.n_draws} draws (seed {self.seed})"
 
     def summary(self, max_states: int = 10) -> str:
         """Table of the start and the most visited states, rounded by its errors.
@@ -94,8 +101,7 @@ class Evaluation:
             ]
             table.append([f"state {self.task.state_name(int(state))}", *cells])
         lines = [
-            f"Value of a policy over {self.n_draws} draws (seed {self.seed}), discount "
-            f"{self.task.discount:g}",
+            f"Value of a policy over {self._of}, discount {self.task.discount:g}",
             *columns(table),
         ]
         if live.size > order.size and shown:
@@ -105,9 +111,9 @@ class Evaluation:
                 "± Monte Carlo error; control variates cut the variance of the start "
                 f"value by {self.variance_reduction:.3g}"
             )
-        else:
+        elif not self.exact:
             lines.append("± Monte Carlo error")
-        if self.n_draws < _FEW:
+        if self.n_draws < _FEW and not self.exact:
             lines.append("few draws: the errors themselves are rough")
         if self.prior_share > 0.005:
             lines.append(

@@ -18,7 +18,7 @@ _REFINE_SOFTNESS = 0.01
 _REFINE_STAGES = ((16, 15), (4, 6), (1, 3))  # share of the sample, most steps on it
 _REFINE_BUDGET, _REFINE_DRAWS = 1.5e10, 16384
 _REFINE_PER_ROW = 130  # what a sample's luck adds grows with the rows it decides on
-Watch = Callable[[Step], None]
+Watch = Callable[[Step, FloatArray], None]
 
 
 def mirror_state(policy: FloatArray, field: Field, method: MirrorAscent) -> AscentState:
@@ -35,7 +35,7 @@ def settings_of(
     n_steps = min(_SHORT_STEPS, method.n_steps) if short else method.n_steps
     most = min(_SHORT_BATCH, method.max_batch) if short else method.max_batch
     largest = field.affordable(1e10, 32, most)
-    return AscentSettings(n_steps, method.batch, largest, tolerance)
+    return AscentSettings(n_steps, largest, tolerance)
 
 
 def mirror_ascent(
@@ -49,7 +49,8 @@ def mirror_ascent(
     problem = field.problem
 
     def after_step(now: AscentState) -> None:
-        watch(Step(name, now.step, now.values[-1], now.gap, now.batch))
+        step = Step(name, now.step, now.values[-1], now.gap, now.batch)
+        watch(step, now.policy)
 
     climb(state, field.slopes, problem.source, problem.n_live, settings, after_step)
 
@@ -78,10 +79,10 @@ def refine(
             return replace(found, noise=np.zeros_like(found.noise))
 
         def after_step(now: AscentState, n: int = n) -> None:
-            watch(Step(name, now.step, now.values[-1], now.gap, n))
+            watch(Step(name, now.step, now.values[-1], now.gap, n), now.policy)
 
         state.converged = False
-        settings = AscentSettings(state.step + steps, n, n, tolerance)
+        settings = AscentSettings(state.step + steps, n, tolerance)
         climb(state, oracle, problem.source, problem.n_live, settings, after_step)
     return state
 
@@ -92,15 +93,20 @@ def stochastic_gradient(
     field: Field,
     method: StochasticGradient,
     watch: Watch,
+    offset: int = 0,
 ) -> FloatArray:
-    """Run Algorithm 2 from a policy; return the last one."""
+    """Run Algorithm 2 from a policy; return the last one.
+
+    A policy that gives every action some probability is taken as it is, others are
+    softened as published. ``offset`` is where the schedule of the rate begins.
+    """
     problem = field.problem
     source, n = problem.source, problem.n_live
     rows = field.rows(policy)
     others = np.maximum(np.bincount(source, minlength=n)[source] - 1, 1)
-    logits = np.log(
-        (1 - method.softness) * rows + method.softness * (1 - rows) / others
-    )
+    if not (rows > 0).all():
+        rows = (1 - method.softness) * rows + method.softness * (1 - rows) / others
+    logits = np.log(rows)
     began, shared = field.used, -(-method.batch // BLOCK) * BLOCK
     for step in range(method.n_steps):
         top = np.full(n, -np.inf)
@@ -111,8 +117,9 @@ def stochastic_gradient(
         group = 0 if every == 0 else step // every
         field.used = began + (group + 1) * shared
         found = field.slopes(pi, method.batch, first=field.used - shared)
-        logits = logits + method.rate(step) * pi * found.slope
-        watch(Step(name, step + 1, found.value, gap(found, source, n), method.batch))
+        logits = logits + method.rate(offset + step) * pi * found.slope
+        left = gap(found, source, n)
+        watch(Step(name, step + 1, found.value, left, method.batch), pi)
     top = np.full(n, -np.inf)
     np.maximum.at(top, source, logits)
     return field.policy(np.exp(logits - top[source]))

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesmdp._typing import FloatArray
-from bayesmdp.engine import BLOCK, Pool, Problem, Slopes, check_ending, slopes
+from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp.engine import BLOCK, Pool, Slopes, check_ending, slopes
 from bayesmdp.engine.planning import every_row
 from bayesmdp.errors import EndlessError
 from bayesmdp.posterior import Draws, Ensemble, Posterior
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
-_STREAM = 2**40  # draws of an optimiser's stream; more than anybody uses
+_FIRST_DRAWS = 100_000  # draws that models are named for at first
 
 
 class Field:
@@ -25,16 +25,12 @@ class Field:
         self.problem = every_row(belief)
         self.used = used
         if not self.exact:
-            self.problem = self._with_draws("optimise")
+            self._name_draws(_FIRST_DRAWS)
 
-    def _with_draws(self, purpose: str) -> Problem:
-        draws = Draws(self.belief, self._stream_length(), self.seed, purpose)
-        if isinstance(self.belief, Posterior):
-            return replace(self.problem, key=draws.key)
-        return replace(self.problem, key=draws.key, member=draws.members)
-
-    def _stream_length(self) -> int:
-        return _STREAM if isinstance(self.belief, Posterior) else 10**6
+    def _name_draws(self, n_draws: int) -> None:
+        """Set the stream of the ascent; models are named for so many draws."""
+        draws = Draws(self.belief, n_draws, self.seed, "optimise")
+        self.problem = replace(self.problem, key=draws.key, member=draws.members)
 
     @property
     def work(self) -> float:
@@ -57,7 +53,26 @@ class Field:
         if first is None:
             first = self.used
             self.used += -(-n_draws // BLOCK) * BLOCK
+        if 0 < self.problem.member.size < first + n_draws:
+            self._name_draws(4 * (first + n_draws))
         return slopes(self.problem, policy, n_draws, pool=self.pool, first=first)
+
+    def reached(self, policy: FloatArray) -> BoolArray:
+        """States a policy may reach from the start, ``[S]``."""
+        problem = self.problem
+        row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
+        used = (self.rows(policy)[row] > 0) & (problem.theta_bar > 0)
+        tail, head = problem.source[row[used]], problem.target[used]
+        seen = problem.start > 0
+        while True:
+            new = np.zeros_like(seen)
+            new[head[seen[tail]]] = True
+            if not (new & ~seen).any():
+                break
+            seen = seen | new
+        out = np.empty_like(seen)
+        out[problem.order] = seen
+        return out
 
     def ends(self, policy: FloatArray) -> bool:
         """Whether a policy ends and has a mean; always, for discounts below 1."""

@@ -17,12 +17,15 @@ class MirrorAscent:
     Parameters
     ----------
     n_steps
-        Most steps of the final ascent.
+        Most steps of the ascent on fresh draws; short climbs of every start and the
+        refinement on a shared sample come on top.
     batch, max_batch
-        Draws of the first steps, and of the last at most.
+        Draws of the first steps, and of the last at most, rounded to whole blocks of
+        16; fewer where the model is large.
     tolerance
-        Stop where no change of the policy gains more than this, to first order, in
-        epistemic standard deviations of the value.
+        The refinement stops where no change of the policy gains more than this, to
+        first order, in epistemic standard deviations of the value. The ascent before
+        it stops where gains drown in noise.
 
     Examples
     --------

@@ -10,6 +10,7 @@ start by that comparison. Its value is then found on draws that chose nothing.
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import Show, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.optimisation._methods import Method, MirrorAscent, StochasticGradient
 from bayesmdp.optimisation._objectives import PosteriorMean
 from bayesmdp.optimisation._result import Optimisation, Step
@@ -61,7 +62,8 @@ def optimise(
         Of the draws it learns, chooses and judges on, which are kept apart from each
         other and from ``posterior.draws``.
     resume
-        Go on from an earlier result, with draws it has not used.
+        Go on from an earlier result: the ascent takes draws it has not used, races and
+        judgement meet those of the seed again.
     threads, executor, progress
         As in `bayesmdp.evaluate`.
 
@@ -87,6 +89,8 @@ def optimise(
     number = _checks.seed_integer(seed)
     began = time.perf_counter()
     if resume is not None:
+        if starts is not None:
+            raise ArgumentError("Give `starts` or `resume`, not both.")
         starts = {"resumed": resume.policy}
     elif starts is None and isinstance(method, StochasticGradient):
         starts = ["nominal"]
@@ -96,7 +100,9 @@ def optimise(
     ):
         used = 0 if resume is None else resume.draws_used
         field = Field(posterior, number, pool, used)
-        search = Search(field, make_starts(posterior, starts, number), show)
+        named = make_starts(posterior, starts, number, threads)
+        search = Search(field, _that_end(field, named), show)
+        search.offset = 0 if resume is None else resume.steps
         try:
             if isinstance(method, MirrorAscent):
                 search.run(method)
@@ -104,8 +110,13 @@ def optimise(
                 search.run_published(method)
         except KeyboardInterrupt:
             search.interrupted = True
-        name, policy = search.choose()
-        return _judged(field, search, name, policy, began)
+        try:
+            return _judged(field, search, began)
+        except KeyboardInterrupt:
+            if search.interrupted:  # the second one
+                raise
+            search.interrupted = True
+            return _judged(field, search, began)
 
 
 def _check(
@@ -143,10 +154,13 @@ class Search:
         self.converged = False
         self.interrupted = False
         self.as_published = False
+        self.latest: dict[str, FloatArray] = {}  # where each ascent stands, [R]
+        self.offset = 0  # steps of the result that is resumed
 
-    def watch(self, step: Step) -> None:
-        """Keep a step, and show it."""
+    def watch(self, step: Step, rows: FloatArray) -> None:
+        """Keep a step and where it led, and show it."""
         self.history.append(step)
+        self.latest[step.start] = rows
         if self.show is not None:
             self.show(step.step, f"value {step.value:.4g}, to gain {step.gap:.1e}")
 
@@ -172,7 +186,9 @@ class Search:
             mirror_ascent(name, states[name], field, short, self.watch)
             self.found[name] = field.policy(states[name].policy)
         name = list(states)[race.best(list(self.found.values()))]
-        states[name].converged = False
+        states[name] = replace(
+            states[name], converged=False, drowned=0, halvings=0, mean=None
+        )
         mirror_ascent(name, states[name], field, full, self.watch)
         self.converged = states[name].converged
         self.found = {name: field.policy(states[name].policy)}
@@ -201,7 +217,7 @@ class Search:
         self.as_published = True
         for name, policy in self.starts.items():
             self.found[name] = stochastic_gradient(
-                name, policy, self.field, method, self.watch
+                name, policy, self.field, method, self.watch, self.offset
             )
 
     def choose(self) -> tuple[str, FloatArray]:
@@ -210,6 +226,9 @@ class Search:
         from bayesmdp.optimisation._race import Race
 
         preferred = 0
+        if self.interrupted:
+            stood = {n: self.field.policy(rows) for n, rows in self.latest.items()}
+            self.found = stood | self.found if not self.as_published else stood
         if self.as_published and self.found:
             candidates = self.found
         else:
@@ -231,11 +250,9 @@ class Search:
         """States that no draw reaches keep the first start's choice."""
         if self.as_published:
             return policy
-        field = self.field
-        visits = field.slopes(field.rows(policy), 32).visits
-        states = field.problem.order[: visits.size][visits == 0]
+        unreached = ~self.field.reached(policy)
         out = policy.copy()
-        out[states] = next(iter(self.starts.values()))[states]
+        out[unreached] = next(iter(self.starts.values()))[unreached]
         return out
 
     def status(self, chosen: str) -> str:
@@ -252,6 +269,17 @@ class Search:
             "all steps taken before the gap fell below the tolerance; `resume` goes "
             "on, or give the method more steps"
         )
+
+
+def _that_end(field: "Field", starts: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """Leave out starts that never end; refuse where none does."""
+    kept = {name: policy for name, policy in starts.items() if field.ends(policy)}
+    if not kept:
+        raise EndlessError(
+            f"With discount 1 none of the starts ({', '.join(starts)}) ends and has a "
+            "mean; give a policy that does in `starts`, or use a discount below 1."
+        )
+    return kept
 
 
 def _distinct(
@@ -277,13 +305,12 @@ def _scale(field: "Field", starts: dict[str, FloatArray]) -> float:
     return start_spread(policy, draws, pool=field.pool)
 
 
-def _judged(
-    field: "Field", search: Search, name: str, policy: FloatArray, began: float
-) -> Optimisation:
-    """Evaluate the chosen policy on fresh draws, and bound what any could be worth."""
+def _judged(field: "Field", search: Search, began: float) -> Optimisation:
+    """Choose, evaluate on fresh draws, and bound what any policy could be worth."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._bound import hindsight_bound
 
+    name, policy = search.choose()
     draws = field.draws("judge", field.affordable(6e10, 256, _JUDGE_DRAWS))
     evaluation = evaluate(policy, draws, executor=field.pool[0], progress=False)
     gap, gap_error = hindsight_bound(field, policy)
@@ -295,6 +322,7 @@ def _judged(
         "upper_bound": evaluation.start_value + gap,
         "upper_bound_error": float(np.hypot(gap_error, evaluation.start_value_error)),
         "gap": gap,
+        "gap_error": gap_error,
         "chosen_start": name,
         "starts": {n: _checks.frozen(p) for n, p in search.starts.items()},
         "history": tuple(search.history),

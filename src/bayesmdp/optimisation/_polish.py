@@ -30,6 +30,8 @@ def snapped(policy: FloatArray, nearly: float = _NEARLY) -> FloatArray:
 
 def polish(policy: FloatArray, field: Field, race: Race) -> FloatArray:
     """Improve a policy by switches that win."""
+    if not field.ends(policy):
+        return policy
     for _ in range(_ROUNDS):
         if field.problem.source.size <= _FEW_ROWS:
             candidates = _switches(policy, field)

@@ -27,8 +27,9 @@ class Race:
         """
         ends = [self._field.ends(policy) for policy in policies]
         difference, error = np.full(len(policies), -np.inf), np.zeros(len(policies))
-        swept = self._sweep([p for p, good in zip(policies, ends, strict=True) if good])
-        difference[ends], error[ends] = differences(swept, 0)
+        if ends[0]:
+            kept = [p for p, good in zip(policies, ends, strict=True) if good]
+            difference[ends], error[ends] = differences(self._sweep(kept), 0)
         return difference, error
 
     def best(self, policies: list[FloatArray], preferred: int = 0) -> int:
@@ -42,6 +43,8 @@ class Race:
         ends = np.array([self._field.ends(policy) for policy in policies])
         if not ends.all():
             kept = np.flatnonzero(ends)
+            if kept.size == 0:
+                return 0
             few = int(ends[:preferred].sum())
             return int(kept[self.best([policies[i] for i in kept], few)])
         swept = self._sweep(policies)

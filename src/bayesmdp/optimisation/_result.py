@@ -8,7 +8,7 @@ from bayesmdp.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the final ascent, for people to look at."""
+    """One step of any ascent, the short ones included, for people to look at."""
 
     start: str  # which start it came from
     step: int
@@ -24,7 +24,8 @@ class Optimisation:
     ``upper_bound`` is the mean over draws of each draw's own best value: no policy that
     does not know the model can be worth more. ``gap`` is what is left below it; it
     holds both what a better policy could gain and what perfect information would be
-    worth, so it does not go to 0 at the optimum.
+    worth, so it does not go to 0 at the optimum. Without discount both are NaN where
+    some draw's best policy would never end.
 
     Examples
     --------
@@ -41,6 +42,7 @@ class Optimisation:
     upper_bound: float
     upper_bound_error: float
     gap: float
+    gap_error: float  # of the paired difference; far below that of the bound
     chosen_start: str
     starts: dict[str, FloatArray]
     history: tuple[Step, ...]

@@ -16,17 +16,18 @@ _MSBI_DRAWS = 512
 _LARGE = 300  # live states above which the slower starts are left out by default
 
 Belief = Posterior | Ensemble
+Maker = Callable[[Belief, int, int | None], FloatArray]
 
 
-def _uniform(belief: Belief, seed: int) -> FloatArray:
+def _uniform(belief: Belief, seed: int, threads: int | None) -> FloatArray:
     available = belief.available.astype(np.float64)
     total = available.sum(axis=1, keepdims=True)
     np.divide(available, total, available, where=total > 0)
     return available
 
 
-def _random(number: int) -> Callable[[Belief, int], FloatArray]:
-    def start(belief: Belief, seed: int) -> FloatArray:
+def _random(number: int) -> "Maker":
+    def start(belief: Belief, seed: int, threads: int | None) -> FloatArray:
         rng = np.random.default_rng([seed % 2**63, number])
         weight = rng.exponential(size=belief.available.shape) ** 3
         weight = np.where(belief.available, weight, 0.0)
@@ -37,28 +38,29 @@ def _random(number: int) -> Callable[[Belief, int], FloatArray]:
     return start
 
 
-def _msbi(belief: Belief, seed: int) -> FloatArray:
+def _msbi(belief: Belief, seed: int, threads: int | None) -> FloatArray:
     with warnings.catch_warnings():  # a start need not be finished
         warnings.simplefilter("ignore", BayesmdpWarning)
-        return policies.msbi(belief, _MSBI_DRAWS, 100, seed)  # type: ignore[arg-type]
+        return policies.msbi(belief, _MSBI_DRAWS, 100, seed, threads=threads)
 
 
-_MAKERS: dict[str, Callable[[Belief, int], FloatArray]] = {
-    "nominal": lambda belief, seed: policies.nominal(belief),
-    "mle": lambda belief, seed: policies.mle(belief),  # type: ignore[arg-type]
-    "second_order": lambda belief, seed: policies.second_order(belief),  # type: ignore[arg-type]
+_MAKERS: dict[str, Maker] = {
+    "nominal": lambda belief, *_: policies.nominal(belief),
+    "mle": lambda belief, *_: policies.mle(belief),
+    "second_order": lambda belief, *_: policies.second_order(belief),
     "msbi": _msbi,
     "uniform": _uniform,
     "random_1": _random(1),
     "random_2": _random(2),
 }
-_NEEDS_POSTERIOR = {"mle", "second_order", "msbi"}
+_NEEDS_POSTERIOR = {"mle", "second_order"}
 
 
 def make_starts(
     belief: Belief,
     starts: Iterable[str] | Mapping[str, ArrayLike] | None,
     seed: int,
+    threads: int | None = None,
 ) -> dict[str, FloatArray]:
     """Return the policies to start from, ``[S, A]`` each, by name."""
     if isinstance(starts, Mapping):
@@ -66,7 +68,7 @@ def make_starts(
             raise ArgumentError("`starts` holds no policy.")
         return {n: as_policy(p, belief, f"starts[{n!r}]") for n, p in starts.items()}
     names = _default_names(belief) if starts is None else _checked_names(starts)
-    return {name: _MAKERS[name](belief, seed) for name in names}
+    return {name: _MAKERS[name](belief, seed, threads) for name in names}
 
 
 def _default_names(belief: Belief) -> list[str]:
@@ -91,9 +93,12 @@ def _checked_names(starts: Iterable[str]) -> list[str]:
         )
     names = [starts] if isinstance(starts, str) else list(starts)
     for name in names:
-        if name not in _MAKERS:
+        if not isinstance(name, str) or name not in _MAKERS:
             known = ", ".join(_MAKERS)
-            raise ArgumentError(f"`starts` has {name!r}, which is none of: {known}.")
+            raise ArgumentError(
+                f"`starts` has {name!r:.60}, which is none of: {known}. Policies of "
+                "your own need names: a dict."
+            )
     if not names:
         raise ArgumentError("`starts` holds no name.")
     return names

@@ -6,13 +6,12 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.policies._needs import needs_posterior
-from bayesmdp.posterior import Draws, Posterior
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, BeliefError
+from bayesmdp.posterior import Draws, Ensemble, Posterior
 
 
 def msbi(
-    posterior: Posterior,
+    posterior: Posterior | Ensemble,
     n_draws: int = 2048,
     max_iterations: int = 500,
     seed: Seed = 0,
@@ -22,13 +21,14 @@ def msbi(
 ) -> FloatArray:
     """Policy by backward induction on many draws at once, from the nominal policy.
 
-    Keeps the best policy it met, by exact value on its draws. Those draws are its own:
+    Keeps the best policy it settled on or met last, by exact value on its draws.
+    Those draws are its own:
     ``posterior.draws`` with the same seed gives others.
 
     Parameters
     ----------
     posterior
-        From `bayesmdp.fit`.
+        A posterior, or an ensemble, whose models are drawn by their weights.
     n_draws
         How many draws, at least 2; fewer, with a warning, where they do not fit.
     max_iterations
@@ -58,7 +58,11 @@ def msbi(
     from bayesmdp.engine.multisample import multi_sample_induction
     from bayesmdp.engine.planning import every_row, plan
 
-    needs_posterior("msbi", posterior, "Dirichlet rows")
+    if not isinstance(posterior, Posterior | Ensemble):
+        raise BeliefError(
+            "`posterior` must be a Posterior or an Ensemble; got "
+            f"{type(posterior).__name__}."
+        )
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
     problem = every_row(posterior)
@@ -75,7 +79,7 @@ def msbi(
         n_draws = fits
     draws = Draws(posterior, n_draws, _checks.seed_integer(seed), "msbi")
     result = multi_sample_induction(
-        replace(problem, key=draws.key),
+        replace(problem, key=draws.key, member=draws.members),
         plan(problem).choice,
         n_draws,
         max_iterations,

@@ -61,7 +61,7 @@ def second_order(posterior: Posterior) -> FloatArray:
     rows = np.zeros(source.size)
     rows[chosen.choice] = 1.0
     scale = float(np.abs(chosen.value).max())
-    settings = AscentSettings(_N_STEPS, 1, 1, tolerance=1e-7 * scale)
+    settings = AscentSettings(_N_STEPS, 1, tolerance=1e-7 * scale)
     state = AscentState(soften(rows, source, n, _SOFTNESS), batch=1)
     climb(state, oracle, source, n, settings)
     policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))

@@ -53,8 +53,9 @@ class Draws:
 
         if not isinstance(self.belief, Ensemble):
             return np.empty(0, dtype=np.int64)
-        if self.exact:
-            return np.arange(self.n_draws)
+        if self.exact:  # a model of weight 0 is skipped; name one that counts instead
+            weights = self.belief.weights
+            return np.where(weights > 0, np.arange(self.n_draws), np.argmax(weights))
         from bayesmdp.posterior.sampling import sample_members
 
         members = np.empty(self.n_draws, dtype=np.int64)

@@ -1,0 +1,120 @@
+"""Where a search can go wrong: without discount, with rare states, with many models."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import bayesmdp as bm
+from bayesmdp.engine import workers
+from bayesmdp.engine.hindsight import hindsight_values
+from bayesmdp.engine.planning import every_row, plan
+from bayesmdp.errors import EndlessError
+
+Array = NDArray[np.float64]
+
+
+def model(*entries: tuple[int, int, int, float], n: int, ends: int) -> bm.Dynamics:
+    """Rows of two actions by their entries; the last ``ends`` states stay put."""
+    dense = np.zeros((n, 2, n))
+    for state, action, next_state, probability in entries:
+        dense[state, action, next_state] = probability
+    dense[range(n - ends, n), :, range(n - ends, n)] = 1.0
+    return bm.Dynamics.from_dense(dense)
+
+
+def circling() -> bm.Ensemble:
+    """Action 0 of state 1 ends in one model and goes back in the other."""
+    common = [(0, 0, 1, 1.0), (0, 1, 2, 1.0), (1, 1, 2, 1.0)]
+    models = [
+        model(*common, (1, 0, 2, 1.0), n=3, ends=1),
+        model(*common, (1, 0, 0, 1.0), n=3, ends=1),
+    ]
+    reward = np.array([[-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0]])
+    task = bm.Task(3, 2, reward, discount=1.0, start=0, terminal=[2])
+    return bm.Ensemble(models, task, weights=[0.7, 0.3])
+
+
+def test_hindsight_plans_from_a_policy_that_ends_in_that_model() -> None:
+    problem = every_row(circling())
+    with workers(1, None) as pool:
+        found = hindsight_values(problem, 2, plan(problem).choice, pool)
+    assert found.tolist() == [-2.0, -5.0]
+
+
+def test_without_discount_the_bound_is_above_the_value() -> None:
+    result = bm.optimise(circling(), starts=["uniform"])
+    assert result.upper_bound == pytest.approx(0.7 * -2 + 0.3 * -5)
+    assert result.gap == pytest.approx(result.upper_bound - result.start_value)
+    assert result.gap >= 0
+
+
+def test_a_model_of_no_weight_has_no_veto() -> None:
+    loops = circling()
+    certain = bm.Ensemble(loops.dynamics, loops.task, weights=[1.0, 0.0])
+    assert bm.evaluate([0, 0, 0], certain.draws()).start_value == -2.0
+    assert bm.optimise(certain).start_value == pytest.approx(-2.0)
+    with pytest.raises(EndlessError, match="state 0"):
+        bm.evaluate([0, 0, 0], loops.draws())
+
+
+def test_a_start_without_a_mean_is_left_out() -> None:
+    """The nominal policy stays in a paid loop whose exit has concentration 0.5."""
+    task = bm.Task(2, 2, [[-1.0, -4.0], [0, 0]], discount=1.0, start=0, terminal=[1])
+    counts = bm.Counts.from_arrays([0, 0], [0, 1], [0, 1], [1, 30])
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior(0.5))
+    with pytest.raises(EndlessError, match="mean is infinite"):
+        bm.evaluate(bm.policies.nominal(posterior), posterior.draws(10))
+    with pytest.raises(EndlessError, match="none of the starts"):
+        bm.optimise(posterior, starts=["nominal"])
+    result = bm.optimise(posterior, starts={"out": [1, 0]})
+    assert result.policy[0, 1] > 0.5
+    assert result.start_value == pytest.approx(-4.1, abs=0.1)
+
+
+def rare(n_models: int = 1200, n_rare: int = 12) -> bm.Ensemble:
+    """One model in a hundred leads to state 1, where everything is decided."""
+    usual = [(0, a, t, 0.5) for a in (0, 1) for t in (2, 3)]
+    special = [(0, a, 1, 1.0) for a in (0, 1)]
+    decided = [(1, 0, 2, 1.0), (1, 1, 3, 1.0)]
+    ways = [special] * n_rare + [usual] * (n_models - n_rare)
+    models = [model(*way, *decided, n=4, ends=2) for way in ways]
+    task = bm.Task(4, 2, [0, 0, 100.0, -100.0], discount=0.9, start=0, terminal=[2, 3])
+    return bm.Ensemble(models, task)
+
+
+def test_a_state_that_few_models_reach_is_not_an_unreached_one() -> None:
+    bad: Array = np.array([[0.5, 0.5], [0, 1], [0, 0], [0, 0]])
+    good: Array = np.array([[0.5, 0.5], [1, 0], [0, 0], [0, 0]])
+    result = bm.optimise(rare(), starts={"bad": bad, "good": good})
+    assert result.policy[1].tolist() == [1.0, 0.0]
+
+
+def test_the_published_algorithm_does_not_run_out_of_models() -> None:
+    method = bm.StochasticGradient(1.0, 4096, 30)  # over 100,000 draws of models
+    result = bm.optimise(rare(), method=method)
+    assert result.steps == 30
+    assert result.draws_used == 30 * 4096
+
+
+def test_resuming_the_published_algorithm_goes_on_where_it_stood() -> None:
+    world = bm.worlds.synthetic(1)
+    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    seen: list[int] = []
+
+    def rate(step: int) -> float:
+        seen.append(step)
+        return 1e-9
+
+    first = bm.optimise(posterior, method=bm.StochasticGradient(0.1, 16, 5))
+    method = bm.StochasticGradient(rate, 16, 2)
+    second = bm.optimise(posterior, method=method, resume=first)
+    assert second.policy == pytest.approx(first.policy, abs=1e-6)
+    assert seen == [5, 6]
+    assert second.draws_used == first.draws_used + 32
+
+
+def test_msbi_plans_for_an_ensemble_too() -> None:
+    world = bm.worlds.synthetic(2)
+    one = bm.Ensemble([world.dynamics], world.task)
+    assert np.array_equal(bm.policies.msbi(one, 4), bm.policies.nominal(one))
+    assert "msbi" in bm.optimise(one).starts
