@@ -1,10 +1,11 @@
 """The search for the policy of the largest posterior value.
 
 The objective is not concave: ascent from one start can end in a worse basin than from
-another. So several starts climb a little, the best of them, by paired differences on
-draws of their own, climb to the end, and what comes out is snapped, tried against its
-neighbours and compared with every start once more. The result is never below the best
-start by that comparison. Its value is then found on draws that chose nothing.
+another. So several starts climb a little; the best of them, by paired differences on
+draws of the race's own, climbs to the end on fresh draws; the best policy so far is
+refined on a sample that all steps share, snapped, tried against its neighbours, and
+compared with every start once more. A start that is ahead in that comparison is
+returned. The value is then found on draws that chose nothing.
 """
 
 import time
