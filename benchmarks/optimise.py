@@ -199,19 +199,21 @@ def planner_with_ties() -> Row:
 
 
 def clinical_posterior() -> bm.Posterior:
-    """716 states, 4,000 pairs, 80,000 Dirichlet entries, death always possible."""
+    """716 states, 25 actions, every third exactly tied with the one before it."""
     rng = np.random.default_rng(0)
-    n_states, n_actions, n_pairs, n_next = 716, 25, 4000, 19
-    first = np.arange(713) * n_actions + rng.integers(n_actions, size=713)
-    free = np.setdiff1d(np.arange(713 * n_actions), first)
-    pair = np.sort(np.append(first, rng.choice(free, n_pairs - 713, replace=False)))
+    n_states, n_actions, n_next = 716, 25, 6
+    n_pairs = 713 * n_actions
+    pair = np.arange(n_pairs)
     to = random_entries(rng, 713, n_pairs, n_next)
-    to[np.arange(n_pairs), rng.integers(n_next, size=n_pairs)] = 714  # discharge
+    to[pair, rng.integers(n_next, size=n_pairs)] = 714  # discharge
+    seen = rng.geometric(0.3, size=to.shape)
+    tied = np.flatnonzero(pair % n_actions % 3 == 2)
+    to[tied], seen[tied] = to[tied - 1], seen[tied - 1]
     counts = bm.Counts.from_arrays(
         np.repeat(pair // n_actions, n_next),
         np.repeat(pair % n_actions, n_next),
         to.ravel(),
-        rng.geometric(0.3, size=to.size),
+        seen.ravel(),
         n_states=n_states,
         n_actions=n_actions,
     )
