@@ -90,7 +90,7 @@ OPTIMISE_CASES = [
     ),
     case(
         "draws in place of a belief",
-        ArgumentError,
+        BeliefError,
         lambda: optimise(DRAWS),
         "`posterior` must be a Posterior or an Ensemble; got Draws.",
     ),

@@ -29,6 +29,7 @@ from bayesmdp.errors import EndlessError
 _UNIT = 10**6  # scipy's maximum flow counts in whole numbers
 _CAP = 3.0  # exits beyond this concentration are all the same to us
 _UNCUT = 2**30  # capacity of what must stay inside
+_WHO = "this policy reaches no terminal state; choose another policy there"
 _TRIES = 200  # cuts looked at around one state
 
 
@@ -63,21 +64,20 @@ def _check_policy(problem: Problem, policy: FloatArray) -> Ending:
     """Check one policy ``[R]``, in every model where models are given."""
     if problem.alpha.size:
         graph = _graph(problem, policy, problem.theta_bar)
-        return _check_cycles(problem, graph, _checked_distance(problem, graph))
+        return _check_cycles(problem, graph, _checked_distance(problem, graph, _WHO))
     for theta in problem.table[np.unique(problem.member)]:
-        _checked_distance(problem, _graph(problem, policy, theta))
+        _checked_distance(problem, _graph(problem, policy, theta), _WHO)
     return Ending()
 
 
-def _checked_distance(problem: Problem, graph: _Graph) -> IntArray:
+def _checked_distance(problem: Problem, graph: _Graph, who: str) -> IntArray:
     """Count steps from each state to the end; refuse where there is no way."""
     distance = _distance_to_end(graph)
     stuck = distance[: graph.n_live] < 0
     if stuck.any():
         raise EndlessError(
             f"With discount 1 every episode must end, but from state "
-            f"{_name(problem, int(np.argmax(stuck)))} this policy reaches no terminal "
-            "state; choose another policy there, or a discount below 1."
+            f"{_name(problem, int(np.argmax(stuck)))} {who}, or use a discount below 1."
         )
     return distance
 
@@ -85,14 +85,8 @@ def _checked_distance(problem: Problem, graph: _Graph) -> IntArray:
 def nearest_rows(problem: Problem) -> IntArray:
     """Return rows ``[N]`` that may lead nearer to the end: a policy that ends."""
     graph = _graph(problem, np.ones(problem.source.size), problem.theta_bar)
-    distance = _distance_to_end(graph)
-    stuck = distance[: problem.n_live] < 0
-    if stuck.any():
-        raise EndlessError(
-            f"With discount 1 every episode must end, but from state "
-            f"{_name(problem, int(np.argmax(stuck)))} no action ever leads to a "
-            "terminal state; use a discount below 1."
-        )
+    who = "no action ever leads to a terminal state; widen the support"
+    distance = _checked_distance(problem, graph, who)
     row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
     row = row[problem.theta_bar > 0]
     nearer = distance[graph.head] < distance[graph.tail]

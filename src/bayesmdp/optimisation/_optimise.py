@@ -23,7 +23,7 @@ from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.optimisation._methods import Method, MirrorAscent, StochasticGradient
 from bayesmdp.optimisation._objectives import PosteriorMean
 from bayesmdp.optimisation._result import Optimisation, Step
-from bayesmdp.posterior import Ensemble, Posterior
+from bayesmdp.posterior import Ensemble, Posterior, check_belief
 
 if TYPE_CHECKING:
     from bayesmdp.optimisation._field import Field
@@ -123,11 +123,7 @@ def optimise(
 def _check(
     posterior: object, objective: object, method: object, resume: object
 ) -> None:
-    if not isinstance(posterior, Posterior | Ensemble):
-        raise ArgumentError(
-            "`posterior` must be a Posterior or an Ensemble; got "
-            f"{type(posterior).__name__}."
-        )
+    check_belief(posterior)
     if not isinstance(objective, PosteriorMean | None):
         raise ArgumentError(
             f"`objective` must be PosteriorMean(); got {objective!r:.60}."

@@ -6,8 +6,8 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.errors import ArgumentError, BayesmdpWarning, BeliefError
-from bayesmdp.posterior import Draws, Ensemble, Posterior
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.posterior import Draws, Ensemble, Posterior, check_belief
 
 
 def msbi(
@@ -58,11 +58,7 @@ def msbi(
     from bayesmdp.engine.multisample import multi_sample_induction
     from bayesmdp.engine.planning import every_row, plan
 
-    if not isinstance(posterior, Posterior | Ensemble):
-        raise BeliefError(
-            "`posterior` must be a Posterior or an Ensemble; got "
-            f"{type(posterior).__name__}."
-        )
+    check_belief(posterior)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
     problem = every_row(posterior)

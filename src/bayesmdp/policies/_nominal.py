@@ -1,8 +1,7 @@
 """Optimal for the posterior-mean model, as if there were no doubt about it."""
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.errors import BeliefError
-from bayesmdp.posterior import Ensemble, Posterior
+from bayesmdp.posterior import Ensemble, Posterior, check_belief
 
 
 def nominal(posterior: Posterior | Ensemble) -> FloatArray:
@@ -28,11 +27,7 @@ def nominal(posterior: Posterior | Ensemble) -> FloatArray:
     """
     from bayesmdp.engine.planning import every_row, plan, warn_unfinished
 
-    if not isinstance(posterior, Posterior | Ensemble):
-        raise BeliefError(
-            "`posterior` must be a Posterior or an Ensemble; got "
-            f"{type(posterior).__name__}."
-        )
+    check_belief(posterior)
     result = plan(every_row(posterior))
     warn_unfinished("nominal", result)
     return result.policy
