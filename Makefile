@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+INTEGRATION := $(VENV)/.installed-integration
 
 .PHONY: demo test test-integration bench clean
 demo: $(STAMP)
@@ -15,7 +16,7 @@ test: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not integration"
 
-test-integration: $(STAMP)
+test-integration: $(INTEGRATION)
 	$(BIN)/pytest -m integration tests/integration
 
 bench: $(STAMP)
@@ -25,6 +26,11 @@ $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps icu-sepsis==2.0.1
+	touch $@
+
+$(INTEGRATION): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,mpi]" --group integration
 	touch $@
 
 clean:

@@ -12,22 +12,25 @@ iteration was heading, and the search goes on from there: it ends where the poli
 even then, or keeps coming back to policies it has left.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Executor
+import uuid
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._backup import back_up, fill_table, settle, sum_lookahead
+from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.engine._sweep import BLOCK, workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
 _STAYS = 5  # iterations after which a policy's values are solved for
 _RETURNS = 10  # to policies met before, after which it goes in circles
+_PART = 4 * BLOCK  # draws of a task; part of the definition of a result
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,61 +43,148 @@ class MultiSample:
     status: str
 
 
+class _Part:
+    """A range of draws, sampled where a task first needs them, and kept there.
+
+    Threads share the object, and with it the tables. On its way to another process it
+    leaves them behind, for sampling costs less than sending; where a task of the same
+    call has been before, it meets the tables made then.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        draws: range,
+        g: float,
+        rows: Layout,
+        models: Models,
+    ) -> None:
+        self.address = address  # the call, and which part of it
+        self.draws = draws  # as the models number them
+        self.g, self.rows, self.models = g, rows, models
+        self._tables: tuple[FloatArray, FloatArray] | None = None
+
+    def tables(self) -> tuple[FloatArray, FloatArray]:
+        """Probabilities ``[n, E]`` and expected rewards ``[n, R]``."""
+        if self._tables is None:
+            table = np.empty((len(self.draws), self.rows.target.size))
+            paid = np.empty((len(self.draws), self.rows.source.size))
+            fill_table(self.models, self.rows, self.draws.start, table, paid)
+            self._tables = table, paid
+        return self._tables
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        draws, models = _models_of(self.draws, self.models)
+        arrays = tuple(self.rows), tuple(models)
+        return _arrive, (self.address, draws, self.g, *arrays)
+
+
+def _models_of(draws: range, models: Models) -> tuple[range, Models]:
+    """Only the models that a range of draws uses, where models are given."""
+    if not models.table.shape[0]:
+        return draws, models
+    member = models.member[draws.start : draws.stop]
+    used, member = np.unique(member, return_inverse=True)
+    own = {
+        name: array[used]
+        for name in ("table", "rewards", "terminal_values")
+        for array in [getattr(models, name)]
+        if array.shape[0] > 1
+    }
+    return range(len(draws)), models._replace(member=member, **own)
+
+
+# Executors do not say which process a task goes to, so every process may come to keep
+# all draws of a call: `memory_limit` is one process's. Only the last call is kept.
+_kept: dict[tuple[str, int], _Part] = {}
+
+
+def _arrive(
+    address: tuple[str, int], draws: range, g: float, rows: Any, models: Any
+) -> _Part:
+    """Find the part in this process, or begin it; forget those of other calls."""
+    part = _kept.get(address)
+    if part is None:
+        for other in [key for key in list(_kept) if key[0] != address[0]]:
+            _kept.pop(other, None)
+        arrays = Layout(*map(_plain, rows)), Models(*map(_plain, models))
+        part = _kept.setdefault(address, _Part(address, draws, g, *arrays))
+    return part
+
+
+def _plain(array: Any) -> Any:
+    """Undo what a journey may do to an array: kernels are compiled for one kind."""
+    return read_only(np.require(array, requirements=("C", "A")))
+
+
+def _move(
+    part: _Part, values: FloatArray, choice: IntArray, solve: bool
+) -> tuple[FloatArray, FloatArray, int]:
+    """Move draws one step of a policy, or to where its steps lead.
+
+    Returns their values ``[n, S]``, the sum of ``Q`` over them ``[R]``, and how many
+    end.
+    """
+    values, choice = values.copy(), choice.copy()
+    table, paid = part.tables()
+    ended = len(part.draws)
+    if values.shape[0] != ended:
+        raise AssertionError("a part needs values for every one of its draws")
+    if solve:
+        ended = settle(table, paid, part.rows, part.g, choice, values)
+    else:
+        back_up(table, paid, part.rows, part.g, choice, values)
+    sums = np.zeros(part.rows.source.size)
+    sum_lookahead(table, paid, part.rows, part.g, values, sums)
+    return values, sums, ended
+
+
 class _Held:
-    """Draws in memory, worked on by several threads in parts of whole blocks."""
+    """Values of every draw, moved in parts of whole blocks on any executor."""
 
     def __init__(self, problem: Problem, n_draws: int, pool: Executor) -> None:
-        self.problem, self.pool = problem, pool
-        size = problem.target.size
-        self.table = np.empty((n_draws, size))
-        self.paid = np.empty((n_draws, problem.source.size))
-        self.values = np.zeros((n_draws, problem.start.size))
-        self.parts = [
-            slice(first, min(first + 4 * BLOCK, n_draws))
-            for first in range(0, n_draws, 4 * BLOCK)
+        self._pool, self._start = pool, problem.start
+        made_of = problem.task.discount, problem.layout, problem.models
+        call, numbers = uuid.uuid4().hex, range(n_draws)
+        self._parts = [
+            _Part((call, at), numbers[at : at + _PART], *made_of)
+            for at in numbers[::_PART]
         ]
-        self._each(self._fill)
+        self.values = np.zeros((n_draws, problem.start.size))
+        self.q = np.zeros(problem.source.size)  # [R], mean of Q over draws
 
-    def _each(self, work: Callable[[slice], object]) -> list[object]:
-        return list(self.pool.map(work, self.parts))
+    @property
+    def table(self) -> FloatArray:
+        """Probabilities of every draw, ``[D, E]``."""
+        return np.concatenate([part.tables()[0] for part in self._parts])
 
-    def _fill(self, part: slice) -> None:
-        p = self.problem
-        fill_table(p.models, p.layout, part.start, self.table[part], self.paid[part])
-
-    def _arguments(self, part: slice) -> tuple[object, ...]:
-        p = self.problem
-        return self.table[part], self.paid[part], p.layout, p.task.discount
-
-    def mean_lookahead(self) -> FloatArray:
-        """Mean of ``Q`` over draws, ``[R]``; parts are added in order."""
-
-        def work(part: slice) -> FloatArray:
-            sums = np.zeros(self.problem.source.size)
-            run: Callable[..., None] = sum_lookahead
-            run(*self._arguments(part), self.values[part], sums)
-            return sums
-
-        total = np.zeros(self.problem.source.size)
-        for sums in self.pool.map(work, self.parts):
-            total += sums
-        return total / self.table.shape[0]
+    def _move(self, choice: IntArray, solve: bool) -> int:
+        """Move every draw; parts are added in order. Return how many draws end."""
+        split = [self.values[p.draws.start : p.draws.stop] for p in self._parts]
+        jobs: list[Future[tuple[FloatArray, FloatArray, int]]] = []
+        self.q, all_ended = np.zeros_like(self.q), 0
+        try:
+            for part, values in zip(self._parts, split, strict=True):
+                jobs.append(self._pool.submit(_move, part, values, choice, solve))
+            for values, job in zip(split, jobs, strict=True):
+                values[:], sums, ended = job.result()
+                self.q += sums
+                all_ended += ended
+        finally:
+            for job in jobs:
+                job.cancel()
+        self.q /= self.values.shape[0]
+        return all_ended
 
     def step(self, choice: IntArray) -> None:
         """One step of a policy on every draw."""
-        run: Callable[..., None] = back_up
-        self._each(lambda part: run(*self._arguments(part), choice, self.values[part]))
+        self._move(choice, solve=False)
 
     def settle(self, choice: IntArray) -> float:
         """Solve for a policy's values; return its mean start value."""
-        run: Callable[..., int] = settle
-        ended = self.pool.map(
-            lambda part: run(*self._arguments(part), choice, self.values[part]),
-            self.parts,
-        )
-        if sum(ended) < self.table.shape[0]:  # no policy at all without an end
-            return -np.inf
-        return float((self.values @ self.problem.start).mean())
+        if self._move(choice, solve=True) < self.values.shape[0]:
+            return -np.inf  # no policy at all without an end
+        return float((self.values @ self._start).mean())
 
 
 def multi_sample_induction(
@@ -103,9 +193,10 @@ def multi_sample_induction(
     n_draws: int,
     max_iterations: int,
     threads: int | None,
+    executor: Executor | None = None,
 ) -> MultiSample:
     """Search from a policy ``choice`` [N] on draws of a problem with every row."""
-    with workers(threads, None) as (pool, _):
+    with workers(threads, executor) as (pool, _):
         held = _Held(problem, n_draws, pool)
         met: dict[bytes, tuple[float | None, IntArray]] = {
             choice.tobytes(): (held.settle(choice), choice)
@@ -113,7 +204,7 @@ def multi_sample_induction(
         stayed, returns, settled = 0, 0, True
         status, converged = f"stopped after {max_iterations} iterations", False
         for iteration in range(1, max_iterations + 1):
-            new = _greedy(problem, held.mean_lookahead(), choice)
+            new = _greedy(problem, held.q, choice)
             if settled and np.array_equal(new, choice):
                 status, converged = f"stays after {iteration} iterations", True
                 break

@@ -101,10 +101,12 @@ def optimise(
     ):
         used = 0 if resume is None else resume.draws_used
         field = Field(posterior, number, pool, used)
-        named = make_starts(posterior, starts, number, threads)
+        named, cut = make_starts(posterior, starts, number, (threads, executor))
         search = Search(field, _that_end(field, named), show)
         search.offset = 0 if resume is None else resume.steps
         try:
+            if cut:
+                raise KeyboardInterrupt
             if isinstance(method, MirrorAscent):
                 search.run(method)
             else:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 
 import numpy as np
 
@@ -16,10 +17,11 @@ _MSBI_DRAWS = 512
 _LARGE = 300  # live states above which the slower starts are left out by default
 
 Belief = Posterior | Ensemble
-Maker = Callable[[Belief, int, int | None], FloatArray]
+Workers = tuple[int | None, Executor | None]  # threads, executor
+Maker = Callable[[Belief, int, Workers], FloatArray]
 
 
-def _uniform(belief: Belief, seed: int, threads: int | None) -> FloatArray:
+def _uniform(belief: Belief, seed: int, workers: Workers) -> FloatArray:
     available = belief.available.astype(np.float64)
     total = available.sum(axis=1, keepdims=True)
     np.divide(available, total, available, where=total > 0)
@@ -27,7 +29,7 @@ def _uniform(belief: Belief, seed: int, threads: int | None) -> FloatArray:
 
 
 def _random(number: int) -> "Maker":
-    def start(belief: Belief, seed: int, threads: int | None) -> FloatArray:
+    def start(belief: Belief, seed: int, workers: Workers) -> FloatArray:
         rng = np.random.default_rng([seed % 2**63, number])
         weight = rng.exponential(size=belief.available.shape) ** 3
         weight = np.where(belief.available, weight, 0.0)
@@ -38,10 +40,13 @@ def _random(number: int) -> "Maker":
     return start
 
 
-def _msbi(belief: Belief, seed: int, threads: int | None) -> FloatArray:
+def _msbi(belief: Belief, seed: int, workers: Workers) -> FloatArray:
     with warnings.catch_warnings():  # a start need not be finished
         warnings.simplefilter("ignore", BayesmdpWarning)
-        return policies.msbi(belief, _MSBI_DRAWS, 100, seed, threads=threads)
+        threads, executor = workers
+        return policies.msbi(
+            belief, _MSBI_DRAWS, 100, seed, threads=threads, executor=executor
+        )
 
 
 _MAKERS: dict[str, Maker] = {
@@ -60,15 +65,27 @@ def make_starts(
     belief: Belief,
     starts: Iterable[str] | Mapping[str, ArrayLike] | None,
     seed: int,
-    threads: int | None = None,
-) -> dict[str, FloatArray]:
-    """Return the policies to start from, ``[S, A]`` each, by name."""
+    workers: Workers = (None, None),
+) -> tuple[dict[str, FloatArray], bool]:
+    """Return the policies to start from, ``[S, A]`` each, by name.
+
+    Ctrl-C leaves it at those that are made, if any, and the second result says so.
+    """
     if isinstance(starts, Mapping):
         if not starts:
             raise ArgumentError("`starts` holds no policy.")
-        return {n: as_policy(p, belief, f"starts[{n!r}]") for n, p in starts.items()}
+        given = starts.items()
+        return {n: as_policy(p, belief, f"starts[{n!r}]") for n, p in given}, False
     names = _default_names(belief) if starts is None else _checked_names(starts)
-    return {name: _MAKERS[name](belief, seed, threads) for name in names}
+    made: dict[str, FloatArray] = {}
+    try:
+        for name in names:
+            made[name] = _MAKERS[name](belief, seed, workers)
+    except KeyboardInterrupt:
+        if not made:
+            raise
+        return made, True
+    return made, False
 
 
 def _default_names(belief: Belief) -> list[str]:

@@ -1,6 +1,7 @@
 """Multi-sample backward induction (Dimitrakakis 2011), each draw a different one."""
 
 import warnings
+from concurrent.futures import Executor
 
 import numpy as np
 
@@ -18,6 +19,7 @@ def msbi(
     *,
     memory_limit: int = 256_000_000,
     threads: int | None = None,
+    executor: Executor | None = None,
 ) -> FloatArray:
     """Policy by backward induction on many draws at once, from the nominal policy.
 
@@ -36,8 +38,8 @@ def msbi(
     seed
         Which draws.
     memory_limit
-        Bytes the draws may take.
-    threads
+        Bytes the draws may take, in each process that works on them.
+    threads, executor
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -80,6 +82,7 @@ def msbi(
         n_draws,
         max_iterations,
         threads,
+        executor,
     )
     if not result.converged and result.iterations >= max_iterations:
         warnings.warn(

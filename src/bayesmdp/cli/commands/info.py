@@ -20,6 +20,7 @@ _PACKAGES = (
     "jinja2",
     "plotly",
 )
+_EXTRAS = ("icu-sepsis",)
 
 
 @click.command()
@@ -35,7 +36,7 @@ def command(as_json: bool) -> None:
         "platform": f"{platform.system()} {platform.machine()}",
         "threads": thread_count(None),
     }
-    for package in _PACKAGES:
+    for package in _PACKAGES + _EXTRAS:
         try:
             record[package] = version(package)
         except PackageNotFoundError:
