@@ -7,13 +7,18 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import grid, kernels, optimise, tables
+from benchmarks import gamma, grid, kernels, optimise, tables
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-ALL = {"kernels": kernels.run, "grid": grid.run, "optimise": optimise.run}
+ALL = {
+    "kernels": kernels.run,
+    "gamma": gamma.run,
+    "grid": grid.run,
+    "optimise": optimise.run,
+}
 
 
 def main() -> int:

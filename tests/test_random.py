@@ -1,4 +1,4 @@
-"""The generators and the variates made of them.
+"""The generators, and the rows made of them; gamma variates are in ``test_gamma``.
 
 Known answers pin the bits. Distributions are tested with fixed seeds: p-values of
 Kolmogorov-Smirnov tests must be above 1e-6 and z-scores within 5 (two-sided 5.7e-7).
@@ -16,15 +16,7 @@ from scipy import special, stats
 
 import bayesmdp as bm
 from bayesmdp.posterior import Draws
-from bayesmdp.posterior._random import (
-    gamma_above_one,
-    log_gamma_variate,
-    next_bits,
-    normal,
-    open_stream,
-    philox,
-    uniform,
-)
+from bayesmdp.posterior._random import next_bits, open_stream, philox, uniform
 from bayesmdp.posterior.sampling import sample_rows
 
 Array = NDArray[np.float64]
@@ -94,44 +86,16 @@ def test_a_stream_starts_from_philox_of_its_address() -> None:
     assert stream.tolist() == [a | 1, b, c, d]
 
 
-# ---------------------------------------------------------------- one variate
+# ---------------------------------------------------------------- uniform numbers
 
 
 @numba.njit
-def _fill(
-    sampler: Callable[..., float], key: NDArray[np.uint64], salt: int, out: Array
-) -> None:
+def _fill(key: NDArray[np.uint64], out: Array) -> None:
     stream = np.empty(4, dtype=np.uint64)
     for i in range(out.size):
         if i % 8 == 0:  # short streams with neighbouring addresses, as rows have
-            open_stream(stream, key, i, salt, 0)
-        out[i] = sampler(stream)
-
-
-@numba.njit
-def _fill_shape(
-    sampler: Callable[..., float],
-    shape: float,
-    key: NDArray[np.uint64],
-    out: Array,
-) -> None:
-    stream = np.empty(4, dtype=np.uint64)
-    for i in range(out.size):
-        if i % 8 == 0:
-            open_stream(stream, key, i, 1, 1)
-        out[i] = sampler(shape, stream)
-
-
-def plain(sampler: Callable[..., float], n: int, salt: int = 0) -> Array:
-    out = np.empty(n)
-    _fill(sampler, KEY, salt, out)
-    return out
-
-
-def shaped(sampler: Callable[..., float], shape: float, n: int = N) -> Array:
-    out = np.empty(n)
-    _fill_shape(sampler, shape, KEY, out)
-    return out
+            open_stream(stream, key, i, 0, 0)
+        out[i] = uniform(stream)
 
 
 def p_value(sample: Array, cdf: Callable[[Array], Array]) -> float:
@@ -143,88 +107,14 @@ def z_of_mean(sample: Array, mean: float, sd: float) -> float:
 
 
 def test_uniforms_are_uniform_and_never_zero_or_one() -> None:
-    u = plain(uniform, 1_000_000)
+    u = np.empty(1_000_000)
+    _fill(KEY, u)
     assert 0.0 < u.min() < 1e-5
     assert 1.0 - 1e-5 < u.max() < 1.0
     assert p_value(u, stats.uniform.cdf) > P_VALUE
     assert abs(z_of_mean(u, 0.5, np.sqrt(1 / 12))) < Z
     in_cell = np.bincount((u * 1024).astype(np.int64), minlength=1024)
     assert stats.chisquare(in_cell).pvalue > P_VALUE
-
-
-def test_normals_are_normal() -> None:
-    x = plain(normal, 2_000_000, salt=1)
-    assert p_value(x[:N], stats.norm.cdf) > P_VALUE
-    for power, mean in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):
-        sd = np.sqrt(special.factorial2(2 * power - 1) - mean**2)
-        assert abs(z_of_mean(x**power, mean, sd)) < Z, power
-
-
-@numba.njit
-def _normals_beyond(edge: float, n: int, key: NDArray[np.uint64]) -> list[float]:
-    stream = np.empty(4, dtype=np.uint64)
-    open_stream(stream, key, 0, 2, 0)
-    found = []
-    for _ in range(n):
-        x = normal(stream)
-        if abs(x) > edge:
-            found.append(x)
-    return found
-
-
-def test_the_tails_of_normals_are_normal() -> None:
-    n, base = 60_000_000, 3.6541528853610088  # where the ziggurat's tail begins
-    x = np.array(_normals_beyond(3.0, n, KEY))
-    for edge in (3.0, 3.5, base, 4.0, 4.5):
-        expected = n * stats.norm.sf(edge)
-        for beyond in ((x > edge).sum(), (x < -edge).sum()):
-            assert abs(beyond - expected) < Z * np.sqrt(expected), edge
-    # beyond the base, tail probabilities are uniform; their logarithm looks far out
-    u = stats.norm.sf(np.abs(x[np.abs(x) > base])) / stats.norm.sf(base)
-    assert u.size > 10_000
-    assert p_value(u, stats.uniform.cdf) > P_VALUE
-    assert abs(z_of_mean(-np.log(u), 1.0, 1.0)) < Z
-
-
-SHAPES = (0.01, 0.072, 0.5, 1.0, 2.0, 3.0, 4.0, 1.5, 3.5, 4.5, 10.0, 100.0)
-
-
-def log_gamma_cdf(shape: float) -> Callable[[Array], Array]:
-    """Distribution of the logarithm of a gamma variate, also where it underflows."""
-
-    def cdf(x: Array) -> Array:
-        small = np.exp(np.minimum(shape * x - special.gammaln(shape + 1.0), 0.0))
-        return np.where(x < -40, small, special.gammainc(shape, np.exp(x)))
-
-    return cdf
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_log_gamma_variates_have_their_distribution(shape: float) -> None:
-    x = shaped(log_gamma_variate, shape)
-    assert p_value(x, log_gamma_cdf(shape)) > P_VALUE
-    mean, sd = special.digamma(shape), np.sqrt(special.polygamma(1, shape))
-    fourth = special.polygamma(3, shape) + 3 * sd**4
-    assert abs(z_of_mean(x, mean, sd)) < Z
-    assert abs(z_of_mean((x - mean) ** 2, sd**2, np.sqrt(fourth - sd**4))) < Z
-
-
-@pytest.mark.parametrize("shape", [a for a in SHAPES if a >= 1])
-def test_gamma_variates_have_their_distribution_and_moments(shape: float) -> None:
-    x = shaped(gamma_above_one, shape)
-    assert x.min() > 0
-    assert p_value(x, stats.gamma(shape).cdf) > P_VALUE
-    fourth = 3 * shape**2 + 6 * shape
-    assert abs(z_of_mean(x, shape, np.sqrt(shape))) < Z
-    spread = np.sqrt(fourth - shape**2)
-    assert abs(z_of_mean((x - shape) ** 2, shape, spread)) < Z
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_slightly_wrong_shape_is_rejected(shape: float) -> None:
-    x = shaped(log_gamma_variate, shape)
-    for factor in (0.96, 1.04):
-        assert p_value(x, log_gamma_cdf(factor * shape)) < P_VALUE
 
 
 # ---------------------------------------------------------------- Dirichlet rows
@@ -252,6 +142,7 @@ ROWS = {
     "not whole": [1.5, 3.5, 7.25],
     "below one": [0.072, 0.5, 2.0, 0.3],
     "large": [200.0, 31.5, 1.0],
+    "every kind": [0.05, 0.4, 1.0, 2.0, 16.0, 17.0, 3.5],
 }
 
 
@@ -278,10 +169,8 @@ def test_a_slightly_wrong_dirichlet_parameter_is_rejected() -> None:
     assert p_value(theta[:, 1], stats.beta(4.2, 15.0).cdf) < P_VALUE
 
 
-@pytest.mark.parametrize("concentration", [1e-4, 1e-3, 1e-2, 0.072])
-def test_rows_of_tiny_concentrations_are_finite_and_right_on_average(
-    concentration: float,
-) -> None:
+@pytest.mark.parametrize("concentration", [1e-6, 1e-4, 1e-3, 1e-2, 0.072])
+def test_rows_of_tiny_concentrations_are_right_on_average(concentration: float) -> None:
     weight = np.array([1.0, 2.0, 5.0])
     theta = rows((concentration * weight).tolist(), N // 4)
     assert np.isfinite(theta).all()
@@ -291,6 +180,37 @@ def test_rows_of_tiny_concentrations_are_finite_and_right_on_average(
     sd = np.sqrt(mean * (1 - mean) / (concentration * weight.sum() + 1))
     for i in range(3):
         assert abs(z_of_mean(theta[:, i], mean[i], sd[i])) < Z
+
+
+@pytest.mark.parametrize("n_entries", [2, 716])
+@pytest.mark.parametrize("concentration", [1e-300, 1e-6, 1e-4, 1.0 / 716, 0.05])
+def test_rows_of_tiny_concentrations_are_finite_and_sum_to_one(
+    concentration: float, n_entries: int
+) -> None:
+    theta = rows([concentration] * n_entries, 200)
+    assert np.isfinite(theta).all()
+    assert theta.min() >= 0.0
+    np.testing.assert_allclose(theta.sum(axis=1), 1.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("concentration", [1e-4, 1e-3, 1e-2])
+def test_small_entries_of_tiny_rows_have_their_distribution(
+    concentration: float,
+) -> None:
+    """Look at the smaller of two entries where it is above 1e-50.
+
+    It is under ``x`` with probability ``2 I_x(a, a)``.
+    """
+    theta = rows([concentration] * 2, N)
+    smaller = theta.min(axis=1)
+
+    def cdf(x: Array | float) -> Array:
+        return 2.0 * special.betainc(concentration, concentration, x)
+
+    seen = smaller[smaller > 1e-50]
+    below = float(cdf(1e-50))
+    assert abs(seen.size - N * (1 - below)) < Z * np.sqrt(N * below * (1 - below))
+    assert p_value((cdf(seen) - below) / (1 - below), stats.uniform.cdf) > P_VALUE
 
 
 def test_a_row_of_one_entry_is_certain() -> None:
