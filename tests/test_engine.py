@@ -44,6 +44,9 @@ def assert_same_bits(one: object, other: object) -> None:
         a, b = getattr(one, field.name), getattr(other, field.name)
         if isinstance(a, np.ndarray):
             assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), field.name
+        elif field.name == "nodes":
+            for name in ("state", "row"):
+                assert np.array_equal(getattr(one, name), getattr(other, name)), name
         elif isinstance(a, int | float | tuple):
             assert a == b, field.name
 

@@ -410,7 +410,7 @@ def test_control_variates_have_their_stated_means(name: str) -> None:
     nominal = engine.nominal(problem, control=True)
     with engine.workers(2, None) as pool:
         sums = engine.sweep(problem, nominal, n_draws, want=engine.Want(), pool=pool)
-    mean = np.empty((channels.N_CHANNELS, at.rho.size))
+    mean = np.empty((channels.YZ + 1, at.rho.size))
     mean[:, problem.order] = sums.state[0] / n_draws
     expected = at.g * expanded.inverse @ expanded.k
     for first, second, wanted in (

@@ -8,6 +8,7 @@
 ``R``     rows: (state, action) pairs a policy may use, sorted by pair
 ``E``     entries: possible next states of all rows, one row after the other
 ``N``     live states, that is, states that are not terminal
+``K``     entries of a policy's chain, rows of the same state joined
 ========  =====================================================================
 """
 
@@ -20,6 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+StatusArray: TypeAlias = NDArray[np.int8]
+IndexArray: TypeAlias = NDArray[np.uint32]
 BitArray: TypeAlias = NDArray[np.uint64]
 
 #: A state or action as users may name it: its index, or its label.
@@ -33,8 +36,10 @@ __all__ = [
     "BitArray",
     "BoolArray",
     "FloatArray",
+    "IndexArray",
     "IntArray",
     "Name",
     "Seed",
     "Sequence",
+    "StatusArray",
 ]

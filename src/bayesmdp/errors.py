@@ -42,6 +42,10 @@ class EndlessError(BayesmdpError):
     """Discount 1 and an episode that need not end, or whose mean is infinite."""
 
 
+class ConvergenceError(BayesmdpError):
+    """A chain that neither iterations nor elimination within reach can solve."""
+
+
 class TooLargeError(BayesmdpError):
     """Work that does not fit; the message says what would."""
 

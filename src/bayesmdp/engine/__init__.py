@@ -4,15 +4,15 @@ Everything here compiles with numba, so the room is imported where work is done,
 where names are listed.
 """
 
-from bayesmdp.engine import _kernel as channels
+from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine._choose import check_solver
 from bayesmdp.engine._ending import Ending, check_ending
+from bayesmdp.engine._join import BLOCK, Sums
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal
 from bayesmdp.engine._problem import Problem
 from bayesmdp.engine._sweep import (
-    BLOCK,
     Pool,
     Slopes,
-    Sums,
     Want,
     nominal,
     slopes,
@@ -33,6 +33,7 @@ __all__ = [
     "Want",
     "channels",
     "check_ending",
+    "check_solver",
     "nominal",
     "slopes",
     "solve_known",

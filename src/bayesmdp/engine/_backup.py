@@ -18,8 +18,9 @@ def fill_table(
 ) -> None:
     """Sample draws ``first...`` into ``table`` [D, E]; expected rewards to ``paid``."""
     stream = np.empty(4, dtype=np.uint64)
+    used = np.ones(rows.source.size, dtype=np.bool_)
     for i in range(table.shape[0]):
-        sample(models, rows, first + i, stream, table[i])
+        sample(models, rows, used, first + i, stream, table[i])
         reward = reward_of(models, first + i)
         for row in range(rows.source.size):
             total = 0.0

@@ -16,6 +16,34 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
+from bayesmdp.engine._layout import Layout
+
+
+@jit
+def assemble(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    g: float,
+    matrix: FloatArray,
+    slack: FloatArray,
+) -> None:
+    """Fill ``matrix`` [N, N] with ``I - g T`` and ``slack`` [N] with its row sums."""
+    n = matrix.shape[0]
+    matrix[:] = 0.0
+    for i in range(n):
+        matrix[i, i] = 1.0
+        slack[i] = 1.0 - g
+    for row in range(pi.size):
+        weight = g * pi[row]
+        if weight > 0.0:
+            i = rows.source[row]
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                j = rows.target[e]
+                if j < n:
+                    matrix[i, j] -= weight * theta[e]
+                else:
+                    slack[i] += weight * theta[e]
 
 
 @jit

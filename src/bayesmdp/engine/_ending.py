@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._problem import Problem
 from bayesmdp.errors import EndlessError
 
@@ -40,7 +40,7 @@ class _Graph:
     n_live: int
     row: IntArray  # [K], row of the problem
     tail: IntArray  # [K]
-    head: IntArray  # [K]
+    head: IndexArray  # [K]
     concentration: FloatArray  # [K]
     reward: FloatArray  # [K]
 

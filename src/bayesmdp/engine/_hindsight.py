@@ -27,9 +27,10 @@ def best_values(
     theta = np.empty(rows.target.size)
     stream = np.empty(4, dtype=np.uint64)
     value = np.zeros(start.size)
+    used = np.ones(rows.source.size, dtype=np.bool_)
     for i in range(out.size):
         draw = first + i
-        sample(models, rows, draw, stream, theta)
+        sample(models, rows, used, draw, stream, theta)
         choice = warm.copy()
         done = plan_model(theta, rows, reward_of(models, draw), g, choice, value, False)
         best = dot(start, value) + dot(start, terminal_value_of(models, draw))

@@ -16,48 +16,33 @@ where ``|V| ~ 1 / (1 - g)``, and its right-hand side is summed as squares of dev
 ``grad`` differs from ``dJ/dpi = d Q`` by a constant in each state, which rows that sum
 to 1 cannot feel.
 
-Control variates (nominal model: ``theta_bar``, ``X = (I - g T_bar)^-1``, ``V_bar``)::
-
-    u  = sum_a pi sum_t (theta - theta_bar) (r + g V_bar[t])
-    y1 = X u                 mean 0
-    y2 = g X (T - T_bar) y1  mean g X k  (evaluation/_control.py)
-
 States stand in sweep order, live ones first, so that a vector of values continues with
 zeros and no loop needs to ask where an episode ends.
-
-Per-state results leave as sums of powers and products of deviations from a reference
-(the nominal model's values), one set a block of draws: sums join by addition, and the
-reference is close enough to the mean that nothing cancels.
 """
 
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, BoolArray, FloatArray
-from bayesmdp.engine._dense import (
-    dot,
-    factorise,
-    solve,
-    solve_transposed,
-    times_transposed,
+from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray, StatusArray
+from bayesmdp.engine._chain import Chain, build_chain
+from bayesmdp.engine._layout import Layout, Models, References
+from bayesmdp.engine._reduce import add_gradient, add_mean_gradient, reduce_draw
+from bayesmdp.engine._solve import (
+    GRADIENT,
+    LEFT_OUT,
+    OCCUPANCY,
+    SOLVED,
+    UNSOLVED,
+    Band,
+    Krylov,
+    Solution,
+    Space,
+    add_arrivals,
+    make_space,
+    solve_directly,
+    solve_iteratively,
 )
-from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.posterior.sampling import dirichlet_row, open_stream
-
-# What is wanted, as bits.
-VARIANCE, OCCUPANCY, GRADIENT, CONTROL = 1, 2, 4, 8
-
-# Channels of the per-state sums. V value, R return variance, D occupancy (all minus
-# their reference), Y, Z first and second control variate.
-V, VV, VVV, VVVV, R, RR, VR, VVR, D, DD, Y, YY, Z, ZZ, VY, VZ, YZ = range(17)
-N_CHANNELS = 17
-
-# Per-draw results from the start distribution: value, aleatoric variance, controls.
-START_VALUE, START_VARIANCE, START_Y, START_Z = range(4)
-N_START = 4
-
-# Below this pivot a chain counts as endless: fourth powers of its length overflow.
-ENDLESS = 1e-70
 
 
 @jit
@@ -68,17 +53,23 @@ def model_of(models: Models, draw: int) -> int:
 
 @jit
 def sample(
-    models: Models, rows: Layout, draw: int, stream: BitArray, theta: FloatArray
+    models: Models,
+    rows: Layout,
+    used: BoolArray,
+    draw: int,
+    stream: BitArray,
+    theta: FloatArray,
 ) -> None:
-    """Fill ``theta`` [E] for one draw: sampled, or copied from the table."""
+    """Fill ``theta`` [E] for one draw: rows ``used`` [R] sampled, or from the table."""
     if models.table.shape[0] > 0:
         theta[:] = models.table[model_of(models, draw)]
         return
     for row in range(rows.source.size):
-        state, action = models.row_id[row, 0], models.row_id[row, 1]
-        open_stream(stream, models.key, draw, state, action)
-        first, last = rows.indptr[row], rows.indptr[row + 1]
-        dirichlet_row(models.alpha[first:last], stream, theta[first:last])
+        if used[row]:
+            state, action = models.row_id[row, 0], models.row_id[row, 1]
+            open_stream(stream, models.key, draw, state, action)
+            first, last = rows.indptr[row], rows.indptr[row + 1]
+            dirichlet_row(models.alpha[first:last], stream, theta[first:last])
 
 
 @jit
@@ -96,204 +87,70 @@ def terminal_value_of(models: Models, draw: int) -> FloatArray:
 
 
 @jit
-def assemble(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    g: float,
-    matrix: FloatArray,
-    slack: FloatArray,
-) -> None:
-    """Fill ``matrix`` [N, N] with ``I - g T`` and ``slack`` [N] with its row sums."""
-    n = matrix.shape[0]
-    matrix[:] = 0.0
-    for i in range(n):
-        matrix[i, i] = 1.0
-        slack[i] = 1.0 - g
-    for row in range(pi.size):
-        weight = g * pi[row]
-        if weight > 0.0:
-            i = rows.source[row]
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                j = rows.target[e]
-                if j < n:
-                    matrix[i, j] -= weight * theta[e]
-                else:
-                    slack[i] += weight * theta[e]
-
-
-@jit
-def bellman_mean(
+def solve_draw(
+    band: Band | None,
+    krylov: Krylov | None,
+    chain: Chain | None,
+    space: Space,
+    want: int,
     theta: FloatArray,
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Set ``out[s] = b[s]``, the expected reward of a step."""
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            total = 0.0
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                total += theta[e] * reward[e]
-            out[rows.source[row]] += pi[row] * total
-
-
-@jit
-def bellman_spread(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: float,
-    value: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Set ``out[s] = sum_a pi sum_t theta (r + g V[t] - V[s])^2``.
-
-    The same as the right-hand side above, because ``V[s]`` is the mean of what is
-    squared, but without a difference of large numbers.
-    """
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            centre = value[rows.source[row]]
-            total = 0.0
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                h = reward[e] + g * value[rows.target[e]] - centre
-                total += theta[e] * h * h
-            out[rows.source[row]] += pi[row] * total
-
-
-@jit
-def occupy(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     g: float,
     start: FloatArray,
-    lu: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Discounted visits [S] from the start; terminal states count on arrival."""
-    n = lu.shape[0]
-    out[:] = start
-    solve_transposed(lu, out[:n])
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            flow = g * pi[row] * out[rows.source[row]]
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                if rows.target[e] >= n:
-                    out[rows.target[e]] += flow * theta[e]
+    nominal: References,
+    p: int,
+    out: Solution,
+) -> tuple[int, int]:
+    """Fill ``out``; return what became of the draw, and products of iterations."""
+    n = space.slack.size
+    products = 0
+    if krylov is not None and chain is not None:
+        out.value[:] = nominal.reference[0, p]
+        out.variance[:] = nominal.reference[1, p]
+        out.occupancy[:] = nominal.reference[2, p]
+        products = solve_iteratively(
+            krylov,
+            chain,
+            space,
+            want,
+            theta,
+            pi,
+            rows,
+            reward,
+            g,
+            start,
+            nominal.length[0, p],
+            nominal.length[1, p],
+            out,
+        )
+        status = SOLVED if products > 0 else UNSOLVED
+    else:
+        status = solve_directly(
+            band, space, want, theta, pi, rows, reward, g, start, out
+        )
+    if status == SOLVED and want & (OCCUPANCY | GRADIENT):
+        add_arrivals(theta, pi, rows, g, start, n, out.occupancy)
+    return status, abs(products)
 
 
 @jit
-def add_gradient(
-    weight: float,
-    theta: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: float,
-    value: FloatArray,
-    occupancy: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Add ``d (Q - V)`` of every row and its square to ``sums`` [2, R]."""
-    for row in range(rows.source.size):
-        q = 0.0
-        for e in range(rows.indptr[row], rows.indptr[row + 1]):
-            q += theta[e] * (reward[e] + g * value[rows.target[e]])
-        i = rows.source[row]
-        slope = occupancy[i] * (q - value[i])
-        sums[0, row] += weight * slope
-        sums[1, row] += weight * slope * slope
+def _has(status: StatusArray, i: int, wanted: int) -> bool:
+    """Whether a draw has a status for some policy."""
+    found = False
+    for p in range(status.shape[0]):
+        found = found or status[p, i] == wanted
+    return found
 
 
 @jit
-def control_variates(
-    theta: FloatArray,
-    theta_bar: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: float,
-    value_bar: FloatArray,
-    inverse: FloatArray,
-    work: FloatArray,
-    y: FloatArray,
-    z: FloatArray,
-) -> None:
-    """Fill ``y`` and ``z`` [S]; ``inverse`` is the transpose of ``X``."""
-    work[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            total = 0.0
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                h = reward[e] + g * value_bar[rows.target[e]]
-                total += (theta[e] - theta_bar[e]) * h
-            work[rows.source[row]] += pi[row] * total
-    times_transposed(inverse, work, y)
-    work[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            total = 0.0
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                total += (theta[e] - theta_bar[e]) * y[rows.target[e]]
-            work[rows.source[row]] += g * pi[row] * total
-    times_transposed(inverse, work, z)
-
-
-@jit
-def add_value(w: float, value: FloatArray, ref: FloatArray, sums: FloatArray) -> None:
-    """Add powers of ``V`` to the channels."""
-    for i in range(value.size):
-        v = value[i] - ref[i]
-        square = v * v
-        sums[V, i] += w * v
-        sums[VV, i] += w * square
-        sums[VVV, i] += w * square * v
-        sums[VVVV, i] += w * square * square
-
-
-@jit
-def add_variance(
-    w: float,
-    value: FloatArray,
-    variance: FloatArray,
-    value_ref: FloatArray,
-    variance_ref: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Add the return variance and its products with ``V``."""
-    for i in range(value.size):
-        v = value[i] - value_ref[i]
-        r = variance[i] - variance_ref[i]
-        sums[R, i] += w * r
-        sums[RR, i] += w * r * r
-        sums[VR, i] += w * v * r
-        sums[VVR, i] += w * v * v * r
-
-
-@jit
-def add_controls(
-    w: float,
-    value: FloatArray,
-    ref: FloatArray,
-    y: FloatArray,
-    z: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Add the control variates and their products."""
-    for i in range(value.size):
-        v = value[i] - ref[i]
-        sums[Y, i] += w * y[i]
-        sums[YY, i] += w * y[i] * y[i]
-        sums[Z, i] += w * z[i]
-        sums[ZZ, i] += w * z[i] * z[i]
-        sums[VY, i] += w * v * y[i]
-        sums[VZ, i] += w * v * z[i]
-        sums[YZ, i] += w * y[i] * z[i]
+def _has_unused(policies: FloatArray) -> bool:
+    found = False
+    for pi in policies:
+        for row in range(pi.size):
+            found = found or not pi[row] > 0.0
+    return found
 
 
 @jit
@@ -303,19 +160,20 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     block: int,
     want: int,
     g: float,
-    n_live: int,
+    band: Band | None,
+    krylov: Krylov | None,
     rows: Layout,
     models: Models,
+    used: BoolArray,
     policies: FloatArray,
     start: FloatArray,
     weights: FloatArray,
-    reference: FloatArray,
-    theta_bar: FloatArray,
-    inverse: FloatArray,
+    nominal: References,
     state_sums: FloatArray,
     row_sums: FloatArray,
     start_draws: FloatArray,
-    ended: BoolArray,
+    status: StatusArray,
+    products: IntArray,
 ) -> None:
     """Sweep draws ``first..stop-1`` in blocks.
 
@@ -325,98 +183,123 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         Range of draws; ``first`` is a multiple of ``block``.
     want
         Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL.
-    g, n_live
-        Discount, number of live states.
+    g, band, krylov
+        Discount, and how to solve.
     rows, models
         Where rows lead, and how a draw gets them.
+    used
+        [R] whether any policy uses a row; only those are sampled.
     policies
         [P, R] probability of each row's action.
     start
         [S].
     weights
         [stop - first], one a draw.
-    reference
-        [3, P, S] value, variance and occupancy of the nominal model.
-    theta_bar, inverse
-        [E], [P, N, N]: nominal rows, transposes of ``X`` (CONTROL only).
+    nominal
+        What is known of the nominal model.
     state_sums, row_sums
-        [B, P, 17, S], [B, P, 2, R]: one set a block, zero on entry.
-    start_draws, ended
-        [P, 4, stop - first], [P, stop - first]: results of each draw, whether its
-        chain ends.
+        [B, P, C, S], [B, P, 2, R]: one set a block, to which is added.
+    start_draws
+        [P, 4, stop - first]: results of each draw.
+    status
+        [P, stop - first]: what became of each; only those left out so far are looked
+        at, so that a second call can try another method where the first failed.
+    products
+        [P, stop - first]: products of iterations.
     """
-    n_policies = policies.shape[0]
-    n_states = start.size
-    theta = np.empty(rows.target.size)
+    n_policies, n_states, n = policies.shape[0], start.size, nominal.n_live
+    theta = nominal.theta_bar.copy()
     stream = np.empty(4, dtype=np.uint64)
-    matrix, slack = np.empty((n_live, n_live)), np.empty(n_live)
-    value, variance = np.zeros(n_states), np.zeros(n_states)
-    occupancy, work = np.zeros(n_states), np.zeros(n_states)
-    y, z = np.zeros(n_states), np.zeros(n_states)
+    adjoint = want & (OCCUPANCY | GRADIENT) != 0
+    most = 0
+    if krylov is not None:
+        chains = [build_chain(pi, rows, n, adjoint) for pi in policies]
+        for chain in chains:
+            most = max(most, chain.column.size)
+    space = make_space(band, krylov, n, n_states, most)
+    out = Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
+    work = np.zeros((3, n_states))
+    # Values and visits of a block, for the gradient of rows that are not used.
+    sampled = models.table.shape[0] == 0
+    held = sampled and row_sums.shape[3] > 0 and _has_unused(policies)
+    width = n_states if held else 0
+    block_values = np.zeros((n_policies, width, block))
+    block_visits = np.zeros((n_policies, width, block))
+    block_weights = np.zeros((n_policies, block))
     for draw in range(first, stop):
         i = draw - first
         w = weights[i]
-        if w == 0.0:
-            continue
-        sample(models, rows, draw, stream, theta)
-        reward, terminal_value = (
-            reward_of(models, draw),
-            terminal_value_of(models, draw),
-        )
-        for p in range(n_policies):
-            pi, sums = policies[p], state_sums[i // block, p]
-            assemble(theta, pi, rows, g, matrix, slack)
-            if not factorise(matrix, slack) > ENDLESS:
-                continue
-            ended[p, i] = True
-            bellman_mean(theta, pi, rows, reward, value)
-            solve(matrix, value)
-            add_value(w, value, reference[0, p], sums)
-            mean = dot(start, value) + dot(start, terminal_value)
-            start_draws[p, START_VALUE, i] = mean
-            if want & (OCCUPANCY | GRADIENT):
-                occupy(theta, pi, rows, g, start, matrix, occupancy)
-                for s in range(n_states):
-                    d = occupancy[s] - reference[2, p, s]
-                    sums[D, s] += w * d
-                    sums[DD, s] += w * d * d
-            if want & GRADIENT:
-                add_gradient(
-                    w,
+        if w != 0.0 and _has(status, i, LEFT_OUT):
+            sample(models, rows, used, draw, stream, theta)
+            reward = reward_of(models, draw)
+            terminal_value = terminal_value_of(models, draw)
+            for p in range(n_policies):
+                if status[p, i] != LEFT_OUT:
+                    continue
+                pi = policies[p]
+                status[p, i], products[p, i] = solve_draw(
+                    band,
+                    krylov,
+                    None if krylov is None else chains[p],
+                    space,
+                    want,
                     theta,
-                    rows,
-                    reward,
-                    g,
-                    value,
-                    occupancy,
-                    row_sums[i // block, p],
-                )
-            if want & CONTROL:
-                control_variates(
-                    theta,
-                    theta_bar,
                     pi,
                     rows,
                     reward,
                     g,
-                    reference[0, p],
-                    inverse[p],
-                    work,
-                    y,
-                    z,
+                    start,
+                    nominal,
+                    p,
+                    out,
                 )
-                add_controls(w, value, reference[0, p], y, z, sums)
-                start_draws[p, START_Y, i] = dot(start, y)
-                start_draws[p, START_Z, i] = dot(start, z)
-            if want & VARIANCE:
-                bellman_spread(theta, pi, rows, reward, g, value, variance)
-                if g < 1.0:
-                    assemble(theta, pi, rows, g * g, matrix, slack)
-                    factorise(matrix, slack)
-                solve(matrix, variance)
-                add_variance(w, value, variance, reference[0, p], reference[1, p], sums)
-                spread = 0.0
-                for s in range(n_states):
-                    gap = value[s] + terminal_value[s] - mean
-                    spread += start[s] * (variance[s] + gap * gap)
-                start_draws[p, START_VARIANCE, i] = spread
+                if status[p, i] != SOLVED:
+                    continue
+                reduce_draw(
+                    w,
+                    want,
+                    theta,
+                    pi,
+                    rows,
+                    reward,
+                    terminal_value,
+                    g,
+                    start,
+                    nominal,
+                    p,
+                    out,
+                    work,
+                    state_sums[i // block, p],
+                    start_draws[p, :, i],
+                )
+                if want & GRADIENT:
+                    add_gradient(
+                        w,
+                        theta,
+                        pi,
+                        not sampled,
+                        rows,
+                        reward,
+                        g,
+                        out,
+                        row_sums[i // block, p],
+                    )
+                if held:
+                    block_weights[p, i % block] = w
+                    for s in range(n_states):
+                        block_values[p, s, i % block] = out.value[s]
+                        block_visits[p, s, i % block] = out.occupancy[s]
+        if held and (i % block == block - 1 or draw == stop - 1):
+            for p in range(n_policies):
+                add_mean_gradient(
+                    block_weights[p],
+                    nominal.theta_bar,
+                    policies[p],
+                    rows,
+                    models.rewards[0],
+                    g,
+                    block_values[p],
+                    block_visits[p],
+                    row_sums[i // block, p],
+                )
+            block_weights[:] = 0.0

@@ -5,7 +5,7 @@ States are numbered in *sweep order*: live ones first, terminal ones after.
 
 from typing import NamedTuple
 
-from bayesmdp._typing import BitArray, FloatArray, IntArray
+from bayesmdp._typing import BitArray, FloatArray, IndexArray, IntArray
 
 
 class Layout(NamedTuple):
@@ -13,7 +13,7 @@ class Layout(NamedTuple):
 
     source: IntArray  # [R], state of each row
     indptr: IntArray  # [R + 1], where its entries start
-    target: IntArray  # [E], next state of each entry
+    target: IndexArray  # [E], next state of each entry
 
 
 class Models(NamedTuple):
@@ -26,3 +26,13 @@ class Models(NamedTuple):
     member: IntArray  # [D], model of each draw, or empty
     rewards: FloatArray  # [1, E], or [M, E] where each model has its own
     terminal_values: FloatArray  # [1, S], or [M, S]
+
+
+class References(NamedTuple):
+    """What kernels know of the nominal model."""
+
+    n_live: int
+    reference: FloatArray  # [3, P, S] value, variance, occupancy
+    length: FloatArray  # [2, P, S] of episodes, and its like for the transpose; or 0
+    theta_bar: FloatArray  # [E]
+    inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]

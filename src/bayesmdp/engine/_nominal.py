@@ -1,8 +1,9 @@
 """The nominal model: the mean of the draws, around which a sweep is summed.
 
-Its value, return variance and occupancy are the references of the kernel's sums; the
-inverse ``X = (I - g T_bar)^-1`` makes the control variates. ``X`` is dense, so it is
-formed for up to `MAX_INVERSE` live states only.
+Its value, return variance and occupancy are the references of the kernel's sums, where
+iterations start, and what control variates are made of. With the inverse ``X = (I - g
+T_bar)^-1`` every state has two of them; ``X`` is dense, so it is formed for up to
+`MAX_INVERSE` live states only. Beyond that, the start value alone has one.
 """
 
 from dataclasses import dataclass
@@ -11,35 +12,48 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine._dense import factorise, solve
-from bayesmdp.engine._kernel import assemble
-from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._choose import Solver
+from bayesmdp.engine._dense import assemble, factorise, solve
+from bayesmdp.engine._layout import Layout, References
+from bayesmdp.engine._problem import Problem, read_only
 
 MAX_INVERSE = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Nominal:
-    """Reference values, and what control variates need."""
+    """Reference values, how to solve, and what control variates need."""
 
     reference: FloatArray  # [3, P, S] value, variance, occupancy
     theta_bar: FloatArray  # [E]
     inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
+    solver: Solver
+    controls: bool = False  # whether control variates are formed
 
     @property
-    def controls(self) -> bool:
-        """Whether control variates can be formed."""
+    def every_state(self) -> bool:
+        """Whether control variates are formed for every state, not the start alone."""
         return bool(self.inverse.shape[1] > 0)
 
+    def references(self, n_live: int) -> References:
+        """Return what kernels read."""
+        return References(
+            n_live,
+            read_only(self.reference),
+            read_only(self.solver.length),
+            read_only(self.theta_bar),
+            read_only(self.inverse),
+        )
 
-def blank(problem: Problem) -> Nominal:
+
+def blank(problem: Problem, solver: Solver) -> Nominal:
     """No reference: sums of a single draw are then its values."""
     n_policies, n_states = problem.policies.shape[0], problem.start.size
     return Nominal(
         reference=np.zeros((3, n_policies, n_states)),
         theta_bar=problem.theta_bar,
         inverse=np.empty((n_policies, 0, 0)),
+        solver=solver,
     )
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine._dense import factorise, solve
-from bayesmdp.engine._kernel import ENDLESS
 from bayesmdp.engine._layout import Layout
+from bayesmdp.engine._solve import ENDLESS
 
 TIE = 1e-11  # gain, relative to the largest value, below which actions are tied
 MAX_ITERATIONS = 1000

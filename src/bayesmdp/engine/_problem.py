@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.model import Dynamics, Rows, Task
 from bayesmdp.posterior import Draws, Posterior
@@ -23,7 +23,7 @@ class Problem:
     row_id: IntArray  # [R, 2]
     source: IntArray  # [R]
     indptr: IntArray  # [R + 1]
-    target: IntArray  # [E]
+    target: IndexArray  # [E]
     theta_bar: FloatArray  # [E], mean of the draws
     reward_bar: FloatArray  # [E], mean reward
     terminal_bar: FloatArray  # [S], mean value of terminal states
@@ -56,6 +56,11 @@ class Problem:
             read_only(self.terminal_values),
         )
 
+    @cached_property
+    def used(self) -> BoolArray:
+        """Whether some policy uses a row, ``[R]``."""
+        return np.asarray((self.policies > 0).any(axis=0))
+
     @property
     def n_live(self) -> int:
         """Number of live states."""
@@ -69,10 +74,12 @@ class Problem:
         belief = draws.belief
         problem = cls._of_rows(belief.rows, belief.task, policies, every_row)
         entries = _entries(belief.rows, problem.row)
-        theta_bar = np.ascontiguousarray(belief.mean().probability[entries])
         if isinstance(belief, Posterior):
             alpha = np.ascontiguousarray(belief.alpha[entries])
+            total = np.add.reduceat(alpha, problem.indptr[:-1])
+            theta_bar = alpha / np.repeat(total, np.diff(problem.indptr))
             return replace(problem, theta_bar=theta_bar, alpha=alpha, key=draws.key)
+        theta_bar = np.ascontiguousarray(belief.mean().probability[entries])
         shares = belief.weights if belief.terminal_values.shape[0] > 1 else np.ones(1)
         return replace(
             problem,
@@ -130,7 +137,7 @@ class Problem:
             row_id=np.ascontiguousarray(np.stack([state, action], axis=1)),
             source=position[state],
             indptr=indptr,
-            target=position[target],
+            target=position[target].astype(np.uint32),
             theta_bar=np.empty(0),
             reward_bar=np.ascontiguousarray(reward),
             terminal_bar=np.ascontiguousarray(task.terminal_value[order]),

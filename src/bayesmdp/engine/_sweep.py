@@ -1,10 +1,10 @@
 """One sweep over draws, for whoever needs it: the narrow waist of the package.
 
-`sweep` runs the compiled loop over ranges of draws on an executor and joins the blocks
-in order, so that the result depends neither on the number of threads nor on how the
-draws were split.
+`sweep` runs the compiled loop over ranges of draws on an executor and joins them in a
+fixed tree (`bayesmdp.engine._join`), so that the result depends neither on the number
+of threads nor on how the draws were split.
 Work space is one model a thread; nothing grows with draws times model size. Another
-solver or device is another ``_run``.
+device is another ``_run``.
 """
 
 from collections import deque
@@ -17,13 +17,16 @@ from itertools import islice
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import BoolArray, FloatArray
-from bayesmdp.engine import _kernel as kernel
+from bayesmdp._typing import BoolArray, FloatArray, StatusArray
+from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine import _solve as solving
+from bayesmdp.engine._choose import Solver, choose, direct
+from bayesmdp.engine._footprint import bytes_a_block, check_memory
+from bayesmdp.engine._join import BLOCK, Joiner, Node, Sums
+from bayesmdp.engine._kernel import sweep_blocks
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.errors import ArgumentError, EndlessError
-
-BLOCK = 16  # draws reduced together; part of the definition of a result
+from bayesmdp.errors import ArgumentError, ConvergenceError, EndlessError
 
 
 @dataclass(frozen=True)
@@ -37,28 +40,19 @@ class Want:
     def bits(self, control: bool) -> int:
         """Return the flags as the kernel reads them."""
         return (
-            kernel.VARIANCE * self.variance
-            + kernel.OCCUPANCY * self.occupancy
-            + kernel.GRADIENT * self.gradient
-            + kernel.CONTROL * control
+            solving.VARIANCE * self.variance
+            + solving.OCCUPANCY * self.occupancy
+            + solving.GRADIENT * self.gradient
+            + solving.CONTROL * control
         )
 
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Joined results of a range of draws."""
-
-    state: FloatArray  # [P, 17, S], channels as in the kernel
-    row: FloatArray  # [P, 2, R], gradient and its square; or [P, 2, 0]
-    start: FloatArray  # [P, 4, D]
-    ended: BoolArray  # [P, D]
-    weights: FloatArray  # [D]
-
     @property
-    def n_draws(self) -> int:
-        """Number of draws."""
-        return int(self.weights.size)
+    def adjoint(self) -> bool:
+        """Whether visits are solved for."""
+        return self.occupancy or self.gradient
 
+
+_TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 
 Progress = Callable[[int], None]
 Pool = tuple[Executor, int]  # and how many tasks to keep in flight
@@ -125,16 +119,20 @@ def sweep(
         raise AssertionError("a sweep needs a weight and a model for every draw")
     bits = want.bits(nominal.controls)
     executor, in_flight = pool
-    total = _Total(after)
-    pending: deque[Future[_Part]] = deque()
-    ranges = _ranges(done, n_draws, in_flight)
+    if isinstance(executor, ThreadPoolExecutor):  # others have a memory of their own
+        check_memory(problem, nominal.solver.method, bits, in_flight // 2)
+    total = Joiner()
+    if after is not None:
+        total.add(after)
+    pending: deque[Future[Sums]] = deque()
+    ranges = _ranges(done, n_draws, in_flight, bytes_a_block(problem, bits))
     try:
         while True:
             for begin, stop in islice(ranges, in_flight - len(pending)):
                 job = (problem, nominal, bits, first + begin, w[begin:stop])
                 pending.append(executor.submit(_run, *job))
             if not pending:
-                return total.sums(w)
+                return total.sums()
             total.add(pending.popleft().result())
             if progress is not None:
                 progress(total.n_draws)
@@ -143,115 +141,132 @@ def sweep(
             future.cancel()
 
 
-class _Total:
-    """Joins parts in the order of the draws."""
+def _ranges(
+    first: int, stop: int, in_flight: int, bytes_a_block: int
+) -> Iterator[tuple[int, int]]:
+    """Split draws into tasks of whole blocks: several a worker, none too small.
 
-    def __init__(self, after: Sums | None) -> None:
-        self.state: FloatArray | float = 0.0 if after is None else after.state
-        self.row: FloatArray | float = 0.0 if after is None else after.row
-        self.start = [] if after is None else [after.start]
-        self.ended = [] if after is None else [after.ended]
-
-    @property
-    def n_draws(self) -> int:
-        """Draws joined so far."""
-        return sum(part.shape[1] for part in self.ended)
-
-    def add(self, part: "_Part") -> None:
-        """Add the blocks of the next part, one after the other."""
-        for block_state, block_row in zip(part.state, part.row, strict=True):
-            self.state = self.state + block_state
-            self.row = self.row + block_row
-        self.start.append(part.start)
-        self.ended.append(part.ended)
-
-    def sums(self, weights: FloatArray) -> Sums:
-        """Return everything joined."""
-        return Sums(
-            state=np.asarray(self.state),
-            row=np.asarray(self.row),
-            start=np.concatenate(self.start, axis=2),
-            ended=np.concatenate(self.ended, axis=1),
-            weights=weights,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Results of one task, blocks apart."""
-
-    state: FloatArray  # [B, P, 17, S]
-    row: FloatArray  # [B, P, 2, R]
-    start: FloatArray  # [P, 4, D]
-    ended: BoolArray  # [P, D]
-
-
-def _ranges(first: int, stop: int, in_flight: int) -> Iterator[tuple[int, int]]:
-    """Split draws into tasks of whole blocks: several a worker, none too small."""
+    A task holds its blocks apart until they are joined, so large ones are few.
+    """
     blocks = -(-(stop - first) // BLOCK)
-    size = BLOCK * min(max(blocks // (2 * in_flight), 1), 16)
+    most = max(min(16, _TASK_BYTES // bytes_a_block), 1)
+    size = BLOCK * min(max(blocks // (2 * in_flight), 1), most)
     for begin in range(first, stop, size):
         yield begin, min(begin + size, stop)
 
 
 def _run(
     problem: Problem, nominal: Nominal, bits: int, first: int, weights: FloatArray
-) -> _Part:
-    """Sweep one range on the CPU with the dense solver."""
+) -> Sums:
+    """Sweep one range on the CPU; what iterations do not solve, elimination may."""
     n = weights.size
     n_blocks = -(-n // BLOCK)
     n_policies, n_rows = problem.policies.shape
-    n_slopes = n_rows if bits & kernel.GRADIENT else 0
-    part = _Part(
-        state=np.zeros((n_blocks, n_policies, kernel.N_CHANNELS, problem.start.size)),
-        row=np.zeros((n_blocks, n_policies, 2, n_slopes)),
-        start=np.zeros((n_policies, kernel.N_START, n)),
-        ended=np.zeros((n_policies, n), dtype=np.bool_),
-    )
-    kernel.sweep_blocks(
-        first,
-        first + n,
-        BLOCK,
-        bits,
-        problem.task.discount,
-        problem.n_live,
-        problem.layout,
-        problem.models,
-        read_only(problem.policies),
-        read_only(problem.start),
-        read_only(weights),
-        read_only(nominal.reference),
-        read_only(nominal.theta_bar),
-        read_only(nominal.inverse),
-        part.state,
-        part.row,
-        part.start,
-        part.ended,
-    )
-    return part
+    n_slopes = n_rows if bits & solving.GRADIENT else 0
+    n_channels = channels.n_channels(bits)
+    state = np.zeros((n_blocks, n_policies, n_channels, problem.start.size))
+    row = np.zeros((n_blocks, n_policies, 2, n_slopes))
+    start = np.zeros((n_policies, channels.N_START, n))
+    status = np.zeros((n_policies, n), dtype=np.int8)
+    products = np.zeros((n_policies, n), dtype=np.int64)
+
+    def sweep_with(method: solving.Method) -> None:
+        sweep_blocks(
+            first,
+            first + n,
+            BLOCK,
+            bits,
+            problem.task.discount,
+            method.band,
+            method.krylov,
+            problem.layout,
+            problem.models,
+            read_only(problem.used),
+            read_only(problem.policies),
+            read_only(problem.start),
+            read_only(weights),
+            nominal.references(problem.n_live),
+            state,
+            row,
+            start,
+            status,
+            products,
+        )
+
+    sweep_with(nominal.solver.method)
+    failed = status == solving.UNSOLVED
+    if failed.any():
+        _retry(problem, failed, status, sweep_with)
+    total = Joiner()
+    for block in range(n_blocks):
+        at = first // BLOCK + block
+        total.add_node(Node(0, at, state[block], row[block]))
+    return Sums(total.nodes, start, status, products, weights)
 
 
-def solve_known(problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Value, return variance and occupancy of the nominal model, each ``[P, S]``.
+def _retry(
+    problem: Problem,
+    failed: BoolArray,
+    status: StatusArray,
+    sweep_with: Callable[[solving.Method], None],
+) -> None:
+    """Try elimination on draws that iterations did not solve, where it is in reach."""
+    method = direct(problem)
+    if method is None:
+        return
+    others = status == solving.LEFT_OUT  # draws of weight 0 stay left out
+    status[failed] = solving.LEFT_OUT
+    sweep_with(method)
+    status[failed & (status == solving.SOLVED)] = solving.RETRIED
+    status[others] = solving.LEFT_OUT
 
-    In sweep order, terminal values not added.
+
+_EVERYTHING = Want(variance=True, occupancy=True)
+
+
+def solve_known(
+    problem: Problem, solver: Solver | None = None, want: Want = _EVERYTHING
+) -> FloatArray:
+    """Value, return variance and occupancy of the nominal model, ``[3, P, S]``.
+
+    In sweep order, terminal values not added; zeros for what is not wanted.
     """
-    bits = Want(variance=True, occupancy=True).bits(control=False)
-    part = _run(problem.nominal(), blank(problem), bits, 0, np.ones(1))
+    solver = choose(problem, adjoint=want.adjoint) if solver is None else solver
+    bits = want.bits(control=False)
+    known = problem.nominal()
+    part = _run(known, blank(known, solver), bits, 0, np.ones(1))
+    if part.unsolved.any():
+        raise ConvergenceError(
+            f"The chain of {problem.n_live} states converges too slowly to be solved "
+            "by iterations, and is too large to be solved directly; use a smaller "
+            "discount."
+        )
     if not part.ended.all():
         raise EndlessError(
             "Episodes of this policy are too long to resolve; use a smaller discount."
         )
-    state = part.state[0]
-    return state[:, kernel.V], state[:, kernel.R], state[:, kernel.D]
+    out = np.zeros((3, *part.state.shape[::2]))
+    for i, channel in enumerate((channels.V, channels.R, channels.D)):
+        if channel < part.state.shape[1]:
+            out[i] = part.state[:, channel]
+    return out
 
 
-def nominal(problem: Problem, *, control: bool) -> Nominal:
+def nominal(
+    problem: Problem,
+    *,
+    control: bool,
+    solver: str = "auto",
+    want: Want = _EVERYTHING,
+) -> Nominal:
     """Solve the nominal model; with ``control``, form its inverse where it fits."""
-    reference = np.stack(solve_known(problem))
-    control = control and problem.n_live <= MAX_INVERSE
-    inverse = inverses(problem) if control else blank(problem).inverse
-    return Nominal(reference, problem.theta_bar, inverse)
+    adjoint = want.adjoint or control
+    chosen = choose(problem, solver, adjoint=adjoint)
+    want = replace(want, occupancy=adjoint)
+    reference = solve_known(problem, chosen, want)
+    fits = control and problem.n_live <= MAX_INVERSE
+    inverse = inverses(problem) if fits else blank(problem, chosen).inverse
+    return Nominal(reference, problem.theta_bar, inverse, chosen, control)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +279,14 @@ class Slopes:
     visits: FloatArray  # [N], mean occupancy
 
 
+def _around(problem: Problem, solver: str, want: Want) -> Nominal:
+    """Return what iterations start from; elimination starts from nothing."""
+    chosen = choose(problem, solver)
+    if chosen.name != "iterative":
+        return blank(problem, chosen)
+    return replace(blank(problem, chosen), reference=solve_known(problem, chosen, want))
+
+
 def slopes(
     problem: Problem,
     policy: FloatArray,
@@ -272,6 +295,7 @@ def slopes(
     pool: Pool,
     first: int = 0,
     weights: FloatArray | None = None,
+    solver: str = "auto",
 ) -> Slopes:
     """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
 
@@ -279,17 +303,19 @@ def slopes(
     """
     one = replace(problem, policies=policy[None])
     want = Want(gradient=True)
+    around = _around(one, solver, want)
     sums = sweep(
-        one, blank(one), n_draws, want=want, pool=pool, first=first, weights=weights
+        one, around, n_draws, want=want, pool=pool, first=first, weights=weights
     )
     ended = sums.ended[0]
     total = sums.weights[ended].sum()
     mean = sums.row[0, 0] / total
+    visits = around.reference[2, 0] + sums.state[0, channels.D] / total
     spread = np.maximum(sums.row[0, 1] / total - mean**2, 0.0)
     exact = weights is not None
     return Slopes(
         value=float(sums.start[0, 0, ended] @ sums.weights[ended] / total),
         slope=mean,
         noise=np.zeros_like(mean) if exact else spread / max(int(ended.sum()) - 1, 1),
-        visits=sums.state[0, kernel.D, : problem.n_live] / total,
+        visits=visits[: problem.n_live],
     )

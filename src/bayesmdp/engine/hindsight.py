@@ -4,8 +4,9 @@ import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._hindsight import best_values
+from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._sweep import BLOCK, Pool
+from bayesmdp.engine._sweep import Pool
 
 __all__ = ["hindsight_values"]
 

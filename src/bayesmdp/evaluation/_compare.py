@@ -119,6 +119,7 @@ def compare(
     *,
     reference: str | None = None,
     few: int = 5,
+    solver: str = "auto",
     threads: int | None = None,
     executor: Executor | None = None,
     progress: bool | None = None,
@@ -135,7 +136,7 @@ def compare(
         Whom to compare with; the first where not given.
     few
         Observations below which a pair counts as poorly supported.
-    threads, executor, progress
+    solver, threads, executor, progress
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -170,7 +171,12 @@ def compare(
         [as_policy(p, draws.belief, f"policies[{n!r}]") for n, p in policies.items()]
     )
     swept = sweep_policies(
-        probabilities, draws, threads=threads, executor=executor, progress=progress
+        probabilities,
+        draws,
+        solver=solver,
+        threads=threads,
+        executor=executor,
+        progress=progress,
     )
     at = names.index(reference)
     difference, error = differences(swept, at)

@@ -5,6 +5,8 @@ which follow ``V`` closely. Coefficients come from a regression of the start val
 both, and are the same for all states, so that ``value`` and ``start_value`` stay
 consistent; below 50 draws they are 1, which is unbiased and nearly as good. They shift
 means only: the epistemic standard deviation is that of the raw values.
+
+Where ``X`` is too large to form, the start value alone has the first of the two.
 """
 
 from dataclasses import dataclass, replace
@@ -46,7 +48,7 @@ def fit_control(
     """Find the coefficients of policy ``p`` from its draws ``[4, D]``."""
     mean = control_mean(problem, nominal, p)
     start_mean = float(problem.start @ mean)
-    coefficients = np.ones(2)
+    coefficients = np.array([1.0, float(nominal.every_state)])
     values = start[channels.START_VALUE]
     doubtful = values.std() > 1e-13 * max(abs(values.mean()), 1e-300)
     if start.shape[1] >= ENOUGH and doubtful:
@@ -60,6 +62,8 @@ def fit_control(
 def control_mean(problem: Problem, nominal: Nominal, p: int) -> FloatArray:
     """Return the exact mean of the second control variate, ``[S]`` in sweep order."""
     mean = np.zeros(problem.start.size)
+    if not nominal.every_state:  # then there is no second one
+        return mean
     k = expand(problem, nominal, p).k
     mean[: problem.n_live] = problem.task.discount * (k @ nominal.inverse[p])
     return mean

@@ -42,6 +42,7 @@ def evaluate(
     *,
     tolerance: float | None = None,
     control: bool = True,
+    solver: str = "auto",
     threads: int | None = None,
     executor: Executor | None = None,
     progress: bool | None = None,
@@ -59,7 +60,10 @@ def evaluate(
         says how many draws that took. All draws where not given.
     control
         Whether to use control variates: errors of values shrink, often tenfold and
-        more, at little cost.
+        more, at little cost. Above 2,000 states they act on ``start_value`` alone.
+    solver
+        ``auto``, ``dense`` (elimination) or ``iterative``; ``auto`` takes what costs
+        less. ``solver`` of the result says which it was.
     threads
         Default: ``BAYESMDP_THREADS``, else every core. Results do not depend on it.
     executor
@@ -94,6 +98,7 @@ def evaluate(
         draws,
         tolerance=tolerance,
         control=control,
+        solver=solver,
         threads=threads,
         executor=executor,
         progress=progress,
@@ -131,6 +136,7 @@ def sweep_policies(
     *,
     tolerance: float | None = None,
     control: bool = True,
+    solver: str = "auto",
     threads: int | None = None,
     executor: Executor | None = None,
     progress: bool | None = None,
@@ -144,8 +150,8 @@ def sweep_policies(
     problem = engine.Problem.of_draws(draws, policies)
     endings = engine.check_ending(problem)
     control = control and isinstance(draws.belief, Posterior)
-    nominal = engine.nominal(problem, control=control)
     want = engine.Want(variance=not values_only, occupancy=not values_only)
+    nominal = engine.nominal(problem, control=control, solver=solver, want=want)
     n_draws, weights = draws.n_draws, draws.weights
     if draws.exact:
         tolerance = None
@@ -212,6 +218,9 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         n_draws=n,
         exact=draws.exact,
         n_endless=measured.n_endless,
+        n_unsolved=measured.n_unsolved,
+        n_retried=measured.n_retried,
+        solver=swept.nominal.solver.name,
         variance_reduction=reduction,
         prior_share=share_of_visits(
             measured.occupancy, swept.policies[p], draws, fewer_than=1
@@ -237,6 +246,12 @@ def _remarks(measured: "Measured", tolerance: float | None, n: int) -> list[str]
         notes.append(
             f"{measured.n_endless} of {n} draws have episodes too long to resolve; "
             "they are left out, so values are conditional on ending."
+        )
+    if measured.n_unsolved:
+        notes.append(
+            f"{measured.n_unsolved} of {n} draws converge too slowly to be solved, and "
+            "are too large to be solved directly; they are left out. Use a smaller "
+            "discount."
         )
     if tolerance is not None and error > tolerance:
         notes.append(

@@ -55,6 +55,9 @@ class Evaluation:
     n_draws: int
     exact: bool  # every model of an ensemble: no Monte Carlo error
     n_endless: int  # draws left out because their episodes do not end
+    n_unsolved: int  # draws left out because they converge too slowly
+    n_retried: int  # draws that elimination solved where iterations had failed
+    solver: str  # dense, banded or iterative
     variance_reduction: float  # of the start value, by control variates
     prior_share: float  # of discounted visits on pairs without an observation
     notes: tuple[str, ...]  # what was warned about

@@ -27,6 +27,8 @@ class Measured:
     occupancy_error: FloatArray  # [S]
     start_values: FloatArray  # [D], NaN where a draw's chain does not end
     n_endless: int
+    n_unsolved: int
+    n_retried: int
     control: Control | None
 
 
@@ -45,13 +47,14 @@ def measure(
     control = None
     if nominal.controls and n == ended.size:  # leaving draws out shifts their means
         control = fit_control(problem, nominal, p, start)
+    of_states = control if control is not None and nominal.every_state else None
     state_sums = np.empty_like(sums.state[p])
     state_sums[:, problem.order] = sums.state[p]
     reference = np.empty((3, problem.start.size))
     reference[:, problem.order] = nominal.reference[:, p]
     size = Size(n, sums.weights[ended], exact)
     states = estimates(
-        state_sums, size, reference[:2], control and control.in_order(problem.order)
+        state_sums, size, reference[:2], of_states and of_states.in_order(problem.order)
     )
     _add_terminal(problem, states, size, ended)
     occupancy = state_sums[channels.D] / size.weights.sum()
@@ -64,7 +67,9 @@ def measure(
         occupancy=occupancy + reference[2],
         occupancy_error=np.sqrt(spread / max(n - 1, 1)) * (not exact),
         start_values=np.where(ended, sums.start[p, channels.START_VALUE], np.nan),
-        n_endless=ended.size - n,
+        n_endless=ended.size - n - int(sums.unsolved[p].sum()),
+        n_unsolved=int(sums.unsolved[p].sum()),
+        n_retried=int(sums.retried[p].sum()),
         control=control,
     )
 

@@ -44,7 +44,8 @@ def _controlled(swept: Swept, gaps: FloatArray, reference: int) -> FloatArray:
     out = gaps.copy()
     for p in _others(gaps.shape[0], reference):
         both = np.concatenate([controls[p], controls[reference]])
-        slopes = np.array([1.0, 1.0, -1.0, -1.0])
+        second = float(swept.nominal.every_state)
+        slopes = np.array([1.0, second, -1.0, -second])
         if gaps.shape[1] >= ENOUGH:
             slopes = regress(gaps[p], both)
         out[p] -= slopes @ both

@@ -18,9 +18,14 @@ class Field:
     """Gradients of policies on draws that are used once and never again."""
 
     def __init__(
-        self, belief: Posterior | Ensemble, seed: int, pool: Pool, used: int = 0
+        self,
+        belief: Posterior | Ensemble,
+        seed: int,
+        pool: Pool,
+        used: int = 0,
+        solver: str = "auto",
     ) -> None:
-        self.belief, self.seed, self.pool = belief, seed, pool
+        self.belief, self.seed, self.pool, self.solver = belief, seed, pool, solver
         self.exact = isinstance(belief, Ensemble) and belief.n_models <= _FEW_MODELS
         self.problem = every_row(belief)
         self.used = used
@@ -49,13 +54,27 @@ class Field:
         if self.exact and isinstance(self.belief, Ensemble):
             n = self.belief.n_models
             weights = self.belief.weights * n
-            return slopes(self.problem, policy, n, pool=self.pool, weights=weights)
+            return slopes(
+                self.problem,
+                policy,
+                n,
+                pool=self.pool,
+                weights=weights,
+                solver=self.solver,
+            )
         if first is None:
             first = self.used
             self.used += -(-n_draws // BLOCK) * BLOCK
         if 0 < self.problem.member.size < first + n_draws:
             self._name_draws(4 * (first + n_draws))
-        return slopes(self.problem, policy, n_draws, pool=self.pool, first=first)
+        return slopes(
+            self.problem,
+            policy,
+            n_draws,
+            pool=self.pool,
+            first=first,
+            solver=self.solver,
+        )
 
     def reached(self, policy: FloatArray) -> BoolArray:
         """States a policy may reach from the start, ``[S]``."""

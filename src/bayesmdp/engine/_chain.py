@@ -1,0 +1,127 @@
+"""A policy's chain in compressed rows, filled anew for every draw.
+
+Where each state has one action, the sampled rows are the chain. Otherwise entries of a
+state's rows that lead to the same next state share a slot. Which entry goes where
+depends on the policy alone and is found once a task, at the cost of a pass.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IndexArray, IntArray
+from bayesmdp.engine._layout import Layout
+
+
+class Chain(NamedTuple):
+    """Where the entries of a policy's chain stand, and those of its transpose."""
+
+    begin: IntArray  # [N], where a state's entries start
+    stop: IntArray  # [N], and end
+    column: IndexArray  # [K], next state
+    slot: IndexArray  # [E], of each entry of the rows; empty where they are the chain
+    t_begin: IntArray  # [N] or [0]
+    t_stop: IntArray  # [N] or [0]
+    t_column: IndexArray  # [L] or [0]
+    t_slot: IndexArray  # [L] or [0], which of the K each is
+
+
+@jit
+def build_chain(pi: FloatArray, rows: Layout, n: int, transposed: bool) -> Chain:
+    """Lay out the chain of a policy ``pi`` [R] over ``n`` live states."""
+    begin, stop = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    single = True
+    n_states = n
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            i = rows.source[row]
+            single = single and stop[i] == 0
+            begin[i], stop[i] = rows.indptr[row], rows.indptr[row + 1]
+            for e in range(begin[i], stop[i]):
+                n_states = max(n_states, int(rows.target[e]) + 1)
+    if single:
+        column, slot = rows.target.copy(), np.empty(0, dtype=np.uint32)
+    else:
+        column, slot = _merge(pi, rows, n, n_states, begin, stop)
+    if transposed:
+        t_begin, t_stop, t_column, t_slot = _transpose(begin, stop, column)
+    else:
+        t_begin, t_stop = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        t_column, t_slot = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint32)
+    return Chain(begin, stop, column, slot, t_begin, t_stop, t_column, t_slot)
+
+
+@jit
+def _transpose(
+    begin: IntArray, stop: IntArray, column: IndexArray
+) -> tuple[IntArray, IntArray, IndexArray, IndexArray]:
+    """Lay out the transpose, live states only."""
+    n = begin.size
+    t_begin, t_stop = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for i in range(n):
+        for k in range(begin[i], stop[i]):
+            if column[k] < n:
+                t_stop[column[k]] += 1
+    total = 0
+    for i in range(n):
+        t_begin[i] = total
+        total += t_stop[i]
+        t_stop[i] = t_begin[i]
+    t_column = np.empty(total, dtype=np.uint32)
+    t_slot = np.empty(total, dtype=np.uint32)
+    for i in range(n):
+        for k in range(begin[i], stop[i]):
+            j = column[k]
+            if j < n:
+                t_column[t_stop[j]] = i
+                t_slot[t_stop[j]] = k
+                t_stop[j] += 1
+    return t_begin, t_stop, t_column, t_slot
+
+
+@jit
+def _merge(
+    pi: FloatArray,
+    rows: Layout,
+    n: int,
+    n_states: int,
+    begin: IntArray,
+    stop: IntArray,
+) -> tuple[IndexArray, IndexArray]:
+    """Give entries with the same state and next state one slot; rows are sorted."""
+    slot = np.zeros(rows.target.size, dtype=np.uint32)
+    column = np.empty(rows.target.size, dtype=np.uint32)
+    owner = np.full(n_states, -1)  # state that last saw a next state, and its slot
+    place = np.zeros(n_states, dtype=np.int64)
+    used, current = 0, -1
+    for row in range(pi.size):
+        if not pi[row] > 0.0:
+            continue
+        i = rows.source[row]
+        if i != current:
+            current = i
+            begin[i] = used
+        for e in range(rows.indptr[row], rows.indptr[row + 1]):
+            j = rows.target[e]
+            if owner[j] != i:
+                owner[j], place[j] = i, used
+                column[used] = j
+                used += 1
+            slot[e] = place[j]
+        stop[i] = used
+    return column[:used].copy(), slot
+
+
+@jit
+def fill_chain(
+    chain: Chain, theta: FloatArray, pi: FloatArray, rows: Layout, value: FloatArray
+) -> None:
+    """Set ``value`` [K] for one draw of a chain whose entries share slots."""
+    value[: chain.column.size] = 0.0
+    for row in range(pi.size):
+        weight = pi[row]
+        if weight > 0.0:
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                value[chain.slot[e]] += weight * theta[e]

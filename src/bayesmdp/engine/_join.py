@@ -1,0 +1,135 @@
+"""Sums over draws that join to the same bits however the draws were split.
+
+Rounding depends on the order of additions, so the order is fixed: blocks of draws are
+the leaves of a binary tree over block numbers, and a sum is the tree's. A range of
+blocks is held as the few largest subtrees it covers; ranges computed apart join at
+their common edge, and whoever computed them, in whatever parts, the tree is the same.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, StatusArray
+from bayesmdp.engine._solve import RETRIED, SOLVED, UNSOLVED
+
+BLOCK = 16  # draws reduced together; part of the definition of a result
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """The sum of ``2**level`` blocks, from block ``index * 2**level`` on."""
+
+    level: int
+    index: int
+    state: FloatArray  # [P, C, S], channels as in `_reduce`
+    row: FloatArray  # [P, 2, R], gradient and its square; or [P, 2, 0]
+
+    def joins(self, other: "Node") -> bool:
+        """Whether another node is the right half where this is the left."""
+        together = self.level == other.level and self.index + 1 == other.index
+        return together and self.index % 2 == 0
+
+    def joined(self, other: "Node") -> "Node":
+        """Return the sum of both halves."""
+        return Node(
+            self.level + 1,
+            self.index // 2,
+            self.state + other.state,
+            self.row + other.row,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Joined results of a range of draws; `join` adds the next range."""
+
+    nodes: tuple[Node, ...]
+    start: FloatArray  # [P, 4, D]
+    status: StatusArray  # [P, D], what became of each draw
+    products: IntArray  # [P, D], of iterations
+    weights: FloatArray  # [D]
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws."""
+        return int(self.weights.size)
+
+    @cached_property
+    def ended(self) -> BoolArray:
+        """Whether a draw was solved, ``[P, D]``."""
+        return np.asarray((self.status == SOLVED) | self.retried)
+
+    @cached_property
+    def retried(self) -> BoolArray:
+        """Whether iterations failed and elimination did not, ``[P, D]``."""
+        return np.asarray(self.status == RETRIED)
+
+    @cached_property
+    def unsolved(self) -> BoolArray:
+        """Whether no method within reach solved a draw, ``[P, D]``."""
+        return np.asarray(self.status == UNSOLVED)
+
+    @cached_property
+    def state(self) -> FloatArray:
+        """Sums over draws by channel and state, ``[P, C, S]``."""
+        return _folded([node.state for node in self.nodes])
+
+    @cached_property
+    def row(self) -> FloatArray:
+        """Sums of slopes and their squares, ``[P, 2, R]``."""
+        return _folded([node.row for node in self.nodes])
+
+    def join(self, after: "Sums") -> "Sums":
+        """Return the results of both ranges; ``after`` begins where this one ends."""
+        joiner = Joiner()
+        joiner.add(self)
+        joiner.add(after)
+        return joiner.sums()
+
+
+class Joiner:
+    """Joins ranges that follow each other, all but the last of whole blocks."""
+
+    def __init__(self) -> None:
+        self.n_draws = 0
+        self._parts: list[Sums] = []  # their nodes are gone into the stack
+        self._stack: list[Node] = []
+
+    def add(self, part: Sums) -> None:
+        """Add the next range."""
+        for node in part.nodes:
+            self.add_node(node)
+        self.n_draws += part.n_draws
+        self._parts.append(replace(part, nodes=()))
+
+    def add_node(self, node: Node) -> None:
+        """Add the next node, and join as far as the tree allows."""
+        while self._stack and self._stack[-1].joins(node):
+            node = self._stack.pop().joined(node)
+        self._stack.append(node)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Largest subtrees of what was added."""
+        return tuple(self._stack)
+
+    def sums(self) -> Sums:
+        """Return everything joined."""
+        parts = self._parts
+        return Sums(
+            nodes=self.nodes,
+            start=np.concatenate([part.start for part in parts], axis=2),
+            status=np.concatenate([part.status for part in parts], axis=1),
+            products=np.concatenate([part.products for part in parts], axis=1),
+            weights=np.concatenate([part.weights for part in parts]),
+        )
+
+
+def _folded(arrays: list[FloatArray]) -> FloatArray:
+    """Add the subtrees of a range, the last and smallest ones first."""
+    total = arrays[-1]
+    for array in arrays[-2::-1]:
+        total = array + total
+    return total

@@ -1,0 +1,280 @@
+"""Iterative solution of a policy's chain, at a cost in proportion to its entries.
+
+``(I - g T) x = b`` is preconditioned by a Gauss-Seidel sweep ``M``, the diagonal of
+``I - g T`` and one triangle of it. Because ``I - g T = M - (the other triangle)``, the
+preconditioned matrix ``K = M^-1 (I - g T)`` times ``v`` is ``v`` minus one sweep over
+``v`` with no right-hand side: the preconditioner costs nothing beyond the product. What
+sweeps alone resolve slowly (long episodes), BiCGSTAB (van der Vorst 1992) resolves in
+tens of products.
+
+**Errors are bounded, not guessed.** ``K`` is an M-matrix. So for any ``w > 0`` with
+``k = K w > 0``, a residual ``r`` of ``K x`` leaves an error of at most ``w[s] max_i
+|r[i]| / k[i]`` in state ``s``. The nominal model's own ``w = (I - g T_bar)^-1 1``, the
+length of its episodes, serves nearly every draw; others find theirs first. A solution
+is accepted where the bound, found from a residual computed anew, is below the
+tolerance; where rounding stops it earlier, up to `ACCEPTED`; all else is said to have
+failed.
+
+Indices are unsigned in the inner loop, because numba tests signed ones for counting
+from the end, which doubles its time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IndexArray, IntArray
+from bayesmdp.engine._dense import dot
+
+TOLERANCE = 1e-10  # bound on the error, relative to the largest value, to stop at
+ACCEPTED = 1e-8  # and at most, where rounding allows no better
+MOST_PRODUCTS = 1000
+N_VECTORS = 8  # work space, vectors over states
+_LOOSE = 0.5  # residual with which an episode length still bounds errors
+_STALLS = 4  # restarts that gain nothing, after which it gives up
+_BLOWN = 1e8  # growth of a residual after which a restart is better
+_U1, _U2, _U3 = np.uint64(1), np.uint64(2), np.uint64(3)
+
+
+class System(NamedTuple):
+    """Rows of ``T`` and the inverse diagonal of ``I - g T``, states in sweep order.
+
+    Columns of terminal states may stay in: vectors are zero there.
+    """
+
+    g: float
+    backward: bool  # whether sweeps run from the last state to the first
+    begin: IntArray  # [N], where a state's entries start
+    stop: IntArray  # [N], and end
+    column: IndexArray  # [K]
+    value: FloatArray  # [K]
+    inverse: FloatArray  # [N]
+
+
+@jit
+def fill_inverse(system: System) -> None:
+    """Set the inverse diagonal from slack and off-diagonal entries: nothing cancels.
+
+    Columns of terminal states must be among the entries.
+    """
+    column, value = system.column, system.value
+    for i in range(system.begin.size):
+        rest = 0.0
+        for k in range(system.begin[i], system.stop[i]):
+            if column[k] != i:
+                rest += value[k]
+        diagonal = (1.0 - system.g) + system.g * rest
+        system.inverse[i] = 1.0 / diagonal if diagonal > 0.0 else np.inf
+
+
+@jit
+def gather(
+    value: FloatArray, column: IndexArray, first: int, last: int, x: FloatArray
+) -> float:
+    """Sum entries ``first..last-1`` times ``x`` at their columns, in four sums."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    whole = last - (last - first) % 4
+    for at in range(first, whole, 4):
+        k = np.uint64(at)
+        s0 += value[k] * x[column[k]]
+        s1 += value[k + _U1] * x[column[k + _U1]]
+        s2 += value[k + _U2] * x[column[k + _U2]]
+        s3 += value[k + _U3] * x[column[k + _U3]]
+    for at in range(whole, last):
+        k = np.uint64(at)
+        s0 += value[k] * x[column[k]]
+    return (s0 + s1) + (s2 + s3)
+
+
+@jit
+def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None:
+    """Sweep ``x`` [S] once, in place, for the right-hand side ``weight rhs``."""
+    n = system.begin.size
+    for step in range(n):
+        i = np.uint64(n - 1 - step if system.backward else step)
+        x[i] = 0.0
+        ahead = gather(system.value, system.column, system.begin[i], system.stop[i], x)
+        x[i] = (weight * rhs[i] + system.g * ahead) * system.inverse[i]
+
+
+@jit
+def product(
+    system: System, rhs: FloatArray, weight: float, v: FloatArray, out: FloatArray
+) -> None:
+    """Set ``out = K v - weight M^-1 b``; vectors [S] are zero for terminal states."""
+    n = system.begin.size
+    out[:n] = v[:n]
+    relax(system, rhs, weight, out)
+    for i in range(n):
+        out[i] = v[i] - out[i]
+
+
+@jit
+def largest(r: FloatArray, scale: FloatArray) -> float:
+    """Return the largest ``|r[i]| scale[i]``; not a number where one is not."""
+    most = 0.0
+    for i in range(scale.size):
+        here = abs(r[i]) * scale[i]
+        if not here <= most:
+            most = here
+    return most
+
+
+@jit
+def _size(x: FloatArray, n: int, absolute: bool) -> float:
+    """Return the largest ``|x|``, or 1 where tolerances are absolute."""
+    if absolute:
+        return 1.0
+    most = 0.0
+    for i in range(n):
+        most = max(most, abs(x[i]))
+    return most
+
+
+@jit
+def _set_shadow(r: FloatArray, shadow: FloatArray, n: int, stalls: int) -> None:
+    """Take the residual; random signs where that has led nowhere."""
+    bits = np.uint64(stalls)
+    for i in range(n):
+        bits = bits * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        sign = 1.0 if bits >> np.uint64(63) else -1.0
+        shadow[i] = r[i] if stalls == 0 else sign
+
+
+@jit
+def iterate(
+    system: System,
+    rhs: FloatArray,
+    scale: FloatArray,
+    absolute: bool,
+    tolerance: float,
+    accepted: float,
+    x: FloatArray,
+    space: FloatArray,
+) -> int:
+    """Solve by BiCGSTAB from ``x`` [S], in place; return the number of products.
+
+    ``scale`` [N] turns a residual into a bound on the error, ``max |r| scale``, which
+    is compared with the tolerance times the largest ``|x|``, or with the tolerance
+    itself where ``absolute``. A negative number says that it failed; ``x`` is then the
+    best there is. ``space`` is [8, S], zero for terminal states.
+    """
+    n = system.begin.size
+    r, shadow = space[0], space[1]
+    products, stalls = 0, 0
+    best = np.inf
+    while True:
+        product(system, rhs, 1.0, x, r)
+        for i in range(n):
+            r[i] = -r[i]
+        products += 1
+        size = _size(x, n, absolute)
+        bound = largest(r, scale)
+        if bound <= tolerance * size:
+            return products
+        if not bound < 0.5 * best:  # a restart that gained nothing
+            stalls += 1
+            if bound <= accepted * size:
+                return products
+            if stalls >= _STALLS or not np.isfinite(bound):
+                return -products
+        if products >= MOST_PRODUCTS:
+            return products if bound <= accepted * size else -products
+        best = min(best, bound)
+        _set_shadow(r, shadow, n, stalls)
+        limit = _BLOWN * best
+        products += _run(system, scale, absolute, tolerance, limit, products, x, space)
+
+
+@jit
+def _run(
+    system: System,
+    scale: FloatArray,
+    absolute: bool,
+    tolerance: float,
+    limit: float,
+    used: int,
+    x: FloatArray,
+    space: FloatArray,
+) -> int:
+    """Run until the updated residual is small, or no further; return products."""
+    n = system.begin.size
+    r, shadow, p = space[0], space[1], space[2]
+    v, s, t = space[3], space[4], space[5]
+    p[:n] = r[:n]
+    rho = dot(shadow[:n], r[:n])
+    products = 0
+    while used + products < MOST_PRODUCTS:
+        product(system, p, 0.0, p, v)
+        products += 1
+        slope = dot(shadow[:n], v[:n])
+        if not abs(slope) > 1e-300:
+            break
+        alpha = rho / slope
+        for i in range(n):
+            s[i] = r[i] - alpha * v[i]
+        product(system, s, 0.0, s, t)
+        products += 1
+        square = dot(t[:n], t[:n])
+        omega = dot(t[:n], s[:n]) / square if square > 0.0 else 0.0
+        for i in range(n):
+            x[i] += alpha * p[i] + omega * s[i]
+            r[i] = s[i] - omega * t[i]
+        bound = largest(r, scale)
+        # Half: the true residual, found anew, is a little larger.
+        if not bound > 0.5 * tolerance * _size(x, n, absolute) or not bound < limit:
+            break
+        new = dot(shadow[:n], r[:n])
+        if new == 0.0 or omega == 0.0:
+            break
+        beta = (new / rho) * (alpha / omega)
+        rho = new
+        for i in range(n):
+            p[i] = r[i] + beta * (p[i] - omega * v[i])
+    return products
+
+
+@jit
+def bounding_scale(
+    system: System,
+    length: FloatArray,
+    ones: FloatArray,
+    scale: FloatArray,
+    space: FloatArray,
+) -> int:
+    """Fill ``scale`` [N] from a trial ``length`` [S]; return products, 0 if it failed.
+
+    Where ``K length`` is not positive everywhere, this chain's own length is found; it
+    stays in ``space[6]``.
+    """
+    n = system.begin.size
+    w, k = space[6], space[7]
+    w[:n] = length[:n]
+    product(system, w, 0.0, w, k)
+    products = 1
+    if not _positive(w, k, n):
+        # K w = M^-1 1 up to half of itself: then K w is positive
+        k[:n] = 0.0
+        relax(system, ones, 1.0, k)
+        for i in range(n):
+            scale[i] = 1.0 / k[i]
+        w[:n] = 0.0
+        found = iterate(system, ones, scale, True, _LOOSE, _LOOSE, w, space)
+        product(system, w, 0.0, w, k)
+        products += abs(found) + 2
+        if not _positive(w, k, n):
+            return 0
+    most = _size(w, n, False)
+    for i in range(n):
+        scale[i] = most / k[i]
+    return products
+
+
+@jit
+def _positive(w: FloatArray, k: FloatArray, n: int) -> bool:
+    """Whether ``K w`` is positive by more than rounding, and ``w`` finite."""
+    good = True
+    for i in range(n):
+        good = good and 0.0 < w[i] < np.inf and k[i] > 1e-14 * w[i]
+    return good

@@ -1,0 +1,61 @@
+"""How much memory there is, so that work that cannot fit is refused, not killed."""
+
+import os
+from pathlib import Path
+
+from bayesmdp.errors import ArgumentError
+
+_CGROUP = Path("/sys/fs/cgroup")
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def available_bytes() -> int:
+    """Return ``BAYESMDP_MEMORY``, else what the system and its container have left."""
+    said = os.environ.get("BAYESMDP_MEMORY", "").strip()
+    if said:
+        return _parsed(said)
+    return min(_of_system(), _of_container())
+
+
+def _parsed(said: str) -> int:
+    """Read a size such as ``8GB``."""
+    text = said.lower().removesuffix("b").strip()
+    unit = text[-1:] if text[-1:] in _UNITS else ""
+    try:
+        return int(float(text.removesuffix(unit)) * _UNITS[unit])
+    except ValueError:
+        raise ArgumentError(
+            f"`BAYESMDP_MEMORY` must be a size such as 8GB; got {said!r}."
+        ) from None
+
+
+def _of_system() -> int:
+    """Memory that can be had without swapping; no limit where nothing says so."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**62
+
+
+def _of_container() -> int:
+    """Memory that the container's own limit leaves."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
+        used = (_CGROUP / "memory.current").read_text(encoding="ascii").strip()
+        return 2**62 if limit == "max" else max(int(limit) - int(used), 0)
+    except (OSError, ValueError):
+        return 2**62
+
+
+def gigabytes(n_bytes: float) -> str:
+    """Write a size for people to read."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes / 1e3:.3g} kB"

@@ -1,0 +1,258 @@
+"""What a solved draw adds to the sums over draws.
+
+Per-state results leave as sums of powers and products of deviations from a reference
+(the nominal model's values), one set a block of draws: sums join by addition, and the
+reference is close enough to the mean that nothing cancels.
+
+Control variates (nominal model: ``theta_bar``, ``X = (I - g T_bar)^-1``, ``V_bar``)::
+
+    u  = sum_a pi sum_t (theta - theta_bar) (r + g V_bar[t])
+    y1 = X u                 mean 0
+    y2 = g X (T - T_bar) y1  mean g X k  (evaluation/_control.py)
+"""
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray
+from bayesmdp.engine._dense import dot, times_transposed
+from bayesmdp.engine._layout import Layout, References
+from bayesmdp.engine._solve import (
+    CONTROL,
+    GRADIENT,
+    OCCUPANCY,
+    VARIANCE,
+    Solution,
+)
+
+# Channels of the per-state sums. V value, R return variance, D occupancy (all minus
+# their reference), Y, Z first and second control variate.
+# Those that are not wanted at the end of the list are not held.
+V, VV, VVV, VVVV, R, RR, VR, VVR, D, DD, Y, YY, Z, ZZ, VY, VZ, YZ = range(17)
+
+# Per-draw results from the start distribution: value, aleatoric variance, controls.
+START_VALUE, START_VARIANCE, START_Y, START_Z = range(4)
+N_START = 4
+
+
+def n_channels(want: int) -> int:
+    """Count the channels that a sweep needs for what is wanted."""
+    if want & CONTROL:
+        return YZ + 1
+    if want & (OCCUPANCY | GRADIENT):
+        return DD + 1
+    return (VVR if want & VARIANCE else VVVV) + 1
+
+
+@jit
+def add_gradient(
+    weight: float,
+    theta: FloatArray,
+    pi: FloatArray,
+    every_row: bool,
+    rows: Layout,
+    reward: FloatArray,
+    g: float,
+    out: Solution,
+    sums: FloatArray,
+) -> None:
+    """Add ``d (Q - V)`` and its square to ``sums`` [2, R], of rows in use or all."""
+    value, occupancy = out.value, out.occupancy
+    for row in range(rows.source.size):
+        if not (every_row or pi[row] > 0.0):
+            continue
+        q = 0.0
+        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+            e = np.uint64(at)
+            q += theta[e] * (reward[e] + g * value[rows.target[e]])
+        i = rows.source[row]
+        slope = occupancy[i] * (q - value[i])
+        sums[0, row] += weight * slope
+        sums[1, row] += weight * slope * slope
+
+
+@jit
+def add_mean_gradient(
+    weights: FloatArray,
+    theta_bar: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: float,
+    values: FloatArray,
+    visits: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add the same for the other rows, a block of draws at once.
+
+    Where rows are independent, one that the policy does not use is independent of its
+    values and visits too, so its mean stands in for it: the expectation is the same,
+    and the noise less. One pass over the entries serves all draws of the block:
+    ``values`` and ``visits`` are [S, B], ``weights`` [B].
+    """
+    n = weights.size
+    q = np.empty(n)
+    for row in range(rows.source.size):
+        if pi[row] > 0.0:
+            continue
+        q[:] = 0.0
+        paid = 0.0
+        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+            e = np.uint64(at)
+            share = theta_bar[e]
+            paid += share * reward[e]
+            ahead = values[rows.target[e]]
+            for k in range(n):
+                q[k] += share * ahead[k]
+        i = rows.source[row]
+        for k in range(n):
+            slope = visits[i, k] * (paid + g * q[k] - values[i, k])
+            sums[0, row] += weights[k] * slope
+            sums[1, row] += weights[k] * slope * slope
+
+
+@jit
+def deviate(
+    theta: FloatArray,
+    theta_bar: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    scale: float,
+    x: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Set ``out = sum_a pi sum_t (theta - theta_bar) (r + scale x[t])``."""
+    out[:] = 0.0
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            total = 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                h = reward[e] + scale * x[rows.target[e]]
+                total += (theta[e] - theta_bar[e]) * h
+            out[rows.source[row]] += pi[row] * total
+
+
+@jit
+def second_control(
+    theta: FloatArray,
+    theta_bar: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    g: float,
+    y: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Set ``out = g (T - T_bar) y``."""
+    out[:] = 0.0
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            total = 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                total += (theta[e] - theta_bar[e]) * y[rows.target[e]]
+            out[rows.source[row]] += g * pi[row] * total
+
+
+@jit
+def add_value(w: float, value: FloatArray, ref: FloatArray, sums: FloatArray) -> None:
+    """Add powers of ``V`` to the channels."""
+    for i in range(value.size):
+        v = value[i] - ref[i]
+        square = v * v
+        sums[V, i] += w * v
+        sums[VV, i] += w * square
+        sums[VVV, i] += w * square * v
+        sums[VVVV, i] += w * square * square
+
+
+@jit
+def add_variance(
+    w: float,
+    value: FloatArray,
+    variance: FloatArray,
+    value_ref: FloatArray,
+    variance_ref: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add the return variance and its products with ``V``."""
+    for i in range(value.size):
+        v = value[i] - value_ref[i]
+        r = variance[i] - variance_ref[i]
+        sums[R, i] += w * r
+        sums[RR, i] += w * r * r
+        sums[VR, i] += w * v * r
+        sums[VVR, i] += w * v * v * r
+
+
+@jit
+def add_controls(
+    w: float,
+    value: FloatArray,
+    ref: FloatArray,
+    y: FloatArray,
+    z: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add the control variates and their products."""
+    for i in range(value.size):
+        v = value[i] - ref[i]
+        sums[Y, i] += w * y[i]
+        sums[YY, i] += w * y[i] * y[i]
+        sums[Z, i] += w * z[i]
+        sums[ZZ, i] += w * z[i] * z[i]
+        sums[VY, i] += w * v * y[i]
+        sums[VZ, i] += w * v * z[i]
+        sums[YZ, i] += w * y[i] * z[i]
+
+
+@jit
+def reduce_draw(
+    w: float,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    terminal_value: FloatArray,
+    g: float,
+    start: FloatArray,
+    nominal: References,
+    p: int,
+    out: Solution,
+    work: FloatArray,
+    sums: FloatArray,
+    results: FloatArray,
+) -> None:
+    """Add one solved draw to the sums [C, S], and its start values to results [4]."""
+    value, variance, occupancy = out.value, out.variance, out.occupancy
+    value_bar, visits_bar = nominal.reference[0, p], nominal.reference[2, p]
+    add_value(w, value, value_bar, sums)
+    mean = dot(start, value) + dot(start, terminal_value)
+    results[START_VALUE] = mean
+    if want & (OCCUPANCY | GRADIENT):
+        for s in range(occupancy.size):
+            d = occupancy[s] - visits_bar[s]
+            sums[D, s] += w * d
+            sums[DD, s] += w * d * d
+    if want & CONTROL:
+        deviate(theta, nominal.theta_bar, pi, rows, reward, g, value_bar, work[0])
+        if nominal.inverse.shape[1] > 0:
+            y, z = work[1], work[2]
+            times_transposed(nominal.inverse[p], work[0], y)
+            second_control(theta, nominal.theta_bar, pi, rows, g, y, work[0])
+            times_transposed(nominal.inverse[p], work[0], z)
+            add_controls(w, value, value_bar, y, z, sums)
+            results[START_Y] = dot(start, y)
+            results[START_Z] = dot(start, z)
+        else:  # X is too large to hold: its product with the start is enough for y
+            n = nominal.n_live
+            results[START_Y] = dot(visits_bar[:n], work[0][:n])
+    if want & VARIANCE:
+        add_variance(w, value, variance, value_bar, nominal.reference[1, p], sums)
+        spread = 0.0
+        for s in range(value.size):
+            gap = value[s] + terminal_value[s] - mean
+            spread += start[s] * (variance[s] + gap * gap)
+        results[START_VARIANCE] = spread

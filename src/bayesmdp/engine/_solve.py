@@ -1,0 +1,280 @@
+"""Value, occupancy and variance of one draw, by elimination or by iterations.
+
+Three methods, told apart by a number: dense elimination, elimination within a band, and
+iterations (`bayesmdp.engine._krylov`). Which one is chosen in
+`bayesmdp.engine._choose`; here they differ in how a system is prepared and solved.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._banded import (
+    assemble_band,
+    factorise_band,
+    solve_band,
+    solve_band_transposed,
+)
+from bayesmdp.engine._bellman import bellman_mean, bellman_spread
+from bayesmdp.engine._chain import Chain, fill_chain
+from bayesmdp.engine._dense import assemble, factorise, solve, solve_transposed
+from bayesmdp.engine._krylov import (
+    ACCEPTED,
+    N_VECTORS,
+    TOLERANCE,
+    System,
+    bounding_scale,
+    fill_inverse,
+    iterate,
+)
+from bayesmdp.engine._layout import Layout
+
+# What became of a draw. Left out: of weight 0, or not yet looked at.
+LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
+
+# What is wanted beside the value, as bits.
+VARIANCE, OCCUPANCY, GRADIENT, CONTROL = 1, 2, 4, 8
+
+# Below this pivot a chain counts as endless: fourth powers of its length overflow.
+ENDLESS = 1e-70
+
+
+class Band(NamedTuple):
+    """Elimination within a band: where states stand in it, and its width."""
+
+    width: int  # on either side of the diagonal
+    position: IntArray  # [N]
+
+
+class Krylov(NamedTuple):
+    """Iterations."""
+
+    backward: bool  # whether they sweep from the last state to the first
+
+
+class Method(NamedTuple):
+    """How to solve: within a band, by iterations, or by dense elimination if neither.
+
+    Kernels take the two apart: numba drops branches of ``is None`` that cannot be, so
+    that each compiles for one method only.
+    """
+
+    band: Band | None = None
+    krylov: Krylov | None = None
+
+    @property
+    def name(self) -> str:
+        """What the method is called."""
+        if self.krylov is not None:
+            return "iterative"
+        return "dense" if self.band is None else "banded"
+
+
+class Space(NamedTuple):
+    """Work space of one thread; what a method does not need is empty."""
+
+    matrix: FloatArray  # [N, N], or [N, 2 width + 1]
+    slack: FloatArray  # [N]
+    vectors: FloatArray  # [8, S], zero for terminal states
+    value: FloatArray  # [K]
+    t_value: FloatArray  # [K]
+    inverse: FloatArray  # [N]
+    scale: FloatArray  # [N]
+    rhs: FloatArray  # [S]
+    ones: FloatArray  # [S]
+
+
+class Solution(NamedTuple):
+    """Vectors over states ``[S]``, zero for terminal ones but for arrivals."""
+
+    value: FloatArray
+    variance: FloatArray
+    occupancy: FloatArray
+
+
+@jit
+def make_space(
+    band: Band | None, krylov: Krylov | None, n: int, n_states: int, most: int
+) -> Space:
+    """Allocate for ``n`` live states and chains of up to ``most`` entries."""
+    height, columns, entries, n_vectors = n, n, 0, 1
+    if band is not None:
+        columns = 2 * band.width + 1
+    if krylov is not None:
+        height, columns, entries, n_vectors = 0, 0, most, N_VECTORS
+    return Space(
+        np.empty((height, columns)),
+        np.empty(n),
+        np.zeros((n_vectors, n_states)),
+        np.empty(entries),
+        np.empty(entries),
+        np.empty(n),
+        np.empty(n),
+        np.zeros(n_states),
+        np.ones(n_states),
+    )
+
+
+@jit
+def eliminate(
+    band: Band | None,
+    space: Space,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    g: float,
+) -> bool:
+    """Factorise ``I - g T``; False where the chain does not end."""
+    if band is None:
+        assemble(theta, pi, rows, g, space.matrix, space.slack)
+        return factorise(space.matrix, space.slack) > ENDLESS
+    assemble_band(theta, pi, rows, g, band.position, space.matrix, space.slack)
+    return factorise_band(space.matrix, space.slack) > ENDLESS
+
+
+@jit
+def substitute(
+    band: Band | None, space: Space, transposed: bool, x: FloatArray
+) -> None:
+    """Solve with what `eliminate` left; ``x`` [S] in place."""
+    n = space.slack.size
+    if band is None:
+        if transposed:
+            solve_transposed(space.matrix, x[:n])
+        else:
+            solve(space.matrix, x[:n])
+    elif transposed:
+        solve_band_transposed(space.matrix, band.position, x[:n], space.vectors[0])
+    else:
+        solve_band(space.matrix, band.position, x[:n], space.vectors[0])
+
+
+@jit
+def solve_directly(
+    band: Band | None,
+    space: Space,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: float,
+    start: FloatArray,
+    out: Solution,
+) -> int:
+    """Fill ``out`` by elimination; return what became of the draw."""
+    if not eliminate(band, space, theta, pi, rows, g):
+        return ENDLESS_CHAIN
+    bellman_mean(theta, pi, rows, reward, out.value)
+    substitute(band, space, False, out.value)
+    if want & (OCCUPANCY | GRADIENT):
+        out.occupancy[:] = start
+        substitute(band, space, True, out.occupancy)
+    if want & VARIANCE:
+        bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
+        if g < 1.0:
+            eliminate(band, space, theta, pi, rows, g * g)
+        substitute(band, space, False, out.variance)
+    return SOLVED
+
+
+@jit
+def solve_iteratively(
+    krylov: Krylov,
+    chain: Chain,
+    space: Space,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: float,
+    start: FloatArray,
+    length: FloatArray,
+    t_length: FloatArray,
+    out: Solution,
+) -> int:
+    """Fill ``out`` by iterations from the guesses it holds.
+
+    Returns the number of products, negative where some system was not solved.
+    ``length`` and ``t_length`` [S] are trial weights for the bounds on errors.
+    """
+    n = space.slack.size
+    value = theta
+    if chain.slot.size > 0:
+        value = space.value
+        fill_chain(chain, theta, pi, rows, value)
+    down = krylov.backward
+    system = System(
+        g, down, chain.begin, chain.stop, chain.column, value, space.inverse
+    )
+    fill_inverse(system)
+    bellman_mean(theta, pi, rows, reward, space.rhs)
+    products = _bounded(system, space, length, out.value)
+    if products > 0 and want & (OCCUPANCY | GRADIENT):
+        for at in range(chain.t_slot.size):
+            k = np.uint64(at)
+            space.t_value[k] = value[chain.t_slot[k]]
+        transposed = System(
+            g,
+            not down,  # what flows towards the end in the rows flows from it here
+            chain.t_begin,
+            chain.t_stop,
+            chain.t_column,
+            space.t_value,
+            space.inverse,
+        )
+        space.rhs[:] = start
+        more = _bounded(transposed, space, t_length, out.occupancy)
+        products = products + more if more > 0 else -products
+    if products > 0 and want & VARIANCE:
+        bellman_spread(theta, pi, rows, reward, g, out.value, space.rhs)
+        square = System(
+            g * g, down, chain.begin, chain.stop, chain.column, value, space.inverse
+        )
+        fill_inverse(square)
+        more = _bounded(square, space, length, out.variance)
+        products = products + more if more > 0 else -products
+        for i in range(n):  # an error within the tolerance may be below 0
+            out.variance[i] = max(out.variance[i], 0.0)
+    return products
+
+
+@jit
+def _bounded(system: System, space: Space, length: FloatArray, x: FloatArray) -> int:
+    """Solve for ``space.rhs`` with a bound on the error; products, negative if not."""
+    n = system.begin.size
+    x[n:] = 0.0
+    first = bounding_scale(system, length, space.ones, space.scale, space.vectors)
+    if first == 0:
+        return -1
+    then = iterate(
+        system, space.rhs, space.scale, False, TOLERANCE, ACCEPTED, x, space.vectors
+    )
+    return first + then if then > 0 else -first
+
+
+@jit
+def add_arrivals(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    g: float,
+    start: FloatArray,
+    n: int,
+    out: FloatArray,
+) -> None:
+    """Add discounted arrivals in terminal states to the visits ``out`` [S] of others.
+
+    The first ``n`` states are live; a start in a terminal state counts there.
+    """
+    out[n:] = start[n:]
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            flow = g * pi[row] * out[rows.source[row]]
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                if rows.target[e] >= n:
+                    out[rows.target[e]] += flow * theta[e]
