@@ -46,6 +46,10 @@ class ConvergenceError(BayesmdpError):
     """A chain that neither iterations nor elimination within reach can solve."""
 
 
+class ExecutorError(BayesmdpError):
+    """An executor that broke while it worked for us."""
+
+
 class TooLargeError(BayesmdpError):
     """Work that does not fit; the message says what would."""
 

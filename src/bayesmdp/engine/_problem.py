@@ -1,6 +1,6 @@
 """The arrays of a belief that a set of policies uses, in the form the kernel reads."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,10 @@ class Problem:
     policies: FloatArray  # [P, R]
     start: FloatArray  # [S]
     key: NDArray[np.uint64]  # [2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what is derived: it would arrive in another form."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def layout(self) -> Layout:
@@ -174,6 +178,6 @@ def _entries(rows: Rows, row: IntArray) -> IntArray | slice:
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Read-only view: numba compiles once for inputs that all look the same."""
-    view = array.view()
+    view = np.require(array, requirements=("C", "A")).view()
     view.flags.writeable = False
     return view

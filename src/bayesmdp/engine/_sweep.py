@@ -9,7 +9,7 @@ device is another ``_run``.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -26,7 +26,7 @@ from bayesmdp.engine._join import BLOCK, Joiner, Node, Sums
 from bayesmdp.engine._kernel import sweep_blocks
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.errors import ArgumentError, ConvergenceError, EndlessError
+from bayesmdp.errors import ArgumentError, ConvergenceError, EndlessError, ExecutorError
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,14 @@ def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
     n = _checks.thread_count(threads)
     if executor is not None:
         _checks.of_type("executor", executor, Executor, ArgumentError)
-        yield executor, 2 * n
+        try:
+            yield executor, 2 * n
+        except BrokenExecutor as broken:
+            raise ExecutorError(
+                "`executor` lost a worker and cannot go on; make a new one and call "
+                "again. Workers die for lack of memory, or at once where a script that "
+                'starts processes has no `if __name__ == "__main__":`.'
+            ) from broken
         return
     pool = ThreadPoolExecutor(n)
     try:

@@ -21,10 +21,11 @@ import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._backup import back_up, fill_table, settle, sum_lookahead
+from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._sweep import BLOCK, workers
+from bayesmdp.engine._sweep import workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
@@ -107,14 +108,9 @@ def _arrive(
     if part is None:
         for other in [key for key in list(_kept) if key[0] != address[0]]:
             _kept.pop(other, None)
-        arrays = Layout(*map(_plain, rows)), Models(*map(_plain, models))
+        arrays = Layout(*map(read_only, rows)), Models(*map(read_only, models))
         part = _kept.setdefault(address, _Part(address, draws, g, *arrays))
     return part
-
-
-def _plain(array: Any) -> Any:
-    """Undo what a journey may do to an array: kernels are compiled for one kind."""
-    return read_only(np.require(array, requirements=("C", "A")))
 
 
 def _move(

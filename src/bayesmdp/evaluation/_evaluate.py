@@ -65,9 +65,11 @@ def evaluate(
         ``auto``, ``dense`` (elimination) or ``iterative``; ``auto`` takes what costs
         less. ``solver`` of the result says which it was.
     threads
-        Default: ``BAYESMDP_THREADS``, else every core. Results do not depend on it.
+        Default: ``BAYESMDP_THREADS``, else every core; with ``executor``, how many
+        workers that has. Results do not depend on it.
     executor
-        Runs the parts of the sweep in place of a thread pool of our own.
+        Anything that implements `concurrent.futures.Executor`; runs the parts of the
+        sweep in place of a thread pool of our own (docs/clusters.md).
     progress
         Whether to show a bar; by default on a terminal, after a second.
 

@@ -39,6 +39,7 @@ def optimise(
     seed: Seed = 0,
     resume: Optimisation | None = None,
     *,
+    solver: str = "auto",
     threads: int | None = None,
     executor: Executor | None = None,
     progress: bool | None = None,
@@ -65,7 +66,7 @@ def optimise(
     resume
         Go on from an earlier result: the ascent takes draws it has not used, races and
         judgement meet those of the seed again.
-    threads, executor, progress
+    solver, threads, executor, progress
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -100,7 +101,7 @@ def optimise(
         progress_bar("optimising", method.n_steps, progress) as show,
     ):
         used = 0 if resume is None else resume.draws_used
-        field = Field(posterior, number, pool, used)
+        field = Field(posterior, number, pool, used, solver)
         named, cut = make_starts(posterior, starts, number, (threads, executor))
         search = Search(field, _that_end(field, named), show)
         search.offset = 0 if resume is None else resume.steps
@@ -311,7 +312,15 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
 
     name, policy = search.choose()
     draws = field.draws("judge", field.affordable(6e10, 256, _JUDGE_DRAWS))
-    evaluation = evaluate(policy, draws, executor=field.pool[0], progress=False)
+    executor, in_flight = field.pool
+    evaluation = evaluate(
+        policy,
+        draws,
+        solver=field.solver,
+        executor=executor,
+        threads=in_flight // 2,
+        progress=False,
+    )
     gap, gap_error = hindsight_bound(field, policy)
     result: dict[str, Any] = {
         "policy": evaluation.policy,
