@@ -9,7 +9,8 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._kernel import reward_of, sample
 from bayesmdp.engine._layout import Layout, Models
-from bayesmdp.engine._planner import evaluate_choice, lookahead
+from bayesmdp.engine._planner import evaluate_choice, lookahead, make_bench
+from bayesmdp.engine._solve import Krylov
 
 
 @jit
@@ -63,6 +64,7 @@ def back_up(
 
 @jit
 def settle(
+    krylov: Krylov | None,
     table: FloatArray,
     paid: FloatArray,
     rows: Layout,
@@ -70,9 +72,12 @@ def settle(
     choice: IntArray,
     values: FloatArray,
 ) -> int:
-    """Replace ``values`` by those of a policy for ever; return draws that end."""
-    matrix = np.empty((choice.size, choice.size))
+    """Replace ``values`` by those of a policy for ever; return how many ended."""
+    bench = make_bench(krylov, choice.size, values.shape[1])
     ended = 0
     for i in range(table.shape[0]):
-        ended += evaluate_choice(table[i], rows, paid[i], g, choice, matrix, values[i])
+        ended += evaluate_choice(
+            krylov, table[i], rows, paid[i], g, choice, bench, values[i]
+        )
+        bench.length[:] = 0.0  # a draw must not depend on the one before it
     return ended

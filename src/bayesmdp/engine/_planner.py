@@ -12,19 +12,71 @@ that may lead nearest to the end), and a switch that would never end is taken ba
 banned: only policies that end are returned.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine._dense import factorise, solve
+from bayesmdp.engine._krylov import (
+    N_VECTORS,
+    System,
+    bounding_scale,
+    fill_inverse,
+    gather,
+    iterate,
+)
 from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._solve import ENDLESS
+from bayesmdp.engine._solve import ENDLESS, Krylov
 
-TIE = 1e-11  # gain, relative to the largest value, below which actions are tied
+TIE = 2e-11  # gain, relative to the largest value, below which actions are tied
+# Bounds on the error of iterations, well below a tie; and at worst, for rounding.
+_TOLERANCE, _ACCEPTED = 2e-13, 1e-11
+SMALL = 128  # live states up to which evaluation is by elimination
+_LARGE = 4000  # and beyond which it is out of reach
 MAX_ITERATIONS = 1000
+FAILED = -(10**9)
 # Modified policy iteration: at most so many rounds of so many sweeps, while more than
 # one state in so many still switches.
 _ROUNDS, _SWEEPS, _FEW = 30, 10, 20
+
+
+def methods(n_live: int) -> tuple[Krylov | None, ...]:
+    """How to evaluate policies, each way tried where the one before it fails."""
+    if n_live <= SMALL:
+        return (None,)
+    iterations = Krylov(False)
+    return (iterations, None) if n_live <= _LARGE else (iterations,)
+
+
+class Bench(NamedTuple):
+    """Work space for evaluations; what is not needed is empty."""
+
+    matrix: FloatArray  # [N, N]
+    slack: FloatArray  # [N]
+    vectors: FloatArray  # [8, S]
+    length: FloatArray  # [S], of the episodes of the policy evaluated last
+    ones: FloatArray  # [S]
+    begin: IntArray  # [N]
+    stop: IntArray  # [N]
+
+
+@jit
+def make_bench(krylov: Krylov | None, n: int, n_states: int) -> Bench:
+    """Allocate for elimination, or for iterations."""
+    size, n_vectors = n, 0
+    if krylov is not None:
+        size, n_vectors = 0, N_VECTORS
+    return Bench(
+        np.empty((size, size)),
+        np.empty(n),
+        np.zeros((n_vectors, n_states)),
+        np.zeros(n_states),
+        np.ones(n_states),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+    )
 
 
 @jit
@@ -37,10 +89,8 @@ def lookahead(
     value: FloatArray,
 ) -> float:
     """Return ``Q`` of one row; ``paid`` [R] is the expected reward of each."""
-    ahead = 0.0
-    for e in range(rows.indptr[row], rows.indptr[row + 1]):
-        ahead += theta[e] * value[rows.target[e]]
-    return paid[row] + g * ahead
+    first, last = rows.indptr[row], rows.indptr[row + 1]
+    return paid[row] + g * gather(theta, rows.target, first, last, value)
 
 
 @jit
@@ -77,17 +127,57 @@ def improve(
 
 @jit
 def evaluate_choice(
+    krylov: Krylov | None,
     theta: FloatArray,
     rows: Layout,
     paid: FloatArray,
     g: float,
     choice: IntArray,
-    matrix: FloatArray,
+    bench: Bench,
     value: FloatArray,
 ) -> bool:
-    """Solve for the value of a deterministic policy; False where it does not end."""
+    """Solve for the value of a deterministic policy; False where it does not end.
+
+    Iterations start from ``value`` [S]; where they fail it is False too.
+    """
     n = choice.size
-    slack = np.empty(n)
+    if krylov is None:
+        _assemble_choice(theta, rows, g, choice, bench.matrix, bench.slack)
+        for i in range(n):
+            value[i] = paid[choice[i]]
+        if not factorise(bench.matrix, bench.slack) > ENDLESS:
+            return False
+        solve(bench.matrix, value)
+        return True
+    inverse, scale, rhs = np.empty(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        bench.begin[i] = rows.indptr[choice[i]]
+        bench.stop[i] = rows.indptr[choice[i] + 1]
+        rhs[i] = paid[choice[i]]
+    system = System(
+        g, krylov.backward, bench.begin, bench.stop, rows.target, theta, inverse
+    )
+    fill_inverse(system)
+    if bounding_scale(system, bench.length, bench.ones, scale, bench.vectors) == 0:
+        return False
+    bench.length[:] = bench.vectors[6]
+    found = iterate(
+        system, rhs, scale, False, _TOLERANCE, _ACCEPTED, value, bench.vectors
+    )
+    return found > 0
+
+
+@jit
+def _assemble_choice(
+    theta: FloatArray,
+    rows: Layout,
+    g: float,
+    choice: IntArray,
+    matrix: FloatArray,
+    slack: FloatArray,
+) -> None:
+    """Fill ``matrix`` with ``I - g T`` and ``slack`` with its row sums."""
+    n = choice.size
     matrix[:] = 0.0
     for i in range(n):
         matrix[i, i] = 1.0
@@ -97,11 +187,6 @@ def evaluate_choice(
                 matrix[i, rows.target[e]] -= g * theta[e]
             else:
                 slack[i] += g * theta[e]
-        value[i] = paid[choice[i]]
-    if not factorise(matrix, slack) > ENDLESS:
-        return False
-    solve(matrix, value)
-    return True
 
 
 @jit
@@ -156,7 +241,7 @@ def ban_endless(
     g: float,
     before: IntArray,
     choice: IntArray,
-    matrix: FloatArray,
+    bench: Bench,
     value: FloatArray,
     banned: BoolArray,
 ) -> None:
@@ -168,7 +253,7 @@ def ban_endless(
         if choice[i] != before[i]:
             last = choice[i]
             trial[i] = choice[i]
-            if not evaluate_choice(theta, rows, paid, g, trial, matrix, value):
+            if not evaluate_choice(None, theta, rows, paid, g, trial, bench, value):
                 banned[choice[i]] = True
                 found = True
             trial[i] = before[i]
@@ -178,6 +263,7 @@ def ban_endless(
 
 @jit
 def plan_model(
+    krylov: Krylov | None,
     theta: FloatArray,
     rows: Layout,
     reward: FloatArray,
@@ -189,31 +275,42 @@ def plan_model(
     """Find the best rows, starting from ``choice`` [N]; return iterations.
 
     ``value`` [S] is in sweep order and gets the value of the result. A negative
-    number says that the search was cut short: at the limit of iterations, or because
-    a better policy would never end.
+    number says that the search was cut short: at the limit of iterations, because a
+    better policy would never end, or, `FAILED`, because iterations did not solve for
+    the value of a policy: elimination can tell why.
     """
     n = choice.size
-    matrix = np.empty((n, n))
+    bench = make_bench(krylov, n, value.size)
     best = np.empty(n)
     banned = np.zeros(rows.source.size, dtype=np.bool_)
     paid = np.zeros(rows.source.size)
     for row in range(rows.source.size):
-        for e in range(rows.indptr[row], rows.indptr[row + 1]):
-            paid[row] += theta[e] * reward[e]
+        total = 0.0
+        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+            e = np.uint64(at)
+            total += theta[e] * reward[e]
+        paid[row] = total
     before = choice.copy()
     value[:] = 0.0
     if cold and g < 1.0:
         approach(theta, rows, paid, g, value, choice, banned)
         before[:] = choice
-    if g == 1.0 and not evaluate_choice(theta, rows, paid, g, choice, matrix, value):
+    if g == 1.0 and not evaluate_choice(
+        krylov, theta, rows, paid, g, choice, bench, value
+    ):
         if not nearest_choice(theta, rows, choice):
             return -1
         before[:] = choice
+        value[:] = 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        if not evaluate_choice(theta, rows, paid, g, choice, matrix, value):
-            ban_endless(theta, rows, paid, g, before, choice, matrix, value, banned)
-            choice[:] = before
-            evaluate_choice(theta, rows, paid, g, choice, matrix, value)
+        if not evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value):
+            if krylov is None:
+                ban_endless(theta, rows, paid, g, before, choice, bench, value, banned)
+                choice[:] = before
+                evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value)
+            else:
+                choice[:] = before
+                return FAILED
         before[:] = choice
         if improve(theta, rows, paid, g, value, choice, best, banned) == 0:
             return -iteration if banned.any() else iteration

@@ -131,9 +131,7 @@ class Problem:
         indptr = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
         state, action = rows.state[row], rows.action[row]
         target = rows.next_state[entries]
-        reward = task.transition_reward(
-            np.repeat(state, length), np.repeat(action, length), target
-        )
+        reward = task.transition_reward(state, action, target, length)
         return cls(
             task=task,
             order=order,

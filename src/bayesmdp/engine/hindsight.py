@@ -5,6 +5,7 @@ import numpy as np
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._hindsight import best_values
 from bayesmdp.engine._join import BLOCK
+from bayesmdp.engine._planner import methods
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.engine._sweep import Pool
 
@@ -26,15 +27,21 @@ def hindsight_values(
 
 
 def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
-    """Plan for a range of draws."""
-    out = np.empty(n)
-    best_values(
-        first,
-        problem.task.discount,
-        problem.layout,
-        problem.models,
-        read_only(problem.start),
-        read_only(warm),
-        out,
-    )
-    return out
+    """Plan for a range of draws; not a number where that fails."""
+    out = np.full(n, -np.inf)
+    for krylov in methods(problem.n_live):
+        found = np.empty(n)
+        best_values(
+            krylov,
+            first,
+            problem.task.discount,
+            problem.layout,
+            problem.models,
+            read_only(problem.start),
+            read_only(warm),
+            found,
+        )
+        out = np.where(np.isneginf(out), found, out)
+        if not np.isneginf(out).any():
+            break
+    return np.where(np.isneginf(out), np.nan, out)

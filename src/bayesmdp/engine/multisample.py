@@ -23,7 +23,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._backup import back_up, fill_table, settle, sum_lookahead
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
-from bayesmdp.engine._planner import TIE
+from bayesmdp.engine._planner import TIE, methods
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.engine._sweep import workers
 
@@ -127,7 +127,10 @@ def _move(
     if values.shape[0] != ended:
         raise AssertionError("a part needs values for every one of its draws")
     if solve:
-        ended = settle(table, paid, part.rows, part.g, choice, values)
+        for krylov in methods(choice.size):
+            ended = settle(krylov, table, paid, part.rows, part.g, choice, values)
+            if ended == len(part.draws):
+                break
     else:
         back_up(table, paid, part.rows, part.g, choice, values)
     sums = np.zeros(part.rows.source.size)

@@ -8,7 +8,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._ending import nearest_rows
-from bayesmdp.engine._planner import plan_model
+from bayesmdp.engine._planner import FAILED, methods, plan_model
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.model import Dynamics, Task
@@ -52,26 +52,37 @@ def plan(problem: Problem) -> Plan:
     else:  # the first row of each live state; rows are sorted by state
         choice = np.searchsorted(problem.source, np.arange(problem.n_live))
     value = np.zeros(task.n_states)
-    iterations = plan_model(
-        read_only(problem.theta_bar),
-        problem.layout,
-        read_only(problem.reward_bar),
-        task.discount,
-        choice,
-        value,
-        True,
-    )
+    iterations = FAILED
+    for krylov in methods(problem.n_live):
+        iterations = plan_model(
+            krylov,
+            read_only(problem.theta_bar),
+            problem.layout,
+            read_only(problem.reward_bar),
+            task.discount,
+            choice,
+            value,
+            True,
+        )
+        if iterations != FAILED:
+            break
     converged = iterations > 0
     policy = np.zeros((task.n_states, task.n_actions))
     policy[problem.row_id[choice, 0], problem.row_id[choice, 1]] = 1.0
     in_order = np.empty(task.n_states)
     in_order[problem.order] = value + problem.terminal_bar
-    status = (
-        f"optimal after {abs(iterations)} exact evaluations"
-        if converged
-        else "stopped before the optimum: a better policy would never end, or the "
-        "limit of iterations was reached; the policy returned is the best that ends"
-    )
+    if converged:
+        status = f"optimal after {iterations} exact evaluations"
+    elif iterations == FAILED:
+        status = (
+            "stopped before the optimum: the value of a policy converges too slowly to "
+            "be solved for; the policy returned is the best met so far"
+        )
+    else:
+        status = (
+            "stopped before the optimum: a better policy would never end, or the limit "
+            "of iterations was reached; the policy returned is the best that ends"
+        )
     return Plan(
         _checks.sealed(policy),
         _checks.sealed(in_order),

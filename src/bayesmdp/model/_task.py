@@ -164,21 +164,56 @@ class Task:
         return _checks.sealed(value)
 
     def transition_reward(
-        self, state: IntArray, action: IntArray, next_state: IntArray
+        self,
+        state: IntArray,
+        action: IntArray,
+        next_state: IntArray,
+        length: IntArray | None = None,
     ) -> FloatArray:
-        """Reward of transitions ``[K]`` in the transition form (see the module)."""
+        """Reward of transitions ``[K]`` in the transition form (see the module).
+
+        With ``length`` the first two are of rows, each with so many next states.
+        """
         reward = self.reward
         if isinstance(reward, RewardTriplets):
-            key = (state * self.n_actions + action) * self.n_states + next_state
-            if reward.key.size == 0:
-                return np.zeros(key.shape)
-            at = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
-            return np.where(reward.key[at] == key, reward.reward[at], 0.0)
+            return self._triplet_reward(reward, state, action, next_state, length)
+
+        def each(values: FloatArray | IntArray) -> Any:
+            return values if length is None else np.repeat(values, length)
+
         if reward.ndim == 1:
-            return reward[state] + self.discount * self.terminal_value[next_state]
+            paid = each(reward[state])
+            ends = self.terminal_value
+            if ends.any():
+                paid = paid + self.discount * ends[next_state]
+            return np.asarray(paid)
         if reward.ndim == 2:
-            return reward[state, action]
-        return reward[state, action, next_state]
+            return np.asarray(each(reward[state, action]))
+        return np.asarray(reward[each(state), each(action), next_state])
+
+    def _triplet_reward(
+        self,
+        reward: RewardTriplets,
+        state: IntArray,
+        action: IntArray,
+        next_state: IntArray,
+        length: IntArray | None,
+    ) -> FloatArray:
+        """Look up only transitions to next states that some transition pays for."""
+        paid = np.zeros(next_state.shape)
+        pays = np.zeros(self.n_states, dtype=np.bool_)
+        pays[reward.key % self.n_states] = True
+        at = np.flatnonzero(pays[next_state])
+        if at.size == 0:
+            return paid
+        row = at
+        if length is not None:
+            row = np.searchsorted(np.cumsum(length), at, side="right")
+        key = (state[row] * self.n_actions + action[row]) * self.n_states
+        key += next_state[at]
+        found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
+        paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
+        return paid
 
     def _read_terminal(self, terminal: object) -> IntArray:
         if isinstance(terminal, str | int | np.integer):

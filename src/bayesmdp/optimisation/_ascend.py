@@ -16,7 +16,7 @@ _SOFTNESS = 0.1
 _SHORT_STEPS, _SHORT_BATCH = 10, 128
 _REFINE_SOFTNESS = 0.01
 _REFINE_STAGES = ((16, 15), (4, 6), (1, 3))  # share of the sample, most steps on it
-_REFINE_BUDGET, _REFINE_DRAWS = 1.5e10, 16384
+_REFINE_BUDGET, _REFINE_DRAWS = 6e9, 16384
 _REFINE_PER_ROW = 130  # what a sample's luck adds grows with the rows it decides on
 Watch = Callable[[Step, FloatArray], None]
 
@@ -25,7 +25,7 @@ def mirror_state(policy: FloatArray, field: Field, method: MirrorAscent) -> Asce
     """Return the state of an ascent that starts from a policy."""
     problem = field.problem
     rows = soften(field.rows(policy), problem.source, problem.n_live, _SOFTNESS)
-    return AscentState(rows, batch=field.affordable(2e9, 16, method.batch))
+    return AscentState(rows, batch=field.affordable(5e8, 16, method.batch))
 
 
 def settings_of(
@@ -34,7 +34,7 @@ def settings_of(
     """Return how an ascent is run: a short one to tell starts apart, or to the end."""
     n_steps = min(_SHORT_STEPS, method.n_steps) if short else method.n_steps
     most = min(_SHORT_BATCH, method.max_batch) if short else method.max_batch
-    largest = field.affordable(1e10, 32, most)
+    largest = field.affordable(5e9, 32, most)
     return AscentSettings(n_steps, largest, tolerance)
 
 

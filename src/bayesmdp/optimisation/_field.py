@@ -12,6 +12,8 @@ from bayesmdp.posterior import Draws, Ensemble, Posterior
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
 _FIRST_DRAWS = 100_000  # draws that models are named for at first
+_MANY_ENTRIES = 20_000  # entries above which rows of little use are not sampled
+_LITTLE = 0.01  # probability, relative to a state's largest, of little use
 
 
 class Field:
@@ -39,18 +41,39 @@ class Field:
 
     @property
     def work(self) -> float:
-        """Rough count of operations of a draw, which sets how many are affordable."""
-        return self.problem.n_live**3 / 3 + 10.0 * self.problem.target.size
+        """Rough count of operations of a draw, which sets how many are affordable.
+
+        In units of dense elimination, whose operations are the fastest.
+        """
+        entries = self.problem.target.size
+        return min(self.problem.n_live**3 / 3, 200.0 * entries) + 10.0 * entries
 
     def affordable(self, budget: float, least: int, most: int) -> int:
         """Draws within a budget of operations, in whole blocks."""
         n = int(np.clip(budget / self.work, least, most))
         return max(n // BLOCK, 1) * BLOCK
 
+    def sparse(self, rows: FloatArray) -> FloatArray:
+        """Policy rows ``[R]`` without those of little use, where rows are many.
+
+        The gradient knows rows without probability by their mean, so they cost no
+        draw: the ascent of a large problem moves among policies of few actions a
+        state, and an action comes back as soon as its slope has raised it again.
+        """
+        problem = self.problem
+        if problem.target.size <= _MANY_ENTRIES:
+            return rows
+        top = np.zeros(problem.n_live)
+        np.maximum.at(top, problem.source, rows)
+        kept = np.where(rows >= _LITTLE * top[problem.source], rows, 0.0)
+        total = np.bincount(problem.source, kept, minlength=problem.n_live)
+        return np.asarray(kept / total[problem.source])
+
     def slopes(
         self, policy: FloatArray, n_draws: int, first: int | None = None
     ) -> Slopes:
         """Gradient of policy rows ``[R]`` on fresh draws, or those from ``first``."""
+        policy = self.sparse(policy)
         if self.exact and isinstance(self.belief, Ensemble):
             n = self.belief.n_models
             weights = self.belief.weights * n
@@ -117,6 +140,7 @@ class Field:
     def policy(self, rows: FloatArray) -> FloatArray:
         """Rows ``[R]`` as a policy ``[S, A]``."""
         task = self.problem.task
+        rows = self.sparse(rows)
         out = np.zeros((task.n_states, task.n_actions))
         out[self.problem.row_id[:, 0], self.problem.row_id[:, 1]] = rows
         total = out.sum(axis=1, keepdims=True)

@@ -311,7 +311,7 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
     from bayesmdp.optimisation._bound import hindsight_bound
 
     name, policy = search.choose()
-    draws = field.draws("judge", field.affordable(6e10, 256, _JUDGE_DRAWS))
+    draws = field.draws("judge", field.affordable(2e10, 256, _JUDGE_DRAWS))
     executor, in_flight = field.pool
     evaluation = evaluate(
         policy,

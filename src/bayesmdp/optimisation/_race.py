@@ -7,7 +7,7 @@ from bayesmdp.evaluation import Swept
 from bayesmdp.evaluation.paired import differences, sweep_paired
 from bayesmdp.optimisation._field import Field
 
-_BUDGET = 6e9  # operations a policy, which sets the number of draws
+_BUDGET = 2.5e9  # operations a policy, which sets the number of draws
 _LEAST, _MOST = 64, 1024
 _SAME = 1.0  # errors within which policies count as equally good
 _ROUNDING = 1e-12
@@ -36,7 +36,8 @@ class Race:
         """Index of the best policy.
 
         Of the first ``preferred`` ones, in their order, one that is within `_SAME`
-        errors of the best of them wins over it, unless one of the others is ahead.
+        errors of the best of them wins over it, unless one of the others is ahead;
+        then likewise among those.
         """
         if len(policies) == 1:
             return 0
@@ -51,13 +52,23 @@ class Race:
         difference = differences(swept, 0)[0]
         if preferred in (0, len(policies)):
             return int(np.argmax(difference))
-        ahead = int(np.argmax(difference[:preferred]))
-        below, error = differences(swept, ahead)
-        scale = _ROUNDING * float(np.abs(swept.sums.start[ahead, 0]).max())
-        same = below[:preferred] >= -(_SAME * error[:preferred] + scale)
-        first = int(np.argmax(same))
+        scale = _ROUNDING * float(np.abs(swept.sums.start[0, 0]).max())
+        first = _first_best(swept, difference, slice(0, preferred), scale)
         rest = preferred + int(np.argmax(difference[preferred:]))
-        return rest if difference[rest] > difference[first] + scale else first
+        if difference[rest] > difference[first] + scale:
+            return _first_best(swept, difference, slice(preferred, None), scale)
+        return first
 
     def _sweep(self, policies: list[FloatArray]) -> Swept:
         return sweep_paired(np.stack(policies), self._draws, pool=self._field.pool)
+
+
+def _first_best(
+    swept: Swept, difference: FloatArray, among: slice, scale: float
+) -> int:
+    """First policy of some that is within `_SAME` errors of the best of them."""
+    offset = among.start
+    ahead = offset + int(np.argmax(difference[among]))
+    below, error = differences(swept, ahead)
+    same = below[among] >= -(_SAME * error[among] + scale)
+    return offset + int(np.argmax(same))

@@ -14,7 +14,7 @@ from bayesmdp.model import as_policy
 from bayesmdp.posterior import Ensemble, Posterior
 
 _MSBI_DRAWS = 512
-_LARGE = 300  # live states above which the slower starts are left out by default
+_LARGE = 2000  # live states above which the slower starts are left out by default
 
 Belief = Posterior | Ensemble
 Workers = tuple[int | None, Executor | None]  # threads, executor
