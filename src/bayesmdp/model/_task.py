@@ -203,14 +203,14 @@ class Task:
         paid = np.zeros(next_state.shape)
         pays = np.zeros(self.n_states, dtype=np.bool_)
         pays[reward.key % self.n_states] = True
-        at = np.flatnonzero(pays[next_state])
-        if at.size == 0:
+        at = np.nonzero(pays[next_state])
+        if at[0].size == 0:
             return paid
         row = at
         if length is not None:
-            row = np.searchsorted(np.cumsum(length), at, side="right")
+            row = (np.searchsorted(np.cumsum(length), at[0], side="right"),)
         key = (state[row] * self.n_actions + action[row]) * self.n_states
-        key += next_state[at]
+        key = key + next_state[at]
         found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
         paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
         return paid

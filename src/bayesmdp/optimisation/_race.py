@@ -67,8 +67,7 @@ def _first_best(
     swept: Swept, difference: FloatArray, among: slice, scale: float
 ) -> int:
     """First policy of some that is within `_SAME` errors of the best of them."""
-    offset = among.start
-    ahead = offset + int(np.argmax(difference[among]))
+    ahead = int(among.start + np.argmax(difference[among]))
     below, error = differences(swept, ahead)
     same = below[among] >= -(_SAME * error[among] + scale)
-    return offset + int(np.argmax(same))
+    return int(among.start + np.argmax(same))
