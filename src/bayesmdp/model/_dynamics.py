@@ -15,6 +15,7 @@ from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import ArgumentError, DynamicsError
 
 _SUM_TOLERANCE = 1e-8
+_AT_ONCE = 1_000_000  # look-ups made together, so that their arrays stay small
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +66,28 @@ class Rows:
             return nowhere, nowhere.copy()
         row = np.minimum(np.searchsorted(self.pair, pair), self.pair.size - 1)
         row = np.where(self.pair[row] == pair, row, -1)
-        key = self.row_of_entry * self.n_states + self.next_state
-        wanted = row * self.n_states + next_state
-        entry = np.minimum(np.searchsorted(key, wanted), key.size - 1)
-        entry = np.where((row >= 0) & (key[entry] == wanted), entry, -1)
+        entry = np.empty_like(row)
+        for first in range(0, row.size, _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            entry[part] = self._entry_in_row(row[part], next_state[part])
         return row, entry
+
+    def _entry_in_row(self, row: IntArray, next_state: IntArray) -> IntArray:
+        """Entry of each next state ``[K]`` in its row, by bisection; -1 if none.
+
+        Keys of all entries would be found faster, and take several times the memory of
+        the rows themselves.
+        """
+        low, stop = self.indptr[row], self.indptr[row + 1]
+        high = stop
+        while (low < high).any():
+            middle = (low + high) // 2
+            below = self.next_state[np.minimum(middle, self.next_state.size - 1)]
+            go_up = (low < high) & (below < next_state)
+            low, high = np.where(go_up, middle + 1, low), np.where(go_up, high, middle)
+        at = np.minimum(low, self.next_state.size - 1)
+        found = (row >= 0) & (low < stop) & (self.next_state[at] == next_state)
+        return np.where(found, at, -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -240,7 +240,7 @@ def fit(
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
     rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
-    alpha = before.copy()
+    alpha = np.array(before)
     row, entry = rows.find(counts.state, counts.action, counts.next_state)
     outside = (row >= 0) & (entry < 0)
     if outside.any():

@@ -31,10 +31,9 @@ class Prior(Protocol):
 
 
 def rows_from_entries(
-    pair: IntArray, row: IntArray, next_state: IntArray, task: Task
+    pair: IntArray, length: IntArray, next_state: IntArray, task: Task
 ) -> Rows:
-    """Build rows from entries sorted by (row, next state); none may be empty."""
-    length = np.bincount(row, minlength=pair.size)
+    """Build rows of given lengths from their next states; none may be empty."""
     if pair.size and length.min() == 0:
         empty = int(pair[np.argmin(length)])
         where = task.pair_name(*divmod(empty, task.n_actions))
@@ -48,5 +47,5 @@ def rows_from_entries(
         task.n_actions,
         _checks.sealed(np.array(pair, dtype=np.int64)),
         _checks.sealed(indptr.astype(np.int64)),
-        _checks.sealed(next_state.astype(np.int64)),
+        _checks.sealed(next_state.astype(np.int64, copy=False)),
     )

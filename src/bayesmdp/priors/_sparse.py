@@ -68,5 +68,6 @@ class SparsePrior:
             )
             key = np.union1d(key, fallback)
         row, next_state = np.divmod(key, task.n_states)
-        rows = rows_from_entries(pair, row, next_state, task)
-        return rows, np.full(next_state.size, self.concentration)
+        length = np.bincount(row, minlength=pair.size)
+        rows = rows_from_entries(pair, length, next_state, task)
+        return rows, np.broadcast_to(self.concentration, next_state.shape)

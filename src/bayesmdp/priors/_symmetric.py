@@ -64,15 +64,15 @@ class SymmetricPrior:
         self, pair: IntArray, counts: Counts, task: Task
     ) -> tuple[Rows, FloatArray]:
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
-        row, next_state = self._entries(pair, task)
-        rows = rows_from_entries(pair, row, next_state, task)
-        return rows, np.full(next_state.size, self.concentration)
+        length, next_state = self._entries(pair, task)
+        rows = rows_from_entries(pair, length, next_state, task)
+        return rows, np.broadcast_to(self.concentration, next_state.shape)
 
     def _entries(self, pair: IntArray, task: Task) -> tuple[IntArray, IntArray]:
-        """Row and next state of every possible entry, in order."""
+        """Length of each row ``[R]``, and all next states in order."""
         if self.support is None:
-            row = np.repeat(np.arange(pair.size), task.n_states)
-            return row, np.tile(np.arange(task.n_states), pair.size)
+            length = np.full(pair.size, task.n_states)
+            return length, np.tile(np.arange(task.n_states), pair.size)
         if isinstance(self.support, tuple):
             if len(self.support) != 3:
                 raise PriorError(
@@ -96,8 +96,7 @@ class SymmetricPrior:
                 f"`support` must have shape {(n_states, n_states)} or "
                 f"{(n_states, n_actions, n_states)}; got {mask.shape}."
             )
-        row, next_state = np.nonzero(chosen)
-        return row, next_state
+        return chosen.sum(axis=1), np.nonzero(chosen)[1]
 
     @staticmethod
     def _entries_of_triplets(
@@ -116,4 +115,5 @@ class SymmetricPrior:
         key = np.unique((s * n_actions + a) * n_states + t)
         found, target = np.divmod(key, n_states)
         wanted = np.isin(found, pair)
-        return np.searchsorted(pair, found[wanted]), target[wanted]
+        row = np.searchsorted(pair, found[wanted])
+        return np.bincount(row, minlength=pair.size), target[wanted]
