@@ -152,11 +152,6 @@ class _Held:
         self.values = np.zeros((n_draws, problem.start.size))
         self.q = np.zeros(problem.source.size)  # [R], mean of Q over draws
 
-    @property
-    def table(self) -> FloatArray:
-        """Probabilities of every draw, ``[D, E]``."""
-        return np.concatenate([part.tables()[0] for part in self._parts])
-
     def _move(self, choice: IntArray, solve: bool) -> int:
         """Move every draw; parts are added in order. Return how many draws end."""
         split = [self.values[p.draws.start : p.draws.stop] for p in self._parts]
