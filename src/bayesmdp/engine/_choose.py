@@ -26,7 +26,7 @@ from bayesmdp.engine._krylov import (
 from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._memory import available_bytes, gigabytes
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._solve import Band, Krylov, Method, make_space
+from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
 from bayesmdp.errors import ArgumentError, TooLargeError
 
 SOLVERS = ("auto", "dense", "iterative")
@@ -160,15 +160,20 @@ def _lengths(
 ) -> tuple[FloatArray, float]:
     """Weights of every policy, ``[2, P, S]``, and the most products a solve took."""
     length = np.zeros((2, problem.policies.shape[0], problem.start.size))
-    most = 0
+    krylov, most = Krylov(backward), 0
     for p, policy in enumerate(problem.policies):
         products = measure_lengths(
-            Krylov(backward),
+            krylov,
             read_only(problem.theta_bar),
             read_only(policy),
             problem.layout,
             problem.task.discount,
-            problem.n_live,
+            make_space(
+                Method(krylov=krylov),
+                problem.n_live,
+                problem.start.size,
+                problem.target.size,
+            ),
             adjoint,
             length[0, p],
             length[1, p],
@@ -184,7 +189,7 @@ def measure_lengths(
     pi: FloatArray,
     rows: Layout,
     g: float,
-    n: int,
+    space: Space,
     adjoint: bool,
     length: FloatArray,
     t_length: FloatArray,
@@ -193,8 +198,8 @@ def measure_lengths(
 
     A solve that fails counts as more than any that does not, and leaves zeros.
     """
+    n = space.slack.size
     chain = build_chain(pi, rows, n, adjoint)
-    space = make_space(None, krylov, n, length.size, max(chain.column.size, 1))
     value = space.value
     if chain.slot.size > 0:
         fill_chain(chain, theta, pi, rows, value)

@@ -38,7 +38,6 @@ from bayesmdp.engine._solve import (
     Solution,
     Space,
     add_arrivals,
-    make_space,
     solve_directly,
     solve_iteratively,
 )
@@ -169,6 +168,8 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     start: FloatArray,
     weights: FloatArray,
     nominal: References,
+    theta: FloatArray,
+    space: Space,
     state_sums: FloatArray,
     row_sums: FloatArray,
     start_draws: FloatArray,
@@ -197,6 +198,8 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         [stop - first], one a draw.
     nominal
         What is known of the nominal model.
+    theta, space
+        [E], the nominal rows at first; work space.
     state_sums, row_sums
         [B, P, C, S], [B, P, 2, R]: one set a block, to which is added.
     start_draws
@@ -208,15 +211,10 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         [P, stop - first]: products of iterations.
     """
     n_policies, n_states, n = policies.shape[0], start.size, nominal.n_live
-    theta = nominal.theta_bar.copy()
     stream = np.empty(4, dtype=np.uint64)
-    adjoint = want & (OCCUPANCY | GRADIENT) != 0
-    most = 0
     if krylov is not None:
+        adjoint = want & (OCCUPANCY | GRADIENT) != 0
         chains = [build_chain(pi, rows, n, adjoint) for pi in policies]
-        for chain in chains:
-            most = max(most, chain.column.size)
-    space = make_space(band, krylov, n, n_states, most)
     out = Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
     work = np.zeros((3, n_states))
     # Values and visits of a block, for the gradient of rows that are not used.

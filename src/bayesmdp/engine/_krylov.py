@@ -34,7 +34,8 @@ N_VECTORS = 8  # work space, vectors over states
 _LOOSE = 0.5  # residual with which an episode length still bounds errors
 _STALLS = 4  # restarts that gain nothing, after which it gives up
 _BLOWN = 1e8  # growth of a residual after which a restart is better
-_U1, _U2, _U3 = np.uint64(1), np.uint64(2), np.uint64(3)
+_CHUNK = 1024  # elements worked on together, while they are in the nearest cache
+_U1, _U2, _U3, _U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 class System(NamedTuple):
@@ -74,51 +75,82 @@ def gather(
 ) -> float:
     """Sum entries ``first..last-1`` times ``x`` at their columns, in four sums."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    whole = last - (last - first) % 4
-    for at in range(first, whole, 4):
-        k = np.uint64(at)
+    k, end = np.uint64(first), np.uint64(last)
+    while k + _U4 <= end:
         s0 += value[k] * x[column[k]]
         s1 += value[k + _U1] * x[column[k + _U1]]
         s2 += value[k + _U2] * x[column[k + _U2]]
         s3 += value[k + _U3] * x[column[k + _U3]]
-    for at in range(whole, last):
-        k = np.uint64(at)
+        k += _U4
+    while k < end:
         s0 += value[k] * x[column[k]]
+        k += _U1
     return (s0 + s1) + (s2 + s3)
 
 
 @jit
 def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None:
     """Sweep ``x`` [S] once, in place, for the right-hand side ``weight rhs``."""
-    n = system.begin.size
-    for step in range(n):
-        i = np.uint64(n - 1 - step if system.backward else step)
-        x[i] = 0.0
-        ahead = gather(system.value, system.column, system.begin[i], system.stop[i], x)
-        x[i] = (weight * rhs[i] + system.g * ahead) * system.inverse[i]
+    begin, stop, inverse = system.begin, system.stop, system.inverse
+    value, column = system.value, system.column
+    n = begin.size
+    i, step = 0, 1
+    if system.backward:
+        i, step = n - 1, -1
+    for _ in range(n):
+        at = np.uint64(i)
+        x[at] = 0.0
+        ahead = system.g * gather(value, column, begin[at], stop[at], x)
+        x[at] = (weight * rhs[at] + ahead) * inverse[at]
+        i += step
 
 
 @jit
 def product(
-    system: System, rhs: FloatArray, weight: float, v: FloatArray, out: FloatArray
-) -> None:
-    """Set ``out = K v - weight M^-1 b``; vectors [S] are zero for terminal states."""
+    system: System,
+    rhs: FloatArray,
+    weight: float,
+    v: FloatArray,
+    other: FloatArray,
+    out: FloatArray,
+) -> tuple[float, float]:
+    """Set ``out = K v - weight M^-1 b``; return its products with another and itself.
+
+    Vectors [S] are zero for terminal states. Without ``weight``, give as ``rhs`` what
+    is read anyway, the inverse diagonal.
+    """
     n = system.begin.size
     out[:n] = v[:n]
     relax(system, rhs, weight, out)
-    for i in range(n):
-        out[i] = v[i] - out[i]
+    crossed, squared = 0.0, 0.0
+    for first in range(0, n, _CHUNK):
+        last = min(first + _CHUNK, n)
+        for i in range(first, last):
+            out[i] = v[i] - out[i]
+        crossed += dot(other[first:last], out[first:last])
+        squared += dot(out[first:last], out[first:last])
+    return crossed, squared
 
 
 @jit
 def largest(r: FloatArray, scale: FloatArray) -> float:
     """Return the largest ``|r[i]| scale[i]``; not a number where one is not."""
-    most = 0.0
-    for i in range(scale.size):
-        here = abs(r[i]) * scale[i]
-        if not here <= most:
-            most = here
-    return most
+    m0, m1, m2, m3 = 0.0, 0.0, 0.0, 0.0
+    n = scale.size
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        h0, h1 = abs(r[i]) * scale[i], abs(r[i + 1]) * scale[i + 1]
+        h2, h3 = abs(r[i + 2]) * scale[i + 2], abs(r[i + 3]) * scale[i + 3]
+        m0 = m0 if h0 <= m0 else h0
+        m1 = m1 if h1 <= m1 else h1
+        m2 = m2 if h2 <= m2 else h2
+        m3 = m3 if h3 <= m3 else h3
+    for i in range(whole, n):
+        h0 = abs(r[i]) * scale[i]
+        m0 = m0 if h0 <= m0 else h0
+    m0 = m0 if m1 <= m0 else m1
+    m2 = m2 if m3 <= m2 else m3
+    return m0 if m2 <= m0 else m2
 
 
 @jit
@@ -165,7 +197,7 @@ def iterate(
     products, stalls = 0, 0
     best = np.inf
     while True:
-        product(system, rhs, 1.0, x, r)
+        product(system, rhs, 1.0, x, x, r)
         for i in range(n):
             r[i] = -r[i]
         products += 1
@@ -206,26 +238,29 @@ def _run(
     rho = dot(shadow[:n], r[:n])
     products = 0
     while used + products < MOST_PRODUCTS:
-        product(system, p, 0.0, p, v)
+        slope, _ = product(system, system.inverse, 0.0, p, shadow, v)
         products += 1
-        slope = dot(shadow[:n], v[:n])
         if not abs(slope) > 1e-300:
             break
         alpha = rho / slope
         for i in range(n):
             s[i] = r[i] - alpha * v[i]
-        product(system, s, 0.0, s, t)
+        crossed, squared = product(system, system.inverse, 0.0, s, s, t)
         products += 1
-        square = dot(t[:n], t[:n])
-        omega = dot(t[:n], s[:n]) / square if square > 0.0 else 0.0
-        for i in range(n):
-            x[i] += alpha * p[i] + omega * s[i]
-            r[i] = s[i] - omega * t[i]
-        bound = largest(r, scale)
+        omega = crossed / squared if squared > 0.0 else 0.0
+        bound, size, new = 0.0, 0.0, 0.0
+        for first in range(0, n, _CHUNK):
+            last = min(first + _CHUNK, n)
+            for i in range(first, last):
+                x[i] += alpha * p[i] + omega * s[i]
+                r[i] = s[i] - omega * t[i]
+            here = largest(r[first:last], scale[first:last])
+            bound = bound if here <= bound else here
+            size = max(size, _size(x[first:last], last - first, absolute))
+            new += dot(shadow[first:last], r[first:last])
         # Half: the true residual, found anew, is a little larger.
-        if not bound > 0.5 * tolerance * _size(x, n, absolute) or not bound < limit:
+        if not bound > 0.5 * tolerance * size or not bound < limit:
             break
-        new = dot(shadow[:n], r[:n])
         if new == 0.0 or omega == 0.0:
             break
         beta = (new / rho) * (alpha / omega)
@@ -251,7 +286,7 @@ def bounding_scale(
     n = system.begin.size
     w, k = space[6], space[7]
     w[:n] = length[:n]
-    product(system, w, 0.0, w, k)
+    product(system, system.inverse, 0.0, w, w, k)
     products = 1
     if not _positive(w, k, n):
         # K w = M^-1 1 up to half of itself: then K w is positive
@@ -261,7 +296,7 @@ def bounding_scale(
             scale[i] = 1.0 / k[i]
         w[:n] = 0.0
         found = iterate(system, ones, scale, True, _LOOSE, _LOOSE, w, space)
-        product(system, w, 0.0, w, k)
+        product(system, system.inverse, 0.0, w, w, k)
         products += abs(found) + 2
         if not _positive(w, k, n):
             return 0

@@ -193,6 +193,10 @@ def _run(
             read_only(problem.start),
             read_only(weights),
             nominal.references(problem.n_live),
+            nominal.theta_bar.copy(),
+            solving.make_space(
+                method, problem.n_live, problem.start.size, problem.target.size
+            ),
             state,
             row,
             start,
