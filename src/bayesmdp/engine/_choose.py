@@ -4,7 +4,8 @@ Small chains are eliminated. For larger ones the nominal model is solved by iter
 in either direction of sweeps; its products of matrix and vector, counted, tell what a
 draw will cost. Where elimination (dense, or within the band that reverse
 Cuthill-McKee finds) costs less, or iterations do not converge, it is taken. The choice
-depends on counts of operations, never on a clock, so it is the same on every machine.
+depends on counts of operations, never on a clock; only elimination that does not fit
+into memory is left out.
 """
 
 from dataclasses import dataclass
@@ -73,9 +74,10 @@ def choose(problem: Problem, wanted: str = "auto", *, adjoint: bool = True) -> S
     if cost > _cost_of_dense(n):
         return Solver(Method(), nothing)
     if products > _PATIENT:
-        banded = direct(problem)
-        if banded is not None and cost > _cost_of_direct(n, banded):
-            return Solver(banded, nothing)
+        method = direct(problem)
+        failed = products > MOST_PRODUCTS
+        if method is not None and (failed or cost > _cost_of_direct(n, method)):
+            return Solver(method, nothing)
     return Solver(iterative, length)
 
 

@@ -18,6 +18,9 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine._layout import Layout
 
+# Below this pivot a chain counts as endless: fourth powers of its length overflow.
+ENDLESS = 1e-70
+
 
 @jit
 def assemble(

@@ -1,12 +1,16 @@
 """What a sweep will take, before it is begun."""
 
+from dataclasses import replace
+
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._krylov import N_VECTORS
 from bayesmdp.engine._memory import available_bytes, gigabytes
 from bayesmdp.engine._problem import Problem
-from bayesmdp.engine._solve import GRADIENT, Method
+from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT, Krylov, Method
 from bayesmdp.errors import TooLargeError
+
+_TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 
 
 def bytes_a_block(problem: Problem, bits: int) -> int:
@@ -17,7 +21,16 @@ def bytes_a_block(problem: Problem, bits: int) -> int:
     return int(8 * n_policies * n_sums)
 
 
-def bytes_a_thread(problem: Problem, method: Method, bits: int) -> int:
+def blocks_a_task(problem: Problem, bits: int, n_draws: int, in_flight: int) -> int:
+    """Count the blocks of a task: several tasks a worker, none too small or large."""
+    blocks = -(-n_draws // BLOCK)
+    most = max(min(16, _TASK_BYTES // bytes_a_block(problem, bits)), 1)
+    return min(max(blocks // (2 * in_flight), 1), most)
+
+
+def bytes_a_thread(
+    problem: Problem, method: Method, bits: int, n_draws: int, threads: int
+) -> int:
     """Return what one thread of a sweep takes: a model, its chains, work space."""
     n_policies, n_states = problem.policies.shape[0], problem.start.size
     entries, n = problem.target.size, problem.n_live
@@ -30,33 +43,77 @@ def bytes_a_thread(problem: Problem, method: Method, bits: int) -> int:
     else:
         columns = n if method.band is None else 2 * method.band.width + 1
         solving = 8 * n * columns
-    blocks = 2 * bytes_a_block(problem, bits)  # one at work, one waiting to be joined
-    return int(8 * entries + vectors + held + solving + blocks)
+    # a task at work and one that waits to be joined
+    blocks = 2 * blocks_a_task(problem, bits, n_draws, 2 * threads)
+    sums = blocks * bytes_a_block(problem, bits)
+    return int(8 * entries + vectors + held + solving + sums)
 
 
-def check_memory(problem: Problem, method: Method, bits: int, threads: int) -> None:
-    """Refuse a sweep that does not fit, and say what would."""
-    each, there = bytes_a_thread(problem, method, bits), available_bytes()
-    joined = 4 * bytes_a_block(problem, bits)
-    if threads * each + joined <= there:
+def check_memory(
+    problem: Problem,
+    method: Method,
+    bits: int,
+    n_draws: int,
+    threads: int,
+    *,
+    to_invert: bool = False,
+) -> None:
+    """Refuse a sweep that does not fit, and say what would.
+
+    ``to_invert`` where the inverses of control variates are still to be formed.
+    """
+    there = available_bytes()
+    inverses = 0
+    if to_invert:  # one of every policy, and one while it is made
+        inverses = 8 * problem.n_live**2 * (problem.policies.shape[0] + 1)
+    needed = inverses + _bytes_in_all(problem, method, bits, n_draws, threads)
+    if needed <= there:
         return
-    fit = (there - joined) // each
-    n_policies = problem.policies.shape[0]
-    if fit >= 1:
-        remedy = f"threads={fit} would fit"
-    elif method.name == "dense":
-        remedy = "solver='iterative' takes far less"
-    elif n_policies > 1:
-        remedy = f"sweep the {n_policies} policies one at a time"
-    else:
-        share = there / (each + joined)
-        remedy = (
-            f"about {int(share * problem.n_live)} states of this shape would fit, or a "
-            "policy and a prior with fewer next states"
-        )
+    counts = f"{threads} thread{'s' if threads > 1 else ''}"
     raise TooLargeError(
-        f"This sweep needs about {gigabytes(threads * each + joined)} of memory "
-        f"({problem.n_live} states, {problem.target.size} entries, {threads} threads), "
-        f"and {gigabytes(there)} are free: {remedy}. `BAYESMDP_MEMORY` sets another "
-        "limit."
+        f"This sweep needs about {gigabytes(needed)} of memory ({problem.n_live} "
+        f"states, {problem.target.size} entries, {counts}), and {gigabytes(there)} are "
+        f"free: {_remedy(problem, method, bits, n_draws, threads, there, inverses)}. "
+        "`BAYESMDP_MEMORY` sets another limit."
+    )
+
+
+def _bytes_in_all(
+    problem: Problem, method: Method, bits: int, n_draws: int, threads: int
+) -> int:
+    """Return what all threads and the joined sums take together."""
+    each = bytes_a_thread(problem, method, bits, n_draws, threads)
+    return threads * each + 4 * bytes_a_block(problem, bits)
+
+
+def _remedy(
+    problem: Problem,
+    method: Method,
+    bits: int,
+    n_draws: int,
+    threads: int,
+    there: int,
+    inverses: int,
+) -> str:
+    """Find the nearest thing that fits, tried in turn."""
+    for fewer in range(threads - 1, 0, -1):
+        if inverses + _bytes_in_all(problem, method, bits, n_draws, fewer) <= there:
+            return f"threads={fewer} would fit"
+    plain = bits & ~(CONTROL | CONTROL_STATES)
+    if plain != bits and _bytes_in_all(problem, method, plain, BLOCK, 1) <= there:
+        return "control=False would fit on one thread"
+    if method.name == "dense":
+        iterative = Method(krylov=Krylov(False))
+        if _bytes_in_all(problem, iterative, plain, BLOCK, 1) <= there:
+            return "solver='iterative' would fit on one thread"
+    n_policies = problem.policies.shape[0]
+    alone = replace(problem, policies=problem.policies[:1])
+    if n_policies > 1 and _bytes_in_all(alone, method, plain, BLOCK, 1) <= there:
+        return f"sweep the {n_policies} policies one at a time"
+    share = there / _bytes_in_all(problem, method, plain, BLOCK, 1)
+    if method.name == "dense":
+        share = share**0.5
+    return (
+        f"about {int(share * problem.n_live)} states of this shape would fit, or a "
+        "policy and a prior with fewer next states"
     )

@@ -26,6 +26,16 @@ class Node:
     state: FloatArray  # [P, C, S], channels as in `_reduce`
     row: FloatArray  # [P, 2, R], gradient and its square; or [P, 2, 0]
 
+    @property
+    def start(self) -> int:
+        """First block."""
+        return self.index << self.level
+
+    @property
+    def stop(self) -> int:
+        """First block after it."""
+        return (self.index + 1) << self.level
+
     def joins(self, other: "Node") -> bool:
         """Whether another node is the right half where this is the left."""
         together = self.level == other.level and self.index + 1 == other.index
@@ -99,6 +109,8 @@ class Joiner:
 
     def add(self, part: Sums) -> None:
         """Add the next range."""
+        if self.n_draws % BLOCK:
+            raise AssertionError("only the last range may end inside a block")
         for node in part.nodes:
             self.add_node(node)
         self.n_draws += part.n_draws
@@ -106,6 +118,8 @@ class Joiner:
 
     def add_node(self, node: Node) -> None:
         """Add the next node, and join as far as the tree allows."""
+        if self._stack and self._stack[-1].stop != node.start:
+            raise AssertionError("a range joins the one that follows it")
         while self._stack and self._stack[-1].joins(node):
             node = self._stack.pop().joined(node)
         self._stack.append(node)

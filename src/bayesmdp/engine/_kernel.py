@@ -235,7 +235,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                 if status[p, i] != LEFT_OUT:
                     continue
                 pi = policies[p]
-                status[p, i], products[p, i] = solve_draw(
+                status[p, i], more = solve_draw(
                     band,
                     krylov,
                     None if krylov is None else chains[p],
@@ -251,6 +251,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                     p,
                     out,
                 )
+                products[p, i] += more
                 if status[p, i] != SOLVED:
                     continue
                 reduce_draw(

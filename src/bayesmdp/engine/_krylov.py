@@ -13,7 +13,7 @@ tens of products.
 length of its episodes, serves nearly every draw; others find theirs first. A solution
 is accepted where the bound, found from a residual computed anew, is below the
 tolerance; where rounding stops it earlier, up to `ACCEPTED`; all else is said to have
-failed.
+failed. Episodes of more than some 10^7 steps are beyond what rounding allows.
 
 Indices are unsigned in the inner loop, because numba tests signed ones for counting
 from the end, which doubles its time.
@@ -25,15 +25,17 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IndexArray, IntArray
-from bayesmdp.engine._dense import dot
+from bayesmdp.engine._dense import ENDLESS, dot
 
 TOLERANCE = 1e-10  # bound on the error, relative to the largest value, to stop at
 ACCEPTED = 1e-8  # and at most, where rounding allows no better
 MOST_PRODUCTS = 1000
 N_VECTORS = 8  # work space, vectors over states
 _LOOSE = 0.5  # residual with which an episode length still bounds errors
+_ROUNDING = 1e-15  # of a residual, relative to the largest value
 _STALLS = 4  # restarts that gain nothing, after which it gives up
 _BLOWN = 1e8  # growth of a residual after which a restart is better
+_SHORT = 28  # entries a row, on average, below which one sum is faster than four
 _CHUNK = 1024  # elements worked on together, while they are in the nearest cache
 _U1, _U2, _U3, _U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -66,7 +68,7 @@ def fill_inverse(system: System) -> None:
             if column[k] != i:
                 rest += value[k]
         diagonal = (1.0 - system.g) + system.g * rest
-        system.inverse[i] = 1.0 / diagonal if diagonal > 0.0 else np.inf
+        system.inverse[i] = 1.0 / diagonal if diagonal > ENDLESS else np.inf
 
 
 @jit
@@ -89,6 +91,19 @@ def gather(
 
 
 @jit
+def gather_few(
+    value: FloatArray, column: IndexArray, first: int, last: int, x: FloatArray
+) -> float:
+    """Sum the same in one sum: two to three times faster on short rows."""
+    total = 0.0
+    k, end = np.uint64(first), np.uint64(last)
+    while k < end:
+        total += value[k] * x[column[k]]
+        k += _U1
+    return total
+
+
+@jit
 def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None:
     """Sweep ``x`` [S] once, in place, for the right-hand side ``weight rhs``."""
     begin, stop, inverse = system.begin, system.stop, system.inverse
@@ -97,12 +112,28 @@ def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None
     i, step = 0, 1
     if system.backward:
         i, step = n - 1, -1
+    few = _are_short(begin, stop)
     for _ in range(n):
         at = np.uint64(i)
         x[at] = 0.0
-        ahead = system.g * gather(value, column, begin[at], stop[at], x)
-        x[at] = (weight * rhs[at] + ahead) * inverse[at]
+        if few:
+            ahead = gather_few(value, column, begin[at], stop[at], x)
+        else:
+            ahead = gather(value, column, begin[at], stop[at], x)
+        x[at] = (weight * rhs[at] + system.g * ahead) * inverse[at]
         i += step
+
+
+@jit
+def _are_short(begin: IntArray, stop: IntArray) -> bool:
+    """Whether rows are short, by some of them spread over the states."""
+    n = begin.size
+    stride = max(n // 16, 1)
+    total, seen = 0, 0
+    for i in range(0, n, stride):
+        total += stop[i] - begin[i]
+        seen += 1
+    return total < _SHORT * seen
 
 
 @jit
@@ -194,6 +225,9 @@ def iterate(
     """
     n = system.begin.size
     r, shadow = space[0], space[1]
+    if not np.any(rhs[:n]):  # no tolerance is small enough for a solution of 0
+        x[:n] = 0.0
+        return 1
     products, stalls = 0, 0
     best = np.inf
     while True:
@@ -237,6 +271,8 @@ def _run(
     p[:n] = r[:n]
     rho = dot(shadow[:n], r[:n])
     products = 0
+    if rho == 0.0:
+        return products
     while used + products < MOST_PRODUCTS:
         slope, _ = product(system, system.inverse, 0.0, p, shadow, v)
         products += 1
@@ -300,10 +336,13 @@ def bounding_scale(
         products += abs(found) + 2
         if not _positive(w, k, n):
             return 0
-    most = _size(w, n, False)
+    most, least = _size(w, n, False), np.inf
     for i in range(n):
         scale[i] = most / k[i]
-    return products
+        least = min(least, k[i])
+    # A residual is known up to rounding; where that alone spoils the bound, luck could
+    # make it 0.
+    return products if _ROUNDING * most <= ACCEPTED * least else 0
 
 
 @jit

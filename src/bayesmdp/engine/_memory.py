@@ -22,11 +22,14 @@ def _parsed(said: str) -> int:
     text = said.lower().removesuffix("b").strip()
     unit = text[-1:] if text[-1:] in _UNITS else ""
     try:
-        return int(float(text.removesuffix(unit)) * _UNITS[unit])
+        size = float(text.removesuffix(unit)) * _UNITS[unit]
     except ValueError:
+        size = -1.0
+    if not 0 <= size < 2**62:
         raise ArgumentError(
             f"`BAYESMDP_MEMORY` must be a size such as 8GB; got {said!r}."
-        ) from None
+        )
+    return int(size)
 
 
 def _of_system() -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.engine._dense import factorise, solve
+from bayesmdp.engine._dense import ENDLESS, factorise, solve
 from bayesmdp.engine._krylov import (
     N_VECTORS,
     System,
@@ -28,7 +28,7 @@ from bayesmdp.engine._krylov import (
     iterate,
 )
 from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._solve import ENDLESS, Krylov
+from bayesmdp.engine._solve import Krylov
 
 TIE = 2e-11  # gain, relative to the largest value, below which actions are tied
 # Bounds on the error of iterations, well below a tie; and at worst, for rounding.

@@ -19,6 +19,7 @@ from bayesmdp.engine._dense import dot, times_transposed
 from bayesmdp.engine._layout import Layout, References
 from bayesmdp.engine._solve import (
     CONTROL,
+    CONTROL_STATES,
     GRADIENT,
     OCCUPANCY,
     VARIANCE,
@@ -37,7 +38,7 @@ N_START = 4
 
 def n_channels(want: int) -> int:
     """Count the channels that a sweep needs for what is wanted."""
-    if want & CONTROL:
+    if want & CONTROL_STATES:
         return YZ + 1
     if want & (OCCUPANCY | GRADIENT):
         return DD + 1
@@ -238,7 +239,7 @@ def reduce_draw(
             sums[DD, s] += w * d * d
     if want & CONTROL:
         deviate(theta, nominal.theta_bar, pi, rows, reward, g, value_bar, work[0])
-        if nominal.inverse.shape[1] > 0:
+        if want & CONTROL_STATES:
             y, z = work[1], work[2]
             times_transposed(nominal.inverse[p], work[0], y)
             second_control(theta, nominal.theta_bar, pi, rows, g, y, work[0])

@@ -19,7 +19,13 @@ from bayesmdp.engine._banded import (
 )
 from bayesmdp.engine._bellman import bellman_mean, bellman_spread
 from bayesmdp.engine._chain import Chain, fill_chain
-from bayesmdp.engine._dense import assemble, factorise, solve, solve_transposed
+from bayesmdp.engine._dense import (
+    ENDLESS,
+    assemble,
+    factorise,
+    solve,
+    solve_transposed,
+)
 from bayesmdp.engine._krylov import (
     ACCEPTED,
     N_VECTORS,
@@ -34,11 +40,8 @@ from bayesmdp.engine._layout import Layout
 # What became of a draw. Left out: of weight 0, or not yet looked at.
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
 
-# What is wanted beside the value, as bits.
-VARIANCE, OCCUPANCY, GRADIENT, CONTROL = 1, 2, 4, 8
-
-# Below this pivot a chain counts as endless: fourth powers of its length overflow.
-ENDLESS = 1e-70
+# What is wanted beside the value, as bits; control variates of the start, or of all.
+VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES = 1, 2, 4, 8, 16
 
 
 class Band(NamedTuple):

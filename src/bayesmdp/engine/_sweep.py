@@ -21,7 +21,7 @@ from bayesmdp._typing import BoolArray, FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
 from bayesmdp.engine._choose import Solver, choose, direct
-from bayesmdp.engine._footprint import bytes_a_block, check_memory
+from bayesmdp.engine._footprint import blocks_a_task, check_memory
 from bayesmdp.engine._join import BLOCK, Joiner, Node, Sums
 from bayesmdp.engine._kernel import sweep_blocks
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
@@ -37,13 +37,14 @@ class Want:
     occupancy: bool = False
     gradient: bool = False
 
-    def bits(self, control: bool) -> int:
+    def bits(self, control: bool = False, every_state: bool = False) -> int:
         """Return the flags as the kernel reads them."""
         return (
             solving.VARIANCE * self.variance
             + solving.OCCUPANCY * self.occupancy
             + solving.GRADIENT * self.gradient
             + solving.CONTROL * control
+            + solving.CONTROL_STATES * (control and every_state)
         )
 
     @property
@@ -51,8 +52,6 @@ class Want:
         """Whether visits are solved for."""
         return self.occupancy or self.gradient
 
-
-_TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 
 Progress = Callable[[int], None]
 Pool = tuple[Executor, int]  # and how many tasks to keep in flight
@@ -117,22 +116,24 @@ def sweep(
         Called with the number of draws done.
     """
     done = 0 if after is None else after.n_draws
-    if done % BLOCK:
+    if done % BLOCK or first % BLOCK:
         raise AssertionError("a sweep goes on at the end of a whole block")
     w = np.ones(n_draws) if weights is None else weights
     if w.size != n_draws or (
         problem.table.shape[0] and first + n_draws > problem.member.size
     ):
         raise AssertionError("a sweep needs a weight and a model for every draw")
-    bits = want.bits(nominal.controls)
+    bits = want.bits(nominal.controls, nominal.every_state)
     executor, in_flight = pool
     if isinstance(executor, ThreadPoolExecutor):  # others have a memory of their own
-        check_memory(problem, nominal.solver.method, bits, in_flight // 2)
+        method, threads = nominal.solver.method, in_flight // 2
+        check_memory(problem, method, bits, n_draws - done, threads)
     total = Joiner()
     if after is not None:
         total.add(after)
     pending: deque[Future[Sums]] = deque()
-    ranges = _ranges(done, n_draws, in_flight, bytes_a_block(problem, bits))
+    blocks = blocks_a_task(problem, bits, n_draws - done, in_flight)
+    ranges = _ranges(done, n_draws, blocks)
     try:
         while True:
             for begin, stop in islice(ranges, in_flight - len(pending)):
@@ -148,18 +149,10 @@ def sweep(
             future.cancel()
 
 
-def _ranges(
-    first: int, stop: int, in_flight: int, bytes_a_block: int
-) -> Iterator[tuple[int, int]]:
-    """Split draws into tasks of whole blocks: several a worker, none too small.
-
-    A task holds its blocks apart until they are joined, so large ones are few.
-    """
-    blocks = -(-(stop - first) // BLOCK)
-    most = max(min(16, _TASK_BYTES // bytes_a_block), 1)
-    size = BLOCK * min(max(blocks // (2 * in_flight), 1), most)
-    for begin in range(first, stop, size):
-        yield begin, min(begin + size, stop)
+def _ranges(first: int, stop: int, blocks: int) -> Iterator[tuple[int, int]]:
+    """Split draws into tasks of so many blocks."""
+    for begin in range(first, stop, blocks * BLOCK):
+        yield begin, min(begin + blocks * BLOCK, stop)
 
 
 def _run(
@@ -243,7 +236,7 @@ def solve_known(
     In sweep order, terminal values not added; zeros for what is not wanted.
     """
     solver = choose(problem, adjoint=want.adjoint) if solver is None else solver
-    bits = want.bits(control=False)
+    bits = want.bits()
     known = problem.nominal()
     part = _run(known, blank(known, solver), bits, 0, np.ones(1))
     if part.unsolved.any():
@@ -269,13 +262,20 @@ def nominal(
     control: bool,
     solver: str = "auto",
     want: Want = _EVERYTHING,
+    n_draws: int = BLOCK,
+    threads: int = 1,
 ) -> Nominal:
-    """Solve the nominal model; with ``control``, form its inverse where it fits."""
+    """Solve the nominal model; with ``control``, form its inverse up to some size.
+
+    Memory is looked at before, for a sweep of ``n_draws`` on ``threads``.
+    """
     adjoint = want.adjoint or control
     chosen = choose(problem, solver, adjoint=adjoint)
     want = replace(want, occupancy=adjoint)
-    reference = solve_known(problem, chosen, want)
     fits = control and problem.n_live <= MAX_INVERSE
+    bits = want.bits(control, fits)
+    check_memory(problem, chosen.method, bits, n_draws, threads, to_invert=fits)
+    reference = solve_known(problem, chosen, want)
     inverse = inverses(problem) if fits else blank(problem, chosen).inverse
     return Nominal(reference, problem.theta_bar, inverse, chosen, control)
 

@@ -153,8 +153,15 @@ def sweep_policies(
     endings = engine.check_ending(problem)
     control = control and isinstance(draws.belief, Posterior)
     want = engine.Want(variance=not values_only, occupancy=not values_only)
-    nominal = engine.nominal(problem, control=control, solver=solver, want=want)
     n_draws, weights = draws.n_draws, draws.weights
+    nominal = engine.nominal(
+        problem,
+        control=control,
+        solver=solver,
+        want=want,
+        n_draws=n_draws,
+        threads=_checks.thread_count(threads) if executor is None else 1,
+    )
     if draws.exact:
         tolerance = None
     with (

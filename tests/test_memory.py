@@ -1,0 +1,315 @@
+"""Memory: read from the environment, estimated, and refused before work begins.
+
+What a sweep takes is measured by `tracemalloc`, which sees the arrays of NumPy and of
+compiled kernels alike.
+"""
+
+import re
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import bayesmdp as bm
+from bayesmdp import engine
+from bayesmdp.engine import _memory, _nominal, _sweep
+from bayesmdp.errors import ArgumentError, TooLargeError
+
+Array = NDArray[np.float64]
+
+
+def sparse_posterior(n: int, n_actions: int = 2, n_next: int = 5) -> bm.Posterior:
+    rng = np.random.default_rng(n)
+    state = np.repeat(np.arange(n), n_actions * n_next)
+    action = np.tile(np.repeat(np.arange(n_actions), n_next), n)
+    next_state = rng.integers(n, size=state.size)
+    task = bm.Task(n, n_actions, rng.normal(size=n), discount=0.95)
+    counts = bm.Counts.from_arrays(
+        state, action, next_state, n_states=n, n_actions=n_actions
+    )
+    return bm.fit(counts, task, prior=bm.SparsePrior())
+
+
+POSTERIORS: dict[int, bm.Posterior] = {}
+
+
+def posterior_of(n: int) -> bm.Posterior:
+    if n not in POSTERIORS:
+        POSTERIORS[n] = sparse_posterior(n)
+    return POSTERIORS[n]
+
+
+# ------------------------------------------------------------ how much there is
+
+
+@pytest.mark.parametrize(
+    ("said", "n_bytes"),
+    [
+        ("8GB", 8 * 10**9),
+        ("8gb", 8 * 10**9),
+        ("500 MB", 500 * 10**6),
+        ("1e9", 10**9),
+        ("1.5T", 1_500_000_000_000),
+        (" 64k ", 64_000),
+        ("123456", 123_456),
+        ("10 B", 10),
+    ],
+)
+def test_the_environment_says_how_much_memory_there_is(
+    monkeypatch: pytest.MonkeyPatch, said: str, n_bytes: int
+) -> None:
+    monkeypatch.setenv("BAYESMDP_MEMORY", said)
+    assert _memory.available_bytes() == n_bytes
+
+
+@pytest.mark.parametrize(
+    "said", ["lots", "GB", "8 apples", "8PB", "1e9e9", "nan", "inf", "1e400", "-5GB"]
+)
+def test_a_size_that_is_none_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setenv("BAYESMDP_MEMORY", said)
+    with pytest.raises(ArgumentError, match=f"BAYESMDP_MEMORY.*8GB.*{said}"):
+        bm.evaluate([0] * 80, posterior_of(80).draws(4))
+
+
+@pytest.mark.parametrize("said", [None, "", "  "])
+def test_without_a_word_the_system_is_asked(
+    monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    if said is None:
+        monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
+    else:
+        monkeypatch.setenv("BAYESMDP_MEMORY", said)
+    assert 10**7 < _memory.available_bytes() <= 2**62
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "left"),
+    [("1000000", "400000", 600_000), ("1000", "4000", 0), ("max", "5", 2**62)],
+)
+def test_a_container_has_what_its_limit_leaves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, used: str, left: int
+) -> None:
+    monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
+    monkeypatch.setattr(_memory, "_CGROUP", tmp_path)
+    (tmp_path / "memory.max").write_text(limit + "\n")
+    (tmp_path / "memory.current").write_text(used + "\n")
+    assert _memory._of_container() == left
+    assert _memory.available_bytes() <= left
+
+
+def test_no_container_is_no_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_memory, "_CGROUP", tmp_path / "nowhere")
+    assert _memory._of_container() == 2**62
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "written"),
+    [
+        (50e6, "50 MB"),
+        (8e9, "8 GB"),
+        (1234e6, "1.23 GB"),
+        (2e12, "2 TB"),
+        (5e3, "5 kB"),
+    ],
+)
+def test_sizes_are_written_for_people(n_bytes: float, written: str) -> None:
+    assert _memory.gigabytes(n_bytes) == written
+
+
+# ------------------------------------------------------------ refused before it begins
+
+
+@contextmanager
+def nothing_solved(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail if a model is solved or inverted within."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("work began before memory was looked at")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_sweep, "sweep_blocks", refuse)
+        patch.setattr(_nominal, "_invert", refuse)
+        yield
+
+
+@contextmanager
+def measured() -> Iterator[Callable[[], int]]:
+    """Measure the largest number of bytes held within, beyond what was there."""
+    peak = 0
+    tracemalloc.start()
+    try:
+        yield lambda: peak
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+
+def evaluated(n: int, **options: object) -> bm.Evaluation:
+    draws = posterior_of(n).draws(16)
+    return bm.evaluate([0] * n, draws, **options)  # type: ignore[arg-type]
+
+
+def compared(n: int, **options: object) -> bm.Comparison:
+    policies = {name: [0] * n for name in "abcde"}
+    draws = posterior_of(n).draws(16)
+    return bm.compare(policies, draws, **options)  # type: ignore[arg-type]
+
+
+LARGE: dict[str, tuple[str, Callable[[], object], str]] = {
+    "too many threads": (
+        "50MB",
+        lambda: evaluated(20_000, threads=16),
+        r"threads=\d+ would fit",
+    ),
+    "a matrix too large": (
+        "50MB",
+        lambda: evaluated(2600, solver="dense"),
+        "solver='iterative'",
+    ),
+    "a matrix too large beside the rest": (
+        "50MB",
+        lambda: evaluated(2495, solver="dense", threads=1),
+        "solver='iterative'",
+    ),
+    "a matrix for each of two threads": (
+        "50MB",
+        lambda: evaluated(2100, solver="dense", threads=2),
+        "threads=1 would fit",
+    ),
+    "too many policies": (
+        "40MB",
+        lambda: compared(20_000, threads=1),
+        "one at a time",
+    ),
+    "too many states": (
+        "5MB",
+        lambda: evaluated(20_000, threads=1),
+        r"about \d+ states of this shape would fit",
+    ),
+    "too many states, whatever the number of policies": (
+        "2MB",
+        lambda: compared(20_000, threads=1),
+        r"about \d+ states of this shape would fit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_does_not_fit_is_refused_before_anything_is_solved(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    limit, call, remedy = LARGE[name]
+    posterior_of(20_000)
+    monkeypatch.setenv("BAYESMDP_MEMORY", limit)
+    with nothing_solved(monkeypatch), pytest.raises(TooLargeError, match=remedy):
+        call()
+
+
+def test_the_refusal_says_what_is_needed_and_what_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BAYESMDP_MEMORY", "50MB")
+    with pytest.raises(TooLargeError) as caught:
+        evaluated(20_000, threads=16)
+    said = str(caught.value)
+    assert "20000 states" in said
+    assert "16 threads" in said
+    assert "50 MB are free" in said
+    assert "BAYESMDP_MEMORY" in said
+
+
+def test_what_is_said_to_fit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAYESMDP_MEMORY", "50MB")
+    with pytest.raises(TooLargeError) as caught:
+        evaluated(20_000, threads=16)
+    found = re.search(r"threads=(\d+)", str(caught.value))
+    assert found is not None
+    fit = int(found[1])
+    assert 1 <= fit < 16
+    plain = {"control": False, "solver": "iterative"}
+    assert evaluated(20_000, threads=fit, **plain).n_draws == 16
+    with pytest.raises(TooLargeError):
+        evaluated(20_000, threads=fit + 1)
+    monkeypatch.setenv("BAYESMDP_MEMORY", "5MB")
+    with pytest.raises(TooLargeError) as caught:
+        evaluated(20_000, threads=1)
+    found = re.search(r"about (\d+) states", str(caught.value))
+    assert found is not None
+    n = int(0.9 * int(found[1]))
+    assert evaluated(n, threads=1, **plain).n_draws == 16
+
+
+def test_what_control_variates_take_is_counted_or_done_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five inverses of 3 MB do not fit into 10 MB, and must not be tried."""
+    posterior_of(600)
+    monkeypatch.setenv("BAYESMDP_MEMORY", "10MB")
+    refused = False
+    with measured() as taken:
+        try:
+            compared(600, threads=1, solver="dense")
+        except TooLargeError:
+            refused = True
+    assert refused or taken() < 15e6
+
+
+# ------------------------------------------------------------ the estimate
+
+
+def problem_of(
+    n: int, n_policies: int, gradient: bool
+) -> tuple[engine.Problem, engine.Want]:
+    rng = np.random.default_rng(0)
+    policies = np.eye(2)[rng.integers(2, size=(n_policies, n))]
+    draws = posterior_of(n).draws(2)
+    problem = engine.Problem.of_draws(draws, policies, every_row=gradient)
+    return problem, engine.Want(variance=True, occupancy=True, gradient=gradient)
+
+
+MEASURED = {
+    "iterations": (8_000, 1, "iterative", False, 32, 1),
+    "iterations on two threads": (6_000, 1, "iterative", False, 64, 2),
+    "many draws, which wait to be joined": (80, 8, "iterative", False, 2048, 2),
+    "several policies": (3_000, 4, "iterative", False, 32, 1),
+    "gradients": (5_000, 1, "iterative", True, 32, 1),
+    "elimination": (700, 1, "dense", False, 16, 1),
+    "elimination on two threads": (700, 1, "dense", False, 32, 2),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_estimate_is_within_a_factor_three_of_what_is_taken(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The estimate is what a refusal says that the same sweep needs."""
+    n, n_policies, solver, gradient, n_draws, threads = MEASURED[name]
+    problem, want = problem_of(n, n_policies, gradient)
+    nominal = engine.nominal(problem, control=True, solver=solver, want=want)
+    with engine.workers(threads, None) as pool:
+        engine.sweep(problem, nominal, 2, want=want, pool=pool)  # compiled, loaded
+        with measured() as taken:
+            engine.sweep(problem, nominal, n_draws, want=want, pool=pool)
+        monkeypatch.setenv("BAYESMDP_MEMORY", "1k")
+        with pytest.raises(TooLargeError) as caught:
+            engine.sweep(problem, nominal, n_draws, want=want, pool=pool)
+    said = re.search(r"needs about ([\d.]+ .B)", str(caught.value))
+    assert said is not None
+    estimate = _memory._parsed(said[1])
+    assert taken() / 3 < estimate < 3 * taken()
+
+
+def test_kernels_are_seen_by_what_measures() -> None:
+    """Else the tests above would compare with nothing."""
+    problem, want = problem_of(1_000, 1, gradient=False)
+    with measured() as taken:
+        engine.nominal(problem, control=False, solver="dense", want=want)
+    assert 8e6 < taken() < 16e6
