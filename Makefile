@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 INTEGRATION := $(VENV)/.installed-integration
+BENCH := $(VENV)/.installed-bench
 
 .PHONY: demo test test-integration bench clean
 demo: $(STAMP)
@@ -19,7 +20,7 @@ test: $(STAMP)
 test-integration: $(INTEGRATION)
 	$(BIN)/pytest -m integration tests/integration
 
-bench: $(STAMP)
+bench: $(BENCH)
 	$(BIN)/python -m benchmarks
 
 $(STAMP): pyproject.toml
@@ -31,6 +32,10 @@ $(STAMP): pyproject.toml
 
 $(INTEGRATION): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,mpi]" --group integration
+	touch $@
+
+$(BENCH): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
 	touch $@
 
 clean:

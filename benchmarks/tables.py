@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from benchmarks import cells
+
 Record = dict[str, Any]
 
 
@@ -31,7 +33,8 @@ def _cell(found: list[float]) -> str:
     return f"{gain:+.2g} ({error:.1g})" if abs(gain) > 1e-12 else "0"
 
 
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Write a table in Markdown, with the empty line after it."""
     lines = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(line) + " |" for line in lines] + [""]
 
@@ -57,7 +60,7 @@ def _published(record: Record) -> list[str]:
         "Ours less the policy which the paper's own scripts found on the same data "
         '(`tests/golden`). "Grid n" has n transitions, "synthetic n" n visits a pair.',
         "",
-        *_table([*header, "verdict at 2 errors"], rows),
+        *table([*header, "verdict at 2 errors"], rows),
     ]
 
 
@@ -74,7 +77,7 @@ def _sgd(record: Record) -> list[str]:
         f"`StochasticGradient(10, 128, 10_000)` took {found['sgd_seconds']:.1f} s; "
         "`MirrorAscent` with more and more steps, until it is not below:",
         "",
-        *_table(["most steps", "seconds, all told", "ours minus SGD"], rows),
+        *table(["most steps", "seconds, all told", "ours minus SGD"], rows),
     ]
 
 
@@ -95,18 +98,10 @@ def _msbi(record: Record) -> list[str]:
         f"{study['problems']} synthetic problems with {study['transitions']} "
         "transitions each; the error in brackets is that of the mean over problems.",
         "",
-        *_table(["variant", "nominal minus MSBI, mean", "smallest", "largest"], rows),
+        *table(["variant", "nominal minus MSBI, mean", "smallest", "largest"], rows),
     ]
 
 
 def _targets(record: Record) -> list[str]:
-    rows = [
-        [
-            row["what"],
-            f"{row['measured']:.3g} {row['unit']}".strip(),
-            f"{row['sense']} {row['target']:g}",
-            "met" if row["met"] else "missed",
-        ]
-        for row in record["rows"]
-    ]
-    return ["## Targets", "", *_table(["", "measured", "target", ""], rows)]
+    rows = [cells(row) for row in record["rows"]]
+    return ["## Targets", "", *table(["", "measured", "target", ""], rows)]

@@ -1,0 +1,122 @@
+"""The solves of one draw alone, ours and dense, from the same sampled rows.
+
+Only here do benchmarks reach into the engine: the sweep times whole draws.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
+
+from bayesmdp import engine
+from bayesmdp.engine import _solve
+from bayesmdp.engine._bellman import bellman_mean
+from bayesmdp.engine._chain import Chain, build_chain
+from bayesmdp.engine._dense import assemble
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Solves:
+    """Solves of a problem's first policy, for value and (if wanted) occupancy."""
+
+    problem: engine.Problem
+    nominal: engine.Nominal
+    adjoint: bool
+
+    @property
+    def want(self) -> int:
+        """What is solved for, as the kernels read it."""
+        return _solve.GRADIENT if self.adjoint else 0
+
+    @cached_property
+    def chain(self) -> Chain:
+        """Where the entries of the policy's chain stand."""
+        problem = self.problem
+        return build_chain(
+            problem.policies[0], problem.layout, problem.n_live, self.adjoint
+        )
+
+    @cached_property
+    def _space(self) -> _solve.Space:
+        n, most = self.problem.n_live, self.chain.column.size
+        krylov = self.nominal.solver.method.krylov
+        return _solve.make_space(None, krylov, n, self.problem.start.size, most)
+
+    @cached_property
+    def _dense_space(self) -> _solve.Space:
+        n = self.problem.n_live
+        return _solve.make_space(None, None, n, self.problem.start.size, 0)
+
+    @cached_property
+    def _out(self) -> _solve.Solution:
+        return _solve.Solution(*np.zeros((3, self.problem.start.size)))
+
+    def ours(self, theta: Array) -> tuple[float, Array]:
+        """Seconds of the engine's own way, with its guesses; solutions ``[2, S]``."""
+        problem, nominal, out = self.problem, self.nominal, self._out
+        chain, space = self.chain, self._space
+        references = nominal.references(problem.n_live)
+        began = time.perf_counter()
+        out.value[:] = references.reference[0, 0]
+        out.occupancy[:] = references.reference[2, 0]
+        products = _solve.solve_iteratively(
+            nominal.solver.method.krylov,
+            chain,
+            space,
+            self.want,
+            theta,
+            problem.policies[0],
+            problem.layout,
+            problem.rewards[0],
+            problem.task.discount,
+            problem.start,
+            references.length[0, 0],
+            references.length[1, 0],
+            out,
+        )
+        seconds = time.perf_counter() - began
+        if products <= 0:
+            raise AssertionError("iterations did not solve a draw of a benchmark")
+        return seconds, np.stack([out.value, out.occupancy])
+
+    def eliminated(self, theta: Array) -> tuple[float, Array]:
+        """Seconds of our own dense elimination; solutions ``[2, S]``."""
+        problem, out, space = self.problem, self._out, self._dense_space
+        began = time.perf_counter()
+        _solve.solve_directly(
+            None,
+            space,
+            self.want,
+            theta,
+            problem.policies[0],
+            problem.layout,
+            problem.rewards[0],
+            problem.task.discount,
+            problem.start,
+            out,
+        )
+        seconds = time.perf_counter() - began
+        return seconds, np.stack([out.value, out.occupancy])
+
+    def by_lapack(self, theta: Array) -> tuple[float, Array]:
+        """Seconds of LAPACK, the matrix handed over ready and in its own order."""
+        problem, n = self.problem, self.problem.n_live
+        pi, g = problem.policies[0], problem.task.discount
+        matrix, slack = np.empty((n, n)), np.empty(n)
+        assemble(theta, pi, problem.layout, g, matrix, slack)
+        matrix = np.asfortranarray(matrix)
+        paid = np.empty(problem.start.size)
+        bellman_mean(theta, pi, problem.layout, problem.rewards[0], paid)
+        out = np.zeros((2, paid.size))
+        start = problem.start[:n].copy()
+        began = time.perf_counter()
+        lu = lu_factor(matrix, overwrite_a=True, check_finite=False)
+        out[0, :n] = lu_solve(lu, paid[:n], check_finite=False)
+        if self.adjoint:
+            out[1, :n] = lu_solve(lu, start, trans=1, check_finite=False)
+        return time.perf_counter() - began, out

@@ -1,0 +1,89 @@
+"""``bayesmdp bench``: how fast it is here, beside its rivals, with values checked."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from bayesmdp.cli._options import json_option, print_json, threads_option
+from bayesmdp.errors import BayesmdpError
+
+
+@click.command()
+@click.argument("parts", nargs=-1)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Smaller sizes, fewer repeats: a minute once kernels are compiled.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Where to store the record; default benchmarks/results/scale.json for the "
+    "whole table, .benchmarks/scale.json for less, in the checkout.",
+)
+@threads_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    parts: tuple[str, ...],
+    quick: bool,
+    out: Path | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Measure speed at clinical size and beyond, against rivals in the same run.
+
+    PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads;
+    all where none is named, which takes several minutes, 8 GB of memory, and should
+    have the machine to itself. Every time stands beside the check of its value; the
+    exit code is 1 where a value is wrong, whatever the times. The benchmarks come with
+    the source, not with the installed package.
+
+    Example: bayesmdp bench clinical planner --quick
+    """
+    scale = _benchmarks()
+    for name in parts:
+        if name not in scale.PARTS:
+            known = ", ".join(scale.PARTS)
+            raise click.BadParameter(
+                f"{name!r} is none of {known}.", ctx, None, "PARTS"
+            )
+    record = scale.run(parts, quick=quick, threads=threads, say=_say)
+    if as_json:
+        print_json(record)
+    else:
+        click.echo(import_module("benchmarks").text_table(record))
+    try:
+        _say(f"stored in {scale.store(record, out, say=_say)}")
+    except OSError as problem:
+        raise BayesmdpError(
+            f"The record cannot be stored ({problem}); name a place with `--out`."
+        ) from problem
+    if not scale.right(record):
+        ctx.exit(1)
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def _benchmarks() -> ModuleType:
+    """Import the benchmarks of the source tree, from beside the package or from here.
+
+    They are no part of the package: what users install need not carry them.
+    """
+    import bayesmdp
+
+    package = Path(bayesmdp.__file__).resolve().parent
+    for root in (*package.parents[1:2], Path.cwd()):
+        if (root / "benchmarks" / "scale.py").is_file():
+            sys.path.insert(0, str(root))
+            return import_module("benchmarks.scale")
+    raise BayesmdpError(
+        "The benchmarks come with the source of bayesmdp, which is neither beside the "
+        "installed package nor in this directory: clone it and run `make bench` there."
+    )
