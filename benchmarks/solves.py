@@ -43,14 +43,16 @@ class Solves:
 
     @cached_property
     def _space(self) -> _solve.Space:
-        n, most = self.problem.n_live, self.chain.column.size
-        krylov = self.nominal.solver.method.krylov
-        return _solve.make_space(None, krylov, n, self.problem.start.size, most)
+        return self._space_for(self.nominal.solver.method)
 
     @cached_property
     def _dense_space(self) -> _solve.Space:
-        n = self.problem.n_live
-        return _solve.make_space(None, None, n, self.problem.start.size, 0)
+        return self._space_for(_solve.Method())
+
+    def _space_for(self, method: _solve.Method) -> _solve.Space:
+        problem = self.problem
+        sizes = problem.n_live, problem.start.size, problem.target.size
+        return _solve.make_space(method, *sizes)
 
     @cached_property
     def _out(self) -> _solve.Solution:
