@@ -51,7 +51,7 @@ def ring(n: int, slip: float, seed: int = 0) -> csr_array:
 
 def system_of(T: csr_array, g: float, backward: bool = False) -> krylov.System:
     """Write a chain, columns of terminal states included, as iterations read it."""
-    begin, stop = T.indptr[:-1].astype(np.int64), T.indptr[1:].astype(np.int64)
+    begin, stop = T.indptr[:-1].astype(np.uint32), T.indptr[1:].astype(np.uint32)
     column = T.indices.astype(np.uint32)
     inverse = np.empty(T.shape[0])
     system = krylov.System(g, backward, begin, stop, column, T.data.copy(), inverse)
@@ -114,6 +114,7 @@ def solved(
 def bound(system: krylov.System, rhs: Array, x: Array, scale: Array) -> float:
     """Return the bound on the error of any vector."""
     residual = np.zeros_like(x)
+    residual[:] = x
     krylov.product(system, rhs, 1.0, x, x, residual)
     return krylov.largest(residual, scale)
 
@@ -148,6 +149,7 @@ def test_a_product_is_one_sweep_with_a_triangle(backward: bool) -> None:
     v, b, out = np.zeros(42), np.zeros(42), np.zeros(42)
     v[:40], b[:40] = rng.normal(size=40), rng.normal(size=40)
     system = system_of(T, g, backward)
+    out[:] = v
     krylov.product(system, b, 0.7, v, v, out)
     expected = np.linalg.solve(M, A @ v[:40] - 0.7 * b[:40])
     np.testing.assert_allclose(out[:40], expected, atol=1e-13)

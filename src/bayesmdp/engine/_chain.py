@@ -10,19 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IndexArray, IntArray
+from bayesmdp._typing import FloatArray, IndexArray
 from bayesmdp.engine._layout import Layout
 
 
 class Chain(NamedTuple):
     """Where the entries of a policy's chain stand, and those of its transpose."""
 
-    begin: IntArray  # [N], where a state's entries start
-    stop: IntArray  # [N], and end
+    begin: IndexArray  # [N], where a state's entries start
+    stop: IndexArray  # [N], and end
     column: IndexArray  # [K], next state
     slot: IndexArray  # [E], of each entry of the rows; empty where they are the chain
-    t_begin: IntArray  # [N] or [0]
-    t_stop: IntArray  # [N] or [0]
+    t_begin: IndexArray  # [N] or [0]
+    t_stop: IndexArray  # [N] or [0]
     t_column: IndexArray  # [L] or [0]
     t_slot: IndexArray  # [L] or [0], which of the K each is
 
@@ -30,7 +30,7 @@ class Chain(NamedTuple):
 @jit
 def build_chain(pi: FloatArray, rows: Layout, n: int, transposed: bool) -> Chain:
     """Lay out the chain of a policy ``pi`` [R] over ``n`` live states."""
-    begin, stop = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    begin, stop = np.zeros(n, dtype=np.uint32), np.zeros(n, dtype=np.uint32)
     single = True
     n_states = n
     for row in range(pi.size):
@@ -47,18 +47,18 @@ def build_chain(pi: FloatArray, rows: Layout, n: int, transposed: bool) -> Chain
     if transposed:
         t_begin, t_stop, t_column, t_slot = _transpose(begin, stop, column)
     else:
-        t_begin, t_stop = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        t_begin, t_stop = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint32)
         t_column, t_slot = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint32)
     return Chain(begin, stop, column, slot, t_begin, t_stop, t_column, t_slot)
 
 
 @jit
 def _transpose(
-    begin: IntArray, stop: IntArray, column: IndexArray
-) -> tuple[IntArray, IntArray, IndexArray, IndexArray]:
+    begin: IndexArray, stop: IndexArray, column: IndexArray
+) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray]:
     """Lay out the transpose, live states only."""
     n = begin.size
-    t_begin, t_stop = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    t_begin, t_stop = np.zeros(n, dtype=np.uint32), np.zeros(n, dtype=np.uint32)
     for i in range(n):
         for k in range(begin[i], stop[i]):
             if column[k] < n:
@@ -86,8 +86,8 @@ def _merge(
     rows: Layout,
     n: int,
     n_states: int,
-    begin: IntArray,
-    stop: IntArray,
+    begin: IndexArray,
+    stop: IndexArray,
 ) -> tuple[IndexArray, IndexArray]:
     """Give entries with the same state and next state one slot; rows are sorted."""
     slot = np.zeros(rows.target.size, dtype=np.uint32)

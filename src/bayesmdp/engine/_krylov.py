@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IndexArray, IntArray
+from bayesmdp._typing import FloatArray, IndexArray
 from bayesmdp.engine._dense import ENDLESS, dot
 
 TOLERANCE = 1e-10  # bound on the error, relative to the largest value, to stop at
@@ -48,8 +48,8 @@ class System(NamedTuple):
 
     g: float
     backward: bool  # whether sweeps run from the last state to the first
-    begin: IntArray  # [N], where a state's entries start
-    stop: IntArray  # [N], and end
+    begin: IndexArray  # [N], where a state's entries start
+    stop: IndexArray  # [N], and end
     column: IndexArray  # [K]
     value: FloatArray  # [K]
     inverse: FloatArray  # [N]
@@ -125,13 +125,13 @@ def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None
 
 
 @jit
-def _are_short(begin: IntArray, stop: IntArray) -> bool:
+def _are_short(begin: IndexArray, stop: IndexArray) -> bool:
     """Whether rows are short, by some of them spread over the states."""
     n = begin.size
     stride = max(n // 16, 1)
     total, seen = 0, 0
     for i in range(0, n, stride):
-        total += stop[i] - begin[i]
+        total += int(stop[i]) - int(begin[i])
         seen += 1
     return total < _SHORT * seen
 
@@ -147,11 +147,10 @@ def product(
 ) -> tuple[float, float]:
     """Set ``out = K v - weight M^-1 b``; return its products with another and itself.
 
-    Vectors [S] are zero for terminal states. Without ``weight``, give as ``rhs`` what
-    is read anyway, the inverse diagonal.
+    ``out`` [S] holds ``v`` at first; both are zero for terminal states. Without
+    ``weight``, give as ``rhs`` what is read anyway, the inverse diagonal.
     """
     n = system.begin.size
-    out[:n] = v[:n]
     relax(system, rhs, weight, out)
     crossed, squared = 0.0, 0.0
     for first in range(0, n, _CHUNK):
@@ -231,6 +230,7 @@ def iterate(
     products, stalls = 0, 0
     best = np.inf
     while True:
+        r[:n] = x[:n]
         product(system, rhs, 1.0, x, x, r)
         for i in range(n):
             r[i] = -r[i]
@@ -269,6 +269,7 @@ def _run(
     r, shadow, p = space[0], space[1], space[2]
     v, s, t = space[3], space[4], space[5]
     p[:n] = r[:n]
+    v[:n] = p[:n]
     rho = dot(shadow[:n], r[:n])
     products = 0
     if rho == 0.0:
@@ -281,6 +282,7 @@ def _run(
         alpha = rho / slope
         for i in range(n):
             s[i] = r[i] - alpha * v[i]
+            t[i] = s[i]
         crossed, squared = product(system, system.inverse, 0.0, s, s, t)
         products += 1
         omega = crossed / squared if squared > 0.0 else 0.0
@@ -303,6 +305,7 @@ def _run(
         rho = new
         for i in range(n):
             p[i] = r[i] + beta * (p[i] - omega * v[i])
+            v[i] = p[i]
     return products
 
 
@@ -322,6 +325,7 @@ def bounding_scale(
     n = system.begin.size
     w, k = space[6], space[7]
     w[:n] = length[:n]
+    k[:n] = w[:n]
     product(system, system.inverse, 0.0, w, w, k)
     products = 1
     if not _positive(w, k, n):
@@ -332,6 +336,7 @@ def bounding_scale(
             scale[i] = 1.0 / k[i]
         w[:n] = 0.0
         found = iterate(system, ones, scale, True, _LOOSE, _LOOSE, w, space)
+        k[:n] = w[:n]
         product(system, system.inverse, 0.0, w, w, k)
         products += abs(found) + 2
         if not _positive(w, k, n):

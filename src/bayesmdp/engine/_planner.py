@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._dense import ENDLESS, factorise, solve
 from bayesmdp.engine._krylov import (
     N_VECTORS,
@@ -58,8 +58,8 @@ class Bench(NamedTuple):
     vectors: FloatArray  # [8, S]
     length: FloatArray  # [S], of the episodes of the policy evaluated last
     ones: FloatArray  # [S]
-    begin: IntArray  # [N]
-    stop: IntArray  # [N]
+    begin: IndexArray  # [N]
+    stop: IndexArray  # [N]
 
 
 @jit
@@ -74,8 +74,8 @@ def make_bench(krylov: Krylov | None, n: int, n_states: int) -> Bench:
         np.zeros((n_vectors, n_states)),
         np.zeros(n_states),
         np.ones(n_states),
-        np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.uint32),
+        np.empty(n, dtype=np.uint32),
     )
 
 
