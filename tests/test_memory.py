@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import bayesmdp as bm
-from bayesmdp import engine
-from bayesmdp.engine import _memory, _nominal, _sweep
+from bayesmdp import _memory, engine
+from bayesmdp.engine import _nominal, _sweep
 from bayesmdp.errors import ArgumentError, TooLargeError
 
 Array = NDArray[np.float64]
@@ -90,7 +90,7 @@ def test_without_a_word_the_system_is_asked(
 
 @pytest.mark.parametrize(
     ("limit", "used", "left"),
-    [("1000000", "400000", 600_000), ("1000", "4000", 0), ("max", "5", 2**62)],
+    [("1000000", "400000", 600_300), ("1000", "4000", 0), ("max", "5", 2**62)],
 )
 def test_a_container_has_what_its_limit_leaves(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, used: str, left: int
@@ -99,6 +99,7 @@ def test_a_container_has_what_its_limit_leaves(
     monkeypatch.setattr(_memory, "_CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text(limit + "\n")
     (tmp_path / "memory.current").write_text(used + "\n")
+    (tmp_path / "memory.stat").write_text("anon 7\ninactive_file 300\nfile 900\n")
     assert _memory._of_container() == left
     assert _memory.available_bytes() <= left
 

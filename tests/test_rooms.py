@@ -11,7 +11,7 @@ PACKAGE = Path(bayesmdp.__file__).parent
 ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation"]
 ROOMS += ["policies", "optimisation", "criticism", "rivals", "storage", "reporting"]
 ROOMS += ["paper", "cli"]
-SHARED = {"errors", "_checks", "_typing", "_jit", "_progress", "_version"}
+SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
 GUESTS = {"paper", "cli"}  # come in by the front door, as users do
 

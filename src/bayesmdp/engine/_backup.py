@@ -9,7 +9,12 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._kernel import reward_of, sample
 from bayesmdp.engine._layout import Layout, Models
-from bayesmdp.engine._planner import evaluate_choice, lookahead, make_bench
+from bayesmdp.engine._planner import (
+    evaluate_choice,
+    expect_rewards,
+    lookahead,
+    make_bench,
+)
 from bayesmdp.engine._solve import Krylov
 
 
@@ -22,12 +27,7 @@ def fill_table(
     used = np.ones(rows.source.size, dtype=np.bool_)
     for i in range(table.shape[0]):
         sample(models, rows, used, first + i, stream, table[i])
-        reward = reward_of(models, first + i)
-        for row in range(rows.source.size):
-            total = 0.0
-            for e in range(rows.indptr[row], rows.indptr[row + 1]):
-                total += table[i, e] * reward[e]
-            paid[i, row] = total
+        expect_rewards(table[i], rows, reward_of(models, first + i), paid[i])
 
 
 @jit
@@ -76,8 +76,9 @@ def settle(
     bench = make_bench(krylov, choice.size, values.shape[1])
     ended = 0
     for i in range(table.shape[0]):
-        ended += evaluate_choice(
+        off = evaluate_choice(
             krylov, table[i], rows, paid[i], g, choice, bench, values[i]
         )
+        ended += off < np.inf
         bench.length[:] = 0.0  # a draw must not depend on the one before it
     return ended

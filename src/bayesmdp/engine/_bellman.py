@@ -42,8 +42,8 @@ def bellman_spread(
 ) -> None:
     """Set ``out[s] = sum_a pi sum_t theta (r + g V[t] - V[s])^2``.
 
-    The same as the right-hand side above, because ``V[s]`` is the mean of what is
-    squared, but without a difference of large numbers.
+    The same as the right-hand side of the equation in `_kernel`, because ``V[s]`` is
+    the mean of what is squared, but without a difference of large numbers.
     """
     out[:] = 0.0
     for row in range(pi.size):

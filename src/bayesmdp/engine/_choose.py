@@ -4,8 +4,8 @@ Small chains are eliminated. For larger ones the nominal model is solved by iter
 in either direction of sweeps; its products of matrix and vector, counted, tell what a
 draw will cost. Where elimination (dense, or within the band that reverse
 Cuthill-McKee finds) costs less, or iterations do not converge, it is taken. The choice
-depends on counts of operations, never on a clock; only elimination that does not fit
-into memory is left out.
+depends on counts of operations, never on a clock or on free memory, so it is the same
+in every process.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp._jit import jit
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._chain import build_chain, fill_chain
 from bayesmdp.engine._krylov import (
@@ -25,18 +26,20 @@ from bayesmdp.engine._krylov import (
     iterate,
 )
 from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._memory import available_bytes, gigabytes
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
 from bayesmdp.errors import ArgumentError, TooLargeError
 
 SOLVERS = ("auto", "dense", "iterative")
 _SMALL = 64  # live states up to which elimination is not worth a thought
+_FAILED = 10 * MOST_PRODUCTS  # stands for a solve that failed
 _PATIENT = 60  # products beyond which the other direction and a band are looked at
 # Rough nanoseconds: an operation of elimination, an entry and a state of a product.
 _ELIMINATION, _ENTRY, _STATE = 0.05, 0.4, 3.0
 _SUBSTITUTION = 2.0  # an element of a factorised matrix, filled and used
-_MOST_OPERATIONS = 2e11  # of an elimination: a minute or so a draw
+# Limits of an elimination nobody asked for: a minute or so a draw, and a matrix. Fixed,
+# so that every process comes to the same choice.
+_MOST_OPERATIONS, _MOST_BYTES = 2e11, 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +74,11 @@ def choose(problem: Problem, wanted: str = "auto", *, adjoint: bool = True) -> S
         return Solver(iterative, length)
     entries = _most_entries(problem)
     cost = 2.0 * products * (_ENTRY * entries + _STATE * n)
-    if cost > _cost_of_dense(n):
+    if cost > _cost_of_dense(n) and 8 * n * n <= _MOST_BYTES:
         return Solver(Method(), nothing)
     if products > _PATIENT:
         method = direct(problem)
-        failed = products > MOST_PRODUCTS
+        failed = products >= _FAILED
         if method is not None and (failed or cost > _cost_of_direct(n, method)):
             return Solver(method, nothing)
     return Solver(iterative, length)
@@ -107,7 +110,7 @@ def direct(problem: Problem) -> Method | None:
     best = min(methods, key=lambda method: _cost_of_direct(n, method))
     columns = n if best.band is None else 2 * band.width + 1
     operations = _cost_of_direct(n, best) / _ELIMINATION
-    if operations > _MOST_OPERATIONS or 16 * n * columns > available_bytes():
+    if operations > _MOST_OPERATIONS or 8 * n * columns > _MOST_BYTES:
         return None
     return best
 
@@ -121,6 +124,13 @@ def _cost_of_direct(n: int, method: Method) -> float:
         return _cost_of_dense(n)
     width = method.band.width
     return 2 * n * (_ELIMINATION * width**2 + _SUBSTITUTION * (2 * width + 1))
+
+
+def rough_cost(problem: Problem, method: Method) -> float:
+    """Return rough nanoseconds of the three solves of a draw."""
+    if method.krylov is None:
+        return 2 * _cost_of_direct(problem.n_live, method)
+    return 100 * (_ENTRY * problem.target.size + _STATE * problem.n_live)
 
 
 def _used_entries(problem: Problem) -> tuple[IntArray, IntArray]:
@@ -246,7 +256,7 @@ def measure_lengths(
                 space.vectors,
             )
         if products <= 0:
-            products = 10 * MOST_PRODUCTS
+            products = _FAILED
             x[:] = 0.0
         most = max(most, products)
     return most

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine._choose import rough_cost
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._krylov import N_VECTORS
-from bayesmdp.engine._memory import available_bytes, gigabytes
 from bayesmdp.engine._problem import Problem
 from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT, Krylov, Method
 from bayesmdp.errors import TooLargeError
 
+_DENSE_IS_SLOW = 10_000  # live states
+_TASK_SECONDS = 1.0  # roughly, so that Ctrl-C is heard
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 
 
@@ -21,11 +24,14 @@ def bytes_a_block(problem: Problem, bits: int) -> int:
     return int(8 * n_policies * n_sums)
 
 
-def blocks_a_task(problem: Problem, bits: int, n_draws: int, in_flight: int) -> int:
+def blocks_a_task(
+    problem: Problem, method: Method, bits: int, n_draws: int, in_flight: int
+) -> int:
     """Count the blocks of a task: several tasks a worker, none too small or large."""
     blocks = -(-n_draws // BLOCK)
-    most = max(min(16, _TASK_BYTES // bytes_a_block(problem, bits)), 1)
-    return min(max(blocks // (2 * in_flight), 1), most)
+    seconds = 1e-9 * BLOCK * problem.policies.shape[0] * rough_cost(problem, method)
+    most = min(16, _TASK_BYTES // bytes_a_block(problem, bits), _TASK_SECONDS / seconds)
+    return min(max(blocks // (2 * in_flight), 1), max(int(most), 1))
 
 
 def bytes_a_thread(
@@ -44,7 +50,7 @@ def bytes_a_thread(
         columns = n if method.band is None else 2 * method.band.width + 1
         solving = 8 * n * columns
     # a task at work and one that waits to be joined
-    blocks = 2 * blocks_a_task(problem, bits, n_draws, 2 * threads)
+    blocks = 2 * blocks_a_task(problem, method, bits, n_draws, 2 * threads)
     sums = blocks * bytes_a_block(problem, bits)
     return int(8 * entries + vectors + held + solving + sums)
 
@@ -78,12 +84,18 @@ def check_memory(
     )
 
 
+def _bytes_a_draw(problem: Problem) -> int:
+    """Return what the results of one draw take, twice while they are put together."""
+    return int(2 * problem.policies.shape[0] * (8 * channels.N_START + 9) + 16)
+
+
 def _bytes_in_all(
     problem: Problem, method: Method, bits: int, n_draws: int, threads: int
 ) -> int:
     """Return what all threads and the joined sums take together."""
     each = bytes_a_thread(problem, method, bits, n_draws, threads)
-    return threads * each + 4 * bytes_a_block(problem, bits)
+    per_draw = _bytes_a_draw(problem)
+    return threads * each + 4 * bytes_a_block(problem, bits) + n_draws * per_draw
 
 
 def _remedy(
@@ -96,12 +108,17 @@ def _remedy(
     inverses: int,
 ) -> str:
     """Find the nearest thing that fits, tried in turn."""
+    if _bytes_in_all(problem, method, bits, BLOCK, threads) + inverses <= there:
+        room = there - inverses - _bytes_in_all(problem, method, bits, BLOCK, threads)
+        return f"about {room // _bytes_a_draw(problem)} draws would fit"
+    if method.name == "dense" and problem.n_live > _DENSE_IS_SLOW:
+        return "solver='iterative' takes far less, and is far faster"
     for fewer in range(threads - 1, 0, -1):
         if inverses + _bytes_in_all(problem, method, bits, n_draws, fewer) <= there:
             return f"threads={fewer} would fit"
     plain = bits & ~(CONTROL | CONTROL_STATES)
     if plain != bits and _bytes_in_all(problem, method, plain, BLOCK, 1) <= there:
-        return "control=False would fit on one thread"
+        return "without control variates (control=False) it would fit on one thread"
     if method.name == "dense":
         iterative = Method(krylov=Krylov(False))
         if _bytes_in_all(problem, iterative, plain, BLOCK, 1) <= there:

@@ -183,7 +183,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     first, stop, block
         Range of draws; ``first`` is a multiple of ``block``.
     want
-        Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL.
+        Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES.
     g, band, krylov
         Discount, and how to solve.
     rows, models

@@ -219,8 +219,8 @@ def iterate(
 
     ``scale`` [N] turns a residual into a bound on the error, ``max |r| scale``, which
     is compared with the tolerance times the largest ``|x|``, or with the tolerance
-    itself where ``absolute``. A negative number says that it failed; ``x`` is then the
-    best there is. ``space`` is [8, S], zero for terminal states.
+    itself where ``absolute``. A negative number says that it failed; ``x`` is then
+    where it stopped. ``space`` is [8, S], zero for terminal states.
     """
     n = system.begin.size
     r, shadow = space[0], space[1]

@@ -20,19 +20,20 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._dense import ENDLESS, factorise, solve
 from bayesmdp.engine._krylov import (
+    ACCEPTED,
     N_VECTORS,
     System,
     bounding_scale,
     fill_inverse,
     gather,
     iterate,
+    largest,
 )
 from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._solve import Krylov
 
 TIE = 2e-11  # gain, relative to the largest value, below which actions are tied
-# Bounds on the error of iterations, well below a tie; and at worst, for rounding.
-_TOLERANCE, _ACCEPTED = 2e-13, 1e-11
+_TOLERANCE = 2e-13  # bound on the error of iterations, well below a tie
 SMALL = 128  # live states up to which evaluation is by elimination
 _LARGE = 4000  # and beyond which it is out of reach
 MAX_ITERATIONS = 1000
@@ -80,6 +81,19 @@ def make_bench(krylov: Krylov | None, n: int, n_states: int) -> Bench:
 
 
 @jit
+def expect_rewards(
+    theta: FloatArray, rows: Layout, reward: FloatArray, paid: FloatArray
+) -> None:
+    """Fill ``paid`` [R] with the expected reward of each row."""
+    for row in range(rows.source.size):
+        total = 0.0
+        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+            e = np.uint64(at)
+            total += theta[e] * reward[e]
+        paid[row] = total
+
+
+@jit
 def lookahead(
     row: int,
     theta: FloatArray,
@@ -103,17 +117,20 @@ def improve(
     choice: IntArray,
     best: FloatArray,
     banned: BoolArray,
+    off: float,
 ) -> int:
     """Switch to better rows that are not banned; return the number of switches.
 
-    ``choice`` [N] holds a row for each live state; ``best`` [N] gets its ``Q``.
+    ``choice`` [N] holds a row for each live state; ``best`` [N] gets its ``Q``. A gain
+    counts that is above a tie and above what the error ``off`` of the values, relative
+    to the largest, could feign.
     """
     n = choice.size
     scale = 0.0
     for i in range(n):
         scale = max(scale, abs(value[i]))
         best[i] = lookahead(choice[i], theta, rows, paid, g, value)
-    tie = TIE * scale
+    tie = max(TIE, 4.0 * off) * scale
     switched = np.zeros(n, dtype=np.bool_)
     for row in range(rows.source.size):
         i = rows.source[row]
@@ -135,10 +152,12 @@ def evaluate_choice(
     choice: IntArray,
     bench: Bench,
     value: FloatArray,
-) -> bool:
-    """Solve for the value of a deterministic policy; False where it does not end.
+) -> float:
+    """Solve for the value of a deterministic policy.
 
-    Iterations start from ``value`` [S]; where they fail it is False too.
+    Returns how far off it may be, relative to the largest value: 0 for elimination;
+    infinity where the policy does not end, or iterations, which start from ``value``
+    [S], fail.
     """
     n = choice.size
     if krylov is None:
@@ -146,9 +165,9 @@ def evaluate_choice(
         for i in range(n):
             value[i] = paid[choice[i]]
         if not factorise(bench.matrix, bench.slack) > ENDLESS:
-            return False
+            return np.inf
         solve(bench.matrix, value)
-        return True
+        return 0.0
     inverse, scale, rhs = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         bench.begin[i] = rows.indptr[choice[i]]
@@ -159,12 +178,15 @@ def evaluate_choice(
     )
     fill_inverse(system)
     if bounding_scale(system, bench.length, bench.ones, scale, bench.vectors) == 0:
-        return False
+        return np.inf
     bench.length[:] = bench.vectors[6]
     found = iterate(
-        system, rhs, scale, False, _TOLERANCE, _ACCEPTED, value, bench.vectors
+        system, rhs, scale, False, _TOLERANCE, ACCEPTED, value, bench.vectors
     )
-    return found > 0
+    if found < 0:
+        return np.inf
+    size = np.abs(value[:n]).max() if found > 1 else 0.0
+    return largest(bench.vectors[0], scale) / size if size > 0.0 else 0.0
 
 
 @jit
@@ -202,7 +224,7 @@ def approach(
     """Run modified policy iteration from ``value`` until the policy stays."""
     best = np.empty(choice.size)
     for _ in range(_ROUNDS):
-        switches = improve(theta, rows, paid, g, value, choice, best, banned)
+        switches = improve(theta, rows, paid, g, value, choice, best, banned, 0.0)
         if switches * _FEW <= choice.size:
             return
         for _ in range(_SWEEPS):
@@ -253,7 +275,8 @@ def ban_endless(
         if choice[i] != before[i]:
             last = choice[i]
             trial[i] = choice[i]
-            if not evaluate_choice(None, theta, rows, paid, g, trial, bench, value):
+            off = evaluate_choice(None, theta, rows, paid, g, trial, bench, value)
+            if off == np.inf:
                 banned[choice[i]] = True
                 found = True
             trial[i] = before[i]
@@ -283,36 +306,34 @@ def plan_model(
     bench = make_bench(krylov, n, value.size)
     best = np.empty(n)
     banned = np.zeros(rows.source.size, dtype=np.bool_)
-    paid = np.zeros(rows.source.size)
-    for row in range(rows.source.size):
-        total = 0.0
-        for at in range(rows.indptr[row], rows.indptr[row + 1]):
-            e = np.uint64(at)
-            total += theta[e] * reward[e]
-        paid[row] = total
+    paid = np.empty(rows.source.size)
+    expect_rewards(theta, rows, reward, paid)
     before = choice.copy()
     value[:] = 0.0
     if cold and g < 1.0:
         approach(theta, rows, paid, g, value, choice, banned)
         before[:] = choice
-    if g == 1.0 and not evaluate_choice(
-        krylov, theta, rows, paid, g, choice, bench, value
+    if g == 1.0 and (
+        evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value) == np.inf
     ):
         if not nearest_choice(theta, rows, choice):
             return -1
         before[:] = choice
         value[:] = 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        if not evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value):
+        off = evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value)
+        if off == np.inf:
             if krylov is None:
                 ban_endless(theta, rows, paid, g, before, choice, bench, value, banned)
                 choice[:] = before
-                evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value)
+                off = evaluate_choice(
+                    krylov, theta, rows, paid, g, choice, bench, value
+                )
             else:
                 choice[:] = before
                 return FAILED
         before[:] = choice
-        if improve(theta, rows, paid, g, value, choice, best, banned) == 0:
+        if improve(theta, rows, paid, g, value, choice, best, banned, off) == 0:
             return -iteration if banned.any() else iteration
     choice[:] = before
     return -MAX_ITERATIONS

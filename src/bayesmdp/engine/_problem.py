@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._layout import Layout, Models
+from bayesmdp.errors import TooLargeError
 from bayesmdp.model import Dynamics, Rows, Task
 from bayesmdp.posterior import Draws, Posterior
 
@@ -124,6 +125,12 @@ class Problem:
             used &= (of_row > 0).any(axis=0)
         row = np.flatnonzero(used)
         entries = _entries(rows, row)
+        n_entries = int(np.diff(rows.indptr)[row].sum())
+        if n_entries >= 2**32:  # kernels count entries with 32 bits
+            raise TooLargeError(
+                f"The policies use {n_entries} entries; 2**32 would not fit. Take a "
+                "policy or a prior with fewer next states."
+            )
         order = np.concatenate([task.live, task.terminal])
         position = np.empty(task.n_states, dtype=np.int64)
         position[order] = np.arange(task.n_states)

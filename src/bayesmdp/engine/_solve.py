@@ -1,7 +1,7 @@
 """Value, occupancy and variance of one draw, by elimination or by iterations.
 
-Three methods, told apart by a number: dense elimination, elimination within a band, and
-iterations (`bayesmdp.engine._krylov`). Which one is chosen in
+Three methods: dense elimination, elimination within a band, and iterations
+(`bayesmdp.engine._krylov`). Which one is chosen in
 `bayesmdp.engine._choose`; here they differ in how a system is prepared and solved.
 """
 

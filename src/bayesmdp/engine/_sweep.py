@@ -126,13 +126,14 @@ def sweep(
     bits = want.bits(nominal.controls, nominal.every_state)
     executor, in_flight = pool
     if isinstance(executor, ThreadPoolExecutor):  # others have a memory of their own
-        method, threads = nominal.solver.method, in_flight // 2
-        check_memory(problem, method, bits, n_draws - done, threads)
+        threads = in_flight // 2
+        check_memory(problem, nominal.solver.method, bits, n_draws - done, threads)
     total = Joiner()
     if after is not None:
         total.add(after)
     pending: deque[Future[Sums]] = deque()
-    blocks = blocks_a_task(problem, bits, n_draws - done, in_flight)
+    method = nominal.solver.method
+    blocks = blocks_a_task(problem, method, bits, n_draws - done, in_flight)
     ranges = _ranges(done, n_draws, blocks)
     try:
         while True:
@@ -218,11 +219,9 @@ def _retry(
     method = direct(problem)
     if method is None:
         return
-    others = status == solving.LEFT_OUT  # draws of weight 0 stay left out
     status[failed] = solving.LEFT_OUT
     sweep_with(method)
     status[failed & (status == solving.SOLVED)] = solving.RETRIED
-    status[others] = solving.LEFT_OUT
 
 
 _EVERYTHING = Want(variance=True, occupancy=True)
@@ -290,12 +289,13 @@ class Slopes:
     visits: FloatArray  # [N], mean occupancy
 
 
-def _around(problem: Problem, solver: str, want: Want) -> Nominal:
+def _around(problem: Problem, solver: str) -> Nominal:
     """Return what iterations start from; elimination starts from nothing."""
     chosen = choose(problem, solver)
     if chosen.name != "iterative":
         return blank(problem, chosen)
-    return replace(blank(problem, chosen), reference=solve_known(problem, chosen, want))
+    reference = solve_known(problem, chosen, Want(occupancy=True))
+    return replace(blank(problem, chosen), reference=reference)
 
 
 def slopes(
@@ -314,12 +314,14 @@ def slopes(
     """
     one = replace(problem, policies=policy[None])
     want = Want(gradient=True)
-    around = _around(one, solver, want)
+    around = _around(one, solver)
     sums = sweep(
         one, around, n_draws, want=want, pool=pool, first=first, weights=weights
     )
     ended = sums.ended[0]
     total = sums.weights[ended].sum()
+    if total == 0:
+        raise EndlessError("No draw of this policy ends or can be solved for.")
     mean = sums.row[0, 0] / total
     visits = around.reference[2, 0] + sums.state[0, channels.D] / total
     spread = np.maximum(sums.row[0, 1] / total - mean**2, 0.0)

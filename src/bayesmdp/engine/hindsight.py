@@ -1,5 +1,9 @@
 """The best value of each draw, had its model been known: what no policy can beat."""
 
+from collections import deque
+from concurrent.futures import Future
+from itertools import islice
+
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
@@ -19,11 +23,21 @@ def hindsight_values(
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
-    parts = [
-        pool[0].submit(_run, problem, warm, first, min(BLOCK, n_draws - first))
-        for first in range(0, n_draws, BLOCK)
-    ]
-    return np.concatenate([part.result() for part in parts])
+    executor, in_flight = pool
+    firsts = iter(range(0, n_draws, BLOCK))
+    pending: deque[Future[FloatArray]] = deque()
+    parts: list[FloatArray] = []
+    try:
+        while True:
+            for first in islice(firsts, in_flight - len(pending)):
+                n = min(BLOCK, n_draws - first)
+                pending.append(executor.submit(_run, problem, warm, first, n))
+            if not pending:
+                return np.concatenate(parts)
+            parts.append(pending.popleft().result())
+    finally:
+        for future in pending:
+            future.cancel()
 
 
 def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:

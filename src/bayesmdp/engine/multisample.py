@@ -192,10 +192,11 @@ def multi_sample_induction(
     """Search from a policy ``choice`` [N] on draws of a problem with every row."""
     with workers(threads, executor) as (pool, _):
         held = _Held(problem, n_draws, pool)
+        value = held.settle(choice)
         met: dict[bytes, tuple[float | None, IntArray]] = {
-            choice.tobytes(): (held.settle(choice), choice)
+            choice.tobytes(): (value, choice)
         }
-        stayed, returns, settled = 0, 0, True
+        stayed, returns, settled = 0, 0, value > -np.inf
         status, converged = f"stopped after {max_iterations} iterations", False
         for iteration in range(1, max_iterations + 1):
             new = _greedy(problem, held.q, choice)
@@ -217,7 +218,8 @@ def multi_sample_induction(
                 met[choice.tobytes()] = (value, choice)
                 if value == -np.inf:
                     status = (
-                        f"met a policy that never ends after {iteration} iterations"
+                        f"met a policy that never ends, or cannot be solved for, after "
+                        f"{iteration} iterations"
                     )
                     break
         best = _best(held, list(met.values()))

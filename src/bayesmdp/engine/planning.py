@@ -67,13 +67,16 @@ def plan(problem: Problem) -> Plan:
         if iterations != FAILED:
             break
     converged = iterations > 0
+    failed = iterations == FAILED
+    if failed:  # nobody knows the value of what is returned
+        iterations, value = 0, np.full(task.n_states, np.nan)
     policy = np.zeros((task.n_states, task.n_actions))
     policy[problem.row_id[choice, 0], problem.row_id[choice, 1]] = 1.0
     in_order = np.empty(task.n_states)
     in_order[problem.order] = value + problem.terminal_bar
     if converged:
         status = f"optimal after {iterations} exact evaluations"
-    elif iterations == FAILED:
+    elif failed:
         status = (
             "stopped before the optimum: the value of a policy converges too slowly to "
             "be solved for; the policy returned is the best met so far"

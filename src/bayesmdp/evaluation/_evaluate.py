@@ -12,7 +12,7 @@ chance, not ignorance, so it counts as aleatoric:
 """
 
 import warnings
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,8 @@ def evaluate(
         more, at little cost. Above 2,000 states they act on ``start_value`` alone.
     solver
         ``auto``, ``dense`` (elimination) or ``iterative``; ``auto`` takes what costs
-        less. ``solver`` of the result says which it was.
+        less, which may also be elimination within a band. ``solver`` of the result
+        says which it was, ``n_retried`` how many draws iterations left to elimination.
     threads
         Default: ``BAYESMDP_THREADS``, else every core; with ``executor``, how many
         workers that has. Results do not depend on it.
@@ -160,7 +161,7 @@ def sweep_policies(
         solver=solver,
         want=want,
         n_draws=n_draws,
-        threads=_checks.thread_count(threads) if executor is None else 1,
+        threads=_local_threads(threads, executor, pool),
     )
     if draws.exact:
         tolerance = None
@@ -188,6 +189,15 @@ def sweep_policies(
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
     return Swept(draws, policies, problem, nominal, sums, endings)
+
+
+def _local_threads(
+    threads: int | None, executor: Executor | None, pool: "Pool | None"
+) -> int:
+    """Threads of this process that will sweep: others have a memory of their own."""
+    if pool is not None:
+        return pool[1] // 2 if isinstance(pool[0], ThreadPoolExecutor) else 1
+    return _checks.thread_count(threads) if executor is None else 1
 
 
 def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evaluation:

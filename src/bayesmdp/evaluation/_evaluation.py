@@ -57,7 +57,7 @@ class Evaluation:
     n_endless: int  # draws left out because their episodes do not end
     n_unsolved: int  # draws left out because they converge too slowly
     n_retried: int  # draws that elimination solved where iterations had failed
-    solver: str  # dense, banded or iterative
+    solver: str  # dense, banded or iterative (some draws retried: `n_retried`)
     variance_reduction: float  # of the start value, by control variates
     prior_share: float  # of discounted visits on pairs without an observation
     notes: tuple[str, ...]  # what was warned about
@@ -122,6 +122,11 @@ class Evaluation:
             lines.append(
                 f"{self.prior_share:.0%} of the visits are on pairs never observed, "
                 "where the prior speaks alone"
+            )
+        if self.n_retried:
+            lines.append(
+                f"{self.n_retried} of {self.n_draws} draws did not converge by "
+                "iterations and were solved by elimination"
             )
         lines.extend(f"note: {note}" for note in self.notes)
         return "\n".join(lines)

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import Nominal, Problem, Sums, channels
-from bayesmdp.errors import EndlessError
+from bayesmdp.errors import ConvergenceError, EndlessError
 from bayesmdp.evaluation._control import Control, fit_control
 from bayesmdp.evaluation._moments import (
     Estimates,
@@ -38,6 +38,11 @@ def measure(
     """Turn the sums of policy ``p`` into estimates."""
     ended = sums.ended[p] | (sums.weights == 0)
     n = int(ended.sum())
+    if n < 2 and not exact and sums.unsolved[p].any():
+        raise ConvergenceError(
+            f"Only {n} of {ended.size} draws could be solved: they converge too "
+            "slowly, and are too large to be solved directly; use a smaller discount."
+        )
     if n < 2 and not exact:
         raise EndlessError(
             f"Only {n} of {ended.size} draws have episodes that can be resolved; use a "

@@ -56,23 +56,40 @@ def _others(n: int, reference: int) -> Sequence[int]:
     return [p for p in range(n) if p != reference]
 
 
-def sweep_paired(policies: FloatArray, draws: Draws, *, pool: Pool) -> Swept:
+def sweep_paired(
+    policies: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
+) -> Swept:
     """Sweep checked policies ``[P, S, A]`` for their differences."""
-    return sweep_policies(policies, draws, values_only=True, pool=pool, progress=False)
-
-
-def start_values(policy: FloatArray, draws: Draws, *, pool: Pool) -> FloatArray:
-    """Start value of a checked policy in every draw, ``[D]``."""
-    swept = sweep_policies(
-        policy[None], draws, values_only=True, control=False, pool=pool, progress=False
+    return sweep_policies(
+        policies, draws, values_only=True, solver=solver, pool=pool, progress=False
     )
-    return np.asarray(swept.sums.start[0, channels.START_VALUE])
 
 
-def start_spread(policy: FloatArray, draws: Draws, *, pool: Pool) -> float:
+def start_values(
+    policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
+) -> FloatArray:
+    """Start value of a checked policy in every draw, ``[D]``; NaN if not solved."""
+    swept = sweep_policies(
+        policy[None],
+        draws,
+        values_only=True,
+        control=False,
+        solver=solver,
+        pool=pool,
+        progress=False,
+    )
+    found = swept.sums.start[0, channels.START_VALUE]
+    return np.where(swept.sums.ended[0] | (swept.sums.weights == 0), found, np.nan)
+
+
+def start_spread(
+    policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
+) -> float:
     """Epistemic standard deviation of a policy's start value; never quite 0."""
-    values = start_values(policy, draws, pool=pool)
-    weights = draws.weights / draws.weights.sum()
+    values = start_values(policy, draws, pool=pool, solver=solver)
+    solved = np.isfinite(values)
+    values, weights = values[solved], draws.weights[solved]
+    weights = weights / weights.sum()
     mean = weights @ values
     spread = float(np.sqrt(weights @ (values - mean) ** 2))
     return max(spread, 1e-12 * max(abs(float(mean)), 1e-300))

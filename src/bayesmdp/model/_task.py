@@ -175,6 +175,8 @@ class Task:
         With ``length`` the first two are of rows, each with so many next states.
         """
         reward = self.reward
+        if length is None:
+            state, action, next_state = np.broadcast_arrays(state, action, next_state)
         if isinstance(reward, RewardTriplets):
             return self._triplet_reward(reward, state, action, next_state, length)
 
@@ -203,12 +205,12 @@ class Task:
         paid = np.zeros(next_state.shape)
         pays = np.zeros(self.n_states, dtype=np.bool_)
         pays[reward.key % self.n_states] = True
-        at = np.nonzero(pays[next_state])
-        if at[0].size == 0:
+        at = np.asarray(pays[next_state])
+        if not at.any():
             return paid
-        row = at
+        row: BoolArray | IntArray = at
         if length is not None:
-            row = (np.searchsorted(np.cumsum(length), at[0], side="right"),)
+            row = np.searchsorted(np.cumsum(length), np.flatnonzero(at), side="right")
         key = (state[row] * self.n_actions + action[row]) * self.n_states
         key = key + next_state[at]
         found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)

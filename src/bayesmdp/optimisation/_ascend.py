@@ -52,7 +52,10 @@ def mirror_ascent(
         step = Step(name, now.step, now.values[-1], now.gap, now.batch)
         watch(step, now.policy)
 
-    climb(state, field.slopes, problem.source, problem.n_live, settings, after_step)
+    def oracle(rows: FloatArray, n_draws: int) -> Slopes:
+        return field.slopes(field.sparse(rows), n_draws)
+
+    climb(state, oracle, problem.source, problem.n_live, settings, after_step)
 
 
 def refine(
@@ -75,7 +78,7 @@ def refine(
         n = max(largest // share // BLOCK, 4) * BLOCK
 
         def oracle(rows: FloatArray, _: int, n: int = n) -> Slopes:
-            found = field.slopes(rows, n, first=first)
+            found = field.slopes(field.sparse(rows), n, first=first)
             return replace(found, noise=np.zeros_like(found.noise))
 
         def after_step(now: AscentState, n: int = n) -> None:

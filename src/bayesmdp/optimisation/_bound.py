@@ -24,9 +24,10 @@ def hindsight_bound(field: Field, policy: FloatArray) -> tuple[float, float]:
     problem = replace(field.problem, key=draws.key, member=draws.members)
     warm = plan(field.problem).choice
     best = hindsight_values(problem, draws.n_draws, warm, field.pool)
-    gap = best - start_values(policy, draws, pool=field.pool)
-    weights = draws.weights / draws.weights.sum()
-    mean = float(weights @ gap)
+    values = start_values(policy, draws, pool=field.pool, solver=field.solver)
+    solved = np.isfinite(values)
+    gap, weights = (best - values)[solved], draws.weights[solved]
+    mean = float(weights @ gap / weights.sum())
     if field.exact:
         return mean, 0.0
     return mean, float(np.std(gap, ddof=1) / np.sqrt(gap.size))

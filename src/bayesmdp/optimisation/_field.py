@@ -61,8 +61,8 @@ class Field:
         state, and an action comes back as soon as its slope has raised it again.
         """
         problem = self.problem
-        if problem.target.size <= _MANY_ENTRIES:
-            return rows
+        if problem.target.size <= _MANY_ENTRIES or problem.task.discount == 1.0:
+            return rows  # without discount, what is of little use may be the only end
         top = np.zeros(problem.n_live)
         np.maximum.at(top, problem.source, rows)
         kept = np.where(rows >= _LITTLE * top[problem.source], rows, 0.0)
@@ -73,7 +73,6 @@ class Field:
         self, policy: FloatArray, n_draws: int, first: int | None = None
     ) -> Slopes:
         """Gradient of policy rows ``[R]`` on fresh draws, or those from ``first``."""
-        policy = self.sparse(policy)
         if self.exact and isinstance(self.belief, Ensemble):
             n = self.belief.n_models
             weights = self.belief.weights * n
@@ -140,7 +139,6 @@ class Field:
     def policy(self, rows: FloatArray) -> FloatArray:
         """Rows ``[R]`` as a policy ``[S, A]``."""
         task = self.problem.task
-        rows = self.sparse(rows)
         out = np.zeros((task.n_states, task.n_actions))
         out[self.problem.row_id[:, 0], self.problem.row_id[:, 1]] = rows
         total = out.sum(axis=1, keepdims=True)

@@ -87,7 +87,7 @@ def optimise(
     from bayesmdp.optimisation._starts import make_starts
 
     method = MirrorAscent() if method is None else method
-    _check(posterior, objective, method, resume)
+    _check(posterior, objective, method, resume, solver)
     number = _checks.seed_integer(seed)
     began = time.perf_counter()
     if resume is not None:
@@ -124,9 +124,12 @@ def optimise(
 
 
 def _check(
-    posterior: object, objective: object, method: object, resume: object
+    posterior: object, objective: object, method: object, resume: object, solver: str
 ) -> None:
+    from bayesmdp.engine import check_solver
+
     check_belief(posterior)
+    check_solver(solver)
     if not isinstance(objective, PosteriorMean | None):
         raise ArgumentError(
             f"`objective` must be PosteriorMean(); got {objective!r:.60}."
@@ -184,17 +187,17 @@ class Search:
         for name, policy in self.starts.items():
             states[name] = mirror_state(policy, field, method)
             mirror_ascent(name, states[name], field, short, self.watch)
-            self.found[name] = field.policy(states[name].policy)
+            self.found[name] = field.policy(field.sparse(states[name].policy))
         name = list(states)[race.best(list(self.found.values()))]
         states[name] = replace(
             states[name], converged=False, drowned=0, halvings=0, mean=None
         )
         mirror_ascent(name, states[name], field, full, self.watch)
         self.converged = states[name].converged
-        self.found = {name: field.policy(states[name].policy)}
+        self.found = {name: field.policy(field.sparse(states[name].policy))}
         mean = states[name].mean
         if mean is not None:
-            self.found[f"{name}, averaged"] = field.policy(mean)
+            self.found[f"{name}, averaged"] = field.policy(field.sparse(mean))
         everyone = {f"{n}, as it was": p for n, p in self.starts.items()} | self.found
         name = list(everyone)[race.best(list(everyone.values()))]
         origin = name.split(",")[0]
@@ -202,7 +205,7 @@ class Search:
             f"{origin}, refined", everyone[name], field, tolerance, self.watch
         )
         self.converged = state.converged or self.converged
-        refined = field.policy(state.policy)
+        refined = field.policy(field.sparse(state.policy))
         decided = polish(snapped(refined), field, race)
         self.found = {
             f"{origin}, polished": decided,
@@ -302,7 +305,7 @@ def _scale(field: "Field", starts: dict[str, FloatArray]) -> float:
 
     policy = next(iter(starts.values()))
     draws = field.draws("scale", field.affordable(2e9, 32, 256))
-    return start_spread(policy, draws, pool=field.pool)
+    return start_spread(policy, draws, pool=field.pool, solver=field.solver)
 
 
 def _judged(field: "Field", search: Search, began: float) -> Optimisation:
@@ -322,6 +325,9 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
         progress=False,
     )
     gap, gap_error = hindsight_bound(field, policy)
+    status = search.status(name)
+    if np.isnan(gap):
+        status += "; no upper bound, for some draw's own best policy was not found"
     result: dict[str, Any] = {
         "policy": evaluation.policy,
         "evaluation": evaluation,
@@ -335,7 +341,7 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
         "starts": {n: _checks.frozen(p) for n, p in search.starts.items()},
         "history": tuple(search.history),
         "converged": search.converged and not search.interrupted,
-        "status": search.status(name),
+        "status": status,
         "steps": len(search.history),
         "draws_used": field.used,
         "seconds": time.perf_counter() - began,

@@ -60,7 +60,10 @@ class Race:
         return first
 
     def _sweep(self, policies: list[FloatArray]) -> Swept:
-        return sweep_paired(np.stack(policies), self._draws, pool=self._field.pool)
+        field = self._field
+        return sweep_paired(
+            np.stack(policies), self._draws, pool=field.pool, solver=field.solver
+        )
 
 
 def _first_best(

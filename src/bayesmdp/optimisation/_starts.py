@@ -14,7 +14,6 @@ from bayesmdp.model import as_policy
 from bayesmdp.posterior import Ensemble, Posterior
 
 _MSBI_DRAWS = 512
-_LARGE = 2000  # live states above which the slower starts are left out by default
 
 Belief = Posterior | Ensemble
 Workers = tuple[int | None, Executor | None]  # threads, executor
@@ -89,14 +88,11 @@ def make_starts(
 
 
 def _default_names(belief: Belief) -> list[str]:
-    n_live = belief.task.live.size
     names = list(_MAKERS)
     if isinstance(belief, Ensemble):
         names = [name for name in names if name not in _NEEDS_POSTERIOR]
-    if n_live > _LARGE:
+    if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]
-    if n_live > MAX_INVERSE:
-        names = [name for name in names if name != "second_order"]
     if belief.task.discount == 1.0:  # others may be stuck in cycles
         names = [name for name in names if name in {"nominal", "mle", "uniform"}]
     return names

@@ -15,6 +15,8 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 
+_LEAST = 1e-300
+
 
 @runtime_checkable
 class Prior(Protocol):
@@ -28,6 +30,17 @@ class Prior(Protocol):
         self, pair: IntArray, counts: Counts, task: Task
     ) -> tuple[Rows, FloatArray]:
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
+
+
+def checked_concentration(value: object) -> float:
+    """Check a concentration: above 0, and not so small that its logarithm is lost."""
+    checked = _checks.real("concentration", value, PriorError, 0, open_low=True)
+    if checked < _LEAST:
+        raise PriorError(
+            f"`concentration` must be at least {_LEAST:g}; got {checked:g}, which "
+            "cannot be sampled."
+        )
+    return checked
 
 
 def rows_from_entries(

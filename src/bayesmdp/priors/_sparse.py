@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray, Name
 from bayesmdp.data import Counts
-from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors._contract import rows_from_entries
+from bayesmdp.priors._contract import checked_concentration, rows_from_entries
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,7 @@ class SparsePrior:
 
     def __post_init__(self) -> None:
         """Check the concentration; the fallback is checked against the task."""
-        checked = _checks.real(
-            "concentration", self.concentration, PriorError, 0, open_low=True
-        )
+        checked = checked_concentration(self.concentration)
         object.__setattr__(self, "concentration", checked)
 
     @property

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.data import Counts
-from bayesmdp.errors import PriorError
+from bayesmdp.errors import PriorError, TooLargeError
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors._contract import rows_from_entries
+from bayesmdp.priors._contract import checked_concentration, rows_from_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +45,7 @@ class SymmetricPrior:
 
     def __post_init__(self) -> None:
         """Check the concentration."""
-        checked = _checks.real(
-            "concentration", self.concentration, PriorError, 0, open_low=True
-        )
+        checked = checked_concentration(self.concentration)
         object.__setattr__(self, "concentration", checked)
         if isinstance(self.support, tuple):
             columns = tuple(np.array(column) for column in self.support)
@@ -71,6 +70,7 @@ class SymmetricPrior:
     def _entries(self, pair: IntArray, task: Task) -> tuple[IntArray, IntArray]:
         """Length of each row ``[R]``, and all next states in order."""
         if self.support is None:
+            _check_memory(pair.size, task.n_states)
             length = np.full(pair.size, task.n_states)
             return length, np.tile(np.arange(task.n_states), pair.size)
         if isinstance(self.support, tuple):
@@ -117,3 +117,13 @@ class SymmetricPrior:
         wanted = np.isin(found, pair)
         row = np.searchsorted(pair, found[wanted])
         return np.bincount(row, minlength=pair.size), target[wanted]
+
+
+def _check_memory(n_pairs: int, n_states: int) -> None:
+    """Refuse rows that do not fit: a next state and a concentration an entry, twice."""
+    needed, there = 24 * n_pairs * n_states, available_bytes()
+    if needed > there:
+        raise TooLargeError(
+            f"Every next state of {n_pairs} pairs takes {gigabytes(needed)} of memory, "
+            f"and {gigabytes(there)} are free; use SparsePrior(), or give `support`."
+        )

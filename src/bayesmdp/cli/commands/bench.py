@@ -53,6 +53,8 @@ def command(
                 f"{name!r} is none of {known}.", ctx, None, "PARTS"
             )
     record = scale.run(parts, quick=quick, threads=threads, say=_say)
+    if not record["rows"]:
+        raise BayesmdpError("Nothing was measured: every part was skipped, see above.")
     if as_json:
         print_json(record)
     else:

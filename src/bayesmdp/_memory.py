@@ -50,8 +50,14 @@ def _of_container() -> int:
     """Memory that the container's own limit leaves."""
     try:
         limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
-        used = (_CGROUP / "memory.current").read_text(encoding="ascii").strip()
-        return 2**62 if limit == "max" else max(int(limit) - int(used), 0)
+        if limit == "max":
+            return 2**62
+        used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
+        cached = 0  # what was read from files is given back when it is needed
+        for line in (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines():
+            if line.startswith("inactive_file "):
+                cached = int(line.split()[1])
+        return max(int(limit) - used + cached, 0)
     except (OSError, ValueError):
         return 2**62
 
