@@ -141,6 +141,17 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
     assert np.isnan(gap)
 
 
+def test_a_bound_that_was_not_found_is_said_in_the_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_bound, "hindsight_values", lambda *_: np.full(256, np.nan))
+    world = bm.worlds.synthetic(0)
+    posterior = bm.fit(world.sample(100, seed=0), world.task)
+    result = bm.optimise(posterior, method=bm.MirrorAscent(n_steps=1))
+    assert np.isnan(result.upper_bound)
+    assert "no upper bound" in result.status
+
+
 def test_draws_that_were_not_solved_have_no_start_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -119,41 +119,21 @@ def deviate(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
+    paid: float,
     scale: float,
     x: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Set ``out = sum_a pi sum_t (theta - theta_bar) (r + scale x[t])``."""
+    """Set ``out = sum_a pi sum_t (theta - theta_bar) (paid r + scale x[t])``."""
     out[:] = 0.0
     for row in range(pi.size):
         if pi[row] > 0.0:
             total = 0.0
             for at in range(rows.indptr[row], rows.indptr[row + 1]):
                 e = np.uint64(at)
-                h = reward[e] + scale * x[rows.target[e]]
+                h = paid * reward[e] + scale * x[rows.target[e]]
                 total += (theta[e] - theta_bar[e]) * h
             out[rows.source[row]] += pi[row] * total
-
-
-@jit
-def second_control(
-    theta: FloatArray,
-    theta_bar: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    g: float,
-    y: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Set ``out = g (T - T_bar) y``."""
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            total = 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                total += (theta[e] - theta_bar[e]) * y[rows.target[e]]
-            out[rows.source[row]] += g * pi[row] * total
 
 
 @jit
@@ -238,11 +218,11 @@ def reduce_draw(
             sums[D, s] += w * d
             sums[DD, s] += w * d * d
     if want & CONTROL:
-        deviate(theta, nominal.theta_bar, pi, rows, reward, g, value_bar, work[0])
+        deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, value_bar, work[0])
         if want & CONTROL_STATES:
             y, z = work[1], work[2]
             times_transposed(nominal.inverse[p], work[0], y)
-            second_control(theta, nominal.theta_bar, pi, rows, g, y, work[0])
+            deviate(theta, nominal.theta_bar, pi, rows, reward, 0.0, g, y, work[0])
             times_transposed(nominal.inverse[p], work[0], z)
             add_controls(w, value, value_bar, y, z, sums)
             results[START_Y] = dot(start, y)
