@@ -15,7 +15,7 @@ from bayesmdp import (
     worlds,
 )
 from bayesmdp._version import __version__
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts, Transitions, read_transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     AnalyticEvaluation,
@@ -73,6 +73,7 @@ __all__ = [
     "policies",
     "posterior",
     "priors",
+    "read_transitions",
     "restrict",
     "worlds",
 ]

@@ -6,14 +6,18 @@ memory are one kind of table; readers of files and databases bring others.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._folds import check_folds, folds_of
 from bayesmdp.errors import ArgumentError, CountsError
+
+#: What a state or action is called where it came from.
+Label: TypeAlias = int | str
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,9 @@ class Table(Protocol):
 class Transitions:
     """Logged transitions; where the rows live is the table's business.
 
-    Build one from arrays with `from_arrays`, or get one from a world's ``sample``
-    and ``simulate``. A truncated step is a counted transition: the log stopped, the
-    patient did not.
+    Build one from arrays with `from_arrays`, from files and dataframes with
+    `read_transitions`, or get one from a world's ``sample`` and ``simulate``.
+    A truncated step is a counted transition: the log stopped, the patient did not.
 
     Examples
     --------
@@ -62,6 +66,9 @@ class Transitions:
     """
 
     table: Table
+    state_labels: tuple[Label, ...] | None = None  # of ids 0, 1, ...; None: ids as are
+    action_labels: tuple[Label, ...] | None = None
+    notes: tuple[str, ...] = ()  # what reading left out or made up, with figures
 
     @classmethod
     def from_arrays(
@@ -186,17 +193,9 @@ class ArrayTable:
     def counts_by_fold(self, n_folds: int, seed: int) -> list[Counts]:
         """Count disjoint groups of whole episodes."""
         if "episode" not in self.columns:
-            raise CountsError(
-                "Splitting needs an `episode` column: rows of one episode must stay "
-                "together, or the held-out part is not held out."
-            )
+            check_folds(n_folds, None)
         episodes, number = np.unique(self.columns["episode"], return_inverse=True)
-        if episodes.size < n_folds:
-            raise CountsError(
-                f"`n_folds` is {n_folds} but there are only {episodes.size} episodes."
-            )
-        fold = np.arange(episodes.size) % n_folds
-        np.random.default_rng(seed).shuffle(fold)
+        fold = folds_of(episodes.size, n_folds, seed)
         return [self._count(fold[number] == k) for k in range(n_folds)]
 
     def reward_statistics(self) -> RewardStatistics:

@@ -1,0 +1,124 @@
+"""Which column of a table plays which role, by convention or by name."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from bayesmdp.errors import ArgumentError, CountsError
+
+#: Names in use for each role, in lower case; case never matters.
+CONVENTIONS: dict[str, tuple[str, ...]] = {
+    "state": ("state", "s", "obs", "observation"),
+    "action": ("action", "a"),
+    "next_state": ("next_state", "sp", "s_next", "next_observation"),
+    "reward": ("reward", "r"),
+    "terminated": ("terminated", "done", "terminal"),
+    "truncated": ("truncated", "truncation"),
+    "episode": ("episode", "icustayid", "id", "episode_id", "patient"),
+    "step": ("step", "bloc", "t", "timestep"),
+    # Only by name: what logs call an outcome is as often a flag as a state.
+    "outcome": (),
+}
+
+
+def find_columns(
+    names: Sequence[str], columns: Mapping[str, str] | None, origin: str
+) -> dict[str, str]:
+    """Return the column of each role that has one.
+
+    Parameters
+    ----------
+    names
+        Columns of the table.
+    columns
+        Roles that the caller named a column for; they go before conventions.
+    origin
+        What the table is called in messages.
+    """
+    found = _named(names, columns, origin)
+    taken = set(found.values())
+    for role, aliases in CONVENTIONS.items():
+        if role in found:
+            continue
+        fits = [x for x in names if x.lower() in aliases and x not in taken]
+        if len(fits) > 1:
+            said = " and ".join(f"`{x}`" for x in fits)
+            raise CountsError(
+                f"{origin} has several columns for `{role}`: {said}. Choose one with "
+                f"columns={{{role!r}: {fits[0]!r}}}."
+            )
+        if fits:
+            found[role] = fits[0]
+    for role in ("terminated", "truncated"):
+        found.pop(role, None)  # known, so that they are not mistaken; not read yet
+    for role in ("state", "action"):
+        if role not in found:
+            raise CountsError(_missing(role, names, origin))
+    if "next_state" not in found and not {"episode", "step"} <= found.keys():
+        lacking = [x for x in ("episode", "step") if x not in found]
+        raise CountsError(
+            f"{_missing('next_state', names, origin)} It can be derived from `episode` "
+            f"and `step`, but there is no `{'` and no `'.join(lacking)}` either."
+        )
+    if "next_state" in found and "outcome" in found:
+        raise ArgumentError(
+            "`columns` names an `outcome`, which is for deriving next states, but "
+            f"{origin} has them in `{found['next_state']}`."
+        )
+    return found
+
+
+def _named(
+    names: Sequence[str], columns: Mapping[str, str] | None, origin: str
+) -> dict[str, str]:
+    """Check what the caller said about columns."""
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping):
+        raise ArgumentError(
+            "`columns` must map roles to column names, such as "
+            f"{{'state': 'cluster'}}; got {columns!r:.80}."
+        )
+    found: dict[str, str] = {}
+    for role, name in columns.items():
+        if role not in CONVENTIONS:
+            hint = _did_you_mean(str(role), list(CONVENTIONS))
+            raise ArgumentError(
+                f"`columns` has an unknown role {role!r}{hint}; roles are "
+                f"{', '.join(CONVENTIONS)}."
+            )
+        if name not in names:
+            hint = _did_you_mean(str(name), names)
+            raise ArgumentError(
+                f"`columns` says {role!r} is {name!r}, which {origin} does not "
+                f"have{hint}; it has {_listed(names)}."
+            )
+        if name in found.values():
+            raise ArgumentError(f"`columns` gives {name!r} two roles.")
+        found[role] = name
+    return found
+
+
+def _missing(role: str, names: Sequence[str], origin: str) -> str:
+    aliases = CONVENTIONS[role]
+    near = [m for x in aliases if len(x) > 2 for m in _near(x, names)]
+    hint = f" (did you mean `{near[0]}`?)" if near else ""
+    example = near[0] if near else "..."
+    return (
+        f"{origin} has no column for `{role}`{hint}: looked for {', '.join(aliases)} "
+        f"among {_listed(names)}; name it with columns={{{role!r}: {example!r}}}."
+    )
+
+
+def _near(word: str, names: Sequence[str]) -> list[str]:
+    lower = {name.lower(): name for name in names}
+    return [lower[x] for x in get_close_matches(word.lower(), lower, 1, 0.75)]
+
+
+def _did_you_mean(word: str, names: Sequence[str]) -> str:
+    near = _near(word, names)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"`{name:.40}`" for name in names[:most]) + more

@@ -1,0 +1,366 @@
+"""Transitions in a table of some engine: the same queries, run where the rows are.
+
+Only groups reach Python: distinct transitions with how often they were seen and what
+they paid. A frame here has one column for each role, under the role's name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp import _checks
+from bayesmdp._typing import IntArray
+from bayesmdp.data._columns import find_columns
+from bayesmdp.data._counts import Counts
+from bayesmdp.data._folds import check_folds, scramble
+from bayesmdp.data._queries import (
+    FILE,
+    capital,
+    fetch,
+    fetch_one,
+    first_bad,
+    worded,
+)
+from bayesmdp.data._transitions import Label, RewardStatistics
+from bayesmdp.errors import ArgumentError, CountsError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from bayesmdp.data._queries import Frame
+
+TRIPLET = ("state", "action", "next_state")
+IDS = (*TRIPLET, "outcome")
+MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
+EXACT = 2**53  # from here on floats skip whole numbers
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """A frame that was checked; what it is asked, its engine answers."""
+
+    frame: "Frame" = field(repr=False)
+    origin: str
+    n_rows: int
+    n_states: int | None
+    n_actions: int | None
+    labels: bool  # whole numbers are names
+    connection: object = field(default=None, repr=False)  # kept open, for files
+
+    def counts(self) -> Counts:
+        """Count every row, truncated ones included."""
+        return self._counts(self._groups)
+
+    def counts_by_fold(self, n_folds: int, seed: int) -> list[Counts]:
+        """Count disjoint groups of whole episodes."""
+        import narwhals as nw
+
+        if "episode" not in self.frame.collect_schema().names():
+            check_folds(n_folds, None)
+        episodes = self.frame.select("episode").unique()
+        size = fetch_one(episodes.select(nw.len().alias("n")), self.origin)
+        check_folds(n_folds, int(size["n"]))
+        with worded(self.origin):
+            number = nw.col("__number").cast(nw.Int64)
+            dealt = (
+                episodes.with_row_index("__number", order_by="episode")
+                .with_columns(scramble(number, seed).alias("__order"))
+                .with_row_index("__turn", order_by="__order")
+                .select("episode", (nw.col("__turn") % n_folds).alias("__fold"))
+            )
+            rows = self.frame.join(dealt, on="episode", how="inner")
+            query = rows.group_by("__fold", *TRIPLET).agg(nw.len().alias("count"))
+        groups = fetch(query, self.origin)
+        fold = groups.pop("__fold")
+        return [
+            self._counts({name: x[fold == k] for name, x in groups.items()})
+            for k in range(n_folds)
+        ]
+
+    def reward_statistics(self) -> RewardStatistics:
+        """Mean and spread of the reward of each distinct transition."""
+        import narwhals as nw
+
+        if "reward" not in self.frame.collect_schema().names():
+            raise CountsError("These transitions have no `reward` column.")
+        reward = nw.col("reward")
+        with worded(self.origin):
+            query = self.frame.group_by(*TRIPLET).agg(
+                nw.len().alias("count"),
+                reward.mean().alias("mean"),
+                reward.std(ddof=0).alias("sd"),
+                reward.min().alias("low"),
+                reward.max().alias("high"),
+            )
+        groups = fetch(query, self.origin)
+        s, a, t = self._ids(groups)
+        order = np.lexsort((t, a, s))
+        low = groups["low"].astype(np.float64)
+        # Engines add in an order of their own; what never varies is exact anyhow.
+        fixed = low == groups["high"]
+        mean = np.where(fixed, low, groups["mean"].astype(np.float64))
+        sd = np.where(fixed, 0.0, groups["sd"].astype(np.float64))
+        return RewardStatistics(
+            _checks.sealed(s[order]),
+            _checks.sealed(a[order]),
+            _checks.sealed(t[order]),
+            _checks.sealed(groups["count"].astype(np.int64)[order]),
+            _checks.sealed(mean[order]),
+            _checks.sealed(sd[order]),
+        )
+
+    @property
+    def state_labels(self) -> tuple[Label, ...] | None:
+        """What states are called, by id; None where ids are what the table has."""
+        return _as_labels(self._names[0])
+
+    @property
+    def action_labels(self) -> tuple[Label, ...] | None:
+        """What actions are called, by id; None where ids are what the table has."""
+        return _as_labels(self._names[1])
+
+    @cached_property
+    def _groups(self) -> dict[str, NDArray[Any]]:
+        import narwhals as nw
+
+        with worded(self.origin):
+            query = self.frame.group_by(*TRIPLET).agg(nw.len().alias("count"))
+        return fetch(query, self.origin)
+
+    @cached_property
+    def _names(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Sorted names of states and of actions, where they have any."""
+        groups = self._groups
+        states = [groups["state"], groups["next_state"]]
+        return self._sorted(states), self._sorted([groups["action"]])
+
+    def _sorted(self, columns: list[NDArray[Any]]) -> NDArray[Any] | None:
+        values = np.concatenate(columns)
+        if values.dtype.kind in "iuf":
+            return np.unique(values.astype(np.int64)) if self.labels else None
+        return np.array(sorted({str(x) for x in values}), dtype=object)
+
+    def _ids(
+        self, groups: Mapping[str, NDArray[Any]]
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        states, actions = self._names
+        return (
+            _numbers(groups["state"], states),
+            _numbers(groups["action"], actions),
+            _numbers(groups["next_state"], states),
+        )
+
+    def _counts(self, groups: Mapping[str, NDArray[Any]]) -> Counts:
+        return Counts.from_arrays(
+            *self._ids(groups),
+            groups["count"].astype(np.int64),
+            n_states=self.n_states,
+            n_actions=self.n_actions,
+        )
+
+
+def _numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
+    if names is None:
+        return values.astype(np.int64)
+    if names.dtype != object:
+        return np.searchsorted(names, values.astype(np.int64)).astype(np.int64)
+    number = {name: i for i, name in enumerate(names)}
+    return np.array([number[str(x)] for x in values], dtype=np.int64)
+
+
+def _as_labels(names: NDArray[Any] | None) -> tuple[Label, ...] | None:
+    return None if names is None else tuple(names.tolist())
+
+
+def open_frame(
+    source: Any, columns: Mapping[str, str] | None
+) -> tuple["Frame", dict[str, str], str]:
+    """Return a lazy frame with a column for each role, the names there, and whose."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(source)
+    except TypeError:
+        raise ArgumentError(
+            "`source` must be a path, a list of paths or a dataframe (pandas, polars, "
+            f"pyarrow, DuckDB, Ibis); got {type(source).__name__}."
+        ) from None
+    except Exception as problem:  # narwhals looks at names, and so at their faults
+        said = " ".join(str(problem).split()).rstrip(".")
+        raise CountsError(f"`source` cannot be read: {said:.200}.") from problem
+    origin = f"the {frame.implementation.name.lower()} table"
+    with worded(origin):
+        names = frame.collect_schema().names()
+        odd = next((x for x in names if not isinstance(x, str)), None)
+        if odd is not None:
+            raise CountsError(
+                f"Columns of {origin} must have names; one is called {odd!r:.40}."
+            )
+        twice = next((x for i, x in enumerate(names) if x in names[:i]), None)
+        if twice is not None:
+            raise CountsError(
+                f"{capital(origin)} has two columns named `{twice}`: rename one."
+            )
+        found = find_columns(names, columns, capital(origin))
+        chosen = [nw.col(name).alias(role) for role, name in found.items()]
+        return frame.lazy().select(*chosen), found, origin
+
+
+def converted(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame":
+    """Give columns the types that their roles need, or say which cannot have it."""
+    import narwhals as nw
+
+    with worded(origin):
+        schema = frame.collect_schema()
+    kinds: dict[str, str] = {}  # of ids
+    casts = []
+    for role in [x for x in (*IDS, "step", "reward", "episode") if x in found]:
+        kind = schema[role]
+        text = kind in (nw.String, nw.Categorical, nw.Enum)
+        number = kind.is_numeric() or (role == "reward" and kind == nw.Boolean)
+        wanted = "whole numbers or text" if role in IDS else "numbers"
+        if role != "episode" and not (number or (text and role in IDS)):
+            raise CountsError(
+                f"Column `{found[role]}` of {origin} must hold {wanted}; it holds "
+                f"{kind}: convert it."
+            )
+        if text:
+            casts.append(nw.col(role).cast(nw.String))
+        elif role == "reward" or kind.is_decimal():
+            casts.append(nw.col(role).cast(nw.Float64))
+        if role in IDS:
+            kinds[role] = "text" if text else "numbers"
+    for role in ("next_state", "outcome"):
+        if role in kinds and kinds[role] != kinds["state"]:
+            raise CountsError(
+                f"Column `{found[role]}` of {origin} holds {kinds[role]}, but column "
+                f"`{found['state']}` {kinds['state']}: states must be named alike."
+            )
+    with worded(origin):
+        return frame.with_columns(*casts) if casts else frame
+
+
+def check_frame(
+    frame: "Frame",
+    found: Mapping[str, str],
+    origin: str,
+    *,
+    labels: bool,
+    n_states: int | None,
+    n_actions: int | None,
+) -> int:
+    """Look at every row once, by the engine; return how many there are."""
+    import narwhals as nw
+
+    schema = frame.collect_schema()
+    derive = "next_state" not in found
+    roles = [x for x in (*TRIPLET, "outcome", "reward") if x in found]
+    roles += [x for x in ("episode", "step") if x in found and (derive or x != "step")]
+    faults: dict[str, dict[str, nw.Expr]] = {}
+    for role in roles:
+        upper = None
+        if role in IDS and not labels:
+            upper = n_actions if role == "action" else n_states
+        whole = role in IDS or role == "step"
+        faults[role] = _faults(role, schema[role], whole=whole)
+        if role in IDS and schema[role].is_numeric() and not labels:
+            faults[role] |= _out_of_range(nw.col(role), upper)
+        if role == "outcome":  # empty: the row is not the last, or its end unknown
+            del faults[role]["empty"]
+    asked = [
+        test.cast(nw.Int64).sum().alias(f"{role}/{fault}")
+        for role, tests in faults.items()
+        for fault, test in tests.items()
+    ]
+    with worded(origin):
+        query = frame.select(nw.len().alias("n"), *asked)
+    tally = fetch_one(query, origin)
+    if not tally["n"]:
+        raise CountsError(f"{capital(origin)} holds no rows.")
+    for role, tests in faults.items():
+        for fault, test in tests.items():
+            n = tally[f"{role}/{fault}"]
+            if n is not None and int(n):
+                where, value = first_bad(frame, test, role, origin)
+                said = _REFUSALS[fault].format(
+                    rows="1 row" if n == 1 else f"{int(n)} rows",
+                    more="" if n == 1 else f" (one of {int(n)} such rows)",
+                    where=where,
+                    value=value,
+                    role=role,
+                    upper=(n_actions if role == "action" else n_states) or 0,
+                )
+                raise CountsError(f"Column `{found[role]}` of {origin} {said}")
+    return int(tally["n"])
+
+
+_REFUSALS = {
+    "empty": "has no value in {rows}, the first {where}: drop or mend what is empty.",
+    "infinite": "must be finite: {where} has {value}{more}.",
+    "fraction": "must hold whole numbers: {where} has {value}{more}.",
+    "negative": "must be 0 or more: {where} has {value}{more}; number from 0, or give "
+    "labels=True to take the numbers as names.",
+    "large": "must be at most 10**7: {where} has {value:.0f}{more}; number from 0, or "
+    "give labels=True to take the numbers as names.",
+    "beyond": "must be below the size given, {upper}: {where} has {value}{more}.",
+}
+
+
+def _faults(role: str, kind: Any, *, whole: bool) -> dict[str, "nw.Expr"]:
+    """Word what a column may not hold; where several tests fail, the first is told."""
+    import narwhals as nw
+
+    x = nw.col(role)
+    if not kind.is_float():
+        return {"empty": x.is_null()}
+    tests = {"empty": x.is_null() | x.is_nan()}
+    known = ~x.is_null() & ~x.is_nan()
+    if role == "reward":
+        tests["infinite"] = known & ~x.is_finite()
+    elif whole:
+        tests["fraction"] = known & (~x.is_finite() | (x % 1 != 0) | (x.abs() >= EXACT))
+    return tests
+
+
+def _out_of_range(x: "nw.Expr", upper: int | None) -> dict[str, "nw.Expr"]:
+    tests = {"negative": x < 0, "large": x > MAX_ID}
+    if upper is not None:
+        tests["beyond"] = x >= upper
+    return tests
+
+
+def refuse_numbers_as_text(table: FrameTable, found: Mapping[str, str]) -> None:
+    """Refuse text that is numbers: sorted as text, 10 would come before 2."""
+    columns = (("state", table.state_labels), ("action", table.action_labels))
+    for role, names in columns:
+        for name in names or ():
+            if isinstance(name, str) and _is_whole(name):
+                raise CountsError(
+                    f"Column `{found[role]}` of {table.origin} holds numbers as text, "
+                    f"such as {name!r}: convert it to whole numbers, or give "
+                    "labels=True to take the text as names."
+                )
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def settled(frame: "Frame", origin: str) -> "Frame":
+    """Drop what only messages need, and make ids whole after they were checked."""
+    import narwhals as nw
+
+    schema = frame.collect_schema()
+    ids = [x for x in TRIPLET if x in schema and schema[x].is_numeric()]
+    kept = [x for x in schema if x != FILE]
+    columns = [nw.col(x).cast(nw.Int64) if x in ids else nw.col(x) for x in kept]
+    with worded(origin):
+        return frame.select(*columns)

@@ -1,0 +1,128 @@
+"""Asking any engine: fetch a result, find the first bad row, word what went wrong.
+
+Engines' own errors never reach the caller bare: they are worded in our terms, and the
+original stays attached as the cause.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp.errors import BayesmdpError, CountsError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    Frame: TypeAlias = "nw.LazyFrame[Any]"
+
+FILE = "__file"  # column that says which file a row came from
+ROW = "__row"  # and which row of it
+
+
+@contextmanager
+def worded(origin: str) -> Iterator[None]:
+    """Turn whatever an engine raises into one sentence about the table."""
+    try:
+        yield
+    except (BayesmdpError, MemoryError):
+        raise
+    except Exception as problem:  # engines share no base class
+        raise CountsError(_sentence(origin, str(problem))) from problem
+
+
+def _sentence(origin: str, said: str) -> str:
+    """Say what an engine's message means; the usual ones of CSV files are known."""
+    line = re.search(r"CSV Error on Line: (\d+)", said)
+    file = re.search(r"^\s*file = (.+)$", said, re.M)
+    where = f"`{file[1].strip()}`" if file else origin
+    at = f"line {line[1]} of {where}" if line else where
+    ragged = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", said)
+    if ragged:
+        return (
+            f"{capital(at)} has {ragged[2]} fields where the header has {ragged[1]}: "
+            "mend the line, or quote fields that hold the delimiter."
+        )
+    if re.search(r"unicode|utf-8", said, re.I):
+        return f"{capital(at)} is not UTF-8 text: save it as UTF-8, or as Parquet."
+    if re.search(r"permission denied", said, re.I):
+        return f"{capital(where)} may not be read: permission denied."
+    first = next((x.strip() for x in said.splitlines() if x.strip()), "no reason given")
+    first = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", first).rstrip(". ")
+    return f"{capital(at)} cannot be read: {first:.200}."
+
+
+def capital(text: str) -> str:
+    """Begin a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def lazy(native: Any) -> "Frame":
+    """Wrap an engine's own lazy table."""
+    import narwhals as nw
+
+    frame: Frame = nw.from_native(native)
+    return frame
+
+
+def fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:
+    """Run a query whose result is small; columns come back as arrays."""
+    import narwhals as nw
+
+    with worded(origin):
+        if frame.implementation.is_duckdb():
+            # Not through narwhals: that would need pyarrow.
+            columns = nw.to_native(frame).fetchnumpy()
+            return {name: np.ma.getdata(array) for name, array in columns.items()}
+        table = frame.collect()
+        return {name: table[name].to_numpy() for name in table.columns}
+
+
+def fetch_one(frame: "Frame", origin: str) -> dict[str, Any]:
+    """Run a query whose result is one row."""
+    return {name: column[0] for name, column in fetch(frame, origin).items()}
+
+
+def first_bad(
+    frame: "Frame", bad: "nw.Expr", value: str, origin: str
+) -> tuple[str, Any]:
+    """Where the first row with a fault stands, and its value of a column.
+
+    Engines without an order of rows name any such row.
+    """
+    import narwhals as nw
+
+    with worded(origin):
+        numbered = _numbered(frame).filter(bad)
+        columns = [x for x in (ROW, FILE) if x in numbered.collect_schema().names()]
+        keys = [x for x in (FILE, ROW) if x in columns]
+        if keys:
+            numbered = numbered.sort(*keys)
+        found = fetch_one(
+            numbered.select(*columns, nw.col(value).alias("__value")).head(1), origin
+        )
+    row = f"row {int(found[ROW])}" if ROW in found else "a row"
+    where = f"{row} of `{found[FILE]}`" if FILE in found else row
+    return where, found["__value"]
+
+
+def _numbered(frame: "Frame") -> "Frame":
+    """Count rows from 0 in each file, where the engine keeps them in order."""
+    import narwhals as nw
+
+    kind = frame.implementation
+    if kind.is_duckdb():
+        relation = nw.to_native(frame).project(f"*, row_number() over () - 1 as {ROW}")
+        if FILE in relation.columns:
+            others = ", ".join(f'"{x}"' for x in relation.columns if x != ROW)
+            start = f"min({ROW}) over (partition by {FILE})"
+            relation = relation.project(f"{others}, {ROW} - {start} as {ROW}")
+        return lazy(relation)
+    if kind.is_polars():  # a scan of files stays one
+        return lazy(nw.to_native(frame).with_row_index(ROW))
+    if kind.is_pandas_like() or kind.is_pyarrow():
+        return frame.collect().with_row_index(ROW).lazy()
+    return frame
