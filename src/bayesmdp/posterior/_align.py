@@ -118,10 +118,11 @@ def _numbers(
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
+        a = "an" if what == "action" else "a"
         more = f", nor do {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise CountsError(
-            f"`data` has a {what} {unknown[0]!r}{hint}, which does not stand in the "
-            f"task's `{what}_labels`{more}: add it there, or mend the data."
+            f"`data` names {a} {what} {unknown[0]!r}{hint}, which does not stand in "
+            f"the task's `{what}_labels`{more}: add it there, or mend the data."
         )
     return np.array([number[x] for x in names], dtype=np.int64)
 
