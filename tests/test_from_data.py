@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bayesmdp as bm
 from bayesmdp.errors import ArgumentError, CountsError, TaskError
@@ -148,13 +150,13 @@ DOUBTS = {
     "some arrivals flagged": (
         [(0, 0, 1, 1), (0, 0, 1, 0), (0, 0, 1, 1), (0, 0, 2, 1)],
         [2],
-        "1 state was flagged `terminated` on some rows and not taken as terminal: 1 is "
-        "flagged on 2 of 3 rows into it, and was left 0 times.",
+        "1 state was flagged `terminated` on some rows and not taken as terminal: "
+        "state 1 is flagged on 2 of 3 rows into it, and was left 0 times.",
     ),
     "left afterwards": (
         [(0, 0, 1, 1), (1, 0, 2, 0), (2, 0, 1, 1), (0, 0, 2, 0)],
         [],
-        "1 is flagged on 2 of 2 rows into it, and was left 1 times.",
+        "state 1 is flagged on 2 of 2 rows into it, and was left 1 time.",
     ),
     "ended where it stayed": (
         [(0, 0, 0, 1), (0, 0, 1, 0), (1, 0, 0, 0)],
@@ -164,10 +166,10 @@ DOUBTS = {
     "several": (
         [(0, 0, 1, 1), (1, 0, 0, 1), (0, 0, 1, 1)],
         [],
-        "2 states were flagged `terminated` on some rows and not taken as terminal: 1 "
-        "is flagged on 2 of 2 rows into it, and was left 1 times (others: 0). If "
-        "episodes end there, give terminal=[1, 0]; if the flag says that only the log "
-        "ended, it is `truncated`.",
+        "2 states were flagged `terminated` on some rows and not taken as terminal: "
+        "state 1 is flagged on 2 of 2 rows into it, and was left 1 time (others: 0). "
+        "If episodes end there, give terminal=[1, 0]; if the flag says that only the "
+        "log ended, it is `truncated`.",
     ),
 }
 
@@ -186,11 +188,11 @@ def test_without_flags_states_never_left_are_named() -> None:
     rows = [(0, 0, 1), (1, 0, 2), (0, 0, 3), (0, 0, 3)]
     task, said = doubt(log(rows), reward=np.zeros(4))
     assert task.terminal.size == 0
-    assert "2 states were entered and never left (3 2 times, 2 1 times)" in said
+    assert "2 states were entered and never left (3: 2 times, 2: 1 time)" in said
     assert "terminal=[3, 2]" in said
     named = replace(log(rows), state_labels=("a", "b", "home", "death"))
     task, said = doubt(named, reward=np.zeros(4))
-    assert "(death 2 times, home 1 times)" in said
+    assert "(death: 2 times, home: 1 time)" in said
     assert "give terminal=['death', 'home']." in said
     assert quiet(named, reward=np.zeros(4), terminal=["death", "home"]).terminal.size
 
@@ -198,7 +200,7 @@ def test_without_flags_states_never_left_are_named() -> None:
 def test_many_doubtful_states_are_cut_short() -> None:
     rows = [(0, 0, t) for t in range(1, 9)]
     _, said = doubt(log(rows), reward=np.zeros(9))
-    assert "5 1 times and 3 more" in said
+    assert "5: 1 time and 3 more" in said
     assert "terminal=[1, 2, 3, 4, 5, ...]" in said
 
 
@@ -216,7 +218,14 @@ def test_names_become_text() -> None:
     assert task.state_labels == ("10", "200")
     assert task.action_labels == ("treat", "wait")
     assert quiet(data, start="200").start.tolist() == [0, 1]
-    for options in ({"terminal": [200]}, {"start": 10}, {"terminal": 200}):
+    assert quiet(data, terminal=iter(["200"])).terminal.tolist() == [1]
+    for options in (
+        {"terminal": [200]},
+        {"terminal": 200},
+        {"terminal": np.array(200)},
+        {"terminal": np.array([10])},
+        {"start": 10},
+    ):
         with pytest.raises(TaskError, match="could be a name or an index: write '"):
             quiet(data, **options)
 
@@ -296,3 +305,36 @@ def test_fit_takes_what_was_read() -> None:
     # From the icu: home and death once each, and death once more from the prior (1).
     p = posterior.mean().row(task.state("icu"), task.action("treat"))[1]
     assert p.sum() == pytest.approx(1)
+
+
+FLAGGED_ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3), st.booleans()),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(FLAGGED_ROWS, st.permutations(range(4)))
+def test_any_log_gives_a_task_that_fits_it(
+    rows: list[tuple[int, int, int, bool]], order: list[int]
+) -> None:
+    """Ends never contradict the log, and do not depend on how states are numbered."""
+    data = log(rows, "s a t d", n_states=4, n_actions=2)
+    renumbered = log(
+        [(order[s], a, order[t], d) for s, a, t, d in rows],
+        "s a t d",
+        n_states=4,
+        n_actions=2,
+    )
+    reward = np.zeros((4, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bm.BayesmdpWarning)
+        task = quiet(data, reward=reward)
+        other = quiet(renumbered, reward=reward)
+    assert sorted(order[s] for s in task.terminal) == other.terminal.tolist()
+    into = {t: [d for s, _, t2, d in rows if t2 == t != s] for t in range(4)}
+    for state in task.terminal:
+        assert into[state]
+        assert all(into[state])
+    assert bm.fit(data, task).counts.total == len(rows)

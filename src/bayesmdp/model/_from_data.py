@@ -15,7 +15,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
-from bayesmdp.model._names import listed
+from bayesmdp.model._names import listed, names_given
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
@@ -40,8 +40,11 @@ def task_from_data(
     if counts.total == 0:
         raise CountsError("`data` holds no transitions: there is no task to read off.")
     sizes, labels = _sizes_and_labels(data, counts, n_states, n_actions)
-    for name, value in (("terminal", terminal), ("start", start)):
-        _refuse_ambiguous(name, value, data)
+    if terminal is not None:
+        terminal = names_given("terminal", terminal)
+        _refuse_ambiguous("terminal", terminal, data)
+    if not isinstance(start, Iterable):  # not weights
+        _refuse_ambiguous("start", [start], data)
     statistics = _rewards(data) if reward is None else None
     if statistics is not None:
         s = statistics
@@ -94,15 +97,12 @@ def _sizes_and_labels(
     return sizes, labels
 
 
-def _refuse_ambiguous(name: str, value: Any, data: Transitions) -> None:
+def _refuse_ambiguous(name: str, states: list[object], data: Transitions) -> None:
     """Refuse bare numbers where names are numbers: index or name is not known."""
     labels = data.state_labels
     if labels is None or isinstance(labels[0], str):
         return
-    if name == "start" and isinstance(value, Iterable):
-        return  # weights
-    one = isinstance(value, str) or not isinstance(value, Iterable)
-    for state in [value] if one else value:
+    for state in states:
         if isinstance(state, int | np.integer):
             raise TaskError(
                 f"States of `data` are named by numbers, so `{name}` {state} could be "
@@ -144,7 +144,7 @@ def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
             return []
         at = _most_first(never, endings.arrivals)
         shown = listed(
-            [f"{_name(task, endings, i)} {endings.arrivals[i]} times" for i in at]
+            [f"{_name(task, endings, i)}: {_times(endings.arrivals[i])}" for i in at]
         )
         return [
             "`data` has no `terminated` flags, so no state was taken as terminal; "
@@ -160,9 +160,10 @@ def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
     total = endings.arrivals[worst] + endings.stays[worst]
     return [
         f"{_states(at.size)} flagged `terminated` on some rows and not taken as "
-        f"terminal: {_name(task, endings, worst)} is flagged on {flagged[worst]} of "
-        f"{total} rows into it, and was left {endings.left[worst]} times"
-        f"{_others(task, endings, at[1:])}. If episodes end there, give "
+        f"terminal: state {_name(task, endings, worst)} is flagged on "
+        f"{flagged[worst]} of {total} rows into it, and was left "
+        f"{_times(endings.left[worst])}{_others(task, endings, at[1:])}. If episodes "
+        "end there, give "
         f"terminal={_remedy(task, endings, at)}; if the flag says that only the log "
         "ended, it is `truncated`."
     ]
@@ -175,6 +176,10 @@ def _most_first(mask: BoolArray, weight: IntArray) -> IntArray:
 
 def _states(n: int) -> str:
     return "1 state was" if n == 1 else f"{n} states were"
+
+
+def _times(n: int) -> str:
+    return "1 time" if n == 1 else f"{n} times"
 
 
 def _name(task: "Task", endings: Endings, i: int) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+import numpy as np
+
 from bayesmdp import _checks
 from bayesmdp.errors import TaskError
 
@@ -44,6 +46,17 @@ def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None)
     if index >= size:
         raise TaskError(f"`{what}` must be in 0..{size - 1}; got {index}.")
     return index
+
+
+def names_given(what: str, value: object) -> list[object]:
+    """Return states as a list, also where one stands alone."""
+    if isinstance(value, np.ndarray):
+        value = np.atleast_1d(value).tolist()
+    if isinstance(value, str | int | np.integer):
+        value = [value]
+    if not isinstance(value, Iterable):
+        raise TaskError(f"`{what}` must hold states; got {type(value).__name__}.")
+    return list(value)
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

@@ -13,7 +13,6 @@ Inside, everything is a transition reward. The first kind becomes ::
     r[s, a, t] = r[s] + g r[t] [t terminal]
 """
 
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,7 +32,7 @@ from bayesmdp._typing import (
 from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
-from bayesmdp.model._names import index_of, listed, read_labels
+from bayesmdp.model._names import index_of, listed, names_given, read_labels
 
 _SUM_TOLERANCE = 1e-8
 _AXES = ("state", "action", "next_state")
@@ -359,13 +358,7 @@ class Task:
         return paid
 
     def _read_terminal(self, terminal: object) -> IntArray:
-        if isinstance(terminal, str | int | np.integer):
-            terminal = [terminal]
-        if not isinstance(terminal, Iterable):
-            raise TaskError(
-                f"`terminal` must hold states; got {type(terminal).__name__}."
-            )
-        names = list(terminal)
+        names = names_given("terminal", terminal)
         found = np.array(
             sorted(
                 {
@@ -454,8 +447,8 @@ class Task:
             if (weights < 0).any():
                 state = int(np.argmax(weights < 0))
                 raise TaskError(
-                    f"`start` must not be negative: state {state} has "
-                    f"{weights[state]:g}."
+                    "`start` must not be negative: state "
+                    f"{self.state_name(state)} has {weights[state]:g}."
                 )
             if abs(weights.sum() - 1.0) > _SUM_TOLERANCE:
                 raise TaskError(
