@@ -114,7 +114,10 @@ def test_rewards_that_vary_are_warned_of_with_figures() -> None:
 
 def test_rounding_is_no_variation() -> None:
     rows = [(0, 0, 1, 0.1)] * 1001 + [(1, 0, 0, 1e6 / 3)] * 999
-    quiet(log(rows, "s a t r"), terminal=())
+    data = log(rows, "s a t r")
+    quiet(data, terminal=())
+    assert data.reward_statistics().mean.tolist() == [0.1, 1e6 / 3]
+    assert data.reward_statistics().sd.tolist() == [0, 0]
 
 
 def test_rewards_after_the_end_do_not_count() -> None:

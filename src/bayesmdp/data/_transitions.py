@@ -258,25 +258,24 @@ class ArrayTable:
         """Mean and spread of the reward of each distinct transition."""
         if "reward" not in self.columns:
             raise CountsError("These transitions have no `reward` column.")
-        triplets = np.stack(
-            [self.columns[name] for name in ("state", "action", "next_state")]
-        )
-        unique, inverse = np.unique(triplets, axis=1, return_inverse=True)
-        inverse = inverse.reshape(-1)
+        counts = self.counts()  # refuses sizes too large for a key
+        s, a, t = (self.columns[name] for name in ("state", "action", "next_state"))
+        key = (s * counts.n_actions + a) * counts.n_states + t
+        _, triplet = np.unique(key, return_inverse=True)
         reward = self.columns["reward"]
-        count = np.bincount(inverse, minlength=unique.shape[1])
-        mean = np.bincount(inverse, reward, minlength=unique.shape[1]) / count
-        square = np.bincount(
-            inverse, (reward - mean[inverse]) ** 2, minlength=unique.shape[1]
-        )
-        state, action, next_state = _checks.sealed(unique.astype(np.int64))
+        low, high = np.full((2, counts.count.size), [[np.inf], [-np.inf]])
+        np.minimum.at(low, triplet, reward)
+        np.maximum.at(high, triplet, reward)
+        mean = np.bincount(triplet, reward, minlength=low.size) / counts.count
+        mean = np.where(low == high, low, mean)  # what never varies is exact
+        square = np.bincount(triplet, (reward - mean[triplet]) ** 2, minlength=low.size)
         return RewardStatistics(
-            state,
-            action,
-            next_state,
-            _checks.sealed(count),
+            counts.state,
+            counts.action,
+            counts.next_state,
+            counts.count,
             _checks.sealed(mean),
-            _checks.sealed(np.sqrt(square / count)),
+            _checks.sealed(np.sqrt(square / counts.count)),
         )
 
     def endings(self) -> Endings:
