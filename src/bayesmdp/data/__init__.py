@@ -1,7 +1,15 @@
 """What was seen: transitions, and how often each was seen."""
 
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._endings import Endings, Starts
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
 
-__all__ = ["Counts", "RewardStatistics", "Transitions", "read_transitions"]
+__all__ = [
+    "Counts",
+    "Endings",
+    "RewardStatistics",
+    "Starts",
+    "Transitions",
+    "read_transitions",
+]

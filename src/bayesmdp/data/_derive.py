@@ -29,7 +29,7 @@ def with_next_state(
     frame = frame.with_columns(nw.col("step").cast(nw.Int64))
     _refuse_repeated_steps(frame, found, origin, n_rows)
     with worded(origin):
-        kept = [x for x in ("state", "action", "reward", "episode") if x in found]
+        kept = ["state", "action", *KEYS, *(["reward"] if "reward" in found else [])]
         following = frame.select(
             "episode",
             (nw.col("step") - 1).alias("step"),

@@ -16,6 +16,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import IntArray
 from bayesmdp.data._columns import find_columns
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._folds import check_folds, scramble
 from bayesmdp.data._queries import (
     FILE,
@@ -112,6 +113,43 @@ class FrameTable:
             _checks.sealed(mean[order]),
             _checks.sealed(sd[order]),
         )
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Roles that the table has a column for."""
+        return frozenset(self.frame.collect_schema().names())
+
+    def endings(self) -> Endings:
+        """Count how each state was entered and left."""
+        flagged = (self._flagged(role) for role in ("terminated", "truncated"))
+        return endings_of(self.counts(), *flagged)
+
+    def _flagged(self, role: str) -> Counts | None:
+        """Count rows with a flag."""
+        import narwhals as nw
+
+        if role not in self.roles:
+            return None
+        with worded(self.origin):
+            rows = self.frame.filter(nw.col(role))
+            query = rows.group_by(*TRIPLET).agg(nw.len().alias("count"))
+        return self._counts(fetch(query, self.origin))
+
+    def starts(self) -> Starts:
+        """Count the episodes that begin in each state."""
+        import narwhals as nw
+
+        with worded(self.origin):
+            first = self.frame.group_by("episode").agg(nw.col("step").min())
+            rows = self.frame.join(first, on=["episode", "step"], how="inner")
+            query = rows.group_by("state").agg(nw.len().alias("count"))
+            size = first.select(nw.len().alias("n"))
+        groups = fetch(query, self.origin)
+        state = _numbers(groups["state"], self._names[0])
+        count = groups["count"].astype(np.int64)
+        check_starts(int(count.sum()), int(fetch_one(size, self.origin)["n"]))
+        order = np.argsort(state)
+        return Starts(_checks.sealed(state[order]), _checks.sealed(count[order]))
 
     @property
     def state_labels(self) -> tuple[Label, ...] | None:

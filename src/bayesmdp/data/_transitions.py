@@ -1,8 +1,9 @@
 """A handle on a table of logged transitions.
 
-Only `Transitions.counts`, `Transitions.reward_statistics` and the split by episode
-touch the rows; everything else in the package works on what they return. Arrays in
-memory are one kind of table; readers of files and databases bring others.
+Only `Transitions.counts`, its split by episode, `Transitions.reward_statistics`,
+`Transitions.endings` and `Transitions.starts` touch the rows; everything else in the
+package works on what they return. Arrays in memory are one kind of table; readers of
+files and databases bring others.
 """
 
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._folds import check_folds, folds_of
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -39,6 +41,10 @@ class Table(Protocol):
     def n_rows(self) -> int:
         """Number of transitions."""
 
+    @property
+    def roles(self) -> frozenset[str]:
+        """Roles that the table has a column for: ``state``, ``reward``, ..."""
+
     def counts(self) -> Counts:
         """Count every row, truncated ones included."""
 
@@ -47,6 +53,12 @@ class Table(Protocol):
 
     def reward_statistics(self) -> RewardStatistics:
         """Mean and spread of the reward of each distinct transition."""
+
+    def endings(self) -> Endings:
+        """Count how each state was entered and left."""
+
+    def starts(self) -> Starts:
+        """Count the episodes that begin in each state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +173,45 @@ class Transitions:
         """Mean and spread of the logged reward for each distinct transition."""
         return self.table.reward_statistics()
 
+    def endings(self) -> Endings:
+        """Count how each state was entered and left, and what flags said of it.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> log = bm.Transitions.from_arrays(
+        ...     [0, 1, 0], [0, 0, 0], [1, 2, 1], terminated=[False, True, False]
+        ... )
+        >>> found = log.endings()
+        >>> found.state.tolist(), found.arrivals.tolist(), found.left.tolist()
+        ([0, 1, 2], [0, 2, 1], [2, 1, 0])
+        >>> found.terminated.tolist()
+        [0, 0, 1]
+        """
+        return self.table.endings()
+
+    def starts(self) -> Starts:
+        """Count the episodes that begin in each state, by their first step.
+
+        Where reading dropped rows (see ``notes``), the first that is left counts.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> log = bm.Transitions.from_arrays(
+        ...     [0, 1, 1], [0, 0, 0], [1, 2, 2], episode=[7, 7, 8], step=[0, 1, 0]
+        ... )
+        >>> log.starts().state.tolist(), log.starts().count.tolist()
+        ([0, 1], [1, 1])
+        """
+        lacking = [x for x in ("episode", "step") if x not in self.table.roles]
+        if lacking:
+            raise CountsError(
+                "Where episodes begin needs `episode` and `step` columns; these "
+                f"transitions have no `{'` and no `'.join(lacking)}`."
+            )
+        return self.table.starts()
+
     def __repr__(self) -> str:
         return f"Transitions({self.n_rows} rows)"
 
@@ -177,6 +228,11 @@ class ArrayTable:
     def n_rows(self) -> int:
         """Number of transitions."""
         return int(self.columns["state"].size)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Roles that the table has a column for."""
+        return frozenset(self.columns)
 
     def counts(self) -> Counts:
         """Count every row, truncated ones included."""
@@ -202,23 +258,44 @@ class ArrayTable:
         """Mean and spread of the reward of each distinct transition."""
         if "reward" not in self.columns:
             raise CountsError("These transitions have no `reward` column.")
-        triplets = np.stack(
-            [self.columns[name] for name in ("state", "action", "next_state")]
-        )
-        unique, inverse = np.unique(triplets, axis=1, return_inverse=True)
-        inverse = inverse.reshape(-1)
+        counts = self.counts()  # refuses sizes too large for a key
+        s, a, t = (self.columns[name] for name in ("state", "action", "next_state"))
+        key = (s * counts.n_actions + a) * counts.n_states + t
+        _, triplet = np.unique(key, return_inverse=True)
         reward = self.columns["reward"]
-        count = np.bincount(inverse, minlength=unique.shape[1])
-        mean = np.bincount(inverse, reward, minlength=unique.shape[1]) / count
-        square = np.bincount(
-            inverse, (reward - mean[inverse]) ** 2, minlength=unique.shape[1]
-        )
-        state, action, next_state = _checks.sealed(unique.astype(np.int64))
+        low, high = np.full((2, counts.count.size), [[np.inf], [-np.inf]])
+        np.minimum.at(low, triplet, reward)
+        np.maximum.at(high, triplet, reward)
+        mean = np.bincount(triplet, reward, minlength=low.size) / counts.count
+        mean = np.where(low == high, low, mean)  # what never varies is exact
+        square = np.bincount(triplet, (reward - mean[triplet]) ** 2, minlength=low.size)
         return RewardStatistics(
-            state,
-            action,
-            next_state,
-            _checks.sealed(count),
+            counts.state,
+            counts.action,
+            counts.next_state,
+            counts.count,
             _checks.sealed(mean),
-            _checks.sealed(np.sqrt(square / count)),
+            _checks.sealed(np.sqrt(square / counts.count)),
         )
+
+    def endings(self) -> Endings:
+        """Count how each state was entered and left."""
+        flagged = (
+            self._count(self.columns[name].astype(np.bool_))
+            if name in self.columns
+            else None
+            for name in ("terminated", "truncated")
+        )
+        return endings_of(self.counts(), *flagged)
+
+    def starts(self) -> Starts:
+        """Count the episodes that begin in each state."""
+        episodes, number = np.unique(self.columns["episode"], return_inverse=True)
+        step = self.columns["step"]
+        first = np.full(episodes.size, step.max(initial=0))
+        np.minimum.at(first, number, step)
+        state, count = np.unique(
+            self.columns["state"][step == first[number]], return_counts=True
+        )
+        check_starts(int(count.sum()), episodes.size)
+        return Starts(_checks.sealed(state), _checks.sealed(count))

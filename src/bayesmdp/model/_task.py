@@ -13,9 +13,8 @@ Inside, everything is a transition reward. The first kind becomes ::
     r[s, a, t] = r[s] + g r[t] [t terminal]
 """
 
-from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +29,10 @@ from bayesmdp._typing import (
     Name,
     Sequence,
 )
+from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
+from bayesmdp.model._from_data import task_from_data
+from bayesmdp.model._names import index_of, listed, names_given, read_labels
 
 _SUM_TOLERANCE = 1e-8
 _AXES = ("state", "action", "next_state")
@@ -103,11 +105,149 @@ class Task:
         put(self, "n_states", n_states)
         put(self, "n_actions", n_actions)
         put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
-        put(self, "state_labels", _labels("state_labels", state_labels, n_states))
-        put(self, "action_labels", _labels("action_labels", action_labels, n_actions))
+        put(self, "state_labels", read_labels("state_labels", state_labels, n_states))
+        put(
+            self,
+            "action_labels",
+            read_labels("action_labels", action_labels, n_actions),
+        )
         put(self, "terminal", self._read_terminal(terminal))
         put(self, "reward", self._read_reward(reward))
         put(self, "start", self._read_start(start))
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Transitions,
+        *,
+        discount: float,
+        reward: Any = None,
+        terminal: Name | Sequence[Name] | IntArray | None = None,
+        start: Name | ArrayLike = "uniform",
+        n_states: int | None = None,
+        n_actions: int | None = None,
+    ) -> "Task":
+        """Read a task off a log: sizes, names, rewards and ends.
+
+        What is doubtful is said in a `BayesmdpWarning` with figures; ``summary`` says
+        what was found.
+
+        Parameters
+        ----------
+        data
+            Logged transitions.
+        discount
+            In [0, 1]; no log says it. With 1, every episode must end, so there must be
+            terminal states.
+        reward
+            As `Task` takes it. Where not given, each transition's logged mean: paid for
+            the transition, and 0 for those never seen, which a posterior may hold
+            possible. Where the logged reward varies for the same transition, only its
+            mean is kept, and a warning says how much it varies
+            (``data.reward_statistics()`` has the spread of each).
+        terminal
+            States in which episodes end. Where not given, those whose every arrival is
+            flagged ``terminated`` and that were never left; rows that stay where they
+            are count as neither. A state with some arrivals flagged and others not is
+            warned of and not taken. Without flags none is.
+        start
+            As `Task` takes it, or ``"logged"``: the share of episodes that begin in
+            each state, which needs ``episode`` and ``step`` columns.
+        n_states, n_actions
+            Sizes; where not given, the data's: the number of names, or the largest id.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> log = bm.Transitions.from_arrays(
+        ...     [0, 1, 0], [0, 1, 0], [1, 2, 1],
+        ...     reward=[0, 5, 0], terminated=[False, True, False],
+        ... )
+        >>> print(bm.Task.from_data(log, discount=0.9).summary())
+        Task of 3 states and 2 actions, discount 0.9
+          terminal: 2
+          reward: 2 transitions, from 0 to 5; 0 for others
+          start: evenly in 2 states
+        """
+        return task_from_data(
+            cls,
+            data,
+            discount=discount,
+            reward=reward,
+            terminal=terminal,
+            start=start,
+            n_states=n_states,
+            n_actions=n_actions,
+        )
+
+    def with_labels(
+        self,
+        *,
+        state_labels: Sequence[str] | None = None,
+        action_labels: Sequence[str] | None = None,
+    ) -> "Task":
+        """Return the same task with other names, where they are given.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> task.with_labels(state_labels=["ward", "icu"]).state("icu")
+        1
+        """
+        other = copy(self)
+        for name, labels, size in (
+            ("state_labels", state_labels, self.n_states),
+            ("action_labels", action_labels, self.n_actions),
+        ):
+            if labels is not None:
+                object.__setattr__(other, name, read_labels(name, labels, size))
+        return other
+
+    def summary(self) -> str:
+        """Say in a few lines what is known.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> print(bm.worlds.gridworld().task.summary())
+        Task of 25 states and 4 actions, discount 0.999
+          terminal: 20, 21, 22, 23, 24
+          reward: 80 transitions, from 1 to 1; 0 for others
+          start: evenly in 20 states
+        """
+        ends = listed([self.state_name(s) for s in self.terminal])
+        lines = [
+            f"Task of {self.n_states} states and {self.n_actions} actions, discount "
+            f"{self.discount:g}",
+            f"terminal: {ends or 'none'}",
+            f"reward: {self._reward_summary()}",
+            f"start: {self._start_summary()}",
+        ]
+        return "\n  ".join(lines)
+
+    def _reward_summary(self) -> str:
+        if isinstance(self.reward, RewardTriplets):
+            n, paid = self.reward.key.size, self.reward.reward
+            what, tail = f"{n} transition{'' if n == 1 else 's'}", "; 0 for others"
+        else:
+            what = ("of states", "of pairs", "of transitions")[self.reward.ndim - 1]
+            paid, tail = self.reward, ""
+        if not paid.size:
+            return f"{what}{tail}"
+        return f"{what}, from {paid.min():.6g} to {paid.max():.6g}{tail}"
+
+    def _start_summary(self) -> str:
+        at = np.flatnonzero(self.start)
+        most = int(np.argmax(self.start))
+        if at.size == 1:
+            return f"in state {self.state_name(most)}"
+        if np.ptp(self.start[at]) < _SUM_TOLERANCE:
+            return f"evenly in {at.size} states"
+        return (
+            f"in {at.size} states, most often {self.state_name(most)} "
+            f"({self.start[most]:.3g})"
+        )
 
     def state(self, name: Name, what: str = "state") -> int:
         """Index of a state given by index or label.
@@ -118,7 +258,7 @@ class Task:
         >>> bm.worlds.gridworld().task.state(7)
         7
         """
-        return _index(what, name, self.n_states, self.state_labels)
+        return index_of(what, name, self.n_states, self.state_labels)
 
     def action(self, name: Name) -> int:
         """Index of an action given by index or label.
@@ -129,7 +269,7 @@ class Task:
         >>> bm.worlds.gridworld().task.action("down")
         2
         """
-        return _index("action", name, self.n_actions, self.action_labels)
+        return index_of("action", name, self.n_actions, self.action_labels)
 
     def state_name(self, state: int) -> str:
         """How a state is called in messages and tables."""
@@ -218,16 +358,13 @@ class Task:
         return paid
 
     def _read_terminal(self, terminal: object) -> IntArray:
-        if isinstance(terminal, str | int | np.integer):
-            terminal = [terminal]
-        if not isinstance(terminal, Iterable):
-            raise TaskError(
-                f"`terminal` must hold states; got {type(terminal).__name__}."
-            )
-        names = list(terminal)
+        names = names_given("terminal", terminal)
         found = np.array(
             sorted(
-                {_index("terminal", x, self.n_states, self.state_labels) for x in names}
+                {
+                    index_of("terminal", x, self.n_states, self.state_labels)
+                    for x in names
+                }
             ),
             dtype=np.int64,
         )
@@ -298,7 +435,7 @@ class Task:
         if isinstance(start, str) and start == "uniform":
             weights[self.live] = 1.0 / self.live.size
         elif isinstance(start, str | int | np.integer):
-            weights[_index("start", start, self.n_states, self.state_labels)] = 1.0
+            weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
         else:
             weights = _checks.float_array(
                 "start",
@@ -310,8 +447,8 @@ class Task:
             if (weights < 0).any():
                 state = int(np.argmax(weights < 0))
                 raise TaskError(
-                    f"`start` must not be negative: state {state} has "
-                    f"{weights[state]:g}."
+                    "`start` must not be negative: state "
+                    f"{self.state_name(state)} has {weights[state]:g}."
                 )
             if abs(weights.sum() - 1.0) > _SUM_TOLERANCE:
                 raise TaskError(
@@ -324,41 +461,3 @@ class Task:
                 f"{self.state_name(state)}): every episode would be over at once."
             )
         return _checks.sealed(weights)
-
-
-def _labels(
-    name: str, labels: Sequence[str] | None, size: int
-) -> tuple[str, ...] | None:
-    if labels is None:
-        return None
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise TaskError(f"`{name}` must be a list of names; got {labels!r:.80}.")
-    found = tuple(labels)
-    for label in found:
-        if not isinstance(label, str):
-            raise TaskError(f"`{name}` must hold text; got {label!r:.40}.")
-    if len(found) != size:
-        raise TaskError(f"`{name}` must have {size} entries; got {len(found)}.")
-    if len(set(found)) < size:
-        twice = next(x for x in found if found.count(x) > 1)
-        raise TaskError(f"`{name}` must be distinct: {twice!r} stands there twice.")
-    return found
-
-
-def _index(what: str, name: object, size: int, labels: tuple[str, ...] | None) -> int:
-    """Turn an index or a label into an index."""
-    if isinstance(name, str):
-        if labels is None:
-            raise TaskError(
-                f"`{what}` {name!r} is a label, but the task has none; "
-                "give an index or set the labels."
-            )
-        if name not in labels:
-            near = get_close_matches(name, labels, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise TaskError(f"`{what}` {name!r} is not among the labels.{hint}")
-        return labels.index(name)
-    index = _checks.integer(what, name, 0, TaskError)
-    if index >= size:
-        raise TaskError(f"`{what}` must be in 0..{size - 1}; got {index}.")
-    return index

@@ -26,7 +26,7 @@ class Availability:
     rescued: IntArray  # states that keep one pair below min_count
     unvisited: IntArray  # live states never visited, which keep every action
 
-    def report(self) -> list[str]:
+    def report(self, task: Task) -> list[str]:
         """Sentences for a summary."""
         lines = [f"{self.n_available} of {self.n_pairs} pairs available"]
         if self.min_count == 0:
@@ -37,10 +37,13 @@ class Availability:
         )
         if self.rescued.size:
             lines.append(
-                f"{_states(self.rescued)} without such a pair: most visited one kept"
+                f"{_states(self.rescued, task)} without such a pair: most visited one "
+                "kept"
             )
         if self.unvisited.size:
-            lines.append(f"{_states(self.unvisited)} never visited: all actions kept")
+            lines.append(
+                f"{_states(self.unvisited, task)} never visited: all actions kept"
+            )
         return lines
 
 
@@ -64,7 +67,7 @@ def availability(visits: IntArray, task: Task, min_count: int) -> Availability:
     )
 
 
-def _states(states: IntArray) -> str:
-    shown = ", ".join(str(s) for s in states[:5])
+def _states(states: IntArray, task: Task) -> str:
+    shown = ", ".join(task.state_name(s) for s in states[:5])
     more = ", ..." if states.size > 5 else ""
     return f"{states.size} state{'s' if states.size > 1 else ''} ({shown}{more})"

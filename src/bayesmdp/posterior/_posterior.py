@@ -15,6 +15,7 @@ from bayesmdp._typing import BoolArray, FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task
+from bayesmdp.posterior._align import align
 from bayesmdp.posterior._availability import Availability, availability
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._evidence import log_evidence
@@ -94,6 +95,8 @@ class Posterior:
     def update(self, data: Transitions | Counts) -> "Posterior":
         """Return the posterior after more data: the same as `fit` on all of it.
 
+        States and actions of named data are found by their names, as in `fit`.
+
         Examples
         --------
         >>> import bayesmdp as bm
@@ -102,10 +105,8 @@ class Posterior:
         >>> posterior.update(world.sample(50, seed=1))
         Posterior(25 states, 4 actions, 150 transitions, 80 available pairs)
         """
-        more = _counts(data, self.task)
-        return fit(
-            self.counts + more, self.task, prior=self.prior, min_count=self.min_count
-        )
+        more, task = align(data, self.task)
+        return fit(self.counts + more, task, prior=self.prior, min_count=self.min_count)
 
     def log_evidence(self) -> float:
         """Log probability of the data on available pairs, the dynamics integrated out.
@@ -158,7 +159,7 @@ class Posterior:
             f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
             f"{task.n_actions} actions from {self.counts.total} transitions",
             f"prior: {self.prior}",
-            *self.availability.report(),
+            *self.availability.report(task),
             *self._ignored(),
             f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
             f"{visits.max()}; {int((visits == 0).sum())} pairs never visited",
@@ -203,7 +204,9 @@ def fit(
     Parameters
     ----------
     data
-        Transitions, or counts of them.
+        Transitions, or counts of them. Where they have names, so must the task, and
+        the same name is the same state, whatever its number; a task without names
+        takes the data's if it has as many states and actions.
     task
         The known part; its sizes rule.
     prior
@@ -231,7 +234,7 @@ def fit(
             f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
         )
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
-    counts = _counts(data, task)
+    counts, task = align(data, task)
     if counts.total == 0:
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
@@ -254,42 +257,6 @@ def fit(
     seen = entry >= 0
     alpha[entry[seen]] += counts.count[seen]
     return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))
-
-
-def _counts(data: Transitions | Counts, task: Task) -> Counts:
-    """Count the data, sized and checked against the task."""
-    if isinstance(data, Transitions):
-        data = data.counts()
-    if not isinstance(data, Counts):
-        raise ArgumentError(
-            f"`data` must be Transitions or Counts; got {type(data).__name__}."
-        )
-    for name, sized, axes in (
-        ("n_states", data.sized[0], ("state", "next_state")),
-        ("n_actions", data.sized[1], ("action",)),
-    ):
-        size, wanted = getattr(data, name), getattr(task, name)
-        if sized and size != wanted:
-            raise CountsError(
-                f"`data` and `task` disagree about `{name}`: {size} and {wanted}."
-            )
-        for axis in axes:
-            column = getattr(data, axis)
-            if column.size and column.max() >= wanted:
-                raise CountsError(
-                    f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
-                    " Ids start from 0."
-                )
-    if all(data.sized):
-        return data
-    return Counts.from_arrays(
-        data.state,
-        data.action,
-        data.next_state,
-        data.count,
-        n_states=task.n_states,
-        n_actions=task.n_actions,
-    )
 
 
 def _check_terminal(counts: Counts, task: Task) -> None:

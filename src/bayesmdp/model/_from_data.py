@@ -1,0 +1,219 @@
+"""A task read off a log, with every doubt put into words.
+
+Rewards are means over rows with the same (state, action, next state). A state is
+terminal where every arrival in it is flagged ``terminated`` and no row leads from it
+to another: one that the log also goes on from is not an end, whatever the flag means.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
+from bayesmdp.model._names import listed, names_given
+
+if TYPE_CHECKING:
+    from bayesmdp.model._task import Task
+
+_VARIES = 1e-9  # of the largest mean: below, a spread is rounding
+
+
+def task_from_data(
+    make: Callable[..., "Task"],
+    data: Transitions,
+    *,
+    discount: float,
+    reward: Any,
+    terminal: Any,
+    start: Any,
+    n_states: int | None,
+    n_actions: int | None,
+) -> "Task":
+    """Do the work of ``Task.from_data``; ``make`` is the class."""
+    _checks.of_type("data", data, Transitions, ArgumentError)
+    counts = data.counts()
+    if counts.total == 0:
+        raise CountsError("`data` holds no transitions: there is no task to read off.")
+    sizes, labels = _sizes_and_labels(data, counts, n_states, n_actions)
+    if terminal is not None:
+        terminal = names_given("terminal", terminal)
+        _refuse_ambiguous("terminal", terminal, data)
+    if not isinstance(start, Iterable):  # not weights
+        _refuse_ambiguous("start", [start], data)
+    statistics = _rewards(data) if reward is None else None
+    if statistics is not None:
+        s = statistics
+        reward = (s.state, s.action, s.next_state, s.mean)
+    endings = data.endings() if terminal is None else None
+    if isinstance(start, str) and start == "logged":
+        start = _logged_start(data, sizes["n_states"])
+    task = make(
+        **sizes,
+        **labels,
+        reward=reward,
+        discount=discount,
+        start=start,
+        terminal=terminal if endings is None else endings.state[_ends(endings)],
+    )
+    notes = [] if endings is None else _doubtful_ends(endings, task)
+    if statistics is not None:
+        notes += _varying_rewards(statistics, task)
+    if task.discount == 1 and not task.terminal.size:
+        notes.append(
+            "With discount 1 every episode must end, but no state is terminal: give "
+            "`terminal`, or a smaller discount."
+        )
+    for note in notes:
+        warnings.warn(note, BayesmdpWarning, stacklevel=3)
+    return task
+
+
+def _sizes_and_labels(
+    data: Transitions, counts: Counts, n_states: int | None, n_actions: int | None
+) -> tuple[dict[str, int], dict[str, tuple[str, ...] | None]]:
+    """Sizes as given or as found, and names as text."""
+    sizes: dict[str, int] = {}
+    labels: dict[str, tuple[str, ...] | None] = {}
+    for what, given, found, sized, names in (
+        ("state", n_states, counts.n_states, counts.sized[0], data.state_labels),
+        ("action", n_actions, counts.n_actions, counts.sized[1], data.action_labels),
+    ):
+        size = _checks.size(f"n_{what}s", given, TaskError) or found
+        if size < found or (sized and size != found):
+            raise TaskError(f"`n_{what}s` is {size}, but `data` has {found} {what}s.")
+        if names is not None and len(names) != size:
+            raise TaskError(
+                f"`data` names {len(names)} {what}s, but `n_{what}s` is {size}: what "
+                f"the others are called is not known; leave out `n_{what}s`, or build "
+                f"the Task yourself with {what}_labels=[...]."
+            )
+        sizes[f"n_{what}s"] = size
+        labels[f"{what}_labels"] = None if names is None else tuple(map(str, names))
+    return sizes, labels
+
+
+def _refuse_ambiguous(name: str, states: list[object], data: Transitions) -> None:
+    """Refuse bare numbers where names are numbers: index or name is not known."""
+    labels = data.state_labels
+    if labels is None or isinstance(labels[0], str):
+        return
+    for state in states:
+        if isinstance(state, int | np.integer):
+            raise TaskError(
+                f"States of `data` are named by numbers, so `{name}` {state} could be "
+                f"a name or an index: write {str(int(state))!r} for the state of that "
+                "name."
+            )
+
+
+def _rewards(data: Transitions) -> RewardStatistics:
+    if "reward" not in data.table.roles:
+        raise TaskError(
+            "`data` has no `reward` column: give `reward`, or say which column it is "
+            "with read_transitions(..., columns={'reward': ...})."
+        )
+    return data.reward_statistics()
+
+
+def _logged_start(data: Transitions, n_states: int) -> FloatArray:
+    starts = data.starts()
+    share = np.zeros(n_states)
+    share[starts.state] = starts.count / starts.count.sum()
+    return share
+
+
+def _ends(endings: Endings) -> BoolArray:
+    """Which states of the log are terminal, ``[K]``."""
+    if endings.terminated is None:
+        return np.zeros(endings.state.size, dtype=np.bool_)
+    entered = endings.arrivals > 0
+    every = endings.terminated == endings.arrivals
+    return np.asarray(entered & every & (endings.left == 0))
+
+
+def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
+    """Sentences about states that may be terminal and were not taken as such."""
+    if endings.terminated is None or endings.stays_terminated is None:
+        never = (endings.arrivals > 0) & (endings.left == 0)
+        if not never.any():
+            return []
+        at = _most_first(never, endings.arrivals)
+        shown = listed(
+            [f"{_name(task, endings, i)}: {_times(endings.arrivals[i])}" for i in at]
+        )
+        return [
+            "`data` has no `terminated` flags, so no state was taken as terminal; "
+            f"{_states(at.size)} entered and never left ({shown}): if episodes end "
+            f"there, give terminal={_remedy(task, endings, at)}."
+        ]
+    flagged = endings.terminated + endings.stays_terminated
+    doubtful = (flagged > 0) & ~_ends(endings)
+    if not doubtful.any():
+        return []
+    at = _most_first(doubtful, flagged)
+    worst = int(at[0])
+    total = endings.arrivals[worst] + endings.stays[worst]
+    return [
+        f"{_states(at.size)} flagged `terminated` on some rows and not taken as "
+        f"terminal: state {_name(task, endings, worst)} is flagged on "
+        f"{flagged[worst]} of {total} rows into it, and was left "
+        f"{_times(endings.left[worst])}{_others(task, endings, at[1:])}. If episodes "
+        "end there, give "
+        f"terminal={_remedy(task, endings, at)}; if the flag says that only the log "
+        "ended, it is `truncated`."
+    ]
+
+
+def _most_first(mask: BoolArray, weight: IntArray) -> IntArray:
+    at = np.flatnonzero(mask)
+    return at[np.argsort(-weight[at], kind="stable")]
+
+
+def _states(n: int) -> str:
+    return "1 state was" if n == 1 else f"{n} states were"
+
+
+def _times(n: int) -> str:
+    return "1 time" if n == 1 else f"{n} times"
+
+
+def _name(task: "Task", endings: Endings, i: int) -> str:
+    return task.state_name(int(endings.state[i]))
+
+
+def _others(task: "Task", endings: Endings, at: IntArray) -> str:
+    names = listed([_name(task, endings, i) for i in at])
+    return f" (others: {names})" if names else ""
+
+
+def _remedy(task: "Task", endings: Endings, at: IntArray) -> str:
+    """Write a value of ``terminal``; a list that is cut short looks so."""
+    names = [_name(task, endings, i) for i in at[:5]]
+    shown = [repr(x) for x in names] if task.state_labels else names
+    return f"[{', '.join(shown)}{', ...' if at.size > 5 else ''}]"
+
+
+def _varying_rewards(found: RewardStatistics, task: "Task") -> list[str]:
+    """Sentences about transitions whose logged reward is not one number."""
+    scale = np.abs(found.mean).max(initial=0.0)
+    live = ~task.is_terminal[found.state]  # what follows the end is ignored anyhow
+    varies = live & (found.sd > _VARIES * max(float(scale), found.sd.max(initial=0.0)))
+    if not varies.any():
+        return []
+    worst = int(np.argmax(np.where(varies, found.sd, -1.0)))
+    pair = task.pair_name(int(found.state[worst]), int(found.action[worst]))
+    share = found.count[varies].sum() / found.count[live].sum()
+    return [
+        "The logged reward is not a function of state, action and next state: it "
+        f"varies in {int(varies.sum())} of {int(live.sum())} distinct transitions "
+        f"({share:.1%} of rows), most in {pair}, next state "
+        f"{task.state_name(int(found.next_state[worst]))} (mean "
+        f"{found.mean[worst]:.4g}, sd {found.sd[worst]:.4g}, {found.count[worst]} "
+        "rows). The task pays the mean; the rest of the reward's spread is in no "
+        "uncertainty that is reported."
+    ]

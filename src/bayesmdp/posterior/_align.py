@@ -1,0 +1,157 @@
+"""Data in the task's terms: names are found, ids are checked, sizes are the task's."""
+
+from difflib import get_close_matches
+
+import numpy as np
+
+from bayesmdp._typing import IntArray, Sequence
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.model import Task
+
+
+def align(
+    data: Transitions | Counts, task: Task, *, counts: Counts | None = None
+) -> tuple[Counts, Task]:
+    """Count the data in the task's numbering, and give the task the data's names.
+
+    Parameters
+    ----------
+    data
+        Transitions, or counts, which have ids only. Names compare as text.
+    task
+        Where it has names, every name of the data must be among them. Where it has
+        none, the data's are taken if there are as many.
+    counts
+        A part of the data, such as a fold, to be taken instead of all of it.
+
+    Returns
+    -------
+    Counts, Task
+        The task is the one given, or a copy with names.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import bayesmdp as bm
+    >>> log = bm.Transitions.from_arrays([0, 0], [0, 0], [1, 1])
+    >>> log = replace(log, state_labels=("icu", "ward"))
+    >>> task = bm.Task(3, 1, reward=[0, 0, 0], discount=0.9,
+    ...                state_labels=["ward", "icu", "home"])
+    >>> counts, _ = bm.posterior.align(log, task)
+    >>> counts.state.tolist(), counts.next_state.tolist()  # in the task's numbers
+    ([1], [0])
+    """
+    if not isinstance(data, Transitions | Counts):
+        raise ArgumentError(
+            f"`data` must be Transitions or Counts; got {type(data).__name__}."
+        )
+    if isinstance(data, Counts):
+        return _sized(data, task), task
+    found = data.counts() if counts is None else counts
+    states = _texts("state", data.state_labels, found.state, found.next_state)
+    actions = _texts("action", data.action_labels, found.action)
+    if states is None and actions is None:
+        return _sized(found, task), task
+    task = task.with_labels(
+        state_labels=_adopted("state", states, task.n_states, task.state_labels),
+        action_labels=_adopted("action", actions, task.n_actions, task.action_labels),
+    )
+    state = _numbers("state", states, task.state_labels)
+    action = _numbers("action", actions, task.action_labels)
+    named = Counts.from_arrays(
+        found.state if state is None else state[found.state],
+        found.action if action is None else action[found.action],
+        found.next_state if state is None else state[found.next_state],
+        found.count,
+        n_states=found.n_states if state is None and found.sized[0] else None,
+        n_actions=found.n_actions if action is None and found.sized[1] else None,
+    )
+    return _sized(named, task), task
+
+
+def _texts(
+    what: str, labels: Sequence[int | str] | None, *ids: IntArray
+) -> tuple[str, ...] | None:
+    """Names of the data as text: one for every id, no two alike."""
+    if labels is None:
+        return None
+    names = tuple(map(str, labels))
+    largest = max(int(x.max(initial=-1)) for x in ids)
+    if largest >= len(names):
+        raise CountsError(
+            f"`data` has {what} {largest}, but its `{what}_labels` are "
+            f"{len(names)}: name every one from 0."
+        )
+    if len(set(names)) < len(names):
+        twice = next(x for x in names if names.count(x) > 1)
+        raise CountsError(f"`data` names two {what}s {twice!r}: names must differ.")
+    return names
+
+
+def _adopted(
+    what: str,
+    names: tuple[str, ...] | None,
+    size: int,
+    known: tuple[str, ...] | None,
+) -> tuple[str, ...] | None:
+    """Names that a task without any takes from the data."""
+    if names is None or known is not None:
+        return None
+    if len(names) != size:
+        raise CountsError(
+            f"`data` names {len(names)} {what}s, but `task` has {size} without names: "
+            f"which is which is not known; give the task `{what}_labels`, or make it "
+            "with Task.from_data(data, ...)."
+        )
+    return names
+
+
+def _numbers(
+    what: str, names: tuple[str, ...] | None, known: tuple[str, ...] | None
+) -> IntArray | None:
+    """Task's number of each of the data's ids, where these have names."""
+    if names is None or known is None:
+        return None
+    number = {name: i for i, name in enumerate(known)}
+    unknown = [x for x in names if x not in number]
+    if unknown:
+        near = get_close_matches(unknown[0], known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        a = "an" if what == "action" else "a"
+        more = f", nor do {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise CountsError(
+            f"`data` names {a} {what} {unknown[0]!r}{hint}, which does not stand in "
+            f"the task's `{what}_labels`{more}: add it there, or mend the data."
+        )
+    return np.array([number[x] for x in names], dtype=np.int64)
+
+
+def _sized(counts: Counts, task: Task) -> Counts:
+    """Check ids against the task's sizes, and take these."""
+    for name, sized, axes in (
+        ("n_states", counts.sized[0], ("state", "next_state")),
+        ("n_actions", counts.sized[1], ("action",)),
+    ):
+        size, wanted = getattr(counts, name), getattr(task, name)
+        if sized and size != wanted:
+            raise CountsError(
+                f"`data` and `task` disagree about `{name}`: {size} and {wanted}."
+            )
+        for axis in axes:
+            column = getattr(counts, axis)
+            if column.size and column.max() >= wanted:
+                raise CountsError(
+                    f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
+                    " Ids start from 0."
+                )
+    if all(counts.sized):
+        return counts
+    return Counts.from_arrays(
+        counts.state,
+        counts.action,
+        counts.next_state,
+        counts.count,
+        n_states=task.n_states,
+        n_actions=task.n_actions,
+    )
