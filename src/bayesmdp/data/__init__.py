@@ -1,7 +1,16 @@
 """What was seen: transitions, and how often each was seen."""
 
+from bayesmdp.data._collect import collect
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._minari import read_minari
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
 
-__all__ = ["Counts", "RewardStatistics", "Transitions", "read_transitions"]
+__all__ = [
+    "Counts",
+    "RewardStatistics",
+    "Transitions",
+    "collect",
+    "read_minari",
+    "read_transitions",
+]
