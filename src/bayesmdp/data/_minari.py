@@ -20,10 +20,12 @@ from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.data.environments import discrete
-from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError
 
 _FILE, _METADATA, _FOLDER = "main_data.hdf5", "metadata.json", "data"
 _PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
+# A damaged file makes h5py raise whatever its bytes happen to lead to.
+_H5PY_RAISES = (OSError, LookupError, RuntimeError, TypeError, ValueError, MemoryError)
 _REMEDY = "number them from 0 and give them to `bm.Transitions.from_arrays`"
 
 
@@ -39,7 +41,7 @@ class _Episode:
     """One episode as it is stored."""
 
     number: int
-    parts: dict[str, NDArray[Any]]  # [T + 1] observations, [T] all others
+    parts: dict[str, Any]  # [T + 1] observations, [T] others; arrays, or still on disk
 
 
 def read_minari(source: str | PathLike[str] | Any) -> Transitions:
@@ -102,15 +104,17 @@ def _read_file(path: Path) -> Transitions:
             states = _space(metadata, "observation_space", path)
             actions = _space(metadata, "action_space", path)
             found = _transitions(_stored(file, h5py, said), states, actions, said)
-    except (OSError, KeyError, RuntimeError) as problem:
+    except BayesmdpError:
+        raise
+    except _H5PY_RAISES as problem:
         denied = isinstance(problem, PermissionError)
         why = "may not be read" if denied else "is damaged, or not an HDF5 file"
         raise CountsError(f"`{path}` {why}; Minari writes {_FILE}.") from problem
     if states.n is not None and actions.n is not None:
         return found
     note = (
-        f"No {_METADATA} beside {path.name} says what the spaces are: ids are taken as "
-        "they stand."
+        f"{_METADATA} beside {path.name} does not say what the spaces are: ids are "
+        "taken as they stand."
     )
     return replace(found, notes=(note,))
 
@@ -153,8 +157,7 @@ def _space(metadata: dict[str, Any], name: str, path: Path) -> _Space:
         space = json.loads(said)
         kind = space["type"]
         if kind == "Discrete":
-            n = _checks.integer("n", space["n"], 1, CountsError)
-            return _Space(n, int(space["start"]))
+            return _Space(int(space["n"]), int(space["start"]))
     except (TypeError, ValueError, KeyError) as problem:
         raise CountsError(
             f"`{name}` of `{path.parent}` must describe a space as Minari does; got "
@@ -184,9 +187,9 @@ def _stored(file: Any, h5py: Any, said: str) -> Iterator[_Episode]:
                     f"({', '.join(part)!s:.60}), not one whole number a step: "
                     f"{_REMEDY}."
                 )
-            if part is None:
+            if not isinstance(part, h5py.Dataset):
                 raise CountsError(f"Episode {number} of {said} has no {name}.")
-        yield _Episode(number, {name: group[name][()] for name in _PARTS})
+        yield _Episode(number, {name: group[name] for name in _PARTS})
 
 
 def _transitions(
@@ -198,25 +201,23 @@ def _transitions(
     columns |= {name: [] for name in ("reward", "terminated", "truncated")}
     for episode in episodes:
         where = f"of episode {episode.number} of {said}"
-        seen = _ids(episode.parts["observations"], "observations", states, where)
-        acted = _ids(episode.parts["actions"], "actions", actions, where)
-        _check_lengths(episode, where)
+        parts = _checked(episode, where)
+        seen = _ids(parts["observations"], "observations", states, where)
+        acted = _ids(parts["actions"], "actions", actions, where)
         columns["state"].append(seen[:-1])
         columns["next_state"].append(seen[1:])
         columns["action"].append(acted)
         columns["episode"].append(np.full(acted.size, episode.number))
         columns["step"].append(np.arange(acted.size))
-        rewards = f"rewards {where}"
-        columns["reward"].append(
-            _checks.float_array(
-                rewards, episode.parts["rewards"], ("step",), CountsError
-            )
+        paid = _checks.float_array(
+            f"rewards {where}", parts["rewards"], ("step",), CountsError
         )
+        columns["reward"].append(paid)
         for name, part in (
             ("terminated", "terminations"),
             ("truncated", "truncations"),
         ):
-            flags = _checks.flags(f"{part} {where}", episode.parts[part], CountsError)
+            flags = _checks.flags(f"{part} {where}", parts[part], CountsError)
             columns[name].append(flags)
     if not any(part.size for part in columns["state"]):
         raise CountsError(f"{said} holds no steps.")
@@ -224,36 +225,36 @@ def _transitions(
     return Transitions.from_arrays(**joined, n_states=states.n, n_actions=actions.n)
 
 
+def _checked(episode: _Episode, where: str) -> dict[str, NDArray[Any]]:
+    """Read the parts once their shapes are right: a damaged one may claim anything."""
+    for name in ("actions", "observations"):
+        part = episode.parts[name]
+        if part.ndim != 1 or part.dtype.kind not in "iu":
+            raise CountsError(
+                f"{name.capitalize()} {where} must be one whole number a step; got "
+                f"{part.dtype} of shape {part.shape}: {_REMEDY}."
+            )
+    (n_steps,) = episode.parts["actions"].shape
+    for name in _PARTS:
+        shape = episode.parts[name].shape
+        wanted = n_steps + (name == "observations")
+        if shape != (wanted,):
+            raise CountsError(
+                f"{name.capitalize()} {where} must be {wanted}, for {n_steps} actions; "
+                f"got shape {shape}."
+            )
+    return {name: np.asarray(part[()]) for name, part in episode.parts.items()}
+
+
 def _ids(values: NDArray[Any], part: str, space: _Space, where: str) -> IntArray:
     """Return ids from 0."""
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise CountsError(
-            f"{part.capitalize()} {where} must be one whole number a step; got "
-            f"{values.dtype} of shape {values.shape}: {_REMEDY}."
-        )
     ids = values.astype(np.int64) - space.start
     bad = ids < 0 if space.n is None else (ids < 0) | (ids >= space.n)
     if bad.any():
         step = int(np.argmax(bad))
-        bound = (
-            "0 or more"
-            if space.n is None
-            else f"in {space.start}..{space.start + space.n - 1}"
-        )
+        last = "" if space.n is None else f" and at most {space.start + space.n - 1}"
         raise CountsError(
-            f"{part.capitalize()} {where} must be {bound}: step {step} has "
-            f"{values[step]}."
+            f"{part.capitalize()} {where} must be at least {space.start}{last}: step "
+            f"{step} has {values[step]}."
         )
     return ids
-
-
-def _check_lengths(episode: _Episode, where: str) -> None:
-    n_steps = len(episode.parts["actions"])
-    for name in _PARTS:
-        length = episode.parts[name].shape[0] if episode.parts[name].ndim else 0
-        wanted = n_steps + (name == "observations")
-        if length != wanted:
-            raise CountsError(
-                f"{name.capitalize()} {where} must be {wanted}, for {n_steps} actions; "
-                f"got {length}."
-            )
