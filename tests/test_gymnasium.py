@@ -297,6 +297,19 @@ def test_ends_get_a_state_of_their_own_where_they_need_one() -> None:
     assert np.allclose(learnt, world.value([0, 0, 0, 0]), atol=0.1)
 
 
+def test_progress_is_shown_to_people_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect("FrozenLake-v1", None, 3)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("bayesmdp._progress._PATIENCE", 0.0)
+    collect("FrozenLake-v1", None, 3)
+    out, err = capsys.readouterr()
+    assert not out
+    assert "collect" in err
+
+
 def test_wrappers_count_when_run_and_are_looked_through_as_worlds() -> None:
     env = gymnasium.wrappers.TransformReward(
         gymnasium.make("FrozenLake-v1"), lambda reward: reward - 1

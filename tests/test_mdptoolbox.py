@@ -99,6 +99,18 @@ def test_nothing_paid_is_a_reward_too() -> None:
     assert best(from_mdptoolbox(FOREST, nothing, discount=0.9)).tolist() == [0, 0, 0]
 
 
+def test_four_states_and_as_many_rewards_as_actions_are_not_misread() -> None:
+    ring = np.roll(np.eye(4), 1, axis=1)
+    pays = sparse.coo_array(([1.0, 2.0], ([0, 2], [1, 3])), shape=(4, 4))
+    world = from_mdptoolbox([ring, ring], [pays, 0 * pays], discount=0.5)
+    first = (1 + 0.25 * 2) / (1 - 0.5**4)
+    assert world.value([0, 0, 0, 0])[0] == pytest.approx(first)
+    world = from_mdptoolbox(
+        [ring, ring], [pays, sparse.csr_array((4, 4))], discount=0.5
+    )
+    assert world.value([0, 0, 0, 0])[0] == pytest.approx(first)
+
+
 def test_entries_given_twice_add_up() -> None:
     twice = sparse.coo_array(([0.5, 0.5, 1.0], ([0, 0, 1], [1, 1, 1])), shape=(2, 2))
     world = from_mdptoolbox([twice], [twice], discount=0.5)

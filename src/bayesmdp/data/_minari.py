@@ -97,7 +97,7 @@ def read_minari(source: str | PathLike[str] | Any) -> Transitions:
 def _read_file(path: Path) -> Transitions:
     h5py = _checks.extra("h5py", "minari", "read_minari")
     try:
-        path = _data_file(path)
+        path = _data_file(path.expanduser())
         said = f"`{path.name}`"
         with h5py.File(path, "r") as file:
             metadata = _metadata(path, dict(file.attrs))

@@ -1,6 +1,7 @@
 """Test beds: decision processes whose dynamics are known."""
 
 from bayesmdp.worlds._casino import casino
+from bayesmdp.worlds._craam import from_craam
 from bayesmdp.worlds._gridworld import gridworld
 from bayesmdp.worlds._gymnasium import from_gymnasium
 from bayesmdp.worlds._mdptoolbox import from_mdptoolbox
@@ -12,6 +13,7 @@ __all__ = [
     "SepsisWorld",
     "World",
     "casino",
+    "from_craam",
     "from_gymnasium",
     "from_mdptoolbox",
     "gridworld",

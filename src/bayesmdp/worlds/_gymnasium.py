@@ -14,39 +14,21 @@ Two things in it have no place in a `Task`, and are settled here:
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.data.environments import discrete, opened
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, DynamicsError, TaskError
-from bayesmdp.model import Dynamics, Task
+from bayesmdp.model import Task
+from bayesmdp.worlds._outcomes import Outcomes
 from bayesmdp.worlds._world import World
 
 _RESETS = 1000  # tried where an environment does not say where it starts
 _SHAPE = "(probability, next state, reward, terminated)"
-
-
-@dataclass(frozen=True, eq=False)
-class _Outcomes:
-    """The table as columns; axis K runs over outcomes."""
-
-    n_states: int
-    n_actions: int
-    state: IntArray  # [K]
-    action: IntArray  # [K]
-    next_state: IntArray  # [K]
-    probability: FloatArray  # [K], above 0
-    reward: FloatArray  # [K]
-    ends: BoolArray  # [K]
-
-    def of(self, kept: BoolArray) -> "_Outcomes":
-        """Outcomes of the mask ``[K]``."""
-        names = ("state", "action", "next_state", "probability", "reward", "ends")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 def from_gymnasium(
@@ -109,19 +91,19 @@ def from_gymnasium(
     task = Task(
         outcomes.n_states,
         outcomes.n_actions,
-        _mean_reward(outcomes, live),
+        outcomes.mean_reward("from_gymnasium", live),
         discount=discount,
         start=weights,
         terminal=terminal,
         state_labels=labels,
     )
-    return World(_dynamics(outcomes), task)
+    return World(outcomes.dynamics(), task)
 
 
-def _read(env: Any) -> _Outcomes:
+def _read(env: Any) -> Outcomes:
     """Turn the nested table into columns, checked."""
     table = getattr(env, "P", None)
-    if not isinstance(table, Mapping | Sequence) or isinstance(table, str):
+    if not isinstance(table, Mapping | Sequence | np.ndarray) or isinstance(table, str):
         raise ArgumentError(
             f"`env` {type(env).__name__} has no table `P` of its dynamics; "
             "`bm.data.collect` gathers transitions from environments without one."
@@ -137,7 +119,7 @@ def _read(env: Any) -> _Outcomes:
     columns = np.array(rows, dtype=np.float64).reshape(-1, 6).T
     _check_columns(columns, n_states, n_actions)
     state, action, next_state = columns[[0, 1, 3]].astype(np.int64)
-    return _Outcomes(
+    return Outcomes(
         n_states,
         n_actions,
         state,
@@ -195,7 +177,7 @@ def _check_columns(columns: FloatArray, n_states: int, n_actions: int) -> None:
             )
 
 
-def _ever_ends(outcomes: _Outcomes) -> BoolArray:
+def _ever_ends(outcomes: Outcomes) -> BoolArray:
     """Whether some outcome, wherever it is, ends in each state, ``[S]``."""
     mask = np.zeros(outcomes.n_states, dtype=np.bool_)
     mask[outcomes.next_state[outcomes.ends]] = True
@@ -203,7 +185,7 @@ def _ever_ends(outcomes: _Outcomes) -> BoolArray:
 
 
 def _start(
-    env: Any, outcomes: _Outcomes, start: int | str | ArrayLike | None
+    env: Any, outcomes: Outcomes, start: int | str | ArrayLike | None
 ) -> FloatArray:
     """Return the probability of each state at the start, ``[S]``."""
     n_states = outcomes.n_states
@@ -243,7 +225,7 @@ def _frequencies(env: Any, n_states: int) -> FloatArray:
     return frequency
 
 
-def _live(outcomes: _Outcomes, live: BoolArray) -> BoolArray:
+def _live(outcomes: Outcomes, live: BoolArray) -> BoolArray:
     """States that can be met before an episode is over, from a mask of starts."""
     while True:
         grown = live.copy()
@@ -253,7 +235,7 @@ def _live(outcomes: _Outcomes, live: BoolArray) -> BoolArray:
         live = grown
 
 
-def _with_end(outcomes: _Outcomes) -> _Outcomes:
+def _with_end(outcomes: Outcomes) -> Outcomes:
     """Send every outcome that ends to a state of its own."""
     end = outcomes.n_states
     return replace(
@@ -261,40 +243,3 @@ def _with_end(outcomes: _Outcomes) -> _Outcomes:
         n_states=end + 1,
         next_state=np.where(outcomes.ends, end, outcomes.next_state),
     )
-
-
-def _dynamics(outcomes: _Outcomes) -> Dynamics:
-    return Dynamics.from_arrays(
-        outcomes.state,
-        outcomes.action,
-        outcomes.next_state,
-        outcomes.probability,
-        n_states=outcomes.n_states,
-        n_actions=outcomes.n_actions,
-    )
-
-
-def _mean_reward(
-    outcomes: _Outcomes, live: BoolArray
-) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Columns of the mean reward of each transition."""
-    pair = outcomes.state * outcomes.n_actions + outcomes.action
-    key, place = np.unique(
-        pair * outcomes.n_states + outcomes.next_state, return_inverse=True
-    )
-    p = outcomes.probability
-    mean = np.bincount(place, p * outcomes.reward) / np.bincount(place, p)
-    off = np.abs(outcomes.reward - mean[place])
-    varied = (off > 1e-9 * np.abs(mean[place])) & live[outcomes.state]
-    if varied.any():
-        first = int(np.argmax(varied))
-        warnings.warn(
-            f"`from_gymnasium`: {np.unique(place[varied]).size} transitions pay now "
-            f"this and now that (first: state {outcomes.state[first]}, action "
-            f"{outcomes.action[first]}); their mean is taken, so values are right and "
-            "the spread of returns is too small.",
-            BayesmdpWarning,
-            stacklevel=3,
-        )
-    pair, next_state = np.divmod(key, outcomes.n_states)
-    return (*np.divmod(pair, outcomes.n_actions), next_state, mean)

@@ -14,6 +14,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
 from bayesmdp.model import Dynamics, Task
+from bayesmdp.worlds._outcomes import RewardColumns, task_reward
 from bayesmdp.worlds._world import World
 
 _SUM_TOLERANCE = 1e-8
@@ -132,7 +133,7 @@ def _entries(
 
 def _columns(
     matrices: list[_Entries],
-) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+) -> RewardColumns:
     """State, action, next state and value of every entry."""
     action = np.repeat(np.arange(len(matrices)), [m[1].size for m in matrices])
     state, next_state = (np.concatenate([m[i] for m in matrices]) for i in (1, 2))
@@ -176,7 +177,7 @@ def _reward(reward: Any, n_states: int, n_actions: int) -> Any:
         reward = _checks.any_array("reward", reward, TaskError)
         shape = reward.shape
     if shape == (n_actions, n_states, n_states):
-        return _columns(matrices)
+        return task_reward(_columns(matrices), n_states, n_actions)
     if shape not in {(n_states,), (n_states, n_actions)}:
         raise TaskError(
             f"`reward` must be [S], [S, A] or [A, S, S] with {n_states} states and "
