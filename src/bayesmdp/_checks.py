@@ -5,6 +5,7 @@ A check returns the value in the form the package uses inside (a read-only
 class it was given, with a sentence that names the parameter and the first offender.
 """
 
+import importlib
 import operator
 import os
 from collections.abc import Mapping
@@ -179,6 +180,17 @@ def of_type(name: str, value: object, kind: type, error: ErrorClass) -> None:
         raise error(
             f"`{name}` must be of type {kind.__name__}; got {type(value).__name__}."
         )
+
+
+def extra(module: str, name: str, needed_by: str) -> Any:
+    """Import a package that only the extra ``name`` brings."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as problem:
+        raise ArgumentError(
+            f"`{needed_by}` needs {module}, which is not installed; "
+            f'`pip install "bayesmdp[{name}]"` gets it.'
+        ) from problem
 
 
 def integer(name: str, value: object, low: int, error: ErrorClass) -> int:

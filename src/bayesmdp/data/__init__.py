@@ -1,7 +1,9 @@
 """What was seen: transitions, and how often each was seen."""
 
+from bayesmdp.data._collect import collect
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._endings import Endings, Starts
+from bayesmdp.data._minari import read_minari
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
 
@@ -11,5 +13,7 @@ __all__ = [
     "RewardStatistics",
     "Starts",
     "Transitions",
+    "collect",
+    "read_minari",
     "read_transitions",
 ]
