@@ -14,11 +14,24 @@ from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
-from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior._availability import Availability, availability
+from bayesmdp.model import (
+    Availability,
+    Dynamics,
+    Rows,
+    Task,
+    availability,
+    observed_counts,
+)
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._evidence import log_evidence
-from bayesmdp.priors import Prior, SymmetricPrior
+from bayesmdp.priors import (
+    OwnEvidence,
+    Prior,
+    SymmetricPrior,
+    check_rows,
+    locate,
+    tuned,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +115,7 @@ class Posterior:
         >>> posterior.update(world.sample(50, seed=1))
         Posterior(25 states, 4 actions, 150 transitions, 80 available pairs)
         """
-        more = _counts(data, self.task)
+        more = observed_counts(data, self.task)
         return fit(
             self.counts + more, self.task, prior=self.prior, min_count=self.min_count
         )
@@ -120,10 +133,12 @@ class Posterior:
         """
         if self.prior.looks_at_data:
             raise PriorError(
-                f"{type(self.prior).__name__} has no evidence: its support is chosen "
-                "by looking at the data, so the data's probability before seeing them "
-                "is not defined. Compare it by held-out predictive density instead."
+                f"{type(self.prior).__name__} has no evidence: its rows are made by "
+                "looking at the data, so the data's probability before seeing them is "
+                "not defined. Compare it by held-out predictive density instead."
             )
+        if isinstance(self.prior, OwnEvidence):
+            return self.prior.log_evidence(self.rows.pair, self.counts, self.task)
         row, entry = self.rows.find(
             self.counts.state, self.counts.action, self.counts.next_state
         )
@@ -157,7 +172,7 @@ class Posterior:
         lines = [
             f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
             f"{task.n_actions} actions from {self.counts.total} transitions",
-            f"prior: {self.prior}",
+            f"prior: {self.prior}{self._chosen()}",
             *self.availability.report(),
             *self._ignored(),
             f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
@@ -165,6 +180,11 @@ class Posterior:
             f"{self.alpha.size} possible transitions{tail}",
         ]
         return "\n  ".join(lines)
+
+    def _chosen(self) -> str:
+        """Say what a prior that looks for a number found."""
+        chosen = tuned(self.prior, self.rows.pair, self.counts, self.task)
+        return "" if chosen is self.prior else f", which chose {chosen}"
 
     def _ignored(self) -> list[str]:
         """Sentences about terminal states, and states that look like one."""
@@ -231,7 +251,7 @@ def fit(
             f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
         )
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
-    counts = _counts(data, task)
+    counts = observed_counts(data, task)
     if counts.total == 0:
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
@@ -240,56 +260,12 @@ def fit(
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
     rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    check_rows(rows, task)
     alpha = np.array(before)
-    row, entry = rows.find(counts.state, counts.action, counts.next_state)
-    outside = (row >= 0) & (entry < 0)
-    if outside.any():
-        i = int(np.argmax(outside))
-        raise PriorError(
-            f"`data` has {_transitions(counts.count[i])} from "
-            f"{task.pair_name(counts.state[i], counts.action[i])} to next state "
-            f"{task.state_name(counts.next_state[i])}, which the prior's support rules "
-            "out; widen the support or mend the data."
-        )
+    _, entry = locate(rows, counts, task)
     seen = entry >= 0
     alpha[entry[seen]] += counts.count[seen]
     return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))
-
-
-def _counts(data: Transitions | Counts, task: Task) -> Counts:
-    """Count the data, sized and checked against the task."""
-    if isinstance(data, Transitions):
-        data = data.counts()
-    if not isinstance(data, Counts):
-        raise ArgumentError(
-            f"`data` must be Transitions or Counts; got {type(data).__name__}."
-        )
-    for name, sized, axes in (
-        ("n_states", data.sized[0], ("state", "next_state")),
-        ("n_actions", data.sized[1], ("action",)),
-    ):
-        size, wanted = getattr(data, name), getattr(task, name)
-        if sized and size != wanted:
-            raise CountsError(
-                f"`data` and `task` disagree about `{name}`: {size} and {wanted}."
-            )
-        for axis in axes:
-            column = getattr(data, axis)
-            if column.size and column.max() >= wanted:
-                raise CountsError(
-                    f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
-                    " Ids start from 0."
-                )
-    if all(data.sized):
-        return data
-    return Counts.from_arrays(
-        data.state,
-        data.action,
-        data.next_state,
-        data.count,
-        n_states=task.n_states,
-        n_actions=task.n_actions,
-    )
 
 
 def _check_terminal(counts: Counts, task: Task) -> None:
