@@ -141,10 +141,10 @@ def test_a_part_of_the_data_is_numbered_as_the_whole() -> None:
     log = named(bm.Transitions.from_arrays(**columns, episode=np.arange(60) // 3))
     known = task(STATES[::-1], ACTIONS)
     folds = [
-        bm.posterior.align(log, known, counts=fold)[0] for fold in log.counts_by_fold(4)
+        bm.model.align(log, known, counts=fold)[0] for fold in log.counts_by_fold(4)
     ]
     total = folds[0] + folds[1] + folds[2] + folds[3]
-    assert total == bm.posterior.align(log, known)[0]
+    assert total == bm.model.align(log, known)[0]
 
 
 REFUSED = {
@@ -194,7 +194,7 @@ def test_names_that_do_not_fit_are_refused(data: Any, known: Any, said: str) -> 
 
 def test_other_data_are_refused() -> None:
     with pytest.raises(ArgumentError, match="must be Transitions or Counts; got dict"):
-        bm.posterior.align({}, task())  # type: ignore[arg-type]
+        bm.model.align({}, task())  # type: ignore[arg-type]
 
 
 def test_names_stand_in_every_table() -> None:

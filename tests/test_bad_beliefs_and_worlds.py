@@ -184,7 +184,7 @@ FIT_CASES = [
         "the evidence of a sparse prior",
         PriorError,
         lambda: bm.fit(COUNTS, task(), prior=bm.SparsePrior(fallback=2)).log_evidence(),
-        "SparsePrior has no evidence: its support is chosen by looking at the data",
+        "SparsePrior has no evidence: its rows are made by looking at the data",
     ),
 ]
 

@@ -35,7 +35,15 @@ from bayesmdp.optimisation import (
     optimise,
 )
 from bayesmdp.posterior import Draws, Ensemble, Posterior, fit
-from bayesmdp.priors import SparsePrior, SymmetricPrior
+from bayesmdp.priors import (
+    EvidencePrior,
+    FallbackPrior,
+    HierarchicalSparsePrior,
+    PooledPrior,
+    ScaledPrior,
+    SparsePrior,
+    SymmetricPrior,
+)
 from bayesmdp.worlds import World
 
 __all__ = [
@@ -48,10 +56,15 @@ __all__ = [
     "Dynamics",
     "Ensemble",
     "Evaluation",
+    "EvidencePrior",
+    "FallbackPrior",
+    "HierarchicalSparsePrior",
     "MirrorAscent",
     "Optimisation",
+    "PooledPrior",
     "Posterior",
     "PosteriorMean",
+    "ScaledPrior",
     "SparsePrior",
     "StochasticGradient",
     "SymmetricPrior",

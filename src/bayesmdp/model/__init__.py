@@ -1,7 +1,19 @@
 """What is known: the task, and models and policies in their one form."""
 
+from bayesmdp.model._align import align
+from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows
 from bayesmdp.model._policies import Belief, as_policy, restrict
 from bayesmdp.model._task import Task
 
-__all__ = ["Belief", "Dynamics", "Rows", "Task", "as_policy", "restrict"]
+__all__ = [
+    "Availability",
+    "Belief",
+    "Dynamics",
+    "Rows",
+    "Task",
+    "align",
+    "as_policy",
+    "availability",
+    "restrict",
+]

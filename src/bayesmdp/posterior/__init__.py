@@ -1,7 +1,6 @@
 """What is believed: Dirichlet rows or a set of models, and draws from them."""
 
-from bayesmdp.posterior._align import align
-from bayesmdp.posterior._availability import Availability
+from bayesmdp.model import Availability
 from bayesmdp.posterior._belief import check_belief
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
@@ -12,7 +11,6 @@ __all__ = [
     "Draws",
     "Ensemble",
     "Posterior",
-    "align",
     "check_belief",
     "fit",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.model import Rows
+from bayesmdp.priors import log_rising
 
 
 def log_evidence(
@@ -21,10 +22,7 @@ def log_evidence(
 
     ``before`` holds the prior concentrations ``[E]``.
     """
-    from scipy.special import gammaln
-
-    inner = gammaln(before[entry] + count) - gammaln(before[entry])
+    inner = log_rising(before[entry], count)
     visits = np.bincount(row, count, minlength=rows.pair.size)
-    total = rows.row_sums(before)
-    outer = gammaln(total) - gammaln(total + visits)
-    return float(inner.sum() + outer[visits > 0].sum())
+    outer = log_rising(rows.row_sums(before), visits)
+    return float(inner.sum() - outer[visits > 0].sum())

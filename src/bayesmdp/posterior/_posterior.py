@@ -14,12 +14,17 @@ from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
-from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior._align import align
-from bayesmdp.posterior._availability import Availability, availability
+from bayesmdp.model import Availability, Dynamics, Rows, Task, align, availability
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._evidence import log_evidence
-from bayesmdp.priors import Prior, SymmetricPrior
+from bayesmdp.priors import (
+    OwnEvidence,
+    Prior,
+    SymmetricPrior,
+    check_rows,
+    locate,
+    tuned,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,10 +126,12 @@ class Posterior:
         """
         if self.prior.looks_at_data:
             raise PriorError(
-                f"{type(self.prior).__name__} has no evidence: its support is chosen "
-                "by looking at the data, so the data's probability before seeing them "
-                "is not defined. Compare it by held-out predictive density instead."
+                f"{type(self.prior).__name__} has no evidence: its rows are made by "
+                "looking at the data, so the data's probability before seeing them is "
+                "not defined. Compare it by held-out predictive density instead."
             )
+        if isinstance(self.prior, OwnEvidence):
+            return self.prior.log_evidence(self.rows.pair, self.counts, self.task)
         row, entry = self.rows.find(
             self.counts.state, self.counts.action, self.counts.next_state
         )
@@ -158,7 +165,7 @@ class Posterior:
         lines = [
             f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
             f"{task.n_actions} actions from {self.counts.total} transitions",
-            f"prior: {self.prior}",
+            f"prior: {self.prior}{self._chosen()}",
             *self.availability.report(task),
             *self._ignored(),
             f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
@@ -166,6 +173,11 @@ class Posterior:
             f"{self.alpha.size} possible transitions{tail}",
         ]
         return "\n  ".join(lines)
+
+    def _chosen(self) -> str:
+        """Say what a prior that looks for a number found."""
+        chosen = tuned(self.prior, self.rows.pair, self.counts, self.task)
+        return "" if chosen is self.prior else f", which chose {chosen}"
 
     def _ignored(self) -> list[str]:
         """Sentences about terminal states, and states that look like one."""
@@ -243,17 +255,9 @@ def fit(
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
     rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    check_rows(rows, task)
     alpha = np.array(before)
-    row, entry = rows.find(counts.state, counts.action, counts.next_state)
-    outside = (row >= 0) & (entry < 0)
-    if outside.any():
-        i = int(np.argmax(outside))
-        raise PriorError(
-            f"`data` has {_transitions(counts.count[i])} from "
-            f"{task.pair_name(counts.state[i], counts.action[i])} to next state "
-            f"{task.state_name(counts.next_state[i])}, which the prior's support rules "
-            "out; widen the support or mend the data."
-        )
+    _, entry = locate(rows, counts, task)
     seen = entry >= 0
     alpha[entry[seen]] += counts.count[seen]
     return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))

@@ -1,7 +1,38 @@
 """What was assumed: one prior a file, one contract."""
 
-from bayesmdp.priors._contract import Prior
+from bayesmdp.priors._contract import (
+    OwnEvidence,
+    Prior,
+    Tuned,
+    check_rows,
+    locate,
+    tuned,
+)
+from bayesmdp.priors._curve import EvidenceCurve, evidence_curve
+from bayesmdp.priors._evidence import EvidencePrior
+from bayesmdp.priors._fallback import FallbackPrior
+from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
+from bayesmdp.priors._marginal import log_rising
+from bayesmdp.priors._pooled import PooledPrior
+from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
 from bayesmdp.priors._symmetric import SymmetricPrior
 
-__all__ = ["Prior", "SparsePrior", "SymmetricPrior"]
+__all__ = [
+    "EvidenceCurve",
+    "EvidencePrior",
+    "FallbackPrior",
+    "HierarchicalSparsePrior",
+    "OwnEvidence",
+    "PooledPrior",
+    "Prior",
+    "ScaledPrior",
+    "SparsePrior",
+    "SymmetricPrior",
+    "Tuned",
+    "check_rows",
+    "evidence_curve",
+    "locate",
+    "log_rising",
+    "tuned",
+]

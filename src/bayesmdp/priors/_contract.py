@@ -15,7 +15,7 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 
-_LEAST = 1e-300
+LEAST = 1e-300  # the smallest concentration whose logarithm is not lost
 
 
 @runtime_checkable
@@ -24,7 +24,7 @@ class Prior(Protocol):
 
     @property
     def looks_at_data(self) -> bool:
-        """Whether the support depends on the counts; evidence then has no meaning."""
+        """Whether the rows are made from the data; evidence then has no meaning."""
 
     def concentrations(
         self, pair: IntArray, counts: Counts, task: Task
@@ -32,28 +32,52 @@ class Prior(Protocol):
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
 
 
-def checked_concentration(value: object) -> float:
+@runtime_checkable
+class OwnEvidence(Protocol):
+    """A prior whose rows are not Dirichlet before the data, but which has evidence."""
+
+    def log_evidence(self, pair: IntArray, counts: Counts, task: Task) -> float:
+        """Log probability of the counts of sorted pairs ``[R]``."""
+
+
+@runtime_checkable
+class Tuned(Protocol):
+    """A prior that chooses a number by looking at the data."""
+
+    def tuned(self, pair: IntArray, counts: Counts, task: Task) -> Prior:
+        """Return the prior with the number it chooses; itself if there is none."""
+
+
+def tuned(prior: Prior, pair: IntArray, counts: Counts, task: Task) -> Prior:
+    """Return a prior with every number chosen; itself if there is none to choose."""
+    return prior.tuned(pair, counts, task) if isinstance(prior, Tuned) else prior
+
+
+def checked_concentration(value: object, name: str = "concentration") -> float:
     """Check a concentration: above 0, and not so small that its logarithm is lost."""
-    checked = _checks.real("concentration", value, PriorError, 0, open_low=True)
-    if checked < _LEAST:
+    checked = _checks.real(name, value, PriorError, 0, open_low=True)
+    if checked < LEAST:
         raise PriorError(
-            f"`concentration` must be at least {_LEAST:g}; got {checked:g}, which "
-            "cannot be sampled."
+            f"`{name}` must be at least {LEAST:g}; got {checked:g}, which cannot be "
+            "sampled."
         )
     return checked
+
+
+def counted(
+    pair: IntArray, counts: Counts, task: Task
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Row, next state and count of every triplet ``[K]`` that has one of the pairs."""
+    seen = counts.state * task.n_actions + counts.action
+    wanted = np.isin(seen, pair)
+    row = np.searchsorted(pair, seen[wanted])
+    return row, counts.next_state[wanted], counts.count[wanted]
 
 
 def rows_from_entries(
     pair: IntArray, length: IntArray, next_state: IntArray, task: Task
 ) -> Rows:
-    """Build rows of given lengths from their next states; none may be empty."""
-    if pair.size and length.min() == 0:
-        empty = int(pair[np.argmin(length)])
-        where = task.pair_name(*divmod(empty, task.n_actions))
-        raise PriorError(
-            f"The prior's support is empty for {where}: no next state is possible. "
-            "Widen the support, give a fallback, or raise `min_count`."
-        )
+    """Build rows of given lengths from their next states."""
     indptr = np.concatenate([[0], np.cumsum(length)])
     return Rows(
         task.n_states,
@@ -62,3 +86,38 @@ def rows_from_entries(
         _checks.sealed(indptr.astype(np.int64)),
         _checks.sealed(next_state.astype(np.int64, copy=False)),
     )
+
+
+def rows_from_keys(pair: IntArray, key: IntArray, task: Task) -> Rows:
+    """Build rows from sorted keys, ``row * n_states + next_state``."""
+    row, next_state = np.divmod(key, task.n_states)
+    length = np.bincount(row, minlength=pair.size)
+    return rows_from_entries(pair, length, next_state, task)
+
+
+def check_rows(rows: Rows, task: Task) -> None:
+    """Refuse rows without a next state."""
+    length = np.diff(rows.indptr)
+    if length.size and length.min() == 0:
+        empty = int(rows.pair[np.argmin(length)])
+        where = task.pair_name(*divmod(empty, task.n_actions))
+        raise PriorError(
+            f"The prior's support is empty for {where}: no next state is possible. "
+            "Widen the support, give a fallback, or raise `min_count`."
+        )
+
+
+def locate(rows: Rows, counts: Counts, task: Task) -> tuple[IntArray, IntArray]:
+    """Row and entry of each triplet ``[K]``, -1 without; refuse one ruled out."""
+    row, entry = rows.find(counts.state, counts.action, counts.next_state)
+    outside = (row >= 0) & (entry < 0)
+    if outside.any():
+        i = int(np.argmax(outside))
+        n = int(counts.count[i])
+        raise PriorError(
+            f"`data` has {n} transition{'' if n == 1 else 's'} from "
+            f"{task.pair_name(counts.state[i], counts.action[i])} to next state "
+            f"{task.state_name(counts.next_state[i])}, which the prior's support rules "
+            "out; widen the support or mend the data."
+        )
+    return row, entry

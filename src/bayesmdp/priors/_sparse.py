@@ -12,7 +12,11 @@ import numpy as np
 from bayesmdp._typing import FloatArray, IntArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors._contract import checked_concentration, rows_from_entries
+from bayesmdp.priors._contract import (
+    checked_concentration,
+    counted,
+    rows_from_keys,
+)
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,12 @@ class SparsePrior:
         self, pair: IntArray, counts: Counts, task: Task
     ) -> tuple[Rows, FloatArray]:
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
-        seen = counts.state * task.n_actions + counts.action
-        wanted = np.isin(seen, pair)
-        row = np.searchsorted(pair, seen[wanted])
-        key = row * task.n_states + counts.next_state[wanted]
+        row, next_state, _ = counted(pair, counts, task)
+        key = row * task.n_states + next_state
         if self.fallback is not None:
             fallback = np.arange(pair.size) * task.n_states + task.state(
                 self.fallback, "fallback"
             )
             key = np.union1d(key, fallback)
-        row, next_state = np.divmod(key, task.n_states)
-        length = np.bincount(row, minlength=pair.size)
-        rows = rows_from_entries(pair, length, next_state, task)
-        return rows, np.broadcast_to(self.concentration, next_state.shape)
+        rows = rows_from_keys(pair, key, task)
+        return rows, np.broadcast_to(self.concentration, rows.next_state.shape)

@@ -7,7 +7,7 @@ import numpy as np
 from bayesmdp._typing import IntArray, Sequence
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError
-from bayesmdp.model import Task
+from bayesmdp.model._task import Task
 
 
 def align(
@@ -38,7 +38,7 @@ def align(
     >>> log = replace(log, state_labels=("icu", "ward"))
     >>> task = bm.Task(3, 1, reward=[0, 0, 0], discount=0.9,
     ...                state_labels=["ward", "icu", "home"])
-    >>> counts, _ = bm.posterior.align(log, task)
+    >>> counts, _ = bm.model.align(log, task)
     >>> counts.state.tolist(), counts.next_state.tolist()  # in the task's numbers
     ([1], [0])
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, IntArray
-from bayesmdp.model import Task
+from bayesmdp.model._task import Task
 
 
 @dataclass(frozen=True, eq=False)
