@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from itertools import combinations
 from math import cos, fsum, lgamma, log, pi, sin
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,9 +82,9 @@ def test_evidence_is_an_integral_over_the_dynamics(name: str) -> None:
 
 
 def drawn(
-    concentration: float, seed: int, n_states: int = 12, n_visits: int = 15
+    concentration: float, seed: int, n_states: int = 12, n_visits: Any = 15
 ) -> tuple[bm.Counts, bm.Task]:
-    """Counts of dynamics drawn from a symmetric prior."""
+    """Count visits of every pair to dynamics drawn from a symmetric prior."""
     rng = np.random.default_rng(seed)
     theta = rng.dirichlet(np.full(n_states, concentration), size=(n_states, 4))
     counts = rng.multinomial(n_visits, theta)
@@ -96,7 +97,8 @@ def drawn(
 def test_the_best_concentration_is_that_of_a_fine_grid(
     concentration: float, min_count: int
 ) -> None:
-    counts, task = drawn(concentration, seed=3)
+    visits = np.random.default_rng(4).integers(5, 26, size=(12, 4))
+    counts, task = drawn(concentration, seed=3, n_visits=visits)
     curve = bm.priors.evidence_curve(counts, task, min_count=min_count)
     assert curve.best is not None
     grid = curve.best * np.exp(np.linspace(-0.01, 0.01, 2001))

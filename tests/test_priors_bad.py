@@ -287,3 +287,57 @@ def test_a_bad_prior_is_refused_in_one_sentence(
     error: type[bm.BayesmdpError], call: Any, said: tuple[str, ...]
 ) -> None:
     check(error, call, said)
+
+
+NUMBERS: dict[str, Any] = {
+    "ScaledPrior(total)": bm.ScaledPrior,
+    "HierarchicalSparsePrior(concentration)": bm.HierarchicalSparsePrior,
+    "HierarchicalSparsePrior(decay)": lambda x: bm.HierarchicalSparsePrior(decay=x),
+    "PooledPrior(concentration)": bm.PooledPrior,
+    "PooledPrior(smoothing)": lambda x: bm.PooledPrior(1.0, x),
+    "FallbackPrior(weight)": lambda x: bm.FallbackPrior(bm.ScaledPrior(), "home", x),
+    "FallbackPrior(fallback)": lambda x: fitted(bm.FallbackPrior(bm.ScaledPrior(), x)),
+    "FallbackPrior(base)": lambda x: bm.FallbackPrior(x, "home"),
+}
+OTHERS: dict[str, Any] = {
+    "evidence_curve(grid)": lambda x: curve(x),
+    "evidence_curve(data)": lambda x: curve(data=x),
+    "evidence_curve(min_count)": lambda x: curve(min_count=x),
+    "EvidencePrior(support)": lambda x: fitted(bm.EvidencePrior(x)),
+    "PooledPrior(support)": lambda x: fitted(bm.PooledPrior(1.0, support=x)),
+}
+WRONG = {
+    "text": "many",
+    "a list of texts": ["a", "b"],
+    "a ragged list": [[1], [0, 1]],
+    "a class": bm.SparsePrior,
+    "NaN": NAN,
+    "a set": {1, 2},
+}
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *OTHERS])
+@pytest.mark.parametrize("bad", WRONG)
+def test_a_value_of_the_wrong_type_is_our_error(name: str, bad: str) -> None:
+    with pytest.raises(bm.BayesmdpError):
+        (NUMBERS | OTHERS)[name](WRONG[bad])
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_nothing_where_a_value_is_needed_is_our_error(name: str) -> None:
+    with pytest.raises(bm.BayesmdpError):
+        NUMBERS[name](None)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [bm.ScaledPrior(), bm.HierarchicalSparsePrior(), bm.PooledPrior(1.0)],
+    ids=lambda prior: type(prior).__name__,
+)
+def test_rows_that_do_not_fit_are_refused_with_what_would(
+    prior: bm.priors.Prior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAYESMDP_MEMORY", "10 kB")
+    big = bm.Task(500, 2, np.zeros(500), discount=0.9)
+    with pytest.raises(bm.errors.TooLargeError, match=r"use SparsePrior\(\), or give"):
+        bm.fit(COUNTS, big, prior=prior)

@@ -124,7 +124,7 @@ class HierarchicalSparsePrior:
         """Dirichlet parameters which, with the counts, have the predictive mean."""
         if self.fallback is not None:
             return self._lumped(pair, counts, task, self.fallback)
-        rows = support_rows(self.support, pair, task)
+        rows = support_rows(self.support, pair, task, n_bytes=32)
         check_rows(rows, task)
         row, entry = locate(rows, counts, task)
         inside = entry >= 0
@@ -133,7 +133,7 @@ class HierarchicalSparsePrior:
         unseen = self._unseen(seen, visits, length)
         alpha = np.repeat(unseen / np.maximum(length - seen, 1), length)
         alpha[entry[inside]] = self.concentration
-        return rows, np.maximum(alpha, LEAST)
+        return rows, np.maximum(alpha, LEAST, out=alpha)
 
     def _lumped(
         self, pair: IntArray, counts: Counts, task: Task, fallback: Name

@@ -137,10 +137,10 @@ class PooledPrior:
         number = _best(base) if isinstance(chosen, str) else chosen
         length = np.diff(base.rows.indptr)
         alpha = base.measure * np.repeat(base.worth(number), length)
-        return base.rows, np.maximum(alpha, LEAST)
+        return base.rows, np.maximum(alpha, LEAST, out=alpha)
 
     def _base(self, pair: IntArray, counts: Counts, task: Task) -> _Base:
-        rows = support_rows(self.support, pair, task)
+        rows = support_rows(self.support, pair, task, n_bytes=40)
         check_rows(rows, task)
         row, entry = locate(rows, counts, task)
         inside = entry >= 0
