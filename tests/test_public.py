@@ -10,6 +10,11 @@ ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
 CONTRACT = [
     "Counts",
     "Dynamics",
+    "EvidencePrior",
+    "FallbackPrior",
+    "HierarchicalSparsePrior",
+    "PooledPrior",
+    "ScaledPrior",
     "SparsePrior",
     "SymmetricPrior",
     "Task",

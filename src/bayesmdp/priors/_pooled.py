@@ -8,18 +8,21 @@ pairs that are not available too), and sums over the pair's ``K`` possible next 
 
     marginal[t] = (n[., ., t] - n[s, a, t] + 1 / K) / (n[., ., .] - n[s, a, .] + 1)
     base[t] = (n[s, -a, t] + smoothing marginal[t]) / (n[s, -a, .] + smoothing)
-    alpha[s, a, t] = min(concentration, n[s, -a, .] + smoothing) base[t]
+    worth = 1 / (1 / concentration + 1 / (n[s, -a, .] + smoothing))
+    alpha[s, a, t] = worth base[t]
 
 The second line pools the state's other actions and smooths them by where all pairs
 lead; a last pseudo-visit is spread evenly, so that nothing possible has mass zero. The
-third says that the base is never worth more visits than it rests on.
+third adds two variances, by which the base misses the pair's own ``theta``: actions
+differ, and the base is itself an estimate. It is never worth more visits than it rests
+on.
 
 **The concentration.** With ``"evidence"`` it maximises the sum over pairs of the log
 probability of the pair's counts given the base made of the others. That is a
 leave-one-out pseudo-likelihood, not an evidence: the factors share their data, and no
 one prior of all pairs has them as conditionals. So the prior ``looks_at_data``, and
-`Posterior.log_evidence` refuses it; compare it by held-out density. At its upper end
-(actions do not differ) every base is worth all it rests on.
+`Posterior.log_evidence` refuses it; compare it by held-out density. Where it rises
+without end (actions do not differ) every base is worth all it rests on.
 """
 
 from dataclasses import dataclass, field, replace
@@ -37,7 +40,7 @@ from bayesmdp.priors._contract import (
     locate,
 )
 from bayesmdp.priors._marginal import log_rising
-from bayesmdp.priors._search import LOW, find_peak, rounded
+from bayesmdp.priors._search import find_peak, rounded
 from bayesmdp.priors._support import Support, checked_support, support_rows
 
 
@@ -47,16 +50,20 @@ class _Base:
 
     rows: Rows
     measure: FloatArray  # [E], sums to 1 in each row
-    worth: FloatArray  # [R], visits each rests on
-    entry: IntArray  # [K], entries with counts of their own
+    rests_on: FloatArray  # [R], visits
+    row: IntArray  # [K], of entries with counts of their own
+    entry: IntArray  # [K]
     count: IntArray  # [K]
     visits: IntArray  # [R]
 
+    def worth(self, concentration: float) -> FloatArray:
+        """Pseudo-visits of each row, ``[R]``."""
+        return 1 / (1 / concentration + 1 / self.rests_on)
+
     def score(self, concentration: float) -> float:
         """Leave-one-out log pseudo-likelihood of a concentration."""
-        total = np.minimum(concentration, self.worth)
-        row = np.searchsorted(self.rows.indptr, self.entry, side="right") - 1
-        alpha = np.maximum(total[row] * self.measure[self.entry], LEAST)
+        total = self.worth(concentration)
+        alpha = np.maximum(total[self.row] * self.measure[self.entry], LEAST)
         seen = self.visits > 0
         outer = log_rising(total[seen], self.visits[seen])
         return float(log_rising(alpha, self.count).sum() - outer.sum())
@@ -72,8 +79,8 @@ class PooledPrior:
     Parameters
     ----------
     concentration
-        Pseudo-visits a row's base measure is worth in all, above 0 (at most those it
-        rests on); ``"evidence"`` to choose the number by leave-one-out
+        Pseudo-visits that a base measure resting on endless data would be worth in
+        all, above 0; ``"evidence"`` to choose the number by leave-one-out
         pseudo-likelihood.
     smoothing
         Pseudo-visits of the marginal over all states in each base measure, above 0.
@@ -128,16 +135,16 @@ class PooledPrior:
         base = self._base(pair, counts, task)
         chosen = self.concentration
         number = _best(base) if isinstance(chosen, str) else chosen
-        total = np.minimum(number, base.worth)
-        alpha = base.measure * np.repeat(total, np.diff(base.rows.indptr))
-        return base.rows, np.maximum(alpha, LEAST)
+        length = np.diff(base.rows.indptr)
+        alpha = base.measure * np.repeat(base.worth(number), length)
+        return base.rows, np.maximum(alpha, LEAST, out=alpha)
 
     def _base(self, pair: IntArray, counts: Counts, task: Task) -> _Base:
-        rows = support_rows(self.support, pair, task)
+        rows = support_rows(self.support, pair, task, n_bytes=40)
         check_rows(rows, task)
         row, entry = locate(rows, counts, task)
         inside = entry >= 0
-        entry, count = entry[inside], counts.count[inside]
+        row, entry, count = row[inside], entry[inside], counts.count[inside]
         length = np.diff(rows.indptr)
         live = ~task.is_terminal[counts.state]  # padding after the end is no data
         into = np.bincount(
@@ -149,12 +156,12 @@ class PooledPrior:
         marginal *= np.repeat(self.smoothing / rows.row_sums(marginal), length)
         measure = _of_state(rows, counts)
         measure[entry] -= count
-        worth = rows.row_sums(measure) + self.smoothing
+        rests_on = rows.row_sums(measure) + self.smoothing
         measure += marginal
-        measure /= np.repeat(worth, length)
+        measure /= np.repeat(rests_on, length)
         visits = np.zeros(pair.size, dtype=np.int64)
-        np.add.at(visits, row[inside], count)
-        return _Base(rows, measure, worth, entry, count, visits)
+        np.add.at(visits, row, count)
+        return _Base(rows, measure, rests_on, row, entry, count, visits)
 
 
 def _of_state(rows: Rows, counts: Counts) -> FloatArray:
@@ -177,7 +184,7 @@ def _of_state(rows: Rows, counts: Counts) -> FloatArray:
 
 
 def _best(base: _Base) -> float:
-    """Concentration with the highest pseudo-likelihood, up to all there is to pool."""
-    peak = find_peak(base.score, LOW, float(base.worth.max()))
+    """Concentration with the highest pseudo-likelihood."""
+    peak = find_peak(base.score)
     remedy = "give a number, as in PooledPrior(10.0)"
     return rounded(peak.needs_inside("PooledPrior", remedy, high=True))

@@ -51,16 +51,17 @@ def find_peak(
     i, noise = int(np.argmax(y)), _NOISE * (1 + np.abs(y).max())
     if y.max() - y.min() <= noise:
         return Peak(float(np.exp(x[i])), float(y[i]), "flat")
-    for end, place, at in ((0, "low", low), (-1, "high", high)):
-        if y[i] - y[end] <= noise:
-            return Peak(at, float(y[end]), place)
     found = minimize_scalar(
         lambda u: -f(float(np.exp(u))),
-        bounds=(x[i - 1], x[i + 1]),
+        bounds=(x[max(i - 1, 0)], x[min(i + 1, n - 1)]),
         method="bounded",
         options={"xatol": 1e-9},
     )
-    return Peak(float(np.exp(found.x)), -float(found.fun), "inside")
+    best = -float(found.fun)
+    for end, place, at in ((0, "low", low), (-1, "high", high)):
+        if best - y[end] <= noise:
+            return Peak(at, float(y[end]), place)
+    return Peak(float(np.exp(found.x)), best, "inside")
 
 
 def rounded(concentration: float) -> float:

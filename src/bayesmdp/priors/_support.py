@@ -26,8 +26,16 @@ def checked_support(support: Support) -> Support:
     return _checks.sealed(mask.copy())
 
 
-def support_rows(support: Support, pair: IntArray, task: Task) -> Rows:
-    """Return every possible next state of sorted pairs ``[R]``; rows may be empty."""
+def support_rows(
+    support: Support, pair: IntArray, task: Task, n_bytes: int = 24
+) -> Rows:
+    """Return every possible next state of sorted pairs ``[R]``; rows may be empty.
+
+    ``n_bytes`` is what the caller needs for an entry at its worst, the copy that `fit`
+    makes included.
+    """
+    if support is None:
+        _check_memory(pair.size, task.n_states, n_bytes)
     length, next_state = _entries(support, pair, task)
     return rows_from_entries(pair, length, next_state, task)
 
@@ -42,7 +50,6 @@ def support_lengths(support: Support, pair: IntArray, task: Task) -> IntArray:
 def _entries(support: Support, pair: IntArray, task: Task) -> tuple[IntArray, IntArray]:
     """Length of each row ``[R]``, and all next states in order."""
     if support is None:
-        _check_memory(pair.size, task.n_states)
         length = np.full(pair.size, task.n_states)
         return length, np.tile(np.arange(task.n_states), pair.size)
     if isinstance(support, tuple):
@@ -91,9 +98,9 @@ def _entries_of_triplets(
     return np.bincount(row, minlength=pair.size), target[wanted]
 
 
-def _check_memory(n_pairs: int, n_states: int) -> None:
-    """Refuse rows that do not fit: a next state and a concentration an entry, twice."""
-    needed, there = 24 * n_pairs * n_states, available_bytes()
+def _check_memory(n_pairs: int, n_states: int, n_bytes: int) -> None:
+    """Refuse rows that do not fit."""
+    needed, there = n_bytes * n_pairs * n_states, available_bytes()
     if needed > there:
         raise TooLargeError(
             f"Every next state of {n_pairs} pairs takes {gigabytes(needed)} of memory, "
