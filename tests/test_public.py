@@ -13,6 +13,7 @@ CONTRACT = [
     "EvidencePrior",
     "FallbackPrior",
     "HierarchicalSparsePrior",
+    "MixturePrior",
     "PooledPrior",
     "ScaledPrior",
     "SparsePrior",

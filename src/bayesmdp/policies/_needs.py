@@ -1,7 +1,7 @@
 """Refusals, worded once."""
 
 from bayesmdp.errors import BeliefError
-from bayesmdp.posterior import Counted, MixturePosterior, Posterior
+from bayesmdp.posterior import Counted, Posterior, refuse_mixture
 
 
 def needs_counts(what: str, belief: object) -> None:
@@ -11,11 +11,7 @@ def needs_counts(what: str, belief: object) -> None:
 
 def needs_rows(what: str, belief: object) -> None:
     """Refuse a belief that is not one of independent Dirichlet rows."""
-    if isinstance(belief, MixturePosterior):
-        raise BeliefError(
-            f"`{what}` needs independent Dirichlet rows, and those of a mixture share "
-            "their prior; use one of `posterior.components`."
-        )
+    refuse_mixture(what, belief)
     _needs(what, belief, isinstance(belief, Posterior), "Dirichlet rows")
 
 

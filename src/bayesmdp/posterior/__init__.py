@@ -1,7 +1,7 @@
 """What is believed: Dirichlet rows or a set of models, and draws from them."""
 
 from bayesmdp.model import Availability
-from bayesmdp.posterior._belief import Belief, Counted, check_belief
+from bayesmdp.posterior._belief import Belief, Counted, check_belief, refuse_mixture
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._fit import fit
@@ -18,4 +18,5 @@ __all__ = [
     "Posterior",
     "check_belief",
     "fit",
+    "refuse_mixture",
 ]

@@ -18,3 +18,12 @@ def check_belief(posterior: object) -> None:
             "`posterior` must be a Posterior or an Ensemble; got "
             f"{type(posterior).__name__}."
         )
+
+
+def refuse_mixture(what: str, posterior: object) -> None:
+    """Refuse a mixture where rows must be independent."""
+    if isinstance(posterior, MixturePosterior):
+        raise BeliefError(
+            f"`{what}` needs independent Dirichlet rows, and those of a mixture share "
+            "their prior; use one of `posterior.components`."
+        )

@@ -43,7 +43,7 @@ class MixturePosterior:
     >>> posterior
     MixturePosterior(2 components, 25 states, 4 actions, 50 transitions)
     >>> posterior.weights.round(3).tolist()
-    [0.105, 0.895]
+    [0.907, 0.093]
     """
 
     task: Task
@@ -116,8 +116,9 @@ class MixturePosterior:
         >>> world = bm.worlds.gridworld()
         >>> prior = bm.MixturePrior([bm.ScaledPrior(1.0), bm.ScaledPrior(3.0)])
         >>> posterior = bm.fit(world.sample(50, seed=0), world.task, prior=prior)
-        >>> posterior.draws(8, seed=1).members.tolist()  # component of each draw
-        [1, 1, 1, 1, 1, 1, 0, 1]
+        >>> draws = posterior.draws(1000, seed=1)
+        >>> bool(850 < (draws.members == 0).sum() < 950)  # of the first component
+        True
         """
         n = _checks.integer("n_draws", n_draws, 2, ArgumentError)
         return Draws(self, n, _checks.seed_integer(seed))
@@ -176,11 +177,12 @@ class MixturePosterior:
         >>> print(posterior.summary())
         Posterior of 25 states (5 terminal) and 4 actions from 50 transitions
           prior: a mixture of 2, weighted by evidence
-            0.105  ScaledPrior(total=1.0)
-            0.895  ScaledPrior(total=3.0)
+            0.907  ScaledPrior(total=1.0)
+            0.093  ScaledPrior(total=3.0)
           80 of 80 pairs available
-          visits of a pair: median 0, from 0 to 3; 41 pairs never visited
-          2000 possible transitions; log evidence -163.4431
+          3 states entered and never left (most often 6, 5 times): terminal?
+          visits of a pair: median 0, from 0 to 4; 43 pairs never visited
+          2000 possible transitions; log evidence -145.9891
         """
         by, tail = "as given", ""
         if self.prior.posterior_weights is None:

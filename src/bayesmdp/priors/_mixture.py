@@ -58,10 +58,10 @@ class MixturePrior:
     --------
     >>> import bayesmdp as bm
     >>> world = bm.worlds.gridworld()
-    >>> prior = bm.MixturePrior([bm.SymmetricPrior(0.05), bm.SymmetricPrior(1.0)])
-    >>> posterior = bm.fit(world.sample(100, seed=0), world.task, prior=prior)
+    >>> prior = bm.MixturePrior([bm.ScaledPrior(1.0), bm.ScaledPrior(3.0)])
+    >>> posterior = bm.fit(world.sample(50, seed=0), world.task, prior=prior)
     >>> posterior.weights.round(3).tolist()
-    [1.0, 0.0]
+    [0.907, 0.093]
     >>> bm.MixturePrior([bm.SparsePrior(), bm.ScaledPrior()],
     ...                 posterior_weights=[0.8, 0.2]).posterior_weights
     (0.8, 0.2)
