@@ -241,7 +241,6 @@ BAD_CALLS: dict[str, Callable[[Any], object]] = {
         {"a": NOMINAL, "b": NOMINAL}, POSTERIOR.draws(16), executor=bad
     ),
     "msbi": lambda bad: bm.policies.msbi(POSTERIOR, 16, executor=bad),
-    "msbi of a mixture": lambda **how: bm.policies.msbi(mixture(), 300, **how),
     "optimise": lambda bad: bm.optimise(BELIEF, executor=bad),
 }
 

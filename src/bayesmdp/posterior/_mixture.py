@@ -155,7 +155,7 @@ class MixturePosterior:
         >>> round(posterior.log_evidence(), 6)  # log((1/3 + 3/8) / 2)
         -1.037988
         """
-        if self.prior.posterior_weights is not None:
+        if self.prior.looks_at_data:
             raise PriorError(
                 "A mixture with `posterior_weights` has no evidence: its weights were "
                 "given after the data; give `weights` instead, and only priors that do "
@@ -185,7 +185,7 @@ class MixturePosterior:
           2000 possible transitions; log evidence -145.9891
         """
         by, tail = "as given", ""
-        if self.prior.posterior_weights is None:
+        if not self.prior.looks_at_data:
             by, tail = "by evidence", f"; log evidence {self.log_evidence():.4f}"
         prior = [f"prior: a mixture of {self.weights.size}, weighted {by}"]
         prior += [

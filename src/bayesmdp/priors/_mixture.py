@@ -86,9 +86,14 @@ class MixturePrior:
                 found = _checks.shares(name, given, "prior", n, PriorError)
                 object.__setattr__(self, name, tuple(found.tolist()))
 
+    @property
+    def looks_at_data(self) -> bool:
+        """Where weights are given after the data; evidence then has no meaning."""
+        return self.posterior_weights is not None
+
     def check_evidence(self) -> None:
         """Refuse components that cannot be weighted by evidence."""
-        if self.posterior_weights is not None:
+        if self.looks_at_data:
             return
         for i, prior in enumerate(self.priors):
             if prior.looks_at_data:
