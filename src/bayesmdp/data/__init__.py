@@ -1,7 +1,14 @@
 """What was seen: transitions, and how often each was seen."""
 
+from bayesmdp.data._ai_clinician import read_ai_clinician
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
 
-__all__ = ["Counts", "RewardStatistics", "Transitions", "read_transitions"]
+__all__ = [
+    "Counts",
+    "RewardStatistics",
+    "Transitions",
+    "read_ai_clinician",
+    "read_transitions",
+]
