@@ -2,13 +2,16 @@
 
 from bayesmdp.data._ai_clinician import read_ai_clinician
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._discretise import Discretisation, discretise
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
 
 __all__ = [
     "Counts",
+    "Discretisation",
     "RewardStatistics",
     "Transitions",
+    "discretise",
     "read_ai_clinician",
     "read_transitions",
 ]
