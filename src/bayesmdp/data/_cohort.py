@@ -4,7 +4,7 @@ Nothing is repaired here: what is missing, negative or contradictory is refused 
 how often it occurs and where first. How to fill what is missing is a medical decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class Cohort:
 def check_layout(
     features: Sequence[str],
     doses: Sequence[str],
-    keys: dict[str, object],
+    keys: Mapping[str, str | None],
     log: Sequence[str],
     binary: Sequence[str],
 ) -> Layout:
@@ -139,12 +139,14 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
         person = np.unique(columns[layout.patient], return_inverse=True)[1]
         _refuse_changes(person, episode, stays, layout, layout.patient, origin)
         patient[episode] = person
+    when = step[:, 0].astype(np.int64)
+    _refuse_repeated_steps(when, episode, stays, layout, origin)
     return Cohort(
         features,
         doses,
         episode.astype(np.int64),
         stays,
-        step[:, 0].astype(np.int64),
+        when,
         died,
         patient.astype(np.int64),
         origin,
@@ -289,4 +291,23 @@ def _refuse_changes(
             f"Column `{column}` of {origin} must not change within a stay: "
             f"`{layout.episode}` {stays[changing[0]]} has different values (one of "
             f"{changing.size} such stays)."
+        )
+
+
+def _refuse_repeated_steps(
+    step: IntArray,
+    episode: IntArray,
+    stays: NDArray[Any],
+    layout: Layout,
+    origin: str,
+) -> None:
+    order = np.lexsort((step, episode))
+    stay, when = episode[order], step[order]
+    twice = (stay[1:] == stay[:-1]) & (when[1:] == when[:-1])
+    if twice.any():
+        i = int(np.argmax(twice))
+        raise CountsError(
+            f"{capital(origin)} has several rows with one step: `{layout.episode}` "
+            f"{stays[stay[i]]} has `{layout.step}` {when[i]} more than once; what "
+            "follows what is not known."
         )

@@ -77,12 +77,12 @@ class Discretisation:
     @property
     def n_states(self) -> int:
         """Clusters and the two terminal states."""
-        return self.centres.shape[0] + 2
+        return len(self.centres) + 2
 
     @property
     def n_actions(self) -> int:
         """Combinations of levels of all drugs."""
-        return math.prod([self.n_bins] * len(self.layout.doses))
+        return math.prod(self.n_bins for _ in self.layout.doses)
 
     @property
     def profiles(self) -> FloatArray:
@@ -131,7 +131,7 @@ class Discretisation:
         cohort = read_cohort(frame, self.layout)
         n_live = self.centres.shape[0]
         state, action = self.assign(cohort.features), self.dose(cohort.doses)
-        rows, notes = moves(cohort, state, action, n_live, self.layout)
+        rows, notes = moves(cohort, state, action, n_live)
         for note in notes:
             warnings.warn(note, BayesmdpWarning, stacklevel=2)
         names = names_of(n_live, self.ends, self.layout.doses, self.n_bins)
@@ -238,8 +238,7 @@ def discretise(
     [0, 1, 4]
     """
     _need_scikit_learn()
-    keys: dict[str, object] = {"episode": episode, "step": step, "outcome": outcome}
-    keys["patient"] = patient
+    keys = {"episode": episode, "step": step, "outcome": outcome, "patient": patient}
     layout = check_layout(features, doses, keys, log, binary)
     check_ends(death, survival)
     settings = Settings(
@@ -320,7 +319,7 @@ def _discretised(cohort: Cohort, layout: Layout, chosen: Settings) -> Discretisa
         z[fitted], chosen.n_states, chosen.n_starts, chosen.seed
     )
     state, distance = nearest(z, centres)
-    rows, gaps = moves(cohort, state, action, chosen.n_states, layout)
+    rows, gaps = moves(cohort, state, action, chosen.n_states)
     names = names_of(chosen.n_states, chosen.ends, layout.doses, chosen.n_bins)
     medians = _doses.dose_medians(cohort.doses[fitted], levels[fitted], chosen.n_bins)
     return Discretisation(
@@ -369,6 +368,7 @@ def _empty_levels(medians: FloatArray, names: tuple[str, ...]) -> tuple[str, ...
         "that many levels."
         for name, row in zip(names, medians, strict=True)
         for level in np.flatnonzero(np.isnan(row))
+        if level  # a drug that all got is no fault
     )
 
 

@@ -13,27 +13,17 @@ from numpy.typing import NDArray
 
 from bayesmdp._typing import BoolArray, IntArray
 from bayesmdp.data import _doses
-from bayesmdp.data._cohort import Cohort, Layout
-from bayesmdp.data._queries import capital
+from bayesmdp.data._cohort import Cohort
 from bayesmdp.data._transitions import Transitions
-from bayesmdp.errors import CountsError
 
 
 def moves(
-    cohort: Cohort, state: IntArray, action: IntArray, n_live: int, layout: Layout
+    cohort: Cohort, state: IntArray, action: IntArray, n_live: int
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     """Columns of transitions, next state -1 before a gap, and what to say of gaps."""
     order = np.lexsort((cohort.step, cohort.episode))
     stay, step = cohort.episode[order], cohort.step[order]
     same = stay[1:] == stay[:-1]
-    twice = same & (step[1:] == step[:-1])
-    if twice.any():
-        i = int(np.argmax(twice))
-        raise CountsError(
-            f"{capital(cohort.origin)} has several rows with one step: "
-            f"`{layout.episode}` {cohort.stays[stay[i]]} has `{layout.step}` {step[i]} "
-            "more than once; what follows what is not known."
-        )
     follows = same & (step[1:] == step[:-1] + 1)
     last = np.full(state.size, True)
     last[order[:-1][same]] = False
