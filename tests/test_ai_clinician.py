@@ -25,17 +25,17 @@ N_LIVE, N_ACTIONS = 30, 25
 
 @pytest.fixture(scope="module")
 def stays() -> pd.DataFrame:
-    """Simulate 400 stays of 1 to 20 blocs, with 5 % of the rows lost."""
+    """Simulate 200 stays of 1 to 20 blocs, with 5 % of the rows lost."""
     rng = np.random.default_rng(4)
-    length = rng.integers(1, 21, 400)
-    stay = np.repeat(rng.permutation(10_000)[:400] + 200_000, length)
+    length = rng.integers(1, 21, 200)
+    stay = np.repeat(rng.permutation(10_000)[:200] + 200_000, length)
     table = pd.DataFrame(
         {
             "bloc": np.concatenate([np.arange(1, n + 1) for n in length]),
             "icustayid": stay,
             "state": rng.integers(1, N_LIVE + 1, stay.size),
             "action": rng.integers(1, N_ACTIONS + 1, stay.size),
-            "outcome": np.repeat(rng.integers(0, 2, 400), length),
+            "outcome": np.repeat(rng.integers(0, 2, 200), length),
         }
     )
     return table[rng.random(stay.size) > 0.05].reset_index(drop=True)
@@ -86,7 +86,7 @@ def test_counts_are_those_of_a_loop(
     stays: pd.DataFrame, engine: Any, tmp_path: Path
 ) -> None:
     counts, gaps = by_hand(stays)
-    assert gaps > 100
+    assert gaps > 50
     shuffled = stays.sample(frac=1, random_state=1)
     with pytest.warns(bm.BayesmdpWarning, match=f"{gaps} were dropped") as warned:
         log = read_ai_clinician(engine(shuffled, tmp_path))
@@ -107,7 +107,7 @@ def test_names_and_notes_say_what_was_done(stays: pd.DataFrame) -> None:
     first = stays.groupby("icustayid")[["bloc", "outcome"]].min()
     died = int(first["outcome"].sum())
     late = int((first["bloc"] != 1).sum())
-    assert late > 5
+    assert late > 2
     assert log.notes[1:] == (
         "States and actions of the pandas table count from 1, here from 0: its numbers "
         f"are kept as names. 'death' is state 30 ({died} stays), 'survival' state 31 "

@@ -12,6 +12,7 @@ import pytest
 from bad_input import INF, NAN, case, check
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import bayesmdp as bm
@@ -58,7 +59,7 @@ CHOICES: dict[str, Any] = {
     "n_states": N_LATENT,
     "log": ["lactate"],
     "binary": ["ventilated"],
-    "n_starts": 5,
+    "n_starts": 2,
 }
 
 
@@ -206,6 +207,16 @@ def test_a_seed_gives_one_result(
     )
 
 
+def test_columns_may_be_named_by_any_list(
+    patients: pd.DataFrame, clinic: Discretisation
+) -> None:
+    found = made(
+        patients, features=pd.Index(FEATURES), doses=np.array(CHOICES["doses"])
+    )
+    assert found.layout == clinic.layout
+    assert np.array_equal(found.centres, clinic.centres)
+
+
 ENGINES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "polars": lambda table: pl.DataFrame(dict(table.items())),
     "polars lazy": lambda table: pl.LazyFrame(dict(table.items())),
@@ -246,6 +257,7 @@ def test_new_patients_get_states_and_actions(
         clinic.action.tolist()
     )
     assert clinic.apply(patients).counts() == clinic.transitions.counts()
+    assert clinic.assign(array[:0]).tolist() == []
     others = simulated(n_stays=50, seed=9)
     log = clinic.apply(pl.LazyFrame(dict(others.items())))
     assert log.state_labels == clinic.transitions.state_labels
@@ -361,13 +373,22 @@ def test_a_clustering_that_was_stopped_is_told(
         made(patients, n_states=200, n_starts=1)
 
 
-def test_pieces_with_a_bar_end_where_one_run_does(
+def test_pieces_end_as_near_to_rest_as_one_run(
     patients: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = made(patients, n_states=40)
-    monkeypatch.setattr(_clusters, "_PIECE", 3)
+    # A piece that comes to rest in its last iteration is followed by one more.
     pieces = made(patients, n_states=40)
-    assert pieces.centres == pytest.approx(whole.centres, rel=1e-9, abs=1e-9)
+    monkeypatch.setattr(_clusters, "_PIECE", 300)
+    whole = made(patients, n_states=40)
+    assert pieces.unexplained[0] == pytest.approx(whole.unexplained[0], rel=1e-3)
+    fitted = patients[patients["icustayid"].isin(whole.train_stays)]
+    raw = fitted[FEATURES].assign(lactate=np.log(fitted["lactate"] + 0.1)).to_numpy()
+    z = (raw - whole.offset) / whole.scale
+    best = min(
+        KMeans(40, n_init=1, random_state=seed).fit(z).inertia_ for seed in range(5)
+    )
+    total = ((z - z.mean(axis=0)) ** 2).sum()
+    assert whole.unexplained[0] == pytest.approx(best / total, rel=0.1)
 
 
 def test_the_summary_says_what_was_made(clinic: Discretisation) -> None:
@@ -492,6 +513,32 @@ CASES = [
         call(SMALL.assign(icustayid=SMALL["icustayid"].where(SMALL.index != 3))),
         "`icustayid` of the pandas table has no value in 1 rows",
     ),
+    case(
+        "stays of two types",
+        CountsError,
+        call(SMALL.assign(icustayid=["a", *range(len(SMALL) - 1)])),
+        "`icustayid` of the pandas table must hold numbers or text; it holds Object",
+    ),
+    case(
+        "stays that are lists",
+        CountsError,
+        lambda: made(pl.DataFrame(dict(SMALL.items())).with_columns(icustayid=[1, 2])),
+        "`icustayid` of the polars table must hold numbers or text; it holds List",
+    ),
+    case("a step too far", CountsError, call(small(bloc=1e300)), "`bloc`", "1e+300"),
+    case(
+        "a feature beyond numbers",
+        CountsError,
+        call(small(age=1e300)),
+        "Column `age` has 1e+300 in row",
+        "too far",
+    ),
+    case(
+        "features too small to be told apart",
+        CountsError,
+        call(SMALL.assign(age=SMALL["age"] * 1e-320)),
+        "Column `age` has",
+    ),
     case("no rows", CountsError, call(SMALL[:0]), "The pandas table holds no rows."),
     case(
         "text among features",
@@ -544,6 +591,7 @@ CASES = [
     ),
     case("no features", ArgumentError, call(features=[]), "`features` must name at"),
     case("no doses", ArgumentError, call(doses=()), "`doses` must name at least one"),
+    case("a set", ArgumentError, call(features={"age"}), "`features` must be a list"),
     case("text for a list", ArgumentError, call(doses="fluid"), "`doses` must be a"),
     case("a number", ArgumentError, call(doses=[3]), "`doses` must hold names; got 3"),
     case("twice", ArgumentError, call(doses=["fluid"] * 2), "`doses` has 'fluid' twi"),
@@ -564,6 +612,12 @@ CASES = [
     ),
     case("no states", ArgumentError, call(n_states=0), "`n_states` must be at least 1"),
     case("one level", ArgumentError, call(n_bins=1), "`n_bins` must be at least 2"),
+    case(
+        "levels without end",
+        ArgumentError,
+        call(n_bins=10**6),
+        "`n_bins` is 1000000, which makes 1000000**2 actions; at most 10000",
+    ),
     case("no start", ArgumentError, call(n_starts=0), "`n_starts` must be at least 1"),
     case("a bad seed", ArgumentError, call(seed=-1), "`seed` must be at least 0"),
     case(
@@ -587,6 +641,13 @@ CASES = [
         ArgumentError,
         lambda: FITTED.assign(np.ones((3, 2))),
         "`features` must have 4 columns (pressure, lactate, ventilated, age); got 2.",
+    ),
+    case(
+        "features that are none",
+        ArgumentError,
+        lambda: FITTED.assign(None),
+        "`features` must be a dataframe (",
+        "got NoneType.",
     ),
     case(
         "features with NaN",

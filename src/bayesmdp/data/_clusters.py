@@ -22,6 +22,7 @@ from bayesmdp.errors import CountsError
 
 SHIFT = 0.1  # of a logarithm's argument: many a laboratory value is 0
 _MOST = 300  # iterations of k-means
+_FAR = 1e100  # squares of distances stay finite
 _PIECE = 10  # of them between two looks at how it goes
 
 
@@ -29,6 +30,7 @@ _PIECE = 10  # of them between two looks at how it goes
 class Scaling:
     """How features are made comparable; F features."""
 
+    names: tuple[str, ...]  # [F]
     log: BoolArray  # [F]
     offset: FloatArray  # [F]
     scale: FloatArray  # [F]
@@ -37,8 +39,16 @@ class Scaling:
         """Features ``[N, F]`` as k-means sees them."""
         z = features.copy()
         z[:, self.log] = np.log(z[:, self.log] + SHIFT)
-        z -= self.offset
-        z /= self.scale
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            z -= self.offset
+            z /= self.scale
+        far = ~(np.abs(z) < _FAR)
+        if far.any():
+            row, c = _checks.first_true(far)
+            raise CountsError(
+                f"Column `{self.names[c]}` has {features[row, c]:g} in row {row}, too "
+                "far from what was fitted to be scaled: mend it."
+            )
         return z
 
     def in_units(self, z: FloatArray) -> FloatArray:
@@ -63,16 +73,21 @@ def fit_scaling(
             f"Column `{names[c]}` is {features[0, c]:g} in every row that is fitted: it"
             " tells no patients apart; leave it out of `features`."
         )
-    raw = Scaling(log, np.zeros(log.size), np.ones(log.size)).scaled(features)
+    unit = Scaling(names, log, np.zeros(log.size), np.ones(log.size))
+    raw = unit.scaled(features)
     offset = np.where(binary, 0.5, raw.mean(axis=0))
     scale = np.where(binary, 1.0, raw.std(axis=0, ddof=1)) / weight
-    return Scaling(_checks.sealed(log), _checks.sealed(offset), _checks.sealed(scale))
+    return Scaling(
+        names, _checks.sealed(log), _checks.sealed(offset), _checks.sealed(scale)
+    )
 
 
 def nearest(z: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
     """Nearest centre of each row, and the squared distance to it."""
     from sklearn.metrics import pairwise_distances_argmin_min
 
+    if not z.size:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
     state, distance = pairwise_distances_argmin_min(z, centres)
     return state.astype(np.int64), distance**2
 

@@ -4,7 +4,7 @@ Nothing is repaired here: what is missing, negative or contradictory is refused 
 how often it occurs and where first. How to fill what is missing is a medical decision.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,14 @@ from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import did_you_mean, listed
 from bayesmdp.data._files import is_paths
-from bayesmdp.data._frames import recognised
+from bayesmdp.data._frames import EXACT, recognised
 from bayesmdp.data._queries import capital, fetch, fetch_one, worded
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+    from bayesmdp.data._queries import Frame
 
 _MISSING = "fill or drop what is missing before: how is a medical decision"
 
@@ -92,19 +94,21 @@ def check_layout(
     return Layout(**named, **keys)  # type: ignore[arg-type]
 
 
-def _names(name: str, value: Sequence[str], *, empty: bool) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
+def _names(name: str, value: Iterable[str], *, empty: bool) -> tuple[str, ...]:
+    # A set has no order, and the order of features decides about the clusters.
+    if isinstance(value, str | Set | Mapping) or not isinstance(value, Iterable):
         raise ArgumentError(
             f"`{name}` must be a list of column names; got {value!r:.80}."
         )
-    for column in value:
+    columns = tuple(value)
+    for column in columns:
         if not isinstance(column, str):
             raise ArgumentError(f"`{name}` must hold names; got {column!r:.40}.")
-        if list(value).count(column) > 1:
+        if columns.count(column) > 1:
             raise ArgumentError(f"`{name}` has {column!r} twice.")
-    if not value and not empty:
+    if not columns and not empty:
         raise ArgumentError(f"`{name}` must name at least one column.")
-    return tuple(value)
+    return tuple(str(x) for x in columns)
 
 
 def read_cohort(frame: Any, layout: Layout) -> Cohort:
@@ -116,7 +120,7 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
     doses = check_doses(_stacked(columns, layout.doses), layout, origin)
     step = _stacked(columns, (layout.step,))
     refuse(
-        ~(np.isfinite(step) & (step >= 0) & (step % 1 == 0)),
+        ~((step >= 0) & (step < EXACT) & (np.floor(step) == step)),
         step,
         (layout.step,),
         origin,
@@ -154,34 +158,27 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
 
 
 def fetch_columns(
-    frame: Any, numbers: Sequence[str], keys: Sequence[str] = ()
+    frame: Any, numbers: Sequence[str], keys: Sequence[str] = (), name: str = "frame"
 ) -> tuple[dict[str, NDArray[Any]], str]:
     """Return columns as arrays, numbers as floats with NaN where there is none."""
     import narwhals as nw
 
     if is_paths(frame):
         raise ArgumentError(
-            "`frame` must be a dataframe, such as pandas.read_csv(path) or "
+            f"`{name}` must be a dataframe, such as pandas.read_csv(path) or "
             f"duckdb.read_parquet(path) returns; got {frame!r:.60}."
         )
-    table, names, origin = recognised(frame, "frame", "")
-    with worded(origin):
-        schema = table.collect_schema()
+    table, there, origin = recognised(frame, name, "")
     for column in (*numbers, *keys):
-        if column not in names:
-            hint = did_you_mean(column, names)
+        if column not in there:
+            hint = did_you_mean(column, there)
             raise ArgumentError(
                 f"{capital(origin)} has no column {column!r}{hint}; it has "
-                f"{listed(names)}."
+                f"{listed(there)}."
             )
-    for column in numbers:
-        kind = schema[column]
-        if not (kind.is_numeric() or kind == nw.Boolean):
-            raise CountsError(
-                f"Column `{column}` of {origin} must hold numbers; it holds {kind}: "
-                "convert it."
-            )
+    _refuse_kinds(table, numbers, keys, origin)
     with worded(origin):
+        schema = table.collect_schema()
         missing = [
             _is_missing(x, floats=schema[x].is_float()).cast(nw.Int64).sum()
             for x in keys
@@ -201,6 +198,28 @@ def fetch_columns(
                 "rows: whose they are is not known."
             )
     return fetch(table.select(*chosen, *text), origin), origin
+
+
+def _refuse_kinds(
+    table: "Frame", numbers: Sequence[str], keys: Sequence[str], origin: str
+) -> None:
+    """Refuse columns of types that cannot be what they are given as."""
+    import narwhals as nw
+
+    with worded(origin):
+        schema = table.collect_schema()
+    odd = (nw.Object, nw.Unknown, nw.Binary)
+    for column in (*numbers, *keys):
+        kind = schema[column]
+        if column in keys:
+            fits, wanted = not (kind.is_nested() or kind in odd), "numbers or text"
+        else:
+            fits, wanted = kind.is_numeric() or kind == nw.Boolean, "numbers"
+        if not fits:
+            raise CountsError(
+                f"Column `{column}` of {origin} must hold {wanted}; it holds {kind}: "
+                "convert it."
+            )
 
 
 def _is_missing(column: str, *, floats: bool) -> "nw.Expr":

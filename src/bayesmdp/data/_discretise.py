@@ -38,6 +38,8 @@ from bayesmdp.data._stays import as_log, moves, names_of
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 
+_MOST_ACTIONS = 10_000  # far beyond what data can fill; more is a slip
+
 
 @dataclass(frozen=True, eq=False)
 class Discretisation:
@@ -91,7 +93,7 @@ class Discretisation:
 
     @property
     def _scaling(self) -> Scaling:
-        return Scaling(self.log, self.offset, self.scale)
+        return Scaling(self.layout.features, self.log, self.offset, self.scale)
 
     def assign(self, features: Any) -> IntArray:
         """Return the state of each patient.
@@ -241,9 +243,15 @@ def discretise(
     keys = {"episode": episode, "step": step, "outcome": outcome, "patient": patient}
     layout = check_layout(features, doses, keys, log, binary)
     check_ends(death, survival)
+    levels = _checks.integer("n_bins", n_bins, 2, ArgumentError)
+    if levels ** len(layout.doses) > _MOST_ACTIONS:
+        raise ArgumentError(
+            f"`n_bins` is {levels}, which makes {levels}**{len(layout.doses)} actions; "
+            f"at most {_MOST_ACTIONS} can be told apart."
+        )
     settings = Settings(
         n_states=_checks.integer("n_states", n_states, 1, ArgumentError),
-        n_bins=_checks.integer("n_bins", n_bins, 2, ArgumentError),
+        n_bins=levels,
         train=_checks.real("train", train, ArgumentError, 0, 1, open_low=True),
         seed=_checks.seed_integer(seed),
         n_starts=_checks.integer("n_starts", n_starts, 1, ArgumentError),
@@ -399,5 +407,5 @@ def _values(name: str, given: Any, columns: tuple[str, ...]) -> tuple[FloatArray
                 f"got {array.shape[1]}."
             )
         return array, f"`{name}`"
-    found, origin = fetch_columns(given, columns)
+    found, origin = fetch_columns(given, columns, name=name)
     return np.stack([found[x] for x in columns], axis=1), origin

@@ -190,7 +190,7 @@ def open_frame(
 
 
 def recognised(
-    source: Any, name: str = "source", wanted: str = "a path, a list of paths or"
+    source: Any, name: str = "source", wanted: str = "a path, a list of paths or "
 ) -> tuple["Frame", list[str], str]:
     """Return a user's table as a lazy frame, its columns' names, and whose it is."""
     import narwhals as nw
@@ -199,7 +199,7 @@ def recognised(
         frame = nw.from_native(source)
     except TypeError:
         raise ArgumentError(
-            f"`{name}` must be {wanted} a dataframe (pandas, polars, pyarrow, DuckDB, "
+            f"`{name}` must be {wanted}a dataframe (pandas, polars, pyarrow, DuckDB, "
             f"Ibis); got {type(source).__name__}."
         ) from None
     except Exception as problem:  # narwhals looks at names, and so at their faults
