@@ -18,11 +18,11 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import Show, progress_bar
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.data._cohort import LARGE
 from bayesmdp.errors import CountsError
 
 SHIFT = 0.1  # of a logarithm's argument: many a laboratory value is 0
 _MOST = 300  # iterations of k-means
-_FAR = 1e100  # squares of distances stay finite
 _PIECE = 10  # of them between two looks at how it goes
 
 
@@ -42,7 +42,7 @@ class Scaling:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             z -= self.offset
             z /= self.scale
-        far = ~(np.abs(z) < _FAR)
+        far = ~(np.abs(z) <= LARGE)
         if far.any():
             row, c = _checks.first_true(far)
             raise CountsError(

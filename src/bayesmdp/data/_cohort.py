@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from bayesmdp.data._queries import Frame
 
+LARGE = 1e100  # squares of distances stay finite
 _MISSING = "fill or drop what is missing before: how is a medical decision"
 
 
@@ -237,6 +238,7 @@ def check_features(values: FloatArray, layout: Layout, origin: str) -> FloatArra
     """Refuse features that are missing, or not what `log` and `binary` say."""
     names = layout.features
     refuse(~np.isfinite(values), values, names, origin, "must be finite", _MISSING)
+    refuse(np.abs(values) > LARGE, values, names, origin, f"must be below {LARGE:g}")
     log, binary = masks(layout)
     refuse(
         (values < 0) & log,
