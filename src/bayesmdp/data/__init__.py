@@ -1,7 +1,9 @@
 """What was seen: transitions, and how often each was seen."""
 
+from bayesmdp.data._ai_clinician import read_ai_clinician
 from bayesmdp.data._collect import collect
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._discretise import Discretisation, discretise
 from bayesmdp.data._endings import Endings, Starts
 from bayesmdp.data._minari import read_minari
 from bayesmdp.data._read import read_transitions
@@ -9,11 +11,14 @@ from bayesmdp.data._transitions import RewardStatistics, Transitions
 
 __all__ = [
     "Counts",
+    "Discretisation",
     "Endings",
     "RewardStatistics",
     "Starts",
     "Transitions",
     "collect",
+    "discretise",
+    "read_ai_clinician",
     "read_minari",
     "read_transitions",
 ]

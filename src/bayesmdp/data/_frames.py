@@ -220,16 +220,29 @@ def open_frame(
     """Return a lazy frame with a column for each role, the names there, and whose."""
     import narwhals as nw
 
+    frame, names, origin = recognised(source)
+    found = find_columns(names, columns, capital(origin))
+    with worded(origin):
+        chosen = [nw.col(name).alias(role) for role, name in found.items()]
+        return frame.select(*chosen), found, origin
+
+
+def recognised(
+    source: Any, name: str = "source", wanted: str = "a path, a list of paths or "
+) -> tuple["Frame", list[str], str]:
+    """Return a user's table as a lazy frame, its columns' names, and whose it is."""
+    import narwhals as nw
+
     try:
         frame = nw.from_native(source)
     except TypeError:
         raise ArgumentError(
-            "`source` must be a path, a list of paths or a dataframe (pandas, polars, "
-            f"pyarrow, DuckDB, Ibis); got {type(source).__name__}."
+            f"`{name}` must be {wanted}a dataframe (pandas, polars, pyarrow, DuckDB, "
+            f"Ibis); got {type(source).__name__}."
         ) from None
     except Exception as problem:  # narwhals looks at names, and so at their faults
         said = " ".join(str(problem).split()).rstrip(".")
-        raise CountsError(f"`source` cannot be read: {said:.200}.") from problem
+        raise CountsError(f"`{name}` cannot be read: {said:.200}.") from problem
     origin = f"the {frame.implementation.name.lower()} table"
     with worded(origin):
         names = frame.collect_schema().names()
@@ -243,9 +256,7 @@ def open_frame(
             raise CountsError(
                 f"{capital(origin)} has two columns named `{twice}`: rename one."
             )
-        found = find_columns(names, columns, capital(origin))
-        chosen = [nw.col(name).alias(role) for role, name in found.items()]
-        return frame.lazy().select(*chosen), found, origin
+        return frame.lazy(), names, origin
 
 
 def converted(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame":
