@@ -197,18 +197,20 @@ def _score_rows(
     """Score held-out triplets whose pairs are ``pair`` ``[R]``."""
     rows, before = prior.concentrations(pair, training, task)
     seen = _of_pairs(training, pair)
-    row, entry = locate(rows, seen, task)
+    _, entry = locate(rows, seen, task)
+    of_new = np.array(before, dtype=np.float64)
+    of_new[entry] = 0.0
     alpha = np.array(before, dtype=np.float64)
     alpha[entry] += seen.count
-    total = np.bincount(rows.row_of_entry, alpha, minlength=pair.size)
-    known = np.bincount(row, alpha[entry], minlength=pair.size)
-    new = np.zeros(pair.size)  # stays 0 in a row without support
-    np.divide(total - known, total, out=new, where=total > 0)
+    at = rows.row_of_entry
+    total = np.bincount(at, alpha, minlength=pair.size)
+    new = np.bincount(at, of_new, minlength=pair.size)
+    new /= np.where(total > 0, total, 1.0)  # 0 in a row without support
     row, entry = rows.find(held.state, held.action, held.next_state)
     inside = entry >= 0
     log_density = np.full(row.size, -np.inf)
     log_density[inside] = np.log(alpha[entry[inside]]) - np.log(total[row[inside]])
-    return Scores(log_density, np.maximum(new, 0.0)[row])
+    return Scores(log_density, new[row])
 
 
 def _pair(counts: Counts) -> IntArray:
