@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Posterior, fit
 from bayesmdp.priors import Prior
 
+_TIE = 1e-9  # of the largest value; what differs by less is rounding
 NO_ACTION = -1  # what is advised where there is nothing to decide
 
 
@@ -22,8 +23,9 @@ class Advice:
     """The nominal policy of a belief, and what the belief expects of it."""
 
     policy: FloatArray  # [S, A], deterministic
-    value: FloatArray  # [S], in the mean model, exact
-    start_value: float
+    start_value: float  # in the mean model, exact
+    action_value: FloatArray  # [S, A], then as planned; NaN if not available
+    best: BoolArray  # [S, A], actions as good as the policy's, up to rounding
     notes: tuple[str, ...]
 
 
@@ -66,10 +68,12 @@ def advise(name: str, posterior: Posterior) -> Advice:
 
     with naming(name):
         found = plan(every_row(posterior))
+    q = _action_values(posterior, found.value)
     return Advice(
         found.policy,
-        found.value,
         float(posterior.task.start @ found.value),
+        q,
+        _best_actions(q, found.policy),
         () if found.converged else (f"The plan of {name!r} {found.status}.",),
     )
 
@@ -92,11 +96,13 @@ def state_visits(counts: Counts, task: Task) -> IntArray:
     return _checks.sealed(visits)
 
 
-def action_values(posterior: Posterior, value: FloatArray) -> FloatArray:
-    """Value of each action followed by a plan, in the mean model, ``[S, A]``.
+def common_best(best: BoolArray) -> BoolArray:
+    """Find the live states ``[S]`` where an action is best for all of ``[P, S, A]``."""
+    return np.asarray(np.any(np.all(best, axis=0), axis=1))
 
-    ``value`` ``[S]`` is that of the plan; pairs that are not available have NaN.
-    """
+
+def _action_values(posterior: Posterior, value: FloatArray) -> FloatArray:
+    """Value of each action followed by a plan worth ``value`` ``[S]``, ``[S, A]``."""
     task, mean = posterior.task, posterior.mean()
     rows = mean.rows
     after = np.where(task.is_terminal, 0.0, value)  # ends are paid by the transition
@@ -106,4 +112,11 @@ def action_values(posterior: Posterior, value: FloatArray) -> FloatArray:
     worth = worth + task.discount * after[rows.next_state]
     found = np.full(task.n_states * task.n_actions, np.nan)
     found[rows.pair] = rows.row_sums(mean.probability * worth)
-    return found.reshape(task.n_states, task.n_actions)
+    return _checks.sealed(found.reshape(task.n_states, task.n_actions))
+
+
+def _best_actions(q: FloatArray, policy: FloatArray) -> BoolArray:
+    """Find ties: the planner takes one of equal actions, not always the same."""
+    scale = np.fmax.reduce(np.abs(q), axis=None)  # NaN if the plan has no value
+    top = np.fmax.reduce(q, axis=1)[:, None]
+    return _checks.sealed((policy > 0) | (q >= top - _TIE * scale))

@@ -23,6 +23,7 @@ from bayesmdp.criticism._advice import (
     actions,
     advise,
     checked_priors,
+    common_best,
     fit_named,
     state_visits,
 )
@@ -79,7 +80,7 @@ class PriorComparison:
 
     rows: tuple[PriorRow, ...]  # [P]
     best: str | None  # by held-out density; None without folds
-    agreement: FloatArray  # [P, P], share of logged visits with the same action
+    agreement: FloatArray  # [P, P], share of logged visits with a common best action
     policies: FloatArray  # [P, S, A], nominal
     visits: IntArray  # [S], logged transitions from live states
     n_folds: int
@@ -155,7 +156,7 @@ class PriorComparison:
             *(self._held_out_table() if self.n_folds else self._table()),
         ]
         if len(self.rows) > 1:
-            lines += ["", "same action in this share of logged visits"]
+            lines += ["", "a common best action in this share of logged visits"]
             cells = [[percent(x) for x in row] for row in self.agreement]
             lines += table(self.names, self.names, cells)
         lines += [f"note: {note}" for note in self.notes]
@@ -248,7 +249,8 @@ def compare_priors(
     -------
     PriorComparison
         Errors of held-out means are the larger of two, over transitions and over folds.
-        ``agreement`` weighs states by logged visits; tied actions are decided alike.
+        ``agreement`` weighs states by logged visits, and counts those in which some
+        action is best under both priors: ties are no disagreement.
 
     Examples
     --------
@@ -275,12 +277,13 @@ def compare_priors(
             counts = folds.counts
         else:
             folds, (counts, task) = None, align(data, task)
+        visits = state_visits(counts, task)
         found = {
             name: _believe(name, prior, counts, task, min_count)
             for name, prior in named.items()
         }
         held = None if folds is None else _trial(named, folds, found, task, pool)
-    comparison = _gathered(found, held, counts, task, n_folds, min_count, seed)
+    comparison = _gathered(found, held, visits, task, n_folds, min_count, seed)
     for note in comparison.notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return comparison
@@ -401,15 +404,16 @@ def _verdict(name: str, trial: _Trial) -> dict[str, float | None]:
 def _gathered(
     found: dict[str, _Believed],
     trial: _Trial | None,
-    counts: Counts,
+    visits: IntArray,
     task: Task,
     n_folds: int,
     min_count: int,
     seed: int,
 ) -> PriorComparison:
     policies = np.stack([x.advice.policy for x in found.values()])
-    chosen, visits = actions(policies, task), state_visits(counts, task)
-    same = chosen[:, None, :] == chosen[None, :, :]
+    of = range(len(found))
+    best = np.stack([x.advice.best for x in found.values()])
+    same = np.array([[common_best(best[[p, q]]) for q in of] for p in of])
     new = (None, None) if trial is None else trial.held.mean(trial.held.new)
     return PriorComparison(
         rows=tuple(_row(name, x, trial) for name, x in found.items()),

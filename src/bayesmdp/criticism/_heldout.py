@@ -205,12 +205,12 @@ def _score_rows(
     at = rows.row_of_entry
     total = np.bincount(at, alpha, minlength=pair.size)
     new = np.bincount(at, of_new, minlength=pair.size)
-    new /= np.where(total > 0, total, 1.0)  # 0 in a row without support
+    new_mass = new / np.where(total > 0, total, 1.0)  # 0 in a row without support
     row, entry = rows.find(held.state, held.action, held.next_state)
     inside = entry >= 0
     log_density = np.full(row.size, -np.inf)
     log_density[inside] = np.log(alpha[entry[inside]]) - np.log(total[row[inside]])
-    return Scores(log_density, new[row])
+    return Scores(log_density, new_mass[row])
 
 
 def _pair(counts: Counts) -> IntArray:

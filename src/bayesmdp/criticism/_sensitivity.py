@@ -1,14 +1,14 @@
 """What hangs on the prior: a policy's value and doubts, and what is recommended.
 
 The same data, policy and draws' seed under each prior in turn. The recommendation of a
-prior in a state is its nominal policy's action. With ``Q_p(s, a)`` the value, in prior
-``p``'s mean model, of action ``a`` followed by its plan, and ``a_q(s)`` the
-recommendation of prior ``q``, what is at stake where recommendations differ is ::
+prior in a state is its nominal policy's action; of tied actions, one that is best under
+all priors, if there is any. A recommendation flips where there is none. With ``Q_p(s,
+a)`` the value, in prior ``p``'s mean model, of action ``a`` followed by its plan, and
+``a_q(s)`` the recommendation of prior ``q``, what is at stake there is ::
 
     stake[s] = max_p (max_a Q_p(s, a) - min_q Q_p(s, a_q(s)))
 
-the most that one prior believes is lost by following another's recommendation once. A
-state that flips at no stake is a tie, not a worry.
+the most that one prior believes is lost by following another's recommendation once.
 """
 
 import warnings
@@ -22,10 +22,11 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
-    action_values,
+    Advice,
     actions,
     advise,
     checked_priors,
+    common_best,
     fit_named,
     naming,
     state_visits,
@@ -64,7 +65,7 @@ class Sensitivity:
     recommended: IntArray  # [P, S], nominal action; -1 in terminal states
     promise: FloatArray  # [P], start value of the nominal policy in the mean model
     agreement: FloatArray  # [P], share of visits where the policy does as recommended
-    flips: BoolArray  # [S], whether recommendations differ
+    flips: BoolArray  # [S], whether no action is best under every prior
     stake: FloatArray  # [S], most a prior thinks is lost by another's; 0 in agreement
     visits: IntArray  # [S]
     policy: FloatArray  # [S, A]
@@ -268,7 +269,7 @@ def sensitivity(
     seed = _checks.seed_integer(seed)
     counts, task = align(data, task)
     visits = state_visits(counts, task)
-    found, best, q, notes = [], [], [], []
+    found, best, notes = [], [], []
     for name, prior in named.items():
         posterior = fit_named(name, prior, counts, task, min_count)
         checked = as_policy(policy, posterior)
@@ -283,10 +284,9 @@ def sensitivity(
                 )
             )
         best.append(advise(name, posterior))
-        q.append(action_values(posterior, best[-1].value))
         notes += [f"Under {name!r}: {note}" for note in found[-1].notes]
         notes += best[-1].notes
-    recommended = actions(np.stack([x.policy for x in best]), task)
+    recommended, flips = _recommendations(best, task)
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return Sensitivity(
@@ -295,8 +295,8 @@ def sensitivity(
         recommended=recommended,
         promise=_checks.sealed(np.array([x.start_value for x in best])),
         agreement=_followed(checked, recommended, visits),
-        flips=_checks.sealed((recommended != recommended[0]).any(axis=0)),
-        stake=_stake(np.stack(q), recommended, task),
+        flips=flips,
+        stake=_stake(best, recommended, flips),
         visits=visits,
         policy=checked,
         n_draws=n_draws,
@@ -325,14 +325,21 @@ def _followed(
     return _checks.sealed(followed @ visits / visits.sum())
 
 
-def _stake(q: FloatArray, recommended: IntArray, task: Task) -> FloatArray:
-    """Find what is at stake in each state, ``[S]``, from values ``[P, S, A]``."""
-    stake = np.zeros(task.n_states)
-    live = task.live
-    advised = recommended[:, live]
-    for values in q[:, live]:  # [N, A], of one prior
-        of_advised = np.take_along_axis(values, advised.T, axis=1)  # [N, P]
-        loss = np.nanmax(values, axis=1) - of_advised.min(axis=1)
-        stake[live] = np.maximum(stake[live], loss)
-    stake[(recommended == recommended[0]).all(axis=0)] = 0.0
+def _recommendations(best: list[Advice], task: Task) -> tuple[IntArray, BoolArray]:
+    """Find each prior's action ``[P, S]``, and where they flip, ``[S]``."""
+    chosen = actions(np.stack([x.policy for x in best]), task).copy()
+    ties = np.stack([x.best for x in best])
+    agreed = common_best(ties)
+    chosen[:, agreed] = ties.all(axis=0).argmax(axis=1)[agreed]
+    return _checks.sealed(chosen), _checks.sealed(~agreed & ~task.is_terminal)
+
+
+def _stake(best: list[Advice], recommended: IntArray, flips: BoolArray) -> FloatArray:
+    """Find what is at stake in each state, ``[S]``."""
+    stake = np.zeros(flips.size)
+    advised = recommended[:, flips].T  # [states, P]
+    for q in (x.action_value[flips] for x in best):
+        of_advised = np.take_along_axis(q, advised, axis=1)
+        loss = np.fmax.reduce(q, axis=1) - of_advised.min(axis=1)
+        stake[flips] = np.maximum(stake[flips], loss)
     return _checks.sealed(stake)
