@@ -55,7 +55,6 @@ BEFORE: dict[str, tuple[Any, Callable[[set[int], int], float]]] = {
         lambda seen, t: (0.5 if t in seen else 0) + (2.0 if t == 3 else 0),
     ),
 }
-NEEDS_DATA = {"seen"}  # has nothing to say of a pair that was never tried
 
 
 def brute(name: str, min_count: int) -> list[tuple[int, float, float, bool]]:
@@ -307,6 +306,39 @@ def test_names_in_another_order_are_found() -> None:
         assert row.promise == pytest.approx(wanted.promise)
     assert (found.policies == plain.policies).all()
     assert found.task.state_labels == tuple(names)
+
+
+def test_a_frame_of_names_gives_what_its_numbers_give() -> None:
+    pd = pytest.importorskip("pandas")
+    columns = DATA.table.columns  # type: ignore[attr-defined]
+    names = np.array(["a", "b", "c", "d", "end"])
+    frame = pd.DataFrame(
+        {
+            "state": names[columns["state"]],
+            "action": columns["action"],
+            "next_state": names[columns["next_state"]],
+            "episode": columns["episode"],
+        }
+    )
+    log = bm.read_transitions(frame)
+    found = bm.compare_priors(EVERY, log, TASK.with_labels(state_labels=list(names)))
+    assert rows_of(found) == rows_of(bm.compare_priors(EVERY, DATA, TASK))
+
+
+def test_errors_are_as_large_as_logs_differ() -> None:
+    """Over 50 logs; a spread of 50 is off by 10 %, so that 0.65 to 1.5 is 3 sds."""
+    prior = {"half": bm.SymmetricPrior(0.5), "three": bm.SymmetricPrior(3.0)}
+    even = np.full((5, 3), 1 / 3)
+    logs = (WORLD.simulate(even, 60, seed=1000 + i) for i in range(50))
+    found = [bm.compare_priors(prior, log, TASK, threads=1) for log in logs]
+    density = np.array([[row.log_density for row in x.rows] for x in found])
+    gap = density[:, 1] - density[:, 0]
+    gap_error = np.mean(
+        [max(row.difference_error or 0 for row in x.rows) for x in found]
+    )
+    error = np.mean([x.rows[0].log_density_error for x in found])
+    assert 0.65 < error / density[:, 0].std() < 1.5
+    assert 0.65 < gap_error / gap.std() < 1.5
 
 
 def test_a_task_without_names_takes_the_log_s() -> None:
