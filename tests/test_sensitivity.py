@@ -208,6 +208,12 @@ def test_what_an_evaluation_warns_of_names_its_prior() -> None:
     assert f"note: {found.notes[0]}" in found.summary()
 
 
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"executor": 4}], ids=str)
+def test_no_prior_is_blamed_for_bad_workers(wrong: dict[str, int]) -> None:
+    with pytest.raises(ArgumentError, match="^`(threads|executor)` must be"):
+        bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, **wrong)  # type: ignore[arg-type]
+
+
 FLAT = {"flat": bm.SymmetricPrior()}
 WAIT = [0, 0, 0]
 NEVER = np.ones((3, 3), dtype=bool)
@@ -298,12 +304,6 @@ CASES = [
         ArgumentError,
         lambda: bm.sensitivity(WAIT, COUNTS, task(), FLAT, seed="x"),  # type: ignore[arg-type]
         "`seed` must be a whole number; got 'x'.",
-    ),
-    case(
-        "no threads",
-        ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), FLAT, threads=0),
-        "`threads` must be at least 1; got 0.",
     ),
     case(
         "a support that rules out the data",

@@ -9,7 +9,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
-from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError
+from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Posterior, fit
 from bayesmdp.priors import Prior
@@ -45,10 +45,10 @@ def checked_priors(priors: object) -> dict[str, Prior]:
 
 @contextmanager
 def naming(name: str, where: str = "") -> Iterator[None]:
-    """Say which prior an error is about; what is wrong with the data is nobody's."""
+    """Say which prior an error is about; data and workers are none's fault."""
     try:
         yield
-    except CountsError:
+    except (CountsError, ExecutorError):
         raise
     except BayesmdpError as problem:
         raise type(problem)(f"`priors[{name!r}]`{where}: {problem}") from problem

@@ -267,6 +267,9 @@ def sensitivity(
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     seed = _checks.seed_integer(seed)
+    _checks.thread_count(threads)  # here, as no prior is to blame
+    if executor is not None:
+        _checks.of_type("executor", executor, Executor, ArgumentError)
     counts, task = align(data, task)
     visits = state_visits(counts, task)
     found, best, notes = [], [], []
