@@ -210,7 +210,7 @@ def test_what_an_evaluation_warns_of_names_its_prior() -> None:
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"executor": 4}], ids=str)
 def test_no_prior_is_blamed_for_bad_workers(wrong: dict[str, int]) -> None:
-    with pytest.raises(ArgumentError, match="^`(threads|executor)` must be"):
+    with pytest.raises(ArgumentError, match=r"^`(threads|executor)` must be"):
         bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, **wrong)  # type: ignore[arg-type]
 
 
