@@ -5,6 +5,7 @@ here.
 """
 
 from bayesmdp import (
+    criticism,
     data,
     errors,
     evaluation,
@@ -15,6 +16,7 @@ from bayesmdp import (
     worlds,
 )
 from bayesmdp._version import __version__
+from bayesmdp.criticism import compare_priors, sensitivity
 from bayesmdp.data import Counts, Transitions, read_transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
@@ -73,6 +75,8 @@ __all__ = [
     "World",
     "__version__",
     "compare",
+    "compare_priors",
+    "criticism",
     "data",
     "draws_needed",
     "errors",
@@ -88,5 +92,6 @@ __all__ = [
     "priors",
     "read_transitions",
     "restrict",
+    "sensitivity",
     "worlds",
 ]
