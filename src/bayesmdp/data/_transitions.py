@@ -6,18 +6,19 @@ memory are one kind of table; readers of files and databases bring others.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.data._counts import Counts
+from bayesmdp.data._counts import Counts, Keys
 from bayesmdp.data._folds import check_folds, folds_of
 from bayesmdp.errors import ArgumentError, CountsError
 
 #: What a state or action is called where it came from.
 Label: TypeAlias = int | str
+TRIPLET = ("state", "action", "next_state")
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +184,14 @@ class ArrayTable:
         return self._count(slice(None))
 
     def _count(self, rows: slice | BoolArray) -> Counts:
-        columns = (
-            self.columns[name][rows] for name in ("state", "action", "next_state")
+        s, a, t = (column[rows] for column in self._triplets())
+        return Counts._from_checked(
+            s, a, t, n_states=self.n_states, n_actions=self.n_actions
         )
-        return Counts.from_arrays(
-            *columns, n_states=self.n_states, n_actions=self.n_actions
-        )
+
+    def _triplets(self) -> tuple[IntArray, IntArray, IntArray]:
+        s, a, t = (cast("IntArray", self.columns[name]) for name in TRIPLET)
+        return s, a, t
 
     def counts_by_fold(self, n_folds: int, seed: int) -> list[Counts]:
         """Count disjoint groups of whole episodes."""
@@ -202,23 +205,25 @@ class ArrayTable:
         """Mean and spread of the reward of each distinct transition."""
         if "reward" not in self.columns:
             raise CountsError("These transitions have no `reward` column.")
-        triplets = np.stack(
-            [self.columns[name] for name in ("state", "action", "next_state")]
-        )
-        unique, inverse = np.unique(triplets, axis=1, return_inverse=True)
-        inverse = inverse.reshape(-1)
+        keys = Keys.of(*self._triplets(), self.n_states, self.n_actions)
+        unique, number = keys.distinct()
         reward = self.columns["reward"]
-        count = np.bincount(inverse, minlength=unique.shape[1])
-        mean = np.bincount(inverse, reward, minlength=unique.shape[1]) / count
-        square = np.bincount(
-            inverse, (reward - mean[inverse]) ** 2, minlength=unique.shape[1]
-        )
-        state, action, next_state = _checks.sealed(unique.astype(np.int64))
+        n = unique.size
+        count = np.bincount(number, minlength=n)
+        # Deviations from one reward of the group: what never varies has an sd of 0.
+        some = np.zeros(n)
+        some[number] = reward
+        with np.errstate(over="ignore", invalid="ignore"):  # spreads beyond floats
+            off = reward - some[number]
+            mean = np.bincount(number, off, minlength=n) / count
+            off -= mean[number]
+            square = np.bincount(number, off * off, minlength=n) / count
+        state, action, next_state = keys.unpacked(unique)
         return RewardStatistics(
-            state,
-            action,
-            next_state,
+            _checks.sealed(state),
+            _checks.sealed(action),
+            _checks.sealed(next_state),
             _checks.sealed(count),
-            _checks.sealed(mean),
-            _checks.sealed(np.sqrt(square / count)),
+            _checks.sealed(some + mean),
+            _checks.sealed(np.sqrt(square)),
         )
