@@ -4,9 +4,11 @@ Engines' own errors never reach the caller bare: they are worded in our terms, a
 original stays attached as the cause.
 """
 
+import atexit
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -60,10 +62,25 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+@cache
+def tidy_exit() -> None:
+    """Let go of DuckDB before Python ends.
+
+    narwhals keeps a namespace for each engine; if DuckDB's outlives the interpreter,
+    DuckDB 2 prints a page about leaks to stderr.
+    """
+    from narwhals import _namespace
+
+    kept = getattr(_namespace, "_builtin_namespace", None)  # not part of its API
+    if kept is not None:
+        atexit.register(kept.cache_clear)
+
+
 def lazy(native: Any) -> "Frame":
     """Wrap an engine's own lazy table."""
     import narwhals as nw
 
+    tidy_exit()
     frame: Frame = nw.from_native(native)
     return frame
 

@@ -210,20 +210,20 @@ class ArrayTable:
         reward = self.columns["reward"]
         n = unique.size
         count = np.bincount(number, minlength=n)
-        # Deviations from one reward of the group: what never varies has an sd of 0.
-        some = np.zeros(n)
+        some = np.zeros(n)  # any one reward of the group
         some[number] = reward
+        varies = np.bincount(number, reward != some[number], minlength=n) > 0
         with np.errstate(over="ignore", invalid="ignore"):  # spreads beyond floats
-            off = reward - some[number]
-            mean = np.bincount(number, off, minlength=n) / count
-            off -= mean[number]
-            square = np.bincount(number, off * off, minlength=n) / count
+            # What never varies is exact; a sum of many tenths is not.
+            mean = np.bincount(number, reward, minlength=n) / count
+            mean = np.where(varies, mean, some)
+            square = np.bincount(number, (reward - mean[number]) ** 2, minlength=n)
         state, action, next_state = keys.unpacked(unique)
         return RewardStatistics(
             _checks.sealed(state),
             _checks.sealed(action),
             _checks.sealed(next_state),
             _checks.sealed(count),
-            _checks.sealed(some + mean),
-            _checks.sealed(np.sqrt(square)),
+            _checks.sealed(mean),
+            _checks.sealed(np.sqrt(square / count)),
         )
