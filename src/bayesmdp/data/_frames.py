@@ -23,6 +23,7 @@ from bayesmdp.data._queries import (
     fetch,
     fetch_one,
     first_bad,
+    how_many,
     worded,
 )
 from bayesmdp.data._transitions import Label, RewardStatistics
@@ -272,7 +273,7 @@ def check_frame(
         if role == "outcome":  # empty: the row is not the last, or its end unknown
             del faults[role]["empty"]
     asked = [
-        test.cast(nw.Int64).sum().alias(f"{role}/{fault}")
+        how_many(test).alias(f"{role}/{fault}")
         for role, tests in faults.items()
         for fault, test in tests.items()
     ]

@@ -85,6 +85,13 @@ def lazy(native: Any) -> "Frame":
     return frame
 
 
+def how_many(test: "nw.Expr") -> "nw.Expr":
+    """Count the rows that pass; PostgreSQL has no cast from truth to bigint."""
+    import narwhals as nw
+
+    return nw.when(test).then(nw.lit(1)).otherwise(nw.lit(0)).sum()
+
+
 def fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:
     """Run a query whose result is small; columns come back as arrays."""
     import narwhals as nw
