@@ -245,8 +245,8 @@ def converted(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame":
             casts.append(nw.col(role).cast(nw.String))
         elif role == "reward" or kind.is_decimal():
             # PostgreSQL has no cast from truth to a float.
-            number = nw.Int32 if kind == nw.Boolean else nw.Float64
-            casts.append(nw.col(role).cast(number).cast(nw.Float64))
+            first = nw.Int32 if kind == nw.Boolean else nw.Float64
+            casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
     for role in ("next_state", "outcome"):
