@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp.data._derive import with_next_state
-from bayesmdp.data._files import is_paths, open_files
+from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import (
     FrameTable,
     check_frame,
@@ -20,6 +20,7 @@ from bayesmdp.data._frames import (
     open_frame,
     settled,
 )
+from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import fetch, fetch_one, first_bad, lazy, worded
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import did_you_mean, listed
-from bayesmdp.data._files import is_paths
 from bayesmdp.data._frames import EXACT, recognised
+from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import capital, fetch, fetch_one, worded
 from bayesmdp.errors import ArgumentError, CountsError
 

@@ -4,6 +4,7 @@ Only groups reach Python: distinct transitions with how often they were seen and
 they paid. A frame here has one column for each role, under the role's name.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ from bayesmdp.data._queries import (
     fetch,
     fetch_one,
     first_bad,
+    how_many,
     worded,
 )
 from bayesmdp.data._transitions import Label, RewardStatistics
@@ -75,7 +77,7 @@ class FrameTable:
             )
             rows = self.frame.join(dealt, on="episode", how="inner")
             query = rows.group_by("__fold", *TRIPLET).agg(nw.len().alias("count"))
-        groups = fetch(query, self.origin)
+        groups = self._fetch(query)
         fold = groups.pop("__fold")
         return [
             self._counts({name: x[fold == k] for name, x in groups.items()})
@@ -97,7 +99,7 @@ class FrameTable:
                 reward.min().alias("low"),
                 reward.max().alias("high"),
             )
-        groups = fetch(query, self.origin)
+        groups = self._fetch(query)
         s, a, t = self._ids(groups)
         order = np.lexsort((t, a, s))
         low = groups["low"].astype(np.float64)
@@ -167,7 +169,18 @@ class FrameTable:
 
         with worded(self.origin):
             query = self.frame.group_by(*TRIPLET).agg(nw.len().alias("count"))
-        return fetch(query, self.origin)
+        return self._fetch(query)
+
+    def _fetch(self, query: "Frame") -> dict[str, NDArray[Any]]:
+        """Run a query of groups; every row that was checked must be in one."""
+        groups = fetch(query, self.origin)
+        total = int(groups["count"].sum())
+        if total != self.n_rows:
+            raise CountsError(
+                f"{capital(self.origin)} has changed since it was read: {self.n_rows} "
+                f"rows then, {total} now; read it again."
+            )
+        return groups
 
     @cached_property
     def _names(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
@@ -280,7 +293,9 @@ def converted(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame":
         if text:
             casts.append(nw.col(role).cast(nw.String))
         elif role == "reward" or kind.is_decimal():
-            casts.append(nw.col(role).cast(nw.Float64))
+            # PostgreSQL has no cast from truth to a float.
+            first = nw.Int32 if kind == nw.Boolean else nw.Float64
+            casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
     for role in ("next_state", "outcome"):
@@ -321,7 +336,7 @@ def check_frame(
         if role == "outcome":  # empty: the row is not the last, or its end unknown
             del faults[role]["empty"]
     asked = [
-        test.cast(nw.Int64).sum().alias(f"{role}/{fault}")
+        how_many(test).alias(f"{role}/{fault}")
         for role, tests in faults.items()
         for fault, test in tests.items()
     ]
@@ -387,12 +402,21 @@ def refuse_numbers_as_text(table: FrameTable, found: Mapping[str, str]) -> None:
     columns = (("state", table.state_labels), ("action", table.action_labels))
     for role, names in columns:
         for name in names or ():
+            if isinstance(name, str) and _TIME.fullmatch(name):
+                raise CountsError(
+                    f"Column `{found[role]}` of {table.origin} holds times, such as "
+                    f"{name!r}: name the column that holds {role}s with columns="
+                    f"{{{role!r}: ...}}, or give labels=True to take times as names."
+                )
             if isinstance(name, str) and _is_whole(name):
                 raise CountsError(
                     f"Column `{found[role]}` of {table.origin} holds numbers as text, "
                     f"such as {name!r}: convert it to whole numbers, or give "
                     "labels=True to take the text as names."
                 )
+
+
+_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
 
 
 def _is_whole(text: str) -> bool:

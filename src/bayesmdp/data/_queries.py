@@ -4,15 +4,17 @@ Engines' own errors never reach the caller bare: they are worded in our terms, a
 original stays attached as the cause.
 """
 
+import atexit
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp.errors import BayesmdpError, CountsError
+from bayesmdp.errors import BayesmdpError, CountsError, TooLargeError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -31,7 +33,21 @@ def worded(origin: str) -> Iterator[None]:
     except (BayesmdpError, MemoryError):
         raise
     except Exception as problem:  # engines share no base class
+        if "Out of Memory" in str(problem):
+            raise TooLargeError(
+                f"{capital(origin)} needs more memory than there is to be had: free "
+                "some, or allow more with BAYESMDP_MEMORY."
+            ) from problem
         raise CountsError(_sentence(origin, str(problem))) from problem
+
+
+_MEANINGS = {
+    r"unterminated quote": "has a quote that is never closed: close it, or double it",
+    r"Maximum line size": "is longer than 2 MB: end its lines, or mend the quotes",
+    r"No magic bytes|too small to be": "was cut short or damaged: write it again",
+    r"differ only in case": "has keys that differ only in case: rename one",
+    r"Unexpected end of GZIP": "was cut short or damaged: pack it again",
+}
 
 
 def _sentence(origin: str, said: str) -> str:
@@ -46,12 +62,16 @@ def _sentence(origin: str, said: str) -> str:
             f"{capital(at)} has {ragged[2]} fields where the header has {ragged[1]}: "
             "mend the line, or quote fields that hold the delimiter."
         )
+    for pattern, meaning in _MEANINGS.items():
+        if re.search(pattern, said):
+            return f"{capital(at)} {meaning}."
     if re.search(r"unicode|utf-8", said, re.I):
         return f"{capital(at)} is not UTF-8 text: save it as UTF-8, or as Parquet."
     if re.search(r"permission denied", said, re.I):
         return f"{capital(where)} may not be read: permission denied."
-    first = next((x.strip() for x in said.splitlines() if x.strip()), "no reason given")
-    first = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", first).rstrip(". ")
+    lines = ("".join(x for x in y if x.isprintable()) for y in said.splitlines())
+    first = next((x.strip() for x in lines if x.strip()), "no reason given")
+    first = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", first).rstrip(".: ")
     return f"{capital(at)} cannot be read: {first:.200}."
 
 
@@ -60,12 +80,39 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+@cache
+def tidy_exit() -> None:
+    """Let go of DuckDB before Python ends.
+
+    narwhals keeps a namespace for each engine; if DuckDB's outlives the interpreter,
+    DuckDB 2 prints a page about leaks to stderr.
+    """
+    from narwhals import _namespace
+
+    kept = getattr(_namespace, "_builtin_namespace", None)  # not part of its API
+    if kept is not None:
+        atexit.register(kept.cache_clear)
+
+
 def lazy(native: Any) -> "Frame":
     """Wrap an engine's own lazy table."""
     import narwhals as nw
 
+    tidy_exit()
     frame: Frame = nw.from_native(native)
     return frame
+
+
+def zero_or_one(test: "nw.Expr") -> "nw.Expr":
+    """Turn a test into a number; PostgreSQL has no cast from truth to bigint."""
+    import narwhals as nw
+
+    return nw.when(test).then(nw.lit(1)).otherwise(nw.lit(0))
+
+
+def how_many(test: "nw.Expr") -> "nw.Expr":
+    """Count the rows that pass."""
+    return zero_or_one(test).sum()
 
 
 def fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:

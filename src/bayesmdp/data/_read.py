@@ -6,7 +6,7 @@ from typing import Any
 
 from bayesmdp import _checks
 from bayesmdp.data._derive import with_next_state
-from bayesmdp.data._files import is_paths, open_files
+from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import (
     FrameTable,
     check_frame,
@@ -15,6 +15,7 @@ from bayesmdp.data._frames import (
     refuse_numbers_as_text,
     settled,
 )
+from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import lazy
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
