@@ -55,7 +55,7 @@ def with_next_state(
             outcome = nw.col("outcome")
             known = (
                 frame.join(ends, on=list(KEYS), how="inner")
-                .filter(~_is_empty(frame, "outcome"))
+                .filter(~is_empty(frame, "outcome"))
                 .select(*kept, outcome.cast(state).alias("next_state"))
             )
             n_known = size(known, origin)
@@ -99,7 +99,8 @@ def repeated_steps(
     return Fault("repeated", "step", more, place, said, remedy)
 
 
-def _is_empty(frame: "Frame", role: str) -> "nw.Expr":
+def is_empty(frame: "Frame", role: str) -> "nw.Expr":
+    """Tell rows without a value."""
     import narwhals as nw
 
     x = nw.col(role)

@@ -59,7 +59,7 @@ def open_files(
             f"`source` mixes kinds of files: `{paths[0]}` and `{other}`; read them "
             "apart and add their counts."
         )
-    connection = _connect()
+    connection = connect()
     names = [glob.escape(path) for path in paths]  # DuckDB would expand them again
     with worded(origin):
         if kinds[paths[0]] == "csv":
@@ -131,7 +131,8 @@ def _kind(path: str) -> str:
     return kind
 
 
-def _connect() -> Any:  # stubs know neither lists of files nor names for `filename`
+def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
+    """Open a DuckDB that stays on this machine."""
     import duckdb
 
     connection = duckdb.connect()

@@ -23,7 +23,6 @@ from bayesmdp.data._transitions import Label, RewardStatistics
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
-
     from bayesmdp.data._queries import Frame
 
 

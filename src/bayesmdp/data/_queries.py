@@ -102,14 +102,15 @@ class Offender(NamedTuple):
 
 
 def first_bad(
-    frame: "Frame", bad: "nw.Expr", values: Sequence[str], origin: str
+    frame: "Frame", bad: "nw.Expr | None", values: Sequence[str], origin: str
 ) -> Offender:
-    """Find the first row with a fault, and its values of some columns.
+    """Find the first row with a fault, or at all, and its values of some columns.
 
     Engines without an order of rows name any such row.
     """
     with worded(origin):
-        rows = numbered(frame).filter(bad)
+        rows = numbered(frame)
+        rows = rows if bad is None else rows.filter(bad)
         names = rows.collect_schema().names()
         keys = [x for x in (FILE, ROW) if x in names]
         if keys:
