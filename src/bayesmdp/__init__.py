@@ -15,7 +15,7 @@ from bayesmdp import (
     worlds,
 )
 from bayesmdp._version import __version__
-from bayesmdp.data import Counts, Transitions, read_transitions
+from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     AnalyticEvaluation,
@@ -75,5 +75,6 @@ __all__ = [
     "priors",
     "read_transitions",
     "restrict",
+    "validate",
     "worlds",
 ]
