@@ -227,6 +227,20 @@ def test_rows_sent_are_noticed(server: dict[str, Any], database: Any) -> None:
     assert sum(sent) >= N_ROWS
 
 
+def test_columns_of_other_types(database: Any) -> None:
+    log = database.table("log")
+    other = log.mutate(
+        state=log.state.cast("decimal(10, 0)"),
+        next_state=log.next_state.cast("float32"),
+        reward=log.reward > 0.25,
+    )
+    found = bm.read_transitions(other)
+    assert found.counts() == bm.read_transitions(log).counts()
+    wanted = log.mutate(reward=(log.reward > 0.25).cast("int32"))
+    rewards = bm.read_transitions(wanted).reward_statistics()
+    assert found.reward_statistics().mean.tolist() == rewards.mean.tolist()
+
+
 def test_errors_of_the_server_are_worded(database: Any) -> None:
     log = database.table("log")
     with pytest.raises(bm.BayesmdpError, match="must be 0 or more") as caught:

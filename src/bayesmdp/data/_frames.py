@@ -239,7 +239,9 @@ def converted(
         if text:
             casts.append(nw.col(role).cast(nw.String))
         elif role == "reward" or kind.is_decimal():
-            casts.append(nw.col(role).cast(nw.Float64))
+            # PostgreSQL has no cast from truth to a float.
+            first = nw.Int32 if kind == nw.Boolean else nw.Float64
+            casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
     for role in ("next_state", "outcome"):

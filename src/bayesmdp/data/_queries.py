@@ -104,11 +104,16 @@ def lazy(native: Any) -> "Frame":
     return frame
 
 
-def how_many(test: "nw.Expr") -> "nw.Expr":
-    """Count the rows that pass; PostgreSQL has no cast from truth to bigint."""
+def zero_or_one(test: "nw.Expr") -> "nw.Expr":
+    """Turn a test into a number; PostgreSQL has no cast from truth to bigint."""
     import narwhals as nw
 
-    return nw.when(test).then(nw.lit(1)).otherwise(nw.lit(0)).sum()
+    return nw.when(test).then(nw.lit(1)).otherwise(nw.lit(0))
+
+
+def how_many(test: "nw.Expr") -> "nw.Expr":
+    """Count the rows that pass."""
+    return zero_or_one(test).sum()
 
 
 def fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:
