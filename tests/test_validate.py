@@ -260,6 +260,15 @@ CASES: dict[str, Case] = {
         "action",
         None,
     ),
+    "times": (
+        {**clean(), "action": ["2020-01-01"] * 7},
+        {},
+        "times-as-names",
+        "error",
+        1,
+        "action",
+        None,
+    ),
     "rows left out": (
         put(action=(2, None)),
         {},

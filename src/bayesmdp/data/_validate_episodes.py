@@ -11,7 +11,7 @@ import numpy as np
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS, is_empty, repeated_steps, size
-from bayesmdp.data._queries import Offender, fetch, fetch_one, worded
+from bayesmdp.data._queries import Offender, fetch, fetch_one, worded, zero_or_one
 from bayesmdp.data._validate_groups import Groups
 from bayesmdp.data._validate_open import Subject, finding, many, repeats
 from bayesmdp.data._validate_record import Finding
@@ -146,9 +146,9 @@ def _tally(subject: Subject, episodes: "Frame") -> dict[str, int]:
         flagged = episodes.with_columns(
             (nw.col("n") - nw.col("steps")).alias("repeated"),
             _missing().alias("missing"),
-            (_missing() > 0).cast(nw.Int64).alias("gappy"),
-            _after(episodes).cast(nw.Int64).alias("after"),
-            _open_end(episodes).cast(nw.Int64).alias("open"),
+            zero_or_one(_missing() > 0).alias("gappy"),
+            zero_or_one(_after(episodes)).alias("after"),
+            zero_or_one(_open_end(episodes)).alias("open"),
         )
         names = ("repeated", "missing", "gappy", "after", "open")
         query = flagged.select(

@@ -37,6 +37,7 @@ CODES = {
     "flag": "bad-flags",
     "repeated": "repeated-steps",
     "digits": "numbers-as-text",
+    "times": "times-as-names",
 }
 
 
