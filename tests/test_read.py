@@ -70,7 +70,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
         connection.execute(f"copy ({rows}) to '{folder / f'part{part}.parquet'}'")
         # Columns in another order.
         rows = f"select columns(*)::text from ({rows})" if part else rows
-        order = "next_state, episode, action, state, reward, step" if part else "*"
+        order = "* exclude (state, next_state), next_state, state" if part else "*"
         rows = f"select {order} from ({rows})"
         connection.execute(f"copy ({rows}) to '{folder / f'part{part}.csv'}' (header)")
     return Log(table, arrays, folder)

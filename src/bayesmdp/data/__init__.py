@@ -8,6 +8,8 @@ from bayesmdp.data._endings import Endings, Starts
 from bayesmdp.data._minari import read_minari
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
+from bayesmdp.data._validate import validate
+from bayesmdp.data._validate_record import Finding, Findings
 
 __all__ = [
     "Counts",
@@ -21,4 +23,7 @@ __all__ = [
     "read_ai_clinician",
     "read_minari",
     "read_transitions",
+    "Finding",
+    "Findings",
+    "validate",
 ]

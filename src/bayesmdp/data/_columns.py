@@ -18,6 +18,7 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     # Only by name: what logs call an outcome is as often a flag as a state.
     "outcome": (),
 }
+FLAGS = ("terminated", "truncated")
 
 
 def find_columns(
@@ -48,8 +49,6 @@ def find_columns(
             )
         if fits:
             found[role] = fits[0]
-    for role in ("terminated", "truncated"):
-        found.pop(role, None)  # known, so that they are not mistaken; not read yet
     for role in ("state", "action"):
         if role not in found:
             raise CountsError(_missing(role, names, origin))

@@ -3,7 +3,8 @@
 DuckDB's guesses are not used for text: it guesses types from the first rows and then
 rounds ``0.5`` in a column of whole numbers, and it skips lines that do not fit its
 idea of the file. CSV and JSON are read as text, every value is tried as a number by
-the engine, and what is neither all numbers nor all text is refused by row.
+the engine, and what is neither all numbers nor all text is marked, to be refused by
+row.
 """
 
 import csv
@@ -15,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks, _memory
-from bayesmdp.data._columns import find_columns
+from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._paths import kind_of, paths_of
-from bayesmdp.data._queries import FILE, capital, first_bad, lazy, worded
+from bayesmdp.data._queries import FILE, TEXT, capital, worded
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def open_files(
         else:
             table, found = _open_parquet(connection, paths, columns, origin)
             return table, found, origin, connection
-        return _typed(text, found, labels, origin), found, origin, connection
+        return _typed(text, found, labels), found, origin, connection
 
 
 def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
@@ -241,9 +242,12 @@ def _renamed(
 
 
 def _typed(
-    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool, origin: str
+    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool
 ) -> "duckdb.DuckDBPyRelation":
-    """Decide for each column whether its text is numbers, and convert it."""
+    """Decide for each column whether its text is numbers, and convert it.
+
+    Text among numbers becomes empty, and stands in a column of its own.
+    """
     asked = [
         f"count(*) filter ({role} is not null and ({_is_text(role, labels)}))"
         f" as {role}_text, count(try_cast({role} as double)) as {role}_number,"
@@ -254,7 +258,7 @@ def _typed(
     answer = text.aggregate(", ".join(asked))
     tally = dict(zip(answer.columns, answer.fetchall()[0], strict=True))
     ids = [role for role in ID_ROLES if role in found]
-    chosen = {}
+    chosen = []
     for role in found:
         alike = ids if role in ids else [role]
         n_text, n_number, n_whole = (
@@ -262,17 +266,17 @@ def _typed(
             for what in ("text", "number", "whole")
         )
         numeric = role in ("reward", "step")
-        mixed = n_number and not labels and role != "episode"
-        if n_text and (numeric or mixed):
-            _refuse_text(text, found, [r for r in alike if tally[f"{r}_text"]], origin)
-        if role == "reward":
-            chosen[role] = "double"
-        elif n_text:
-            chosen[role] = "varchar"
-        else:
-            chosen[role] = "bigint" if n_whole == n_number else "double"
-    casts = [f"cast({role} as {kind}) as {role}" for role, kind in chosen.items()]
-    return text.project(", ".join([*casts, _name(FILE)]))
+        mixed = n_number and not labels and role not in ("episode", *FLAGS)
+        if n_text and not (numeric or mixed):
+            chosen.append(role)
+            continue
+        whole = n_whole == n_number and role != "reward"
+        kind = "bigint" if whole else "double"
+        chosen.append(f"try_cast({role} as {kind}) as {role}")
+        if tally[f"{role}_text"]:
+            number = f"try_cast({role} as double) is not null"
+            chosen.append(f"case when {number} then null else {role} end {TEXT}{role}")
+    return text.project(", ".join([*chosen, _name(FILE)]))
 
 
 def _is_text(role: str, labels: bool) -> str:
@@ -287,25 +291,6 @@ def _is_text(role: str, labels: bool) -> str:
         )
         text += f" or {role} similar to '{ZEROS}'"
     return text
-
-
-def _refuse_text(
-    text: "duckdb.DuckDBPyRelation",
-    found: Mapping[str, str],
-    roles: Sequence[str],
-    origin: str,
-) -> None:
-    import narwhals as nw
-
-    role = roles[0]
-    bad = f"{role} is not null and try_cast({role} as double) is null"
-    marked = text.project(f"*, ({bad}) as __bad")
-    where, value = first_bad(lazy(marked), nw.col("__bad"), role, origin)
-    remedy = "" if role in ("reward", "step") else ", or take all as labels=True"
-    raise CountsError(
-        f"Column `{found[role]}` of {origin} must hold numbers: {where} has "
-        f"{str(value)[:40]!r}; mend it{remedy}."
-    )
 
 
 def _name(name: str) -> str:

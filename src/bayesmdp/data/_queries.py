@@ -6,10 +6,10 @@ original stays attached as the cause.
 
 import atexit
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE = "__file"  # column that says which file a row came from
 ROW = "__row"  # and which row of it
+TEXT = "__text_"  # begins a column with the text that stands where numbers should
 
 
 @contextmanager
@@ -133,34 +134,47 @@ def fetch_one(frame: "Frame", origin: str) -> dict[str, Any]:
     return {name: column[0] for name, column in fetch(frame, origin).items()}
 
 
+class Offender(NamedTuple):
+    """A row, as far as the engine can say which, and what stands there."""
+
+    row: int | None  # from 0, headers aside
+    file: str | None
+    values: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        """How messages call the place."""
+        row = "a row" if self.row is None else f"row {self.row}"
+        return row if self.file is None else f"{row} of `{self.file}`"
+
+
 def first_bad(
-    frame: "Frame", bad: "nw.Expr", value: str, origin: str
-) -> tuple[str, Any]:
-    """Where the first row with a fault stands, and its value of a column.
+    frame: "Frame", bad: "nw.Expr | None", values: Sequence[str], origin: str
+) -> Offender:
+    """Find the first row with a fault, or at all, and its values of some columns.
 
     Engines without an order of rows name any such row.
     """
-    import narwhals as nw
-
     with worded(origin):
-        numbered = _numbered(frame).filter(bad)
-        columns = [x for x in (ROW, FILE) if x in numbered.collect_schema().names()]
-        keys = [x for x in (FILE, ROW) if x in columns]
+        rows = numbered(frame)
+        rows = rows if bad is None else rows.filter(bad)
+        names = rows.collect_schema().names()
+        keys = [x for x in (FILE, ROW) if x in names]
         if keys:
-            numbered = numbered.sort(*keys)
-        found = fetch_one(
-            numbered.select(*columns, nw.col(value).alias("__value")).head(1), origin
-        )
-    row = f"row {int(found[ROW])}" if ROW in found else "a row"
-    where = f"{row} of `{found[FILE]}`" if FILE in found else row
-    return where, found["__value"]
+            rows = rows.sort(*keys)
+        found = fetch_one(rows.select(*keys, *values).head(1), origin)
+    row = int(found.pop(ROW)) if ROW in keys else None
+    file = str(found.pop(FILE)) if FILE in keys else None
+    return Offender(row, file, found)
 
 
-def _numbered(frame: "Frame") -> "Frame":
+def numbered(frame: "Frame") -> "Frame":
     """Count rows from 0 in each file, where the engine keeps them in order."""
     import narwhals as nw
 
     kind = frame.implementation
+    if ROW in frame.collect_schema().names():
+        return frame
     if kind.is_duckdb():
         relation = nw.to_native(frame).project(f"*, row_number() over () - 1 as {ROW}")
         if FILE in relation.columns:
