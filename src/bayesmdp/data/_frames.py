@@ -207,7 +207,7 @@ def open_frame(
 def converted(
     frame: "Frame", found: Mapping[str, str], origin: str
 ) -> tuple["Frame", list[Fault]]:
-    """Give columns the types that their roles need; those that cannot are left out."""
+    """Give columns the types that their roles need; tell those that cannot."""
     import narwhals as nw
 
     with worded(origin):
@@ -226,7 +226,7 @@ def converted(
             continue
         if text:
             casts.append(nw.col(role).cast(nw.String))
-        elif role == "reward" or kind.is_decimal():
+        elif role == "reward" or kind.is_decimal() or kind in (nw.Int128, nw.UInt128):
             casts.append(nw.col(role).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
@@ -236,10 +236,8 @@ def converted(
                 f"holds {kinds[role]}, but column `{found['state']}` {kinds['state']}"
             )
             faults.append(_column_fault("named", role, said, found, origin))
-    bad = {f"{mark}{fault.role}" for fault in faults for mark in ("", TEXT)}
     with worded(origin):
-        frame = frame.with_columns(*casts) if casts else frame
-        return frame.select(*(x for x in schema if x not in bad)), faults
+        return frame.with_columns(*casts) if casts else frame, faults
 
 
 def _unlike(role: str, kind: Any, text: bool) -> str:

@@ -113,7 +113,7 @@ class Source:
     frame: "Frame"
     found: dict[str, str]  # the column of each role that has one
     origin: str
-    faults: list[Fault]  # of whole columns, which the frame then lacks
+    faults: list[Fault]  # of whole columns
     connection: object = None  # kept open, for files
 
 

@@ -106,17 +106,13 @@ def _episodes(subject: Subject, ends: list[Any]) -> "Frame":
         return rows.group_by("episode").agg(*asked)
 
 
-def _after(episodes: "Frame") -> "nw.Expr":
-    """Tell episodes that go on after they were said to end."""
+def _said_end(episodes: "Frame") -> "nw.Expr":
+    """Return the first step that was said to end its episode, if any was."""
     import narwhals as nw
 
     there = episodes.collect_schema().names()
-    tests = [
-        (nw.col(f"first_{x}") < nw.col("high")).fill_null(False)
-        for x in FLAGS
-        if f"first_{x}" in there
-    ]
-    return nw.any_horizontal(*tests, nw.lit(False), ignore_nulls=True)
+    steps = [nw.col(f"first_{x}") for x in FLAGS if f"first_{x}" in there]
+    return nw.min_horizontal(*steps) if steps else nw.col("high")
 
 
 def _open_end(episodes: "Frame") -> "nw.Expr":
@@ -147,7 +143,10 @@ def _tally(subject: Subject, episodes: "Frame") -> dict[str, int]:
             (nw.col("n") - nw.col("steps")).alias("repeated"),
             _missing().alias("missing"),
             (_missing() > 0).cast(nw.Int64).alias("gappy"),
-            _after(episodes).cast(nw.Int64).alias("after"),
+            (_said_end(episodes) < nw.col("high"))
+            .fill_null(False)
+            .cast(nw.Int64)
+            .alias("after"),
             _open_end(episodes).cast(nw.Int64).alias("open"),
         )
         names = ("repeated", "missing", "gappy", "after", "open")
@@ -259,11 +258,13 @@ def _order(subject: Subject) -> Iterator[Finding]:
 def _after_ends(
     subject: Subject, episodes: "Frame", tally: dict[str, int]
 ) -> Iterator[Finding]:
+    import narwhals as nw
+
     if not tally["after"]:
         return
-    first = _first_episode(subject, episodes, _after(episodes))
-    marks = [first.get(f"first_{x}") for x in FLAGS]
-    step = min(x for x in marks if x is not None and x < first["high"])
+    # In the engine: what is empty has no value once it is fetched.
+    ends = episodes.select("episode", "high", _said_end(episodes).alias("end"))
+    first = _first_episode(subject, ends, nw.col("end") < nw.col("high"))
     yield finding(
         "rows-after-end",
         "warning",
@@ -272,7 +273,7 @@ def _after_ends(
         "terminated or truncated",
         "check the flags, and whether several episodes share an id",
         column=subject.found.get("terminated", subject.found.get("truncated")),
-        first=_row_of(subject, first["episode"], step),
+        first=_row_of(subject, first["episode"], first["end"]),
     )
 
 
