@@ -98,6 +98,7 @@ ENGINES: dict[str, Callable[[Table], Any]] = {
     "Ibis": in_ibis,
 }
 EACH = pytest.mark.parametrize("engine", ENGINES)
+QUICK = pytest.mark.parametrize("engine", [x for x in ENGINES if x != "Ibis"])
 
 
 @EACH
@@ -109,14 +110,14 @@ def test_a_clean_log_is_clean(engine: str, known: bm.Task | None) -> None:
     assert "nothing found" in found.summary()
 
 
-@EACH
+@QUICK
 def test_names_are_clean_too(engine: str) -> None:
     found = bm.validate(ENGINES[engine](named()), with_labels(), min_count=1)
     assert found.findings == ()
     assert bm.validate(ENGINES[engine](named()), min_count=1).findings == ()
 
 
-@EACH
+@QUICK
 @pytest.mark.parametrize("known", [None, task()], ids=["", "task"])
 def test_derived_next_states_are_clean_too(engine: str, known: bm.Task | None) -> None:
     table = without("next_state", "truncated", "terminated")
@@ -609,7 +610,7 @@ CASES: dict[str, Case] = {
 
 
 # The others are held against these below.
-@pytest.mark.parametrize("engine", ["polars lazy", "pyarrow", "DuckDB"])
+@pytest.mark.parametrize("engine", ["polars lazy", "DuckDB"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_finding_is_triggered(engine: str, case: Case) -> None:
     table, options, code, severity, count, column, row = case
@@ -657,10 +658,10 @@ def messy(seed: int, n: int = 400) -> Table:
     return {name: values.tolist() for name, values in table.items()}
 
 
-@pytest.mark.parametrize("known", [None, bm.Task(9, 5, np.zeros(9), discount=0.9)])
 @pytest.mark.parametrize("derive", [False, True], ids=["", "derived"])
-def test_every_engine_finds_the_same(derive: bool, known: bm.Task | None) -> None:
+def test_every_engine_finds_the_same(derive: bool) -> None:
     table = messy(0)
+    known = None if derive else bm.Task(9, 5, np.zeros(9), discount=0.9, terminal=[3])
     if derive:
         table = without("next_state", table=table)
     wanted: list[Finding] = []

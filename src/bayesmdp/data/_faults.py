@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._queries import TEXT, Offender, capital, fetch_one, first_bad, worded
+from bayesmdp.data._queries import (
+    TEXT,
+    Offender,
+    as_number,
+    capital,
+    fetch_one,
+    first_bad,
+    worded,
+)
 from bayesmdp.errors import CountsError
 
 if TYPE_CHECKING:
@@ -143,9 +151,7 @@ def tally(
     """Look at every row once, by the engine: count rows, and those with each fault."""
     import narwhals as nw
 
-    asked = [
-        test.cast(nw.Int64).sum().alias("/".join(key)) for key, test in tests.items()
-    ]
+    asked = [as_number(test).sum().alias("/".join(key)) for key, test in tests.items()]
     with worded(origin):
         query = frame.select(nw.len().alias("n"), *asked)
     found = fetch_one(query, origin)

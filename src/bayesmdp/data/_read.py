@@ -52,7 +52,8 @@ def read_transitions(
         ``icustayid``; ``step``, ``bloc``; and others; case does not matter). Without
         a next state, it is the state of the same episode one step later; rows before
         a gap, and last ones, are dropped, counted in ``notes`` and warned of, unless
-        ``outcome`` names a column with the state that the last row led to.
+        ``outcome`` names a column with the state that the last row led to. Flags are
+        True and False, or 0 and 1.
     labels
         Whether whole numbers are names, to be numbered in sorted order, as text
         always is; ``state_labels`` and ``action_labels`` keep them. Otherwise they

@@ -11,7 +11,7 @@ import numpy as np
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS, is_empty, repeated_steps, size
-from bayesmdp.data._queries import Offender, fetch, fetch_one, worded
+from bayesmdp.data._queries import Offender, as_number, fetch, fetch_one, worded
 from bayesmdp.data._validate_groups import Groups
 from bayesmdp.data._validate_open import Subject, finding, many, repeats
 from bayesmdp.data._validate_record import Finding
@@ -84,26 +84,24 @@ def _episodes(subject: Subject, ends: list[Any]) -> "Frame":
         where = ["next_state"] if "next_state" in there else ["state", "outcome"]
         arrived = [nw.col(x).is_in(ends).fill_null(False) for x in where if x in there]
         marks["home"] = nw.any_horizontal(*arrived, ignore_nulls=True)
+    then = {f"__{name}": nw.when(mark).then(at) for name, mark in marks.items()}
     asked = [
-        nw.len().alias("n"),
+        nw.col("n").sum(),
         nw.col("__at").min().alias("low"),
         nw.col("__at").max().alias("high"),
-        nw.col("__at").n_unique().alias("steps"),
+        nw.len().alias("steps"),
+        *(nw.col(f"__{name}").min().alias(f"first_{name}") for name in marks),
+        *(nw.col(f"__{name}").max().alias(f"last_{name}") for name in marks),
     ]
-    for name in marks:
-        asked += [
-            nw.col(f"__{name}").min().alias(f"first_{name}"),
-            nw.col(f"__{name}").max().alias(f"last_{name}"),
-        ]
     with worded(subject.origin):
         rows = rows.with_columns(
-            at.alias("__at"),
-            *(
-                nw.when(mark).then(at).alias(f"__{name}")
-                for name, mark in marks.items()
-            ),
+            at.alias("__at"), *(x.alias(name) for name, x in then.items())
         )
-        return rows.group_by("episode").agg(*asked)
+        # Not every engine counts distinct steps of a group: steps are grouped first.
+        steps = rows.group_by("episode", "__at").agg(
+            nw.len().alias("n"), *(nw.col(name).max() for name in then)
+        )
+        return steps.group_by("episode").agg(*asked)
 
 
 def _said_end(episodes: "Frame") -> "nw.Expr":
@@ -142,12 +140,9 @@ def _tally(subject: Subject, episodes: "Frame") -> dict[str, int]:
         flagged = episodes.with_columns(
             (nw.col("n") - nw.col("steps")).alias("repeated"),
             _missing().alias("missing"),
-            (_missing() > 0).cast(nw.Int64).alias("gappy"),
-            (_said_end(episodes) < nw.col("high"))
-            .fill_null(False)
-            .cast(nw.Int64)
-            .alias("after"),
-            _open_end(episodes).cast(nw.Int64).alias("open"),
+            as_number(_missing() > 0).alias("gappy"),
+            as_number(_said_end(episodes) < nw.col("high")).alias("after"),
+            as_number(_open_end(episodes)).alias("open"),
         )
         names = ("repeated", "missing", "gappy", "after", "open")
         query = flagged.select(

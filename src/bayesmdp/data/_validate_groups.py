@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._faults import TRIPLET
 from bayesmdp.data._frames import names_in, numbers
-from bayesmdp.data._queries import fetch, worded
+from bayesmdp.data._queries import as_number, fetch, worded
 from bayesmdp.data._validate_open import Subject, finding, many
 from bayesmdp.data._validate_record import Finding
 
@@ -86,7 +86,7 @@ def fetch_groups(subject: Subject) -> Groups:
         asked += [reward.min().alias("low"), reward.max().alias("high")]
     with worded(subject.origin):
         if "terminated" in subject.found:
-            ended = nw.col("terminated").cast(nw.Int64).alias("ended")
+            ended = as_number(nw.col("terminated")).alias("ended")
             frame = frame.with_columns(ended)
             asked.append(nw.col("ended").sum())
         query = frame.group_by(*TRIPLET).agg(*asked)
