@@ -850,3 +850,45 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         path.write_text(content)
         with pytest.raises(CountsError, match=said):
             bm.validate(path)
+
+
+def test_rows_that_stay_in_a_terminal_state_do_not_leave_it() -> None:
+    table = put(state=(5, 2), next_state=(5, 2))
+    found = bm.validate(pl.DataFrame(table), task(), min_count=1)
+    assert "terminal-states-left" not in {x.code for x in found}
+
+
+def test_last_rows_that_need_no_next_state_are_not_told() -> None:
+    table = {
+        "id": [1, 1, 2, 2, 3, 3],
+        "t": [0, 1, 0, 1, 0, 1],
+        "state": [0, 2, 0, 1, 1, 0],
+        "action": [0, 0, 1, 1, 0, 1],
+        "end": [None, None, None, 2, None, None],
+    }
+    columns = {"outcome": "end"}
+    for known, n, row in ((None, 2, 1), (task(), 1, 5)):
+        found = bm.validate(pl.DataFrame(table), known, columns=columns)
+        (last,) = (x for x in found if x.code == "missing-next-states")
+        assert (last.count, last.first_row) == (n, row)  # state 2 is over, 1 led to 2
+
+
+def test_episodes_with_repeated_steps_are_left_out_of_what_is_derived() -> None:
+    found = bm.validate(pl.DataFrame(without("next_state", table=TWICE)))
+    (left,) = (x for x in found if x.code == "rows-left-out")
+    assert left.count == 3  # those of episode 8
+    (gone,) = (x for x in found if x.code == "missing-next-states")
+    assert gone.count == 2  # of episodes 7 and 9
+
+
+def test_a_state_in_which_the_log_begins_is_reachable() -> None:
+    table = without("terminated", "truncated", table=put(next_state=(1, 1)))
+    for role, changes in (
+        ("next_state", [1, 1, 2, 1, 2, 1, 1]),
+        ("state", [0, 1, 1, 1, 1, 0, 1]),
+    ):
+        table[role] = changes
+    found = bm.validate(pl.DataFrame(table), task(start=1))
+    assert "unreachable-states" not in {x.code for x in found}
+    blind = bm.validate(pl.DataFrame(without("step", table=table)), task(start=1))
+    assert "unreachable-states" in {x.code for x in blind.warnings}
