@@ -17,7 +17,6 @@ from bayesmdp import (
 )
 from bayesmdp._version import __version__
 from bayesmdp.criticism import compare_priors, sensitivity
-from bayesmdp.data import Counts, Transitions, read_transitions
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (

@@ -15,6 +15,8 @@ __all__ = [
     "Counts",
     "Discretisation",
     "Endings",
+    "Finding",
+    "Findings",
     "RewardStatistics",
     "Starts",
     "Transitions",
@@ -23,7 +25,5 @@ __all__ = [
     "read_ai_clinician",
     "read_minari",
     "read_transitions",
-    "Finding",
-    "Findings",
     "validate",
 ]

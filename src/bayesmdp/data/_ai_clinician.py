@@ -11,17 +11,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
-from bayesmdp.data._derive import with_next_state
+from bayesmdp.data._derive import repeated_steps, with_next_state
 from bayesmdp.data._files import open_files
-from bayesmdp.data._frames import (
-    FrameTable,
-    check_frame,
-    converted,
-    open_frame,
-    settled,
-)
+from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
 from bayesmdp.data._paths import is_paths
-from bayesmdp.data._queries import fetch, fetch_one, first_bad, lazy, worded
+from bayesmdp.data._queries import (
+    fetch,
+    fetch_one,
+    first_bad,
+    how_many,
+    lazy,
+    worded,
+    zero_or_one,
+)
+from bayesmdp.data._read import Source, check_rows, refuse
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 
@@ -81,10 +84,12 @@ def read_ai_clinician(
     n_actions = _checks.size("n_actions", n_actions, ArgumentError)
     check_ends(death, survival)
     frame, found, origin, connection = _opened(source, outcome, columns)
-    frame = converted(_as_numbers(frame, found, origin), found, origin)
-    n_rows = check_frame(
-        frame, found, origin, labels=False, n_states=None, n_actions=None
-    )
+    frame, wrong = converted(_as_numbers(frame, found, origin), found, origin)
+    refuse(wrong)
+    table = Source(frame, found, origin, wrong, connection)
+    n_rows = check_rows(table, labels=False, n_states=None, n_actions=None)
+    frame = settled(frame, origin, steps=True)
+    refuse([repeated_steps(frame, found, origin, n_rows)])
     sizes = {
         "state": _size(frame, "state", n_states, found, origin),
         "action": _size(frame, "action", n_actions, found, origin),
@@ -93,10 +98,9 @@ def read_ai_clinician(
     _refuse_changes(frame, found, origin)
     died, late = _tally(frame, origin)
     n_live = sizes["state"]
-    frame, n_rows, note, dropped = with_next_state(
-        _from_zero(settled(frame, origin), n_live), found, origin, n_rows
-    )
-    if dropped:
+    derived = with_next_state(_from_zero(frame, n_live), found, origin, n_rows)
+    note = f"{derived.note}."
+    if derived.gaps:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     said = (
         f"States and actions of {origin} count from 1, here from 0: its numbers are "
@@ -104,17 +108,17 @@ def read_ai_clinician(
         f"state {n_live + 1} ({died[0]} stays)."
     )
     begun = [f"{late} stays do not begin with `{found['step']}` 1."] if late else []
-    table = FrameTable(
-        _with_ends(frame, n_live),
+    rows = FrameTable(
+        _with_ends(derived.frame, n_live),
         origin,
-        n_rows,
+        derived.n_rows,
         n_live + 2,
         sizes["action"],
         False,
         connection,
     )
     states, actions = (tuple(str(i + 1) for i in range(sizes[x])) for x in sizes)
-    return Transitions(table, (*states, death, survival), actions, (note, said, *begun))
+    return Transitions(rows, (*states, death, survival), actions, (note, said, *begun))
 
 
 def check_ends(death: object, survival: object) -> None:
@@ -163,7 +167,7 @@ def _as_numbers(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame
             )
     if schema["outcome"] != nw.Boolean:
         return frame
-    return frame.with_columns(nw.col("outcome").cast(nw.Int64))
+    return frame.with_columns(zero_or_one(nw.col("outcome")).alias("outcome"))
 
 
 def _size(
@@ -178,16 +182,17 @@ def _size(
         query = frame.select(x.min().alias("low"), x.max().alias("high"))
     limits = fetch_one(query, origin)
     if limits["low"] < 1:
-        where, value = first_bad(frame, x < 1, role, origin)
+        first = first_bad(frame, x < 1, [role], origin)
         raise CountsError(
-            f"{column} must count from 1: {where} has {int(value)}; add 1 to a table "
+            f"{column} must count from 1: {first.where} has "
+            f"{int(first.values[role])}; add 1 to a table "
             "that counts from 0."
         )
     if given is not None and limits["high"] > given:
-        where, value = first_bad(frame, x > given, role, origin)
+        first = first_bad(frame, x > given, [role], origin)
         raise CountsError(
             f"{column} must be at most {given}, the number given as `n_{role}s`: "
-            f"{where} has {int(value)}."
+            f"{first.where} has {int(first.values[role])}."
         )
     return int(limits["high"]) if given is None else given
 
@@ -204,16 +209,17 @@ def _check_outcome(frame: "Frame", found: Mapping[str, str], origin: str) -> Non
     odd = ~missing & (x != 0) & (x != 1)
     with worded(origin):
         query = frame.select(
-            missing.cast(nw.Int64).sum().alias("missing"),
-            odd.cast(nw.Int64).sum().alias("odd"),
+            how_many(missing).alias("missing"), how_many(odd).alias("odd")
         )
     tally = fetch_one(query, origin)
     for name, bad in (("missing", missing), ("odd", odd)):
         if int(tally[name] or 0):
-            where, value = first_bad(frame, bad, "outcome", origin)
+            first = first_bad(frame, bad, ["outcome"], origin)
+            value = first.values["outcome"]
             said = "no value" if name == "missing" else f"{value:g}"
             raise CountsError(
-                f"{column} must be 1 for death and 0 for survival: {where} has {said} "
+                f"{column} must be 1 for death and 0 for survival: {first.where} has "
+                f"{said} "
                 f"(one of {int(tally[name])} such rows); mend or drop these stays."
             )
 
@@ -247,7 +253,7 @@ def _tally(frame: "Frame", origin: str) -> tuple[list[int], int]:
         stays = frame.group_by("episode").agg(
             nw.col("outcome").max(), nw.col("step").min()
         )
-        late = (nw.col("step") != 1).cast(nw.Int64)
+        late = zero_or_one(nw.col("step") != 1)
         query = (
             stays.select("outcome", late.alias("late"))
             .group_by("outcome")

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import did_you_mean, listed
-from bayesmdp.data._frames import EXACT, recognised
+from bayesmdp.data._faults import EXACT
+from bayesmdp.data._frames import recognised
 from bayesmdp.data._paths import is_paths
-from bayesmdp.data._queries import capital, fetch, fetch_one, worded
+from bayesmdp.data._queries import capital, fetch, fetch_one, how_many, worded
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
@@ -181,8 +182,7 @@ def fetch_columns(
     with worded(origin):
         schema = table.collect_schema()
         missing = [
-            _is_missing(x, floats=schema[x].is_float()).cast(nw.Int64).sum()
-            for x in keys
+            how_many(_is_missing(x, floats=schema[x].is_float())).alias(x) for x in keys
         ]
         tally = fetch_one(table.select(nw.len().alias("__n"), *missing), origin)
         nan = float("nan")

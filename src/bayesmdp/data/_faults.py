@@ -30,6 +30,7 @@ TRIPLET = ("state", "action", "next_state")
 IDS = (*TRIPLET, "outcome")
 MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
 EXACT = 2**53  # from here on floats skip whole numbers
+MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
 FALSE = ("false", "0")
 
@@ -74,6 +75,11 @@ _WORDS = {
     ),
     "negative": ("must be 0 or more: {where} has {value}{more}", "; ", _LABELS),
     "large": ("must be at most 10**7: {where} has {value:.0f}{more}", "; ", _LABELS),
+    "wide": (
+        "must be below 2**63: {where} has {value}{more}",
+        "; ",
+        "number from 0, or take text as names",
+    ),
     "beyond": (
         "must be below the size given, {upper}: {where} has {value}{more}",
         "",
@@ -130,6 +136,8 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
             asked["flag"] = known & (x != 0) & (x != 1)
         elif kind == nw.String:
             asked["flag"] = known & ~x.str.to_lowercase().is_in([*TRUE, *FALSE])
+    elif kind == nw.UInt64 and role in (*IDS, "step"):
+        asked["wide"] = known & (x > MAX_WHOLE)
     elif kind.is_float() and role == "reward":
         asked["infinite"] = known & ~x.is_finite()
     elif kind.is_float() and role in (*IDS, "step"):

@@ -133,7 +133,7 @@ class FrameTable:
             query = rows.group_by("state").agg(nw.len().alias("count"))
             size = first.select(nw.len().alias("n"))
         groups = fetch(query, self.origin)
-        state = _numbers(groups["state"], self._names[0])
+        state = numbers(groups["state"], self.names[0])
         count = groups["count"].astype(np.int64)
         check_starts(int(count.sum()), int(fetch_one(size, self.origin)["n"]))
         order = np.argsort(state)
@@ -268,7 +268,7 @@ def recognised(
 def converted(
     frame: "Frame", found: Mapping[str, str], origin: str
 ) -> tuple["Frame", list[Fault]]:
-    """Give columns the types that their roles need; those that cannot are left out."""
+    """Give columns the types that their roles need; tell those that cannot."""
     import narwhals as nw
 
     with worded(origin):
@@ -287,7 +287,7 @@ def converted(
             continue
         if text:
             casts.append(nw.col(role).cast(nw.String))
-        elif role == "reward" or kind.is_decimal():
+        elif role == "reward" or kind.is_decimal() or kind in (nw.Int128, nw.UInt128):
             # PostgreSQL has no cast from truth to a float.
             first = nw.Int32 if kind == nw.Boolean else nw.Float64
             casts.append(nw.col(role).cast(first).cast(nw.Float64))
@@ -299,10 +299,8 @@ def converted(
                 f"holds {kinds[role]}, but column `{found['state']}` {kinds['state']}"
             )
             faults.append(_column_fault("named", role, said, found, origin))
-    bad = {f"{mark}{fault.role}" for fault in faults for mark in ("", TEXT)}
     with worded(origin):
-        frame = frame.with_columns(*casts) if casts else frame
-        return frame.select(*(x for x in schema if x not in bad)), faults
+        return frame.with_columns(*casts) if casts else frame, faults
 
 
 def _unlike(role: str, kind: Any, text: bool) -> str:

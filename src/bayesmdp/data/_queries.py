@@ -177,13 +177,25 @@ def numbered(frame: "Frame") -> "Frame":
         return frame
     if kind.is_duckdb():
         relation = nw.to_native(frame).project(f"*, row_number() over () - 1 as {ROW}")
-        if FILE in relation.columns:
-            others = ", ".join(f'"{x}"' for x in relation.columns if x != ROW)
-            start = f"min({ROW}) over (partition by {FILE})"
-            relation = relation.project(f"{others}, {ROW} - {start} as {ROW}")
-        return lazy(relation)
+        return lazy(
+            _from_file_starts(relation) if FILE in relation.columns else relation
+        )
     if kind.is_polars():  # a scan of files stays one
         return lazy(nw.to_native(frame).with_row_index(ROW))
     if kind.is_pandas_like() or kind.is_pyarrow():
         return frame.collect().with_row_index(ROW).lazy()
     return frame
+
+
+def _from_file_starts(relation: Any) -> Any:
+    """Count rows from the first of their file.
+
+    The starts are asked for first: a window by file would hold all rows in memory.
+    """
+    starts = relation.aggregate(f"{FILE}, min({ROW})", FILE).fetchall()
+    if len(starts) < 2:
+        return relation
+    quoted = [(file.replace("'", "''"), start) for file, start in starts]
+    cases = " ".join(f"when '{file}' then {start}" for file, start in quoted)
+    others = ", ".join(f'"{x}"' for x in relation.columns if x != ROW)
+    return relation.project(f"{others}, {ROW} - case {FILE} {cases} end as {ROW}")

@@ -53,7 +53,8 @@ def read_transitions(
         ``icustayid``; ``step``, ``bloc``; and others; case does not matter). Without
         a next state, it is the state of the same episode one step later; rows before
         a gap, and last ones, are dropped, counted in ``notes`` and warned of, unless
-        ``outcome`` names a column with the state that the last row led to.
+        ``outcome`` names a column with the state that the last row led to. Flags are
+        True and False, or 0 and 1.
     labels
         Whether whole numbers are names, to be numbered in sorted order, as text
         always is; ``state_labels`` and ``action_labels`` keep them. Otherwise they
@@ -80,13 +81,13 @@ def read_transitions(
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     source = open_source(source, columns, labels)
     found, origin = source.found, source.origin
-    _refuse(source.faults)
-    n_rows = _check_rows(source, labels, n_states, n_actions)
+    refuse(source.faults)
+    n_rows = check_rows(source, labels, n_states, n_actions)
     derive = "next_state" not in found
     frame = settled(source.frame, origin, steps=derive)
     notes: tuple[str, ...] = ()
     if derive:
-        _refuse([repeated_steps(frame, found, origin, n_rows)])
+        refuse([repeated_steps(frame, found, origin, n_rows)])
         frame, n_rows, gaps, lost, note = with_next_state(frame, found, origin, n_rows)
         if not n_rows:
             raise CountsError(f"{note}: no transition is left.")
@@ -97,7 +98,7 @@ def read_transitions(
         frame, origin, n_rows, n_states, n_actions, labels, source.connection
     )
     if not labels:
-        _refuse(numbers_as_text(table.names, found, origin))
+        refuse(numbers_as_text(table.names, found, origin))
     for name, size in (("n_states", n_states), ("n_actions", n_actions)):
         names = table.state_labels if name == "n_states" else table.action_labels
         if size is not None and names is not None and len(names) > size:
@@ -114,7 +115,7 @@ class Source:
     frame: "Frame"
     found: dict[str, str]  # the column of each role that has one
     origin: str
-    faults: list[Fault]  # of whole columns, which the frame then lacks
+    faults: list[Fault]  # of whole columns
     connection: object = None  # kept open, for files
 
 
@@ -130,7 +131,7 @@ def open_source(source: Any, columns: Mapping[str, str] | None, labels: bool) ->
     return Source(frame, found, origin, wrong, connection)
 
 
-def _check_rows(
+def check_rows(
     source: Source, labels: bool, n_states: int | None, n_actions: int | None
 ) -> int:
     """Refuse the first fault of any row, or say how many rows there are."""
@@ -146,11 +147,12 @@ def _check_rows(
     )
     n_rows, counts = tally(source.frame, tests, source.origin)
     sizes = (n_states, n_actions)
-    _refuse(faults(source.frame, tests, counts, source.found, source.origin, sizes))
+    refuse(faults(source.frame, tests, counts, source.found, source.origin, sizes))
     return n_rows
 
 
-def _refuse(found: Iterable[Fault | None]) -> None:
+def refuse(found: Iterable[Fault | None]) -> None:
+    """Raise the first fault, if there is one."""
     for fault in found:
         if fault is not None:
             raise fault.refusal()

@@ -84,39 +84,33 @@ def _episodes(subject: Subject, ends: list[Any]) -> "Frame":
         where = ["next_state"] if "next_state" in there else ["state", "outcome"]
         arrived = [nw.col(x).is_in(ends).fill_null(False) for x in where if x in there]
         marks["home"] = nw.any_horizontal(*arrived, ignore_nulls=True)
+    then = {f"__{name}": nw.when(mark).then(at) for name, mark in marks.items()}
     asked = [
-        nw.len().alias("n"),
+        nw.col("n").sum(),
         nw.col("__at").min().alias("low"),
         nw.col("__at").max().alias("high"),
-        nw.col("__at").n_unique().alias("steps"),
+        nw.len().alias("steps"),
+        *(nw.col(f"__{name}").min().alias(f"first_{name}") for name in marks),
+        *(nw.col(f"__{name}").max().alias(f"last_{name}") for name in marks),
     ]
-    for name in marks:
-        asked += [
-            nw.col(f"__{name}").min().alias(f"first_{name}"),
-            nw.col(f"__{name}").max().alias(f"last_{name}"),
-        ]
     with worded(subject.origin):
         rows = rows.with_columns(
-            at.alias("__at"),
-            *(
-                nw.when(mark).then(at).alias(f"__{name}")
-                for name, mark in marks.items()
-            ),
+            at.alias("__at"), *(x.alias(name) for name, x in then.items())
         )
-        return rows.group_by("episode").agg(*asked)
+        # Not every engine counts distinct steps of a group: steps are grouped first.
+        steps = rows.group_by("episode", "__at").agg(
+            nw.len().alias("n"), *(nw.col(name).max() for name in then)
+        )
+        return steps.group_by("episode").agg(*asked)
 
 
-def _after(episodes: "Frame") -> "nw.Expr":
-    """Tell episodes that go on after they were said to end."""
+def _said_end(episodes: "Frame") -> "nw.Expr":
+    """Return the first step that was said to end its episode, if any was."""
     import narwhals as nw
 
     there = episodes.collect_schema().names()
-    tests = [
-        (nw.col(f"first_{x}") < nw.col("high")).fill_null(False)
-        for x in FLAGS
-        if f"first_{x}" in there
-    ]
-    return nw.any_horizontal(*tests, nw.lit(False), ignore_nulls=True)
+    steps = [nw.col(f"first_{x}") for x in FLAGS if f"first_{x}" in there]
+    return nw.min_horizontal(*steps) if steps else nw.col("high")
 
 
 def _open_end(episodes: "Frame") -> "nw.Expr":
@@ -147,7 +141,7 @@ def _tally(subject: Subject, episodes: "Frame") -> dict[str, int]:
             (nw.col("n") - nw.col("steps")).alias("repeated"),
             _missing().alias("missing"),
             zero_or_one(_missing() > 0).alias("gappy"),
-            zero_or_one(_after(episodes)).alias("after"),
+            zero_or_one(_said_end(episodes) < nw.col("high")).alias("after"),
             zero_or_one(_open_end(episodes)).alias("open"),
         )
         names = ("repeated", "missing", "gappy", "after", "open")
@@ -259,11 +253,13 @@ def _order(subject: Subject) -> Iterator[Finding]:
 def _after_ends(
     subject: Subject, episodes: "Frame", tally: dict[str, int]
 ) -> Iterator[Finding]:
+    import narwhals as nw
+
     if not tally["after"]:
         return
-    first = _first_episode(subject, episodes, _after(episodes))
-    marks = [first.get(f"first_{x}") for x in FLAGS]
-    step = min(x for x in marks if x is not None and x < first["high"])
+    # In the engine: what is empty has no value once it is fetched.
+    ends = episodes.select("episode", "high", _said_end(episodes).alias("end"))
+    first = _first_episode(subject, ends, nw.col("end") < nw.col("high"))
     yield finding(
         "rows-after-end",
         "warning",
@@ -272,7 +268,7 @@ def _after_ends(
         "terminated or truncated",
         "check the flags, and whether several episodes share an id",
         column=subject.found.get("terminated", subject.found.get("truncated")),
-        first=_row_of(subject, first["episode"], step),
+        first=_row_of(subject, first["episode"], first["end"]),
     )
 
 

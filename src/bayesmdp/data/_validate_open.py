@@ -33,6 +33,7 @@ CODES = {
     "fraction": "fractions",
     "negative": "negative-ids",
     "large": "large-ids",
+    "wide": "large-ids",
     "beyond": "ids-beyond-sizes",
     "flag": "bad-flags",
     "repeated": "repeated-steps",
@@ -150,8 +151,8 @@ def open_subject(
 ) -> tuple[int, list[Finding], Subject | None]:
     """Find what readers refuse; return all rows' number, findings, and sound rows."""
     derive = "next_state" not in source.found
-    there = source.frame.collect_schema().names()
-    roles = tuple(role for role in source.found if role in there)
+    unfit = {fault.role for fault in source.faults}
+    roles = tuple(role for role in source.found if role not in unfit)
     tests = row_tests(
         source.frame, roles, labels=labels, n_states=sizes[0], n_actions=sizes[1]
     )
@@ -169,7 +170,7 @@ def open_subject(
         roles = tuple(role for role in roles if role != "step")
     bad = [tests[key] for key, n in counts.items() if n and key[0] in roles]
     needed = [*TRIPLET[:2], *(KEYS if derive else TRIPLET[2:])]
-    if any(role not in there for role in needed):
+    if unfit.intersection(needed):
         return n_rows, [*told, _unchecked("a column that they need is unfit")], None
     frame, n_sound = _sound(source, roles, bad, n_rows)
     if n_sound < n_rows:
@@ -281,6 +282,7 @@ def _left_out(n: int, n_rows: int, which: str = "with errors") -> Finding:
         "rows-left-out",
         "note",
         n,
-        f"The other checks left out {n} of {n_rows} rows, those {which}",
+        f"The other checks left out {n} of {n_rows} rows, those {which}, which may "
+        "look like gaps",
         "mend them and validate again",
     )
