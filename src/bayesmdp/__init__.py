@@ -12,6 +12,7 @@ from bayesmdp import (
     policies,
     posterior,
     priors,
+    storage,
     worlds,
 )
 from bayesmdp._version import __version__
@@ -75,5 +76,6 @@ __all__ = [
     "priors",
     "read_transitions",
     "restrict",
+    "storage",
     "worlds",
 ]

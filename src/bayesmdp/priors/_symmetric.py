@@ -48,7 +48,7 @@ class SymmetricPrior:
         checked = checked_concentration(self.concentration)
         object.__setattr__(self, "concentration", checked)
         if isinstance(self.support, tuple):
-            columns = tuple(np.array(column) for column in self.support)
+            columns = tuple(_checks.sealed(np.array(x)) for x in self.support)
             object.__setattr__(self, "support", columns)
         elif self.support is not None:
             mask = _checks.any_array("support", self.support, PriorError)
