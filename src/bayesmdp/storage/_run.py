@@ -236,7 +236,16 @@ def load(path: str | os.PathLike[str]) -> Run:
     True
     """
     directory = as_path(path)
-    return steady(directory / HEAD, lambda: _load(directory))
+    run = steady(directory / HEAD, lambda: _load(directory))
+    if _sha256(run.posterior.alpha) != run.config["alpha_sha256"]:
+        warnings.warn(
+            f"The posterior of `{directory}` was fitted again and is not the one that "
+            f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
+            "machine reads its prior differently.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    return run
 
 
 def _config(
@@ -295,14 +304,6 @@ def _load(directory: Path) -> Run:
         raise StorageError(
             f"`{directory}` cannot be fitted again: {problem}"
         ) from problem
-    if _sha256(posterior.alpha) != config["alpha_sha256"]:
-        said = config["versions"].get("bayesmdp")
-        warnings.warn(
-            f"The posterior of `{directory}` was fitted again and is not the one saved "
-            f"by bayesmdp {said}: this version or machine reads its prior differently.",
-            BayesmdpWarning,
-            stacklevel=4,
-        )
     return Run(posterior, MappingProxyType(config), directory)
 
 
