@@ -103,6 +103,8 @@ def write_bundle(
         staged[-1].replace(directory / head)
     except BaseException:  # also Ctrl-C, which may come just after the renaming
         _delete(set(staged) - _wanted(directory))
+        with suppress(OSError):  # a file that is the same as before
+            _settle(directory, _names(directory / head))
         raise
     # The bundle is written; what remains is tidying, which the next writer can do.
     with suppress(OSError):

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Transitions
@@ -294,6 +295,12 @@ def _load(directory: Path) -> Run:
     task_path = find_file(directory, "task.npz", config)
     counts_path = find_file(directory, "counts.parquet", config)
     task = task_from_arrays(read_arrays(task_path), directory / "task.npz")
+    needed = 8 * task.n_states * task.n_actions
+    if needed > available_bytes():
+        raise StorageError(
+            f"`{directory}` takes {gigabytes(needed)} of memory for its pairs alone: "
+            "load it on a larger machine."
+        )
     try:
         counts = read_counts(counts_path, task.n_states, task.n_actions)
         prior = prior_from_dict(config["prior"])
