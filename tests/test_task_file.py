@@ -125,6 +125,8 @@ def test_sizes_and_names_come_from_the_data(tmp_path: Path) -> None:
 def from_data(data: bm.Transitions, **given: Any) -> bm.Task:
     """Stand in for `Task.from_data`: means of logged rewards, states never left."""
     counts, paid = data.counts(), data.reward_statistics()
+    if given["start"] == "logged":
+        given["start"] = 0
     reward, terminal = given.pop("reward"), given.pop("terminal")
     if reward is None:
         reward = (paid.state, paid.action, paid.next_state, paid.mean)
@@ -146,7 +148,8 @@ def test_what_the_file_leaves_out_the_data_say(
 
     monkeypatch.setattr(bm.Task, "from_data", ask, raising=False)
     log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2], reward=[3, 4])
-    more = "state_labels = ['a', 'b', 'c']\n" if labelled else ""
+    names = "state_labels = ['a', 'b', 'c']\n"
+    more = names if labelled else ""
     for text in ("discount = 0.5\n", "discount = 0.5\n[reward]\nfrom_data = true\n"):
         found = read(tmp_path, more + text, log)
         assert found.terminal.tolist() == [2]
@@ -154,6 +157,11 @@ def test_what_the_file_leaves_out_the_data_say(
             np.array([0, 1]), np.array([0, 1]), np.array([1, 2])
         ).tolist() == [3, 4]
         assert found.state_labels == (("a", "b", "c") if labelled else None)
+    read(tmp_path, "start = 'logged'\n" + IDS + "reward.state = {}", log)
+    assert asked[-1]["start"] == "logged"
+    read(tmp_path, "terminal = ['b']\ndiscount = 0.5\nstart = 'a'\n" + names, log)
+    assert asked[-1]["terminal"] == [1]
+    assert asked[-1]["start"] == 0
     read(tmp_path, "terminal = [1]\ndiscount = 0.5", log)
     read(tmp_path, "discount = 0.5\nreward.state = { 2 = 7 }", log)
     one, other = asked[-2:]
@@ -178,11 +186,11 @@ BAD: list[tuple[str, str]] = [
     (IDS + "[reward]", "must say one of state, state_action"),
     (IDS + "reward.state={}\nreward.state_action={}", "it has state and state_action"),
     (IDS + "reward.from_data = false", "`reward.from_data` must be true"),
-    (IDS + "reward.from_data = true", "`reward` is missing, and there are no data"),
-    (IDS, "`reward` is missing, and there are no data"),
+    (IDS + "reward.from_data = true", "There are no data to read the task off: give"),
+    (IDS, "There are no data to read the task off: give `reward`."),
     (
         "discount=1\nn_states=2\nn_actions=1\nreward.state={}",
-        "`terminal` is missing, and there are no data to take it from: give it, or []",
+        "There are no data to read the task off: give `terminal` ([] for none).",
     ),
     (IDS + "reward.state = 3", "`reward.state` must be a table"),
     (IDS + "reward.state.7 = 3", "`reward.state` must be in 0..2; got 7"),
@@ -218,6 +226,7 @@ BAD: list[tuple[str, str]] = [
     (HEAD.replace("icu", "home") + "reward.state={}", "must be distinct: 'home'"),
     (HEAD.replace('"icu"', "1") + "reward.state={}", "must hold text; got 1"),
     (IDS + "state_labels = 'x'", "`state_labels` must be a list"),
+    ("start = 'logged'" + HEAD + "reward.state={}", "give another `start`"),
     ("start = 'hom'" + HEAD + "reward.state={}", "`start` 'hom' is not among"),
     ("start = {home=1}" + HEAD + "reward.state={}", "lies on terminal states only"),
     ("start = [1]" + HEAD + "reward.state={}", "`start` must have shape (3,)"),

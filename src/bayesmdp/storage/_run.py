@@ -315,7 +315,7 @@ def _load(directory: Path) -> Run:
 
 
 def _sha256(array: FloatArray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array, "<f8").tobytes()).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(array, "<f8").data).hexdigest()
 
 
 def _in_words(source: Any) -> str:

@@ -4,7 +4,7 @@
 
     discount = 0.99
     terminal = ["home", "death"]        # names, or ids; [] for none
-    start = "uniform"                   # or a state, or { ward = 0.7, icu = 0.3 }
+    start = "uniform"                   # or "logged", a state, { ward = 0.7, ... }
     n_states = 4                        # sizes and names: from the data if left out
     n_actions = 2
     state_labels = ["death", "home", "icu", "ward"]
@@ -51,6 +51,7 @@ _KEYS = (
     "action_labels",
     "reward",
 )
+_LOGGED = "logged"
 _MOST = 10**7  # states or actions; ids of data end there too
 
 
@@ -169,10 +170,12 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
                 "`terminal` must be a list of states, [] for none; got "
                 f"{terminal!r:.40}."
             )
-        terminal = [as_name(x, known.state_labels) for x in terminal]
+        terminal = [
+            known.state(as_name(x, known.state_labels), "terminal") for x in terminal
+        ]
     start = _start(settings.get("start", "uniform"), known)
     rest = {"discount": settings["discount"], "start": start, "terminal": terminal}
-    if reward is None or terminal is None:
+    if reward is None or terminal is None or start is _LOGGED:
         return _from_data(data, names, {**rest, "reward": reward})
     labels = {x: getattr(names, x) for x in ("state_labels", "action_labels")}
     return Task(names.n_states, names.n_actions, reward, **rest, **labels)
@@ -181,12 +184,13 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
 def _from_data(data: Transitions | None, names: _Names, known: dict[str, Any]) -> Task:
     """Have the data say what the file leaves out."""
     if data is None:
-        lacking = "reward" if known["reward"] is None else "terminal"
-        hint = ", or [] for none" if lacking == "terminal" else ""
-        raise TaskError(
-            f"`{lacking}` is missing, and there are no data to take it from: give it"
-            f"{hint}."
-        )
+        wanted = {
+            "`reward`": known["reward"] is None,
+            "`terminal` ([] for none)": known["terminal"] is None,
+            "another `start`": True,
+        }
+        lacking = next(name for name, missing in wanted.items() if missing)
+        raise TaskError(f"There are no data to read the task off: give {lacking}.")
     for name in ("state_labels", "action_labels"):
         seen = getattr(data, name)
         wanted = getattr(names, name)
@@ -249,6 +253,11 @@ def _names(settings: Mapping[str, Any], data: Transitions | None) -> _Names:
 
 
 def _start(start: Any, known: Task) -> Any:
-    if not isinstance(start, dict):
-        return start if start == "uniform" else as_name(start, known.state_labels)
-    return by_state(start, known, "start")
+    """Return a start in a form a task takes, or that it is as logged."""
+    if start == _LOGGED:
+        return _LOGGED
+    if isinstance(start, dict):
+        return by_state(start, known, "start")
+    if isinstance(start, str | int) and start != "uniform":
+        return known.state(as_name(start, known.state_labels), "start")
+    return start

@@ -25,7 +25,8 @@ discount = 0.99
 # States in which an episode ends. {found}
 terminal = {terminal}
 
-# Where episodes begin: "uniform", a state, or a table such as {{ {state} = 1.0 }}.
+# Where episodes begin: "uniform", "logged", a state, or a table of probabilities such
+# as {{ {state} = 1.0 }}.
 start = "uniform"
 
 # States and actions: names come from the data, in this order.
