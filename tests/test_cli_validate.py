@@ -72,12 +72,29 @@ def test_options_reach_the_checks() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_task_file_is_held_against_the_log() -> None:
+    task = "discount = 0.9\nterminal = [1]\nn_states = 3\nn_actions = 2\n"
+    Path("task.toml").write_text(task + "[reward]\nfrom_data = true\n")
+    code, printed, _ = run("clean.csv", "--task", "task.toml")
+    assert code == 2
+    assert "terminal-states-left" in printed
+    assert "ends-in-live-states" in printed
+    code, printed, _ = run("bad.csv", "--task", "task.toml")  # cannot be read at all
+    assert code == 2
+    assert "negative-ids" in printed
+    assert run("clean.csv", "--task", "nothing.toml")[0] == 2
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["ward.csv"], "there is no file `ward.csv`"),
-        (["clean.csv", "--columns", "cluster"], "'cluster' is not ROLE=NAME"),
-        (["clean.csv", "--columns", "state=action"], "names a role twice"),
+        (
+            ["clean.csv", "--columns", "cluster"],
+            "'cluster' is not of the form ROLE=NAME",
+        ),
+        (["clean.csv", "--columns", "state=action"], "'state' is given twice"),
         (["clean.csv", "--columns", "sate=action"], "did you mean 'state'?"),
         (["clean.csv", "--min-count", "-1"], "--min-count"),
         ([], "FILE..."),

@@ -7,7 +7,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.criticism,)
+ROOMS += (bm.criticism, bm.storage)
 CONTRACT = [
     "Counts",
     "Dynamics",

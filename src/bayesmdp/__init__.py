@@ -13,6 +13,7 @@ from bayesmdp import (
     policies,
     posterior,
     priors,
+    storage,
     worlds,
 )
 from bayesmdp._version import __version__
@@ -93,6 +94,7 @@ __all__ = [
     "read_transitions",
     "restrict",
     "sensitivity",
+    "storage",
     "validate",
     "worlds",
 ]

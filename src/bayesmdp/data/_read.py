@@ -105,7 +105,7 @@ def read_transitions(
             raise CountsError(
                 f"`{name}` is {size}, but {origin} has {len(names)} of them."
             )
-    return Transitions(table, table.state_labels, table.action_labels, notes)
+    return Transitions(table, table.state_labels, table.action_labels, notes, found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ package works on what they return. Arrays in memory are one kind of table; reade
 files and databases bring others.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
 
@@ -82,6 +83,7 @@ class Transitions:
     state_labels: tuple[Label, ...] | None = None  # of ids 0, 1, ...; None: ids as are
     action_labels: tuple[Label, ...] | None = None
     notes: tuple[str, ...] = ()  # what reading left out or made up, with figures
+    columns: Mapping[str, str] | None = None  # which column played which role
 
     @classmethod
     def from_arrays(

@@ -1,10 +1,16 @@
 """``bayesmdp validate``: look at a log before believing what comes out of it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bayesmdp.cli._options import json_option, print_json
+from bayesmdp.cli._options import (
+    columns_option,
+    json_option,
+    labels_option,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from bayesmdp.data import Findings
@@ -15,13 +21,14 @@ _PLAIN_WIDTH = 100  # of what is piped
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@columns_option
+@labels_option
 @click.option(
-    "--columns",
-    multiple=True,
-    metavar="ROLE=NAME",
-    help="Which column plays a role, such as state=cluster; may be repeated.",
+    "--task",
+    "task_file",
+    type=click.Path(path_type=Path),
+    help="Task file (TOML) to hold the log against, where it can be read at all.",
 )
-@click.option("--labels", is_flag=True, help="Whole numbers are names, not ids.")
 @click.option(
     "--min-count",
     type=click.IntRange(0),
@@ -36,8 +43,9 @@ _PLAIN_WIDTH = 100  # of what is piped
 def command(
     ctx: click.Context,
     files: tuple[str, ...],
-    columns: tuple[str, ...],
+    columns: dict[str, str],
     labels: bool,
+    task_file: Path | None,
     min_count: int,
     n_states: int | None,
     n_actions: int | None,
@@ -55,29 +63,26 @@ def command(
 
     found = bm.validate(
         list(files),
-        columns=_columns(ctx, columns),
+        columns=columns,
         labels=labels,
         n_states=n_states,
         n_actions=n_actions,
         min_count=min_count,
     )
+    if task_file is not None and not found.errors:
+        data = bm.read_transitions(list(files), columns=columns, labels=labels)
+        found = bm.validate(
+            list(files),
+            bm.storage.read_task(task_file, data),
+            columns=columns,
+            labels=labels,
+            min_count=min_count,
+        )
     if as_json:
         print_json(found.to_dict())
     else:
         _print(found)
     ctx.exit(found.exit_code)
-
-
-def _columns(ctx: click.Context, said: tuple[str, ...]) -> dict[str, str] | None:
-    """Read ROLE=NAME; a name may hold further equals signs."""
-    found: dict[str, str] = {}
-    for pair in said:
-        role, equals, name = pair.partition("=")
-        if not equals or role in found:
-            what = "is not ROLE=NAME" if not equals else "names a role twice"
-            raise click.BadParameter(f"{pair!r} {what}.", ctx, None, "--columns")
-        found[role] = name
-    return found or None
 
 
 def _print(found: "Findings") -> None:
