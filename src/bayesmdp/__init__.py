@@ -5,6 +5,7 @@ here.
 """
 
 from bayesmdp import (
+    criticism,
     data,
     errors,
     evaluation,
@@ -15,6 +16,7 @@ from bayesmdp import (
     worlds,
 )
 from bayesmdp._version import __version__
+from bayesmdp.criticism import calibrate
 from bayesmdp.data import Counts, Transitions, read_transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
@@ -72,7 +74,9 @@ __all__ = [
     "Transitions",
     "World",
     "__version__",
+    "calibrate",
     "compare",
+    "criticism",
     "data",
     "draws_needed",
     "errors",
