@@ -77,12 +77,12 @@ def test_the_band_holds_whole_curves_and_is_no_wider_than_needed(
     rng = np.random.default_rng(1)
     n, n_ranks = 150, 100
     low, high = uniformity.band(n, n_ranks, error_rate)
-    ranks = rng.integers(0, n_ranks, (4000, n))
+    ranks = rng.integers(0, n_ranks, (2000, n))
     counts = np.stack(
         [uniformity.counts_below(x, uniformity.points(n_ranks)) for x in ranks]
     )
     left = 1 - ((counts >= low) & (counts <= high)).all(axis=1).mean()
-    error = np.sqrt(error_rate / 4000)
+    error = np.sqrt(error_rate / 2000)
     # counts are whole numbers, so the band is a little wider than it could be
     assert 0.7 * error_rate - 4 * error < left < error_rate + 4 * error
 
@@ -277,13 +277,13 @@ def test_rows_of_a_hierarchical_prior_are_narrower_than_its_posterior() -> None:
 
 def test_a_wrong_prior_fails_and_the_optimiser_is_cursed() -> None:
     """Three visits, and a prior that believes them: the choice is what goes wrong."""
-    found = bm.calibrate(TASK, SURE, truth=FLAT, n_visits=3, n_datasets=300, **FEW)
+    found = bm.calibrate(TASK, SURE, truth=FLAT, n_visits=3, n_datasets=200, **FEW)
     assert not found.passed
     assert found.p_values[2] < 1e-9
     assert "optimised value" in found.verdict
     assert "more than is true" in found.verdict
     fixed, chosen = found.covered[2, 0], found.covered[2, 2]
-    assert chosen < 0.9 - 5 * np.sqrt(0.09 / 300)
+    assert chosen < 0.9 - 5 * np.sqrt(0.09 / 200)
     assert chosen < fixed
     assert found.bias[2] > 5 * found.bias_error[2]
     assert "optimised value" in found.short

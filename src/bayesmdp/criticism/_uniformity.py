@@ -48,7 +48,7 @@ def band(n: int, n_ranks: int, error_rate: float) -> tuple[IntArray, IntArray]:
     """Lowest and highest counts at the points; all hold with ``1 - error_rate``."""
     z = points(n_ranks) / n_ranks
     left, right = error_rate / (4 * z.size), error_rate  # too wide, too narrow
-    for _ in range(20):
+    for _ in range(12):  # to a thousandth of the tail
         middle = float(np.sqrt(left * right))
         if 1 - chance_inside(*_intervals(middle, n, z), n, z) > error_rate:
             right = middle
