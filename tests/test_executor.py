@@ -61,6 +61,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "msbi of an ensemble": lambda **how: bm.policies.msbi(ensemble(), 300, **how),
     "optimise": lambda **how: bm.optimise(BELIEF, **how),
     "optimise for an ensemble": lambda **how: bm.optimise(ensemble(), **how),
+    "calibrate": lambda **how: bm.calibrate(
+        WORLD.task, bm.ScaledPrior(), n_datasets=40, **how
+    ),
 }
 
 

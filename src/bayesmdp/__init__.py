@@ -17,7 +17,7 @@ from bayesmdp import (
     worlds,
 )
 from bayesmdp._version import __version__
-from bayesmdp.criticism import compare_priors, sensitivity
+from bayesmdp.criticism import calibrate, compare_priors, sensitivity
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
@@ -75,6 +75,7 @@ __all__ = [
     "Transitions",
     "World",
     "__version__",
+    "calibrate",
     "compare",
     "compare_priors",
     "criticism",
