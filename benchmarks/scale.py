@@ -17,6 +17,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import Row, made_with, milliseconds
@@ -313,6 +314,53 @@ def threads(effort: Effort) -> Found:
     return Found([row], found)
 
 
+def read(effort: Effort) -> Found:
+    """Count a log larger than what Python should hold, and arrays."""
+    n_rows, n_arrays = (10**6, 10**6) if effort.quick else (5 * 10**7, 10**7)
+    files = _files_in_turns(n_rows, 1 if effort.quick else 3, effort.threads)
+    one, other = (
+        min(files[x], key=lambda run: float(run["seconds"])) for x in ("ours", "duckdb")
+    )
+    digests = {run["digest"] for x in ("ours", "duckdb") for run in files[x]}
+    right = len(digests) == 1 and one["n_rows"] == n_rows
+    said = f"{one['distinct']:,} distinct transitions counted alike"
+    what = f"{n_rows:,} rows of Parquet to counts, {effort.threads} threads"
+    peak, theirs = (
+        max(run["peak_bytes"] for run in files[x]) / 1e9 for x in ("ours", "duckdb")
+    )
+    ratio, times = _against(one["seconds"], other["seconds"])
+    target = None if effort.quick else 2.0
+    held = f"DuckDB {theirs:.2g} GB"
+    rows = [
+        Row(f"{what}: ours / DuckDB", ratio, "x", "<=", target, said, right, times),
+        Row(f"{what}: peak memory", peak, "GB", "<=", 2.0, said, right, held),
+    ]
+    found = work("read_arrays", n_rows=n_arrays, repeats=effort.repeats)
+    what = f"{n_arrays:,} rows of arrays to counts: ours / np.unique of packed keys"
+    said = f"{found['distinct']:,} distinct transitions counted alike"
+    ratio, times = _against(found["seconds"], found["unique_seconds"])
+    rows.append(Row(what, ratio, "x", "<=", target, said, found["same"], times))
+    return Found(rows, {**files, "arrays": found})
+
+
+def _files_in_turns(n_rows: int, turns: int, threads: int) -> dict[str, Any]:
+    """Run ours and the rival's two ways one after the other, again and again."""
+    ours: list[dict[str, Any]] = []
+    theirs: list[dict[str, Any]] = []
+    with TemporaryDirectory(prefix="bayesmdp-bench-") as folder:
+        made = work("read_make", folder=folder, n_rows=n_rows)
+        at = {"folder": folder, "threads": threads}
+        for _ in range(turns + 1):
+            ours.append(work("read_ours", **at))
+            theirs += [work("read_rival", by_name=x, **at) for x in (False, True)]
+    # The first of each only warmed the cache of files.
+    return {"made": made, "ours": ours[1:], "duckdb": theirs[2:]}
+
+
+def _against(ours: float, theirs: float) -> tuple[float, str]:
+    return ours / theirs, f"{_ms(ours)} / {_ms(theirs)}"
+
+
 PARTS: dict[str, Callable[[Effort], Found]] = {
     "clinical": clinical,
     "full-support": full_support,
@@ -321,8 +369,9 @@ PARTS: dict[str, Callable[[Effort], Found]] = {
     "planner": planner,
     "gamma": gamma,
     "threads": threads,
+    "read": read,
 }
-_CLINICAL = set(PARTS) - {"large"}
+_CLINICAL = set(PARTS) - {"large", "read"}
 
 
 def run(
@@ -374,7 +423,8 @@ def run(
 
 def _rival_versions() -> dict[str, str]:
     """Versions of what only benchmarks need, where it is installed."""
-    optional = [name for name in ("quantecon", "matplotlib") if find_spec(name)]
+    names = ("duckdb", "quantecon", "matplotlib")
+    optional = [name for name in names if find_spec(name)]
     return {name: version(name) for name in optional}
 
 

@@ -28,6 +28,10 @@ JOBS = {
     "dense": "benchmarks.large:dense",
     "planner": "benchmarks.planner:measure",
     "threads": "benchmarks.threads:measure",
+    "read_make": "benchmarks.read:make",
+    "read_ours": "benchmarks.read:ours",
+    "read_rival": "benchmarks.read:rival",
+    "read_arrays": "benchmarks.read:arrays",
 }
 
 

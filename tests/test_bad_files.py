@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import duckdb
 import ibis
 import numpy as np
@@ -13,8 +14,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import bayesmdp as bm
+from bayesmdp.cli import main
+from bayesmdp.data._queries import worded
 from bayesmdp.errors import ArgumentError, CountsError
 
 # Ibis 12 calls what DuckDB 2 deprecates.
@@ -42,18 +46,57 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "empty": ("", ("`log.csv` is empty.",)),
     "blank": ("\n\n", ("`log.csv` is empty, or its first line is",)),
     "header only": (HEAD, ("`log.csv` holds no rows.",)),
-    "binary": (bytes(range(256)) * 40, ("log.csv",)),
-    "zeros": (bytes(1000), ("log.csv",)),
+    "binary": (bytes(range(256)) * 40, ("`log.csv` is not text",)),
+    "zeros": (bytes(1000), ("`log.csv` is not text: it holds zero bytes",)),
     "Latin-1 header": ("état,state,action,sp\n0,0,0,0\n".encode("latin-1"), ("UTF-8",)),
     "Latin-1": (HEAD.encode() + b"0,0,1\nn\xe9,0,1\n", ("Line 3", "not UTF-8")),
-    "UTF-16": ((HEAD + "0,0,1\n").encode("utf-16"), ("log.csv",)),
+    "UTF-16": ((HEAD + "0,0,1\n").encode("utf-16"), ("`log.csv` is UTF-16",)),
     "short row": (
         HEAD + "0,0,1\n1,0\n",
         ("Line 3 of `log.csv` has 2 fields where the header has 3",),
     ),
     "long row": (HEAD + "0,0,1\n0,0,1,5\n", ("Line 3 of `log.csv`",)),
     "late short row": (HEAD + MANY + "1,0\n", ("Line 30002 of `log.csv` has 2",)),
-    "spaces": ("state action next_state\n0 0 1\n", ("single column", "semicolon")),
+    "spaces": ("state action next_state\n0 0 1\n", ("first line", "semicolon")),
+    "a title": ("The ward\n" + HEAD, ("first line of `log.csv`", "`The ward`")),
+    "one column": ("state\n0\n", ("first line of `log.csv`", "it is `state`")),
+    "unclosed quote": (
+        HEAD + '0,0,1\n"0,0,1\n0,0,1\n',
+        ("Line 3 of `log.csv` has a quote that is never closed",),
+    ),
+    "endless line": (
+        HEAD + "9" * 3_000_000 + ",0,1\n",
+        ("Line 2 of `log.csv` is longer than 2 MB",),
+    ),
+    "gzip under another name": (gzip.compress(HEAD.encode()), ("gzip", "its name")),
+    "Parquet under another name": (b"PAR1" * 99, ("Parquet", "its name")),
+    "a spreadsheet": (b"PK\x03\x04" * 99, ("`log.csv` is a spreadsheet or an arch",)),
+    "quoted empty": (HEAD + '"",0,1\n', ("`state`", "no value in 1 row")),
+    "no value said in words": (HEAD + "NA,0,1\n", ("`state`", "row 0", "'NA'")),
+    "decimal comma": (
+        "state;action;next_state;reward\n1;0;1;0,5\n",
+        ("Column `reward`", "row 0", "'0,5'"),
+    ),
+    "thousands": ("s;a;sp\n1,000;0;1\n", ("Column `s`", "row 0", "'1,000'")),
+    "hexadecimal": (HEAD + "0x10,0,1\n", ("Column `state`", "row 0", "'0x10'")),
+    "dates": (
+        HEAD + "2020-01-01,0,2020-01-02\n",
+        ("Column `state` of `log.csv` holds times, such as '2020-01-01'", "labels"),
+    ),
+    "times": (
+        HEAD + "31/12/2020 10:30,0,01/01/2021 08:00\n",
+        ("Column `state` of `log.csv` holds times",),
+    ),
+    "a near miss": ("stat,action,sp\n0,0,0\n", ("did you mean `stat`?", "'stat'")),
+    "no action": ("state,drug,sp\n0,0,0\n", ("no column for `action`", "`drug`")),
+    "nothing to derive from": (
+        "state,action\n0,0\n",
+        ("no column for `next_state`", "`episode`", "`step`"),
+    ),
+    "two candidates": (
+        "state,obs,action,sp\n0,0,0,0\n",
+        ("several columns for `state`: `state` and `obs`",),
+    ),
     "no header": ("0,0,1\n1,0,2\n", ("must name the columns; it is `0,0,1`",)),
     "duplicate name": (
         "state,action,state,next_state\n0,0,0,0\n",
@@ -127,11 +170,50 @@ def test_bad_csv(here: Path, content: str | bytes, said: tuple[str, ...]) -> Non
     refused(CountsError, "log.csv", *said)
 
 
-@pytest.mark.parametrize("cut", [0, 5, 40])
-def test_broken_gzip(here: Path, cut: int) -> None:
+OPTION_FAULTS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "columns swapped": (
+        HEAD + "0,1,1\n3,700,2\n",
+        {"n_states": 716, "n_actions": 25},
+        ("Column `action`", "below the size given, 25: row 1", "700"),
+    ),
+    "an end that is too far": (
+        HEAD + "0,1,1\n3,0,716\n",
+        {"n_states": 716},
+        ("Column `next_state`", "below the size given, 716: row 1"),
+    ),
+    "more names than states": (
+        HEAD + "a,0,b\n",
+        {"n_states": 1},
+        ("`n_states` is 1, but `log.csv` has 2",),
+    ),
+    "an outcome that is text": (
+        "s,a,id,t,end\n0,0,1,0,home\n",
+        {"columns": {"outcome": "end"}},
+        ("Column `end`", "row 0", "'home'"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"), OPTION_FAULTS.values(), ids=OPTION_FAULTS
+)
+def test_bad_csv_for_what_was_asked(
+    here: Path, content: str, options: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    (here / "log.csv").write_text(content)
+    refused(CountsError, "log.csv", *said, **options)
+
+
+def test_broken_gzip(here: Path) -> None:
     whole = gzip.compress((HEAD + MANY).encode())
-    (here / "log.csv.gz").write_bytes(b"hello, this is no gzip" + whole[:cut])
-    refused(CountsError, "log.csv.gz", "log.csv.gz")
+    for content, said in (
+        (b"hello, this is no gzip" + whole, "not packed with gzip, as its name says"),
+        (whole[:40], "cut short"),
+        (whole[:-9], "cut short"),
+        (whole + b"more", "damaged"),
+    ):
+        (here / "log.csv.gz").write_bytes(content)
+        refused(CountsError, "log.csv.gz", "`log.csv.gz`", said)
 
 
 def test_gzip_of_nothing(here: Path) -> None:
@@ -140,11 +222,41 @@ def test_gzip_of_nothing(here: Path) -> None:
 
 
 OTHER_FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
-    "text as Parquet": ("log.parquet", HEAD.encode() * 9, ("`log.parquet`",)),
-    "tiny Parquet": ("log.pq", b"PAR1", ("`log.pq`",)),
+    "text as Parquet": ("log.parquet", HEAD.encode() * 9, ("is no Parquet file",)),
+    "tiny Parquet": ("log.pq", b"PAR1", ("`log.pq` was cut short",)),
+    "cut Parquet": ("log.pq", b"PAR1" + bytes(99), ("`log.pq` was cut short",)),
+    "text as zstd": ("log.csv.zst", HEAD.encode(), ("not packed with zstd",)),
+    "zeros as JSON": ("log.json", bytes(99), ("`log.json` is not text",)),
+    "JSON of columns": (
+        "log.json",
+        b'{"state": [1, 2], "action": [0, 0], "next_state": [1, 1]}',
+        ("Column `state` of `log.json`", "holds lists"),
+    ),
+    "JSON of objects": (
+        "log.jsonl",
+        b'{"s": {"x": 1}, "a": 0, "sp": {"x": 1}}\n',
+        ("Column `s`", "holds structs"),
+    ),
+    "a key twice": ("log.jsonl", b'{"s": 1, "s": 2, "a": 0, "sp": 2}\n', ('"s"',)),
+    "keys that differ by case": (
+        "log.jsonl",
+        b'{"s": 1, "S": 2, "a": 0, "sp": 2}\n',
+        ("`log.jsonl` has keys that differ only in case",),
+    ),
+    "Latin-1 in JSON": (
+        "log.jsonl",
+        b'{"s": "\xe9", "a": 0, "sp": "b"}\n',
+        ("`log.jsonl` is not UTF-8",),
+    ),
+    "null in JSON": (
+        "log.jsonl",
+        b'{"s": 1, "a": null, "sp": 2}\n',
+        ("Column `a`", "no value in 1 row, the first row 0"),
+    ),
     "text as JSON": ("log.json", b"hello\n", ("log.json",)),
     "broken JSON": ("log.jsonl", b'{"state": 1, "ac\n', ("log.jsonl",)),
-    "JSON without objects": ("log.jsonl", b"1\n2\n", ("`state`",)),
+    "JSON without objects": ("log.jsonl", b"1\n2\n", ("a row is an object",)),
+    "JSON of nothing": ("log.json", b"[]", ("`log.json` holds no rows",)),
     "JSON without a column": ("log.jsonl", b'{"state": 1}\n', ("`action`",)),
     "empty JSON": ("log.jsonl", b"\n", ("`log.jsonl`",)),
     "text in JSON": (
@@ -182,11 +294,71 @@ def test_the_file_among_several_is_named(here: Path) -> None:
     (here / "b.csv").write_text(HEAD + "0,0\n")
     refused(CountsError, "*.csv", "Line 2 of `b.csv` has 2 fields")
     (here / "b.csv").write_text("state,action\n0,0\n")
-    refused(CountsError, "*.csv", "`b.csv` has no column `next_state`, which `a.csv`")
+    refused(
+        CountsError,
+        "*.csv",
+        "`b.csv` has no column `next_state`, which other files have",
+    )
     for name, value in (("a", 1.0), ("b", np.nan)):
         table = pd.DataFrame({"state": [0.0, value], "action": 0, "next_state": 1})
         table.to_parquet(here / f"{name}.parquet")
     refused(CountsError, "*.parquet", "no value in 1 row, the first row 1 of `b.parq")
+
+
+def test_files_that_differ(here: Path) -> None:
+    whole = pd.DataFrame({"state": [0], "action": [0], "next_state": [1]})
+    for kind in ("csv", "parquet"):
+        write = f"to_{kind}"
+        getattr(whole, write)(here / f"a.{kind}")
+        getattr(whole.assign(reward=1.0), write)(here / f"b.{kind}")
+        refused(CountsError, f"*.{kind}", f"`a.{kind}` has no column `reward`")
+        getattr(whole.rename(columns={"state": "State"}), write)(here / f"b.{kind}")
+        refused(CountsError, f"*.{kind}", f"`a.{kind}` and 1 more", "`State`")
+        getattr(whole.astype(str).assign(action="x"), write)(here / f"b.{kind}")
+        refused(CountsError, f"*.{kind}", "Column `", "`a.", "and 1 more")
+
+
+def test_parquet_that_cannot_be_a_log(here: Path) -> None:
+    whole = pd.DataFrame({"state": [0], "action": [0], "next_state": [1]})
+    for change, said in (
+        ({"State": [5]}, "two columns named `State`, but for the case"),
+        ({"state": pd.to_datetime(["2020-01-01"])}, "`state` of `log.parquet`"),
+        ({"state": [[1]]}, "it holds List"),
+        ({"state": [b"x"]}, "it holds Binary"),
+    ):
+        whole.assign(**change).to_parquet(here / "log.parquet")
+        refused(CountsError, "log.parquet", said)
+    whole[:0].to_parquet(here / "log.parquet")
+    refused(CountsError, "log.parquet", "`log.parquet` holds no rows")
+    data = bytearray((here / "log.parquet").read_bytes())
+    data[-60:-20] = b"\xff" * 40
+    (here / "log.parquet").write_bytes(data)
+    refused(CountsError, "log.parquet", "`log.parquet` cannot be read")
+
+
+def test_paths_that_are_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern that is a name, a home, a folder called like a column."""
+    table = pd.DataFrame({"state": [0], "action": [0], "next_state": [1]})
+    monkeypatch.setenv("HOME", str(here))
+    (here / "state=7").mkdir()
+    for name in ("log[1]*.csv", "state=7/log.csv"):
+        table.to_csv(here / name, index=False)
+    table.to_parquet(here / "state=7" / "log.parquet")
+    (here / "link.csv").symlink_to("log[1]*.csv")
+    for source in (
+        "log[1]*.csv",
+        here / "log[1]*.csv",
+        "~/state=7/log.csv",
+        "state=7/log.parquet",
+        "**/log.parquet",
+        "state*",
+        ["link.csv", "state=7/log.csv"],
+    ):
+        if source == "state*":  # a directory is no file that matches
+            refused(ArgumentError, source, "no file matches")
+            continue
+        counts = bm.read_transitions(source).counts()
+        assert set(counts.state.tolist()) == {0}
 
 
 def test_paths_that_lead_nowhere(here: Path) -> None:
@@ -202,6 +374,23 @@ def test_paths_that_lead_nowhere(here: Path) -> None:
     refused(ArgumentError, [], "empty list")
     refused(ArgumentError, [3], "a list with 3")
     refused(ArgumentError, "a.*", "mixes kinds of files: `a.csv` and `a.jsonl`")
+    refused(ArgumentError, ["a.csv", here / "a.csv"], "a.csv` twice")
+    refused(ArgumentError, "", "an empty path")
+    refused(ArgumentError, "https://example.org/log.csv", "is an address", "fetch it")
+    refused(ArgumentError, "s3://ward/log.parquet", "is an address", "DuckDB relation")
+    refused(ArgumentError, "~nobody-of-that-name/log.csv", "a user unknown here")
+    refused(ArgumentError, "x" * 5000 + ".csv", "name too long")
+    refused(ArgumentError, "a\0b.csv", "null")
+    refused(ArgumentError, "\udcff.csv", "is not UTF-8: rename the file")
+    refused(ArgumentError, "/dev/null", "is no plain file")
+    (here / "loop.csv").symlink_to("loop.csv")
+    refused(ArgumentError, "loop.csv", "links")
+    (here / "nowhere.csv").symlink_to("gone.csv")
+    refused(ArgumentError, "nowhere.csv", "there is no file `nowhere.csv`")
+    os.mkfifo(here / "pipe.csv")  # must not wait for somebody to write
+    refused(ArgumentError, "pipe.csv", "`pipe.csv` is no plain file")
+    (here / "b.parquet.gz").write_bytes(gzip.compress(b"PAR1"))
+    refused(ArgumentError, "b.parquet.gz", "packed twice", "unpack it")
 
 
 def test_no_permission(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,6 +482,41 @@ def test_columns_that_are_no_names() -> None:
     twice = pd.DataFrame([[0, 0, 0, 0]], columns=["state", "state", "action", "sp"])
     refused(CountsError, twice, "state")
     refused(CountsError, pd.DataFrame(np.zeros((2, 3))), "must have names")
+
+
+def test_a_file_that_changes_is_noticed(here: Path) -> None:
+    path = here / "log.csv"
+    path.write_text("s,a,sp,r,id\n0,0,1,2,1\n0,0,1,2,2\n")
+    log = bm.read_transitions(path)
+    path.write_text("s,a,sp,r,id\n0,0,1,2,1\n0,0,1,2,2\n0,0,1,2,3\n")
+    said = r"log\.csv` has changed since it was read: 2 rows then, 3 now; read it again"
+    with pytest.raises(CountsError, match=said):
+        log.reward_statistics()
+    with pytest.raises(CountsError, match=said):
+        log.counts_by_fold(2)
+    assert log.counts().total == 2
+
+
+def test_too_little_memory_is_told_from_bad_files() -> None:
+    with pytest.raises(bm.errors.TooLargeError, match="BAYESMDP_MEMORY"), worded("x"):
+        raise duckdb.OutOfMemoryException("Out of Memory Error: could not allocate")
+
+
+@pytest.mark.skipif(
+    "validate" not in main.list_commands(click.Context(main)), reason="no command yet"
+)
+def test_the_command_line_refuses_each_with_exit_code_2(here: Path) -> None:
+    files = {f"{name} (CSV)": ("log.csv", x[0]) for name, x in CSV_FAULTS.items()}
+    files |= {name: x[:2] for name, x in OTHER_FAULTS.items()}
+    assert len(files) >= 40
+    for case, (name, content) in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        (here / name).write_bytes(data)
+        found = CliRunner().invoke(main, ["validate", name])
+        assert found.exit_code == 2, (case, found.output)
+        assert isinstance(found.exception, SystemExit), case
+        assert name in found.output, case
+        (here / name).unlink()
 
 
 def test_a_file_that_vanishes_is_a_sentence(here: Path) -> None:

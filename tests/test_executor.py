@@ -73,6 +73,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "optimise": lambda **how: bm.optimise(BELIEF, **how),
     "optimise for an ensemble": lambda **how: bm.optimise(ensemble(), **how),
     "optimise for a mixture": lambda **how: bm.optimise(mixture(), **how),
+    "calibrate": lambda **how: bm.calibrate(
+        WORLD.task, bm.ScaledPrior(), n_datasets=40, **how
+    ),
 }
 
 

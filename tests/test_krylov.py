@@ -314,6 +314,78 @@ def test_a_bad_trial_length_is_replaced_by_the_chains_own(name: str) -> None:
     assert bound(system_of(T, 1.0), b, off, found.scale) >= own.max() * (1 - 1e-9)
 
 
+# ------------------------------------------------------------ sweeps first
+
+
+def settled(system: krylov.System, rhs: Array) -> tuple[int, Array]:
+    """Sweep from zeros; how often, and where that led."""
+    n = system.begin.size
+    space, scale, x = np.zeros((krylov.N_VECTORS, n)), np.empty(n), np.zeros(n)
+    assert krylov.bounding_scale(system, np.zeros(n), np.ones(n), scale, space) > 0
+    return krylov.settle(system, rhs, scale, krylov.TOLERANCE, x, space), x
+
+
+@pytest.mark.parametrize("backward", BOTH)
+@pytest.mark.parametrize("n_next", [12, 40])
+def test_sweeps_settle_at_a_rate_that_the_discount_does_not_touch(
+    n_next: int, backward: bool
+) -> None:
+    T = random_chain(n_next, 300, n_next)
+    rhs = np.random.default_rng(2).random(300)
+    for write in (system_of, transposed):
+        taken = []
+        for g in (0.9, 0.99, 0.9999):
+            A = matrix_of(T, g) if write is system_of else matrix_of(T, g).T
+            expected = np.linalg.solve(A, rhs)
+            sweeps, x = settled(write(T, g, backward), rhs)
+            assert np.abs(x - expected).max() <= 1e-9 * np.abs(expected).max()
+            taken.append(sweeps)
+        assert max(taken) <= min(taken) + 12 < 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sweeps_that_gain_little_end_soon_and_do_no_harm(seed: int) -> None:
+    T, g = ring(300, 1e-3, seed), 0.999
+    rhs = np.random.default_rng(seed).normal(size=300)
+    sweeps, x = settled(system_of(T, g), rhs)
+    exact = np.linalg.solve(matrix_of(T, g), rhs)
+    assert sweeps <= 9
+    assert np.abs(x - exact).max() <= 1.5 * np.abs(exact).max()  # from zeros
+
+
+def large_chain(n: int, n_ends: int) -> csr_array:
+    """Five next states each, so many that sweeps go first."""
+    assert n > krylov._SPILLED
+    rng = np.random.default_rng(n)
+    column = rng.integers(n, size=(n, 5))
+    column[:, 4] = rng.integers(n, n + n_ends, size=n) if n_ends else column[:, 4]
+    value = rng.dirichlet(np.ones(5), size=n)
+    at = np.repeat(np.arange(n), 5), column.ravel()
+    return coo_array((value.ravel(), at), shape=(n, n + n_ends)).tocsr()
+
+
+@pytest.mark.parametrize("g", [0.9, 0.99, 0.9999, 1.0])
+def test_large_chains_give_back_the_solution_they_were_made_for(g: float) -> None:
+    n, n_ends = 9_000, 2 if g == 1.0 else 0
+    T = large_chain(n, n_ends)
+    A = csr_array(eye_array(n) - g * T[:, :n])
+    exact = 3.0 + np.random.default_rng(0).normal(size=n)
+    for backward in BOTH:
+        straight = solved(system_of(T, g, backward), A @ exact, n_ends=n_ends)
+        across = solved(transposed(T, g, backward), A.T @ exact)
+        for found in (straight, across):
+            assert found.claimed
+            assert np.abs(found.x - exact).max() <= 1e-9 * np.abs(exact).max()
+
+
+def test_a_large_shuffled_ring_is_handed_on_and_said_to_fail() -> None:
+    n, g = krylov._SPILLED + 1, 0.99999
+    rhs = np.random.default_rng(0).normal(size=n)
+    found = solved(system_of(ring(n, 1e-6), g), rhs, trial=np.full(n, 1 / (1 - g)))
+    assert not found.claimed
+    assert 9 < abs(found.products) <= krylov.MOST_PRODUCTS + 2
+
+
 # ------------------------------------------------------------ honest failures
 
 
@@ -397,3 +469,13 @@ def test_a_chain_that_never_ends_is_said_to_fail(size: int) -> None:
     for backward in BOTH:
         system = system_of(csr_array(rows), 1.0, backward)
         assert not solved(system, np.ones(n), n_ends=1).claimed
+
+
+def test_what_is_not_a_number_is_not_claimed() -> None:
+    """One state, which none leads to; all others are right from the start."""
+    rows = random_chain(0, 60, 4).toarray()
+    rows[:, 7] = 0.0
+    T = csr_array(rows / rows.sum(axis=1, keepdims=True))
+    exact = np.linalg.solve(matrix_of(T, 0.9), np.ones(60))
+    exact[7] = np.nan
+    assert not solved(system_of(T, 0.9), np.ones(60), start=exact).claimed

@@ -7,6 +7,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
+ROOMS += (bm.criticism, bm.storage)
 CONTRACT = [
     "Counts",
     "Dynamics",
@@ -20,11 +21,13 @@ CONTRACT = [
     "SymmetricPrior",
     "Task",
     "World",
+    "compare_priors",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
     "fit",
     "restrict",
+    "sensitivity",
     "worlds",
 ]
 EVERYDAY = [
@@ -36,7 +39,7 @@ EVERYDAY = [
 
 def test_the_everyday_names_are_few_sorted_and_include_the_contract() -> None:
     assert bm.__all__ == sorted(bm.__all__)
-    assert len(bm.__all__) <= 45
+    assert len(bm.__all__) <= 50
     assert set(CONTRACT) <= set(bm.__all__)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import bayesmdp as bm
+from bayesmdp.data._files import connect
 from bayesmdp.data._folds import PRIME, folds_of, scramble
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -69,7 +70,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
         connection.execute(f"copy ({rows}) to '{folder / f'part{part}.parquet'}'")
         # Columns in another order.
         rows = f"select columns(*)::text from ({rows})" if part else rows
-        order = "next_state, episode, action, state, reward, step" if part else "*"
+        order = "* exclude (state, next_state), next_state, state" if part else "*"
         rows = f"select {order} from ({rows})"
         connection.execute(f"copy ({rows}) to '{folder / f'part{part}.csv'}' (header)")
     return Log(table, arrays, folder)
@@ -453,3 +454,31 @@ def test_columns_that_cannot_be_found(
     with pytest.raises(error) as caught:
         bm.read_transitions(engine(table), columns=columns)
     assert said in str(caught.value)
+
+
+# Settings -----------------------------------------------------------------------------
+
+
+def test_files_are_read_within_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAYESMDP_MEMORY", "1GB")
+    monkeypatch.setenv("BAYESMDP_THREADS", "2")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    connection = connect()
+    names = ("memory_limit", "threads", "temp_directory")
+    asked = ", ".join(f"current_setting('{name}')" for name in names)
+    memory, threads, spill = connection.sql(f"select {asked}").fetchall()[0]
+    assert memory == "762.9 MiB"  # 0.8 of it: Python needs some too
+    assert threads == 2
+    assert Path(spill).parent == tmp_path
+    connection.execute("set memory_limit = '100MB'")
+    distinct = connection.sql(
+        "select count(*) from (select hash(i) from range(5_000_000) r(i) group by all)"
+    )
+    assert distinct.fetchall() == [(5_000_000,)]  # more than fits
+    connection.close()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("BAYESMDP_MEMORY", "1")
+    with connect() as connection:
+        assert connection.sql("select 1").fetchall() == [(1,)]

@@ -347,6 +347,8 @@ def test_20000_states_equal_a_power_series() -> None:
         assert np.abs(residual).sum() < 1e-8 * (1 - g) * visits[i].max()
     found = bm.evaluate(policy, draws, control=False)
     assert found.solver == "iterative"
+    alone = bm.evaluate(policy, draws, control=False, threads=1)
+    assert np.array_equal(found.value, alone.value)
     assert_close(found.value, values.mean(axis=0), "value")
     assert_close(found.epistemic_sd, values.std(axis=0, ddof=1), "epistemic_sd")
     assert_close(found.occupancy, visits.mean(axis=0), "occupancy")

@@ -5,6 +5,7 @@ here.
 """
 
 from bayesmdp import (
+    criticism,
     data,
     errors,
     evaluation,
@@ -12,10 +13,12 @@ from bayesmdp import (
     policies,
     posterior,
     priors,
+    storage,
     worlds,
 )
 from bayesmdp._version import __version__
-from bayesmdp.data import Counts, Transitions, read_transitions
+from bayesmdp.criticism import calibrate, compare_priors, sensitivity
+from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     AnalyticEvaluation,
@@ -75,7 +78,10 @@ __all__ = [
     "Transitions",
     "World",
     "__version__",
+    "calibrate",
     "compare",
+    "compare_priors",
+    "criticism",
     "data",
     "draws_needed",
     "errors",
@@ -91,5 +97,8 @@ __all__ = [
     "priors",
     "read_transitions",
     "restrict",
+    "sensitivity",
+    "storage",
+    "validate",
     "worlds",
 ]

@@ -50,6 +50,10 @@ class ExecutorError(BayesmdpError):
     """An executor that broke while it worked for us."""
 
 
+class StorageError(BayesmdpError):
+    """A file or directory that cannot be written, or is not what it should be."""
+
+
 class TooLargeError(BayesmdpError):
     """Work that does not fit; the message says what would."""
 

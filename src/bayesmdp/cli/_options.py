@@ -1,10 +1,14 @@
 """Options that mean the same in every command."""
 
 import json
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
+
+from bayesmdp.errors import BayesmdpWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,6 +38,62 @@ def json_option(function: Function) -> Function:
     return click.option(
         "--json", "as_json", is_flag=True, help="Print one JSON object."
     )(function)
+
+
+def columns_option(function: Function) -> Function:
+    """``--columns``."""
+    return click.option(
+        "--columns",
+        multiple=True,
+        metavar="ROLE=NAME",
+        callback=_columns,
+        help="Which column is the state, action, next_state, reward, episode, step, "
+        "...; may be repeated; found by usual names where not given.",
+    )(function)
+
+
+def labels_option(function: Function) -> Function:
+    """``--labels``."""
+    return click.option(
+        "--labels",
+        is_flag=True,
+        help="Whole numbers are names of states and actions, not ids from 0.",
+    )(function)
+
+
+def _columns(
+    ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
+) -> dict[str, str]:
+    """Return the column of each role that was named."""
+    found: dict[str, str] = {}
+    for item in said:
+        role, equals, name = item.partition("=")
+        if not (role and equals and name):
+            raise click.BadParameter(
+                f"{item!r} is not of the form ROLE=NAME, such as state=cluster."
+            )
+        if role in found:
+            raise click.BadParameter(f"{role!r} is given twice.")
+        found[role] = name
+    return found
+
+
+@contextmanager
+def exit_1_after_warnings(ctx: click.Context) -> Iterator[None]:
+    """Exit with code 1 in the end if there were warnings; they are shown as ever."""
+    seen: list[object] = []
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def showwarning(message: Warning | str, *more: Any, **rest: Any) -> None:
+            seen.append(message)
+            show(message, *more, **rest)
+
+        warnings.showwarning = showwarning
+        warnings.simplefilter("always", BayesmdpWarning)
+        yield
+    if seen:
+        ctx.exit(1)
 
 
 def print_json(record: dict[str, Any]) -> None:

@@ -1,19 +1,29 @@
 """What was seen: transitions, and how often each was seen."""
 
+from bayesmdp.data._ai_clinician import read_ai_clinician
 from bayesmdp.data._collect import collect
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._discretise import Discretisation, discretise
 from bayesmdp.data._endings import Endings, Starts
 from bayesmdp.data._minari import read_minari
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
+from bayesmdp.data._validate import validate
+from bayesmdp.data._validate_record import Finding, Findings
 
 __all__ = [
     "Counts",
+    "Discretisation",
     "Endings",
+    "Finding",
+    "Findings",
     "RewardStatistics",
     "Starts",
     "Transitions",
     "collect",
+    "discretise",
+    "read_ai_clinician",
     "read_minari",
     "read_transitions",
+    "validate",
 ]

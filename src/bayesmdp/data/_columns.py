@@ -18,6 +18,7 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     # Only by name: what logs call an outcome is as often a flag as a state.
     "outcome": (),
 }
+FLAGS = ("terminated", "truncated")
 
 
 def find_columns(
@@ -48,8 +49,6 @@ def find_columns(
             )
         if fits:
             found[role] = fits[0]
-    for role in ("terminated", "truncated"):
-        found.pop(role, None)  # known, so that they are not mistaken; not read yet
     for role in ("state", "action"):
         if role not in found:
             raise CountsError(_missing(role, names, origin))
@@ -81,16 +80,16 @@ def _named(
     found: dict[str, str] = {}
     for role, name in columns.items():
         if role not in CONVENTIONS:
-            hint = _did_you_mean(str(role), list(CONVENTIONS))
+            hint = did_you_mean(str(role), list(CONVENTIONS))
             raise ArgumentError(
                 f"`columns` has an unknown role {role!r}{hint}; roles are "
                 f"{', '.join(CONVENTIONS)}."
             )
         if name not in names:
-            hint = _did_you_mean(str(name), names)
+            hint = did_you_mean(str(name), names)
             raise ArgumentError(
                 f"`columns` says {role!r} is {name!r}, which {origin} does not "
-                f"have{hint}; it has {_listed(names)}."
+                f"have{hint}; it has {listed(names)}."
             )
         if name in found.values():
             raise ArgumentError(f"`columns` gives {name!r} two roles.")
@@ -105,7 +104,7 @@ def _missing(role: str, names: Sequence[str], origin: str) -> str:
     example = near[0] if near else "..."
     return (
         f"{origin} has no column for `{role}`{hint}: looked for {', '.join(aliases)} "
-        f"among {_listed(names)}; name it with columns={{{role!r}: {example!r}}}."
+        f"among {listed(names)}; name it with columns={{{role!r}: {example!r}}}."
     )
 
 
@@ -114,11 +113,13 @@ def _near(word: str, names: Sequence[str]) -> list[str]:
     return [lower[x] for x in get_close_matches(word.lower(), lower, 1, 0.75)]
 
 
-def _did_you_mean(word: str, names: Sequence[str]) -> str:
+def did_you_mean(word: str, names: Sequence[str]) -> str:
+    """Suggest the name that a wrong one resembles, if there is one."""
     near = _near(word, names)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def _listed(names: Sequence[str], most: int = 12) -> str:
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Name the columns there are, or the first of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f"`{name:.40}`" for name in names[:most]) + more

@@ -1,6 +1,6 @@
 """How often each (state, action, next state) was seen, as sparse triplets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -102,18 +102,12 @@ class Counts:
         columns = _checks.triplets(
             state, action, next_state, n_states, n_actions, CountsError
         )
-        s, a, t = columns.values()
-        if count is None:
-            columns["count"] = np.ones(s.shape, dtype=np.int64)
-        else:
+        if count is not None:
             columns["count"] = _checks.index_array("count", count, CountsError)
         _checks.same_length(columns, CountsError)
-        sized = n_states is not None, n_actions is not None
-        if n_states is None:
-            n_states = int(max(s.max(), t.max())) + 1 if s.size else 0
-        if n_actions is None:
-            n_actions = int(a.max()) + 1 if a.size else 0
-        return cls._from_checked(s, a, t, columns["count"], n_states, n_actions, sized)
+        return cls._from_checked(
+            *columns.values(), n_states=n_states, n_actions=n_actions
+        )
 
     @classmethod
     def _from_checked(
@@ -121,29 +115,17 @@ class Counts:
         state: IntArray,
         action: IntArray,
         next_state: IntArray,
-        count: IntArray,
-        n_states: int,
-        n_actions: int,
-        sized: tuple[bool, bool],
+        count: IntArray | None = None,
+        *,
+        n_states: int | None,
+        n_actions: int | None,
     ) -> "Counts":
         """Sort, merge equal triplets and drop zeros."""
-        if n_states and n_actions and n_states**2 * n_actions >= 2**63:
-            raise CountsError(
-                f"`n_states` and `n_actions` are too large to index: {n_states} and "
-                f"{n_actions}. Map ids to 0..n-1 first."
-            )
-        if count.sum(dtype=np.float64) >= 2.0**62:
-            raise CountsError("`count` is too large to add up: 2**62 or more in all.")
-        key = (state * n_actions + action) * n_states + next_state
-        unique, inverse = np.unique(key, return_inverse=True)
-        total = np.zeros(unique.size, dtype=np.int64)
-        np.add.at(total, inverse, count)
-        unique, total = unique[total > 0], total[total > 0]
-        pair, t = np.divmod(unique, max(n_states, 1))
-        s, a = np.divmod(pair, max(n_actions, 1))
-        for array in (s, a, t, total):
-            _checks.sealed(array)
-        return cls(s, a, t, total, n_states, n_actions, sized)
+        sized = n_states is not None, n_actions is not None
+        keys = Keys.of(state, action, next_state, n_states, n_actions)
+        unique, total = _totals(keys, count)
+        s, a, t = (_checks.sealed(x) for x in keys.unpacked(unique))
+        return cls(s, a, t, _checks.sealed(total), keys.n_states, keys.n_actions, sized)
 
     @property
     def total(self) -> int:
@@ -166,15 +148,16 @@ class Counts:
     def __add__(self, other: "Counts") -> "Counts":
         if not isinstance(other, Counts):
             return NotImplemented
-        return Counts._from_checked(
-            np.concatenate([self.state, other.state]),
-            np.concatenate([self.action, other.action]),
-            np.concatenate([self.next_state, other.next_state]),
-            np.concatenate([self.count, other.count]),
-            _joint_size("n_states", 0, self, other),
-            _joint_size("n_actions", 1, self, other),
-            sized=(self.sized[0] or other.sized[0], self.sized[1] or other.sized[1]),
+        joint = Counts._from_checked(
+            *(
+                np.concatenate([getattr(self, name), getattr(other, name)])
+                for name in ("state", "action", "next_state", "count")
+            ),
+            n_states=_joint_size("n_states", 0, self, other),
+            n_actions=_joint_size("n_actions", 1, self, other),
         )
+        sized = self.sized[0] or other.sized[0], self.sized[1] or other.sized[1]
+        return replace(joint, sized=sized)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Counts):
@@ -191,6 +174,76 @@ class Counts:
             f"Counts({self.total} transitions, {self.count.size} distinct, "
             f"{self.n_states} states, {self.n_actions} actions)"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Triplets as one number each, which sorts as they do."""
+
+    key: IntArray  # [N], (state * n_actions + action) * n_states + next_state
+    n_states: int
+    n_actions: int
+
+    @classmethod
+    def of(
+        cls,
+        state: IntArray,
+        action: IntArray,
+        next_state: IntArray,
+        n_states: int | None,
+        n_actions: int | None,
+    ) -> "Keys":
+        """Pack columns that were checked; sizes default to what the ids need."""
+        if n_states is None:
+            n_states = int(max(state.max(), next_state.max())) + 1 if state.size else 0
+        if n_actions is None:
+            n_actions = int(action.max()) + 1 if action.size else 0
+        if n_states**2 * n_actions >= 2**63:
+            raise CountsError(
+                f"`n_states` and `n_actions` are too large to index: {n_states} and "
+                f"{n_actions}. Map ids to 0..n-1 first."
+            )
+        key = state * n_actions
+        key += action
+        key *= n_states
+        key += next_state
+        return cls(key, n_states, n_actions)
+
+    @property
+    def few(self) -> bool:
+        """Whether a table of every possible key is no larger than the rows."""
+        return self.n_states**2 * self.n_actions <= 4 * self.key.size
+
+    def unpacked(self, key: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return state, action and next state of some keys."""
+        pair, next_state = np.divmod(key, max(self.n_states, 1))
+        state, action = np.divmod(pair, max(self.n_actions, 1))
+        return state, action, next_state
+
+    def distinct(self) -> tuple[IntArray, IntArray]:
+        """Return the distinct keys, sorted, and which of them each row has."""
+        if not self.few:
+            return np.unique(self.key, return_inverse=True)
+        unique = np.flatnonzero(np.bincount(self.key))
+        number = np.empty(self.n_states**2 * self.n_actions, dtype=np.int64)
+        number[unique] = np.arange(unique.size)
+        return unique, number[self.key]
+
+
+def _totals(keys: Keys, count: IntArray | None) -> tuple[IntArray, IntArray]:
+    """Return the distinct keys that were seen, sorted, and how often."""
+    if count is None and keys.few:
+        total = np.bincount(keys.key)
+        unique = np.flatnonzero(total)
+        return unique, total[unique]
+    if count is None:
+        return np.unique(keys.key, return_counts=True)
+    if count.sum(dtype=np.float64) >= 2.0**62:
+        raise CountsError("`count` is too large to add up: 2**62 or more in all.")
+    unique, number = keys.distinct()
+    total = np.zeros(unique.size, dtype=np.int64)
+    np.add.at(total, number, count)
+    return unique[total > 0], total[total > 0]
 
 
 def _joint_size(name: str, axis: int, first: Counts, second: Counts) -> int:

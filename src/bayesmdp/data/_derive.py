@@ -6,10 +6,10 @@ stands before a gap; neither is bridged.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from bayesmdp.data._queries import capital, fetch_one, worded
-from bayesmdp.errors import CountsError
+from bayesmdp.data._faults import Fault
+from bayesmdp.data._queries import FILE, ROW, capital, fetch_one, first_bad, worded
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -17,19 +17,28 @@ if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
 
 KEYS = ("episode", "step")
+KEPT = ("state", "action", "reward", *KEYS, "terminated", "truncated", ROW, FILE)
+
+
+class Derived(NamedTuple):
+    """Rows that have a next state, and what became of the others."""
+
+    frame: "Frame"
+    n_rows: int
+    gaps: int  # rows dropped because the step after them is missing
+    lost: int  # because they are the last of their episode
+    note: str  # without a full stop
 
 
 def with_next_state(
     frame: "Frame", found: Mapping[str, str], origin: str, n_rows: int
-) -> tuple["Frame", int, str, int]:
-    """Return rows with a next state, how many, a note, and how many were dropped."""
+) -> Derived:
+    """Find next states; no step may be there twice."""
     import narwhals as nw
 
-    # Unsigned steps have no step before 0.
-    frame = frame.with_columns(nw.col("step").cast(nw.Int64))
-    _refuse_repeated_steps(frame, found, origin, n_rows)
     with worded(origin):
-        kept = ["state", "action", *KEYS, *(["reward"] if "reward" in found else [])]
+        there = frame.collect_schema().names()
+        kept = [x for x in KEPT if x in there]
         following = frame.select(
             "episode",
             (nw.col("step") - 1).alias("step"),
@@ -38,18 +47,18 @@ def with_next_state(
         columns = [*kept, "next_state"]
         moves = frame.join(following, on=list(KEYS), how="inner").select(*columns)
         ends = frame.group_by("episode").agg(nw.col("step").max())
-        n_moves = _size(moves, origin)
-        n_ends = _size(ends, origin)
+        n_moves = size(moves, origin)
+        n_ends = size(ends, origin)
         n_known = 0
-        if "outcome" in found:
+        if "outcome" in there:
             state = frame.collect_schema()["state"]
             outcome = nw.col("outcome")
             known = (
                 frame.join(ends, on=list(KEYS), how="inner")
-                .filter(~_is_empty(frame, "outcome"))
+                .filter(~is_empty(frame, "outcome"))
                 .select(*kept, outcome.cast(state).alias("next_state"))
             )
-            n_known = _size(known, origin)
+            n_known = size(known, origin)
             moves = nw.concat([moves, known], how="vertical")
     gaps = n_rows - n_moves - n_ends
     lost = n_ends - n_known
@@ -61,30 +70,37 @@ def with_next_state(
     )
     if lost:
         note += " (the state it ended in can be given as columns={'outcome': ...})"
-    if not n_moves + n_known:
-        raise CountsError(f"{note}: no transition is left.")
-    return moves, n_moves + n_known, f"{note}.", gaps + lost
+    return Derived(moves, n_moves + n_known, gaps, lost, note)
 
 
-def _refuse_repeated_steps(
+def repeated_steps(
     frame: "Frame", found: Mapping[str, str], origin: str, n_rows: int
-) -> None:
+) -> Fault | None:
+    """Find steps of an episode that have several rows."""
     import narwhals as nw
 
     with worded(origin):
-        if _size(frame.select(*KEYS).unique(), origin) == n_rows:
-            return
+        more = n_rows - size(frame.select(*KEYS).unique(), origin)
+        if not more:
+            return None
         groups = frame.group_by(*KEYS).agg(nw.len().alias("n"))
         twice = groups.filter(nw.col("n") > 1).sort(*KEYS).head(1)
         first = fetch_one(twice, origin)
-    raise CountsError(
+        here = (nw.col("episode") == first["episode"]) & (
+            nw.col("step") == first["step"]
+        )
+    said = (
         f"{capital(origin)} has several rows with one step: `{found['episode']}` "
         f"{first['episode']} has `{found['step']}` {first['step']} {int(first['n'])} "
-        "times; what follows what is not known."
+        "times"
     )
+    place = first_bad(frame, here, list(KEYS), origin)
+    remedy = "what follows what is not known"
+    return Fault("repeated", "step", more, place, said, remedy)
 
 
-def _is_empty(frame: "Frame", role: str) -> "nw.Expr":
+def is_empty(frame: "Frame", role: str) -> "nw.Expr":
+    """Tell rows without a value."""
     import narwhals as nw
 
     x = nw.col(role)
@@ -92,7 +108,8 @@ def _is_empty(frame: "Frame", role: str) -> "nw.Expr":
     return x.is_null() | x.is_nan() if floats else x.is_null()
 
 
-def _size(frame: "Frame", origin: str) -> int:
+def size(frame: "Frame", origin: str) -> int:
+    """Count rows."""
     import narwhals as nw
 
     return int(fetch_one(frame.select(nw.len().alias("n")), origin)["n"])

@@ -3,43 +3,33 @@
 DuckDB's guesses are not used for text: it guesses types from the first rows and then
 rounds ``0.5`` in a column of whole numbers, and it skips lines that do not fit its
 idea of the file. CSV and JSON are read as text, every value is tried as a number by
-the engine, and what is neither all numbers nor all text is refused by row.
+the engine, and what is neither all numbers nor all text is marked, to be refused by
+row.
 """
 
 import csv
 import glob
-import os
 import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesmdp import _checks
-from bayesmdp.data._columns import find_columns
-from bayesmdp.data._queries import FILE, capital, first_bad, lazy, worded
+from bayesmdp import _checks, _memory
+from bayesmdp.data._columns import FLAGS, find_columns
+from bayesmdp.data._paths import kind_of, paths_of
+from bayesmdp.data._queries import FILE, TEXT, capital, worded
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     import duckdb
 
-KINDS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
-PACKED = (".gz", ".zst")
 DELIMITERS = (",", ";", "\t", "|")
+MIN_MEMORY = 2**28  # below, DuckDB has no room to work
+WHOLE = r"\s*[+-]?[0-9]+\s*"
+ZEROS = r"\s*[+-]?0[0-9]+\s*"
 ID_ROLES = ("state", "next_state", "outcome")  # one set of ids or labels
-
-
-def is_paths(source: object) -> bool:
-    """Tell files from dataframes."""
-    return isinstance(source, str | os.PathLike | list | tuple)
+NAMED = (*ID_ROLES, "action")
 
 
 def open_files(
@@ -49,16 +39,18 @@ def open_files(
 
     The last is the connection: until DuckDB 2, a relation does not keep it open.
     """
-    paths = _paths(source)
-    origin = f"`{paths[0]}`" if len(paths) == 1 else f"`{paths[0]}` and the other files"
-    kinds = {path: _kind(path) for path in paths}
+    paths = paths_of(source)
+    origin = f"`{paths[0]}`"
+    if len(paths) > 1:
+        origin = f"the table in {origin} and {len(paths) - 1} more"
+    kinds = {path: kind_of(path) for path in paths}
     if len(set(kinds.values())) > 1:
         other = next(path for path in paths if kinds[path] != kinds[paths[0]])
         raise ArgumentError(
             f"`source` mixes kinds of files: `{paths[0]}` and `{other}`; read them "
             "apart and add their counts."
         )
-    connection = _connect()
+    connection = connect()
     names = [glob.escape(path) for path in paths]  # DuckDB would expand them again
     with worded(origin):
         if kinds[paths[0]] == "csv":
@@ -66,78 +58,24 @@ def open_files(
         elif kinds[paths[0]] == "json":
             text, found = _open_json(connection, names, columns, origin)
         else:
-            listed = ", ".join(_text(name) for name in names)
-            table = connection.sql(
-                f"from read_parquet([{listed}], union_by_name=true, "
-                f"filename={_text(FILE)})"
-            )
-            there = [name for name in table.columns if name != FILE]
-            found = find_columns(there, columns, capital(origin))
-            return _renamed(table, found), found, origin, connection
-        return _typed(text, found, labels, origin), found, origin, connection
+            table, found = _open_parquet(connection, paths, columns, origin)
+            return table, found, origin, connection
+        return _typed(text, found, labels), found, origin, connection
 
 
-def _paths(source: Any) -> list[str]:
-    """Return every file meant, or say which is not there."""
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    if not given:
-        raise ArgumentError("`source` is an empty list of files.")
-    paths: list[str] = []
-    for item in given:
-        if not isinstance(item, str | os.PathLike):
-            raise ArgumentError(
-                "`source` must be a path, a list of paths or a dataframe; got a list "
-                f"with {item!r:.80}."
-            )
-        path = str(Path(os.fsdecode(item)).expanduser())
-        if glob.has_magic(path) and not Path(path).exists():
-            # Path.glob would need the part without wildcards apart.
-            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
-            if not matches:
-                raise ArgumentError(f"`source`: no file matches `{path}`.")
-            paths += matches
-        else:
-            paths.append(path)
-    for path in paths:
-        _check_file(Path(path))
-    return paths
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise ArgumentError(
-            f"`source`: `{path}` is a directory; name its files, such as "
-            f"`{path / '*.parquet'}`."
-        )
-    if not path.exists():
-        raise ArgumentError(f"`source`: there is no file `{path}`.")
-    if not os.access(path, os.R_OK):
-        raise ArgumentError(f"`source`: `{path}` may not be read: permission denied.")
-    if path.is_file() and path.stat().st_size == 0:
-        raise CountsError(f"`{path}` is empty.")
-
-
-def _kind(path: str) -> str:
-    bare = Path(path)
-    if bare.suffix.lower() in PACKED:
-        bare = bare.with_suffix("")
-    kind = KINDS.get(bare.suffix.lower())
-    if kind is None:
-        raise ArgumentError(
-            f"`source`: the name of `{path}` does not say what it is; it must end in "
-            f"{', '.join(KINDS)}, text also with {' or '.join(PACKED)}."
-        )
-    return kind
-
-
-def _connect() -> Any:  # stubs know neither lists of files nor names for `filename`
+def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
+    """Open a DuckDB that stays on this machine, and within its memory."""
     import duckdb
 
+    # A place of its own: DuckDB makes it when it must spill, and removes it.
+    spill = Path(tempfile.gettempdir()) / f"bayesmdp-{uuid.uuid4().hex}"
+    memory = max(int(0.8 * _memory.available_bytes()), MIN_MEMORY)
     connection = duckdb.connect()
-    # Closed networks: never fetch an extension. Spill where temporary files belong.
+    # Closed networks: never fetch an extension.
     connection.execute("set autoinstall_known_extensions = false")
     connection.execute("set enable_progress_bar = false")
-    connection.execute(f"set temp_directory = {_text(tempfile.gettempdir())}")
+    connection.execute(f"set temp_directory = {_text(str(spill))}")
+    connection.execute(f"set memory_limit = '{memory} B'")
     connection.execute(f"set threads = {_checks.thread_count(None)}")
     return connection
 
@@ -153,14 +91,11 @@ def _open_csv(
     for path in paths:
         delimiter, names = _header(connection, path)
         alike.setdefault((delimiter, *names), []).append(path)
-    found = find_columns(list(next(iter(alike)))[1:], columns, capital(origin))
+    there = dict.fromkeys(name for _, *header in alike for name in header if name)
+    found = find_columns(list(there), columns, capital(origin))
     joint: duckdb.DuckDBPyRelation | None = None
     for (delimiter, *header), files in alike.items():
-        for name in found.values():
-            if name not in header:
-                raise CountsError(
-                    f"`{files[0]}` has no column `{name}`, which `{paths[0]}` has."
-                )
+        _refuse_missing(files[0], header, found)
         part = connection.read_csv(
             [glob.escape(path) for path in files],
             header=True,
@@ -176,6 +111,56 @@ def _open_csv(
         joint = part if joint is None else joint.union(part)
     assert joint is not None
     return joint, found
+
+
+def _refuse_missing(path: str, header: Sequence[str], found: Mapping[str, str]) -> None:
+    """Refuse a file without a column that others have."""
+    lacking = next((name for name in found.values() if name not in header), None)
+    if lacking is not None:
+        raise CountsError(
+            f"`{path}` has no column `{lacking}`, which other files have."
+        )
+
+
+def _open_parquet(
+    connection: Any,
+    paths: Sequence[str],
+    columns: Mapping[str, str] | None,
+    origin: str,
+) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
+    """Read by role; what directories are called says nothing about rows."""
+    headers = {path: _parquet_header(connection, path) for path in paths}
+    there = dict.fromkeys(name for header in headers.values() for name in header)
+    found = find_columns(list(there), columns, capital(origin))
+    for path, header in headers.items():
+        _refuse_missing(path, header, found)
+    listed = ", ".join(_text(glob.escape(path)) for path in paths)
+    table = connection.sql(
+        f"from read_parquet([{listed}], union_by_name=true, hive_partitioning=false, "
+        f"filename={_text(FILE)})"
+    )
+    return _renamed(table, found), found
+
+
+def _parquet_header(connection: Any, path: str) -> list[str]:
+    """Return the columns of a file, nested ones apart, as they are called there."""
+    with worded(f"`{path}`"):
+        rows = connection.execute(
+            f"select name, num_children from parquet_schema({_text(glob.escape(path))})"
+        ).fetchall()
+    names, inside = [], 0
+    for name, children in rows[1:]:  # the first is the root
+        if not inside:
+            names.append(str(name))
+        inside = max(inside - 1, 0) + int(children or 0)
+    lower = [name.lower() for name in names]
+    twice = next((x for i, x in enumerate(names) if lower[i] in lower[:i]), None)
+    if twice is not None:  # DuckDB would call one of them otherwise
+        raise CountsError(
+            f"`{path}` has two columns named `{twice}`, but for the case of letters: "
+            "rename one."
+        )
+    return names
 
 
 def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
@@ -198,8 +183,8 @@ def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
     names = tuple(x.strip() for x in next(csv.reader([line], delimiter=delimiter)))
     if len(names) == 1:
         raise CountsError(
-            f"`{path}` has a single column, `{names[0]:.60}`: columns must be separated"
-            " by a comma, a semicolon, a tab or |."
+            f"The first line of `{path}` must name the columns, separated by a comma, a"
+            f" semicolon, a tab or |; it is `{line:.60}`."
         )
     if all(_is_number(name) for name in names):
         raise CountsError(
@@ -227,7 +212,19 @@ def _open_json(
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read text by role; the keys of the first rows say which columns there are."""
     there = connection.read_json(names, union_by_name=True)
+    if there.columns == ["json"]:
+        raise CountsError(
+            f"{capital(origin)} holds no rows: a row is an object such as "
+            '{"state": 0, "action": 1, "next_state": 2}.'
+        )
     found = find_columns(there.columns, columns, capital(origin))
+    kinds = dict(zip(there.columns, there.types, strict=True))
+    for name in found.values():
+        if kinds[name].id in ("list", "struct", "map"):
+            raise CountsError(
+                f"Column `{name}` of {origin} must hold plain values; it holds "
+                f"{kinds[name].id}s: a row is an object of its own."
+            )
     table = connection.read_json(
         names,
         columns=dict.fromkeys(found.values(), "VARCHAR"),
@@ -245,20 +242,23 @@ def _renamed(
 
 
 def _typed(
-    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool, origin: str
+    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool
 ) -> "duckdb.DuckDBPyRelation":
-    """Decide for each column whether its text is numbers, and convert it."""
+    """Decide for each column whether its text is numbers, and convert it.
+
+    Text among numbers becomes empty, and stands in a column of its own.
+    """
     asked = [
-        f"count(*) filter ({role} is not null and try_cast({role} as double) is null)"
+        f"count(*) filter ({role} is not null and ({_is_text(role, labels)}))"
         f" as {role}_text, count(try_cast({role} as double)) as {role}_number,"
-        f" count(*) filter (regexp_full_match({role}, '\\s*[+-]?[0-9]+\\s*') and"
+        f" count(*) filter ({role} similar to '{WHOLE}' and"
         f" try_cast({role} as bigint) is not null) as {role}_whole"
         for role in found
     ]
     answer = text.aggregate(", ".join(asked))
     tally = dict(zip(answer.columns, answer.fetchall()[0], strict=True))
     ids = [role for role in ID_ROLES if role in found]
-    chosen = {}
+    chosen = []
     for role in found:
         alike = ids if role in ids else [role]
         n_text, n_number, n_whole = (
@@ -266,36 +266,31 @@ def _typed(
             for what in ("text", "number", "whole")
         )
         numeric = role in ("reward", "step")
-        mixed = n_number and not labels and role != "episode"
-        if n_text and (numeric or mixed):
-            _refuse_text(text, found, [r for r in alike if tally[f"{r}_text"]], origin)
-        if role == "reward":
-            chosen[role] = "double"
-        elif n_text:
-            chosen[role] = "varchar"
-        else:
-            chosen[role] = "bigint" if n_whole == n_number else "double"
-    casts = [f"cast({role} as {kind}) as {role}" for role, kind in chosen.items()]
-    return text.project(", ".join([*casts, _name(FILE)]))
+        mixed = n_number and not labels and role not in ("episode", *FLAGS)
+        if n_text and not (numeric or mixed):
+            chosen.append(role)
+            continue
+        whole = n_whole == n_number and role != "reward"
+        kind = "bigint" if whole else "double"
+        chosen.append(f"try_cast({role} as {kind}) as {role}")
+        if tally[f"{role}_text"]:
+            number = f"try_cast({role} as double) is not null"
+            chosen.append(f"case when {number} then null else {role} end {TEXT}{role}")
+    return text.project(", ".join([*chosen, _name(FILE)]))
 
 
-def _refuse_text(
-    text: "duckdb.DuckDBPyRelation",
-    found: Mapping[str, str],
-    roles: Sequence[str],
-    origin: str,
-) -> None:
-    import narwhals as nw
+def _is_text(role: str, labels: bool) -> str:
+    """Word in SQL which values are no numbers.
 
-    role = roles[0]
-    bad = f"{role} is not null and try_cast({role} as double) is null"
-    marked = text.project(f"*, ({bad}) as __bad")
-    where, value = first_bad(lazy(marked), nw.col("__bad"), role, origin)
-    remedy = "" if role in ("reward", "step") else ", or take all as labels=True"
-    raise CountsError(
-        f"Column `{found[role]}` of {origin} must hold numbers: {where} has "
-        f"{str(value)[:40]!r}; mend it{remedy}."
-    )
+    As names, 007 and 7 are two, and what is beyond 64 bits is a name too.
+    """
+    text = f"try_cast({role} as double) is null"
+    if labels and role in NAMED:
+        text += (
+            f" or ({role} similar to '{WHOLE}' and try_cast({role} as bigint) is null)"
+        )
+        text += f" or {role} similar to '{ZEROS}'"
+    return text
 
 
 def _name(name: str) -> str:

@@ -4,6 +4,7 @@ Only groups reach Python: distinct transitions with how often they were seen and
 they paid. A frame here has one column for each role, under the role's name.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,30 +15,17 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
-from bayesmdp.data._columns import find_columns
+from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
+from bayesmdp.data._faults import IDS, TRIPLET, TRUE, Fault
 from bayesmdp.data._folds import check_folds, scramble
-from bayesmdp.data._queries import (
-    FILE,
-    capital,
-    fetch,
-    fetch_one,
-    first_bad,
-    worded,
-)
+from bayesmdp.data._queries import FILE, TEXT, capital, fetch, fetch_one, worded
 from bayesmdp.data._transitions import Label, RewardStatistics
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
-    import narwhals as nw
-
     from bayesmdp.data._queries import Frame
-
-TRIPLET = ("state", "action", "next_state")
-IDS = (*TRIPLET, "outcome")
-MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
-EXACT = 2**53  # from here on floats skip whole numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +63,7 @@ class FrameTable:
             )
             rows = self.frame.join(dealt, on="episode", how="inner")
             query = rows.group_by("__fold", *TRIPLET).agg(nw.len().alias("count"))
-        groups = fetch(query, self.origin)
+        groups = self._fetch(query)
         fold = groups.pop("__fold")
         return [
             self._counts({name: x[fold == k] for name, x in groups.items()})
@@ -97,7 +85,7 @@ class FrameTable:
                 reward.min().alias("low"),
                 reward.max().alias("high"),
             )
-        groups = fetch(query, self.origin)
+        groups = self._fetch(query)
         s, a, t = self._ids(groups)
         order = np.lexsort((t, a, s))
         low = groups["low"].astype(np.float64)
@@ -145,7 +133,7 @@ class FrameTable:
             query = rows.group_by("state").agg(nw.len().alias("count"))
             size = first.select(nw.len().alias("n"))
         groups = fetch(query, self.origin)
-        state = _numbers(groups["state"], self._names[0])
+        state = numbers(groups["state"], self.names[0])
         count = groups["count"].astype(np.int64)
         check_starts(int(count.sum()), int(fetch_one(size, self.origin)["n"]))
         order = np.argsort(state)
@@ -154,12 +142,12 @@ class FrameTable:
     @property
     def state_labels(self) -> tuple[Label, ...] | None:
         """What states are called, by id; None where ids are what the table has."""
-        return _as_labels(self._names[0])
+        return _as_labels(self.names[0])
 
     @property
     def action_labels(self) -> tuple[Label, ...] | None:
         """What actions are called, by id; None where ids are what the table has."""
-        return _as_labels(self._names[1])
+        return _as_labels(self.names[1])
 
     @cached_property
     def _groups(self) -> dict[str, NDArray[Any]]:
@@ -167,29 +155,32 @@ class FrameTable:
 
         with worded(self.origin):
             query = self.frame.group_by(*TRIPLET).agg(nw.len().alias("count"))
-        return fetch(query, self.origin)
+        return self._fetch(query)
+
+    def _fetch(self, query: "Frame") -> dict[str, NDArray[Any]]:
+        """Run a query of groups; every row that was checked must be in one."""
+        groups = fetch(query, self.origin)
+        total = int(groups["count"].sum())
+        if total != self.n_rows:
+            raise CountsError(
+                f"{capital(self.origin)} has changed since it was read: {self.n_rows} "
+                f"rows then, {total} now; read it again."
+            )
+        return groups
 
     @cached_property
-    def _names(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    def names(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         """Sorted names of states and of actions, where they have any."""
-        groups = self._groups
-        states = [groups["state"], groups["next_state"]]
-        return self._sorted(states), self._sorted([groups["action"]])
-
-    def _sorted(self, columns: list[NDArray[Any]]) -> NDArray[Any] | None:
-        values = np.concatenate(columns)
-        if values.dtype.kind in "iuf":
-            return np.unique(values.astype(np.int64)) if self.labels else None
-        return np.array(sorted({str(x) for x in values}), dtype=object)
+        return names_in(self._groups, self.labels)
 
     def _ids(
         self, groups: Mapping[str, NDArray[Any]]
     ) -> tuple[IntArray, IntArray, IntArray]:
-        states, actions = self._names
+        states, actions = self.names
         return (
-            _numbers(groups["state"], states),
-            _numbers(groups["action"], actions),
-            _numbers(groups["next_state"], states),
+            numbers(groups["state"], states),
+            numbers(groups["action"], actions),
+            numbers(groups["next_state"], states),
         )
 
     def _counts(self, groups: Mapping[str, NDArray[Any]]) -> Counts:
@@ -201,7 +192,22 @@ class FrameTable:
         )
 
 
-def _numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
+def names_in(
+    groups: Mapping[str, NDArray[Any]], labels: bool
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Sorted names of states and of actions, where they have any."""
+
+    def names(*columns: NDArray[Any]) -> NDArray[Any] | None:
+        values = np.concatenate(columns)
+        if values.dtype.kind in "iuf":
+            return np.unique(values.astype(np.int64)) if labels else None
+        return np.array(sorted({str(x) for x in values}), dtype=object)
+
+    return names(groups["state"], groups["next_state"]), names(groups["action"])
+
+
+def numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
+    """Return ids: the values themselves, or their places among names."""
     if names is None:
         return values.astype(np.int64)
     if names.dtype != object:
@@ -220,16 +226,29 @@ def open_frame(
     """Return a lazy frame with a column for each role, the names there, and whose."""
     import narwhals as nw
 
+    frame, names, origin = recognised(source)
+    found = find_columns(names, columns, capital(origin))
+    with worded(origin):
+        chosen = [nw.col(name).alias(role) for role, name in found.items()]
+        return frame.select(*chosen), found, origin
+
+
+def recognised(
+    source: Any, name: str = "source", wanted: str = "a path, a list of paths or "
+) -> tuple["Frame", list[str], str]:
+    """Return a user's table as a lazy frame, its columns' names, and whose it is."""
+    import narwhals as nw
+
     try:
         frame = nw.from_native(source)
     except TypeError:
         raise ArgumentError(
-            "`source` must be a path, a list of paths or a dataframe (pandas, polars, "
-            f"pyarrow, DuckDB, Ibis); got {type(source).__name__}."
+            f"`{name}` must be {wanted}a dataframe (pandas, polars, pyarrow, DuckDB, "
+            f"Ibis); got {type(source).__name__}."
         ) from None
     except Exception as problem:  # narwhals looks at names, and so at their faults
         said = " ".join(str(problem).split()).rstrip(".")
-        raise CountsError(f"`source` cannot be read: {said:.200}.") from problem
+        raise CountsError(f"`{name}` cannot be read: {said:.200}.") from problem
     origin = f"the {frame.implementation.name.lower()} table"
     with worded(origin):
         names = frame.collect_schema().names()
@@ -243,145 +262,107 @@ def open_frame(
             raise CountsError(
                 f"{capital(origin)} has two columns named `{twice}`: rename one."
             )
-        found = find_columns(names, columns, capital(origin))
-        chosen = [nw.col(name).alias(role) for role, name in found.items()]
-        return frame.lazy().select(*chosen), found, origin
+        return frame.lazy(), names, origin
 
 
-def converted(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame":
-    """Give columns the types that their roles need, or say which cannot have it."""
+def converted(
+    frame: "Frame", found: Mapping[str, str], origin: str
+) -> tuple["Frame", list[Fault]]:
+    """Give columns the types that their roles need; tell those that cannot."""
     import narwhals as nw
 
     with worded(origin):
         schema = frame.collect_schema()
     kinds: dict[str, str] = {}  # of ids
+    faults: list[Fault] = []
     casts = []
-    for role in [x for x in (*IDS, "step", "reward", "episode") if x in found]:
+    roles = (*IDS, "step", "reward", "episode", *FLAGS)
+    for role in [x for x in roles if x in found]:
         kind = schema[role]
         text = kind in (nw.String, nw.Categorical, nw.Enum)
-        number = kind.is_numeric() or (role == "reward" and kind == nw.Boolean)
-        wanted = "whole numbers or text" if role in IDS else "numbers"
-        if role != "episode" and not (number or (text and role in IDS)):
-            raise CountsError(
-                f"Column `{found[role]}` of {origin} must hold {wanted}; it holds "
-                f"{kind}: convert it."
-            )
+        wanted = _unlike(role, kind, text)
+        if wanted:
+            said = f"must hold {wanted}; it holds {kind}"
+            faults.append(_column_fault("type", role, said, found, origin))
+            continue
         if text:
             casts.append(nw.col(role).cast(nw.String))
-        elif role == "reward" or kind.is_decimal():
-            casts.append(nw.col(role).cast(nw.Float64))
+        elif role == "reward" or kind.is_decimal() or kind in (nw.Int128, nw.UInt128):
+            # PostgreSQL has no cast from truth to a float.
+            first = nw.Int32 if kind == nw.Boolean else nw.Float64
+            casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
     for role in ("next_state", "outcome"):
-        if role in kinds and kinds[role] != kinds["state"]:
-            raise CountsError(
-                f"Column `{found[role]}` of {origin} holds {kinds[role]}, but column "
-                f"`{found['state']}` {kinds['state']}: states must be named alike."
+        if role in kinds and "state" in kinds and kinds[role] != kinds["state"]:
+            said = (
+                f"holds {kinds[role]}, but column `{found['state']}` {kinds['state']}"
             )
+            faults.append(_column_fault("named", role, said, found, origin))
     with worded(origin):
-        return frame.with_columns(*casts) if casts else frame
+        return frame.with_columns(*casts) if casts else frame, faults
 
 
-def check_frame(
-    frame: "Frame",
+def _unlike(role: str, kind: Any, text: bool) -> str:
+    """Say what a column must hold, where its type cannot."""
+    import narwhals as nw
+
+    number = kind.is_numeric()
+    if role == "episode":
+        # Objects can be neither compared nor grouped everywhere.
+        nested = kind.is_nested() or kind in (nw.Object, nw.Unknown)
+        return "numbers or text" if nested else ""
+    if role in FLAGS:
+        return "" if number or text or kind == nw.Boolean else "True and False"
+    if role in IDS:
+        return "" if number or text else "whole numbers or text"
+    fits = number or (role == "reward" and kind == nw.Boolean)
+    return "" if fits else "numbers"
+
+
+def _column_fault(
+    kind: str, role: str, said: str, found: Mapping[str, str], origin: str
+) -> Fault:
+    remedy = "convert it" if kind == "type" else "states must be named alike"
+    message = f"Column `{found[role]}` of {origin} {said}"
+    return Fault(kind, role, 1, None, message, remedy, ": ")
+
+
+def numbers_as_text(
+    names: tuple[NDArray[Any] | None, NDArray[Any] | None],
     found: Mapping[str, str],
     origin: str,
-    *,
-    labels: bool,
-    n_states: int | None,
-    n_actions: int | None,
-) -> int:
-    """Look at every row once, by the engine; return how many there are."""
-    import narwhals as nw
-
-    schema = frame.collect_schema()
-    derive = "next_state" not in found
-    roles = [x for x in (*TRIPLET, "outcome", "reward") if x in found]
-    roles += [x for x in ("episode", "step") if x in found and (derive or x != "step")]
-    faults: dict[str, dict[str, nw.Expr]] = {}
-    for role in roles:
-        upper = None
-        if role in IDS and not labels:
-            upper = n_actions if role == "action" else n_states
-        whole = role in IDS or role == "step"
-        faults[role] = _faults(role, schema[role], whole=whole)
-        if role in IDS and schema[role].is_numeric() and not labels:
-            faults[role] |= _out_of_range(nw.col(role), upper)
-        if role == "outcome":  # empty: the row is not the last, or its end unknown
-            del faults[role]["empty"]
-    asked = [
-        test.cast(nw.Int64).sum().alias(f"{role}/{fault}")
-        for role, tests in faults.items()
-        for fault, test in tests.items()
-    ]
-    with worded(origin):
-        query = frame.select(nw.len().alias("n"), *asked)
-    tally = fetch_one(query, origin)
-    if not tally["n"]:
-        raise CountsError(f"{capital(origin)} holds no rows.")
-    for role, tests in faults.items():
-        for fault, test in tests.items():
-            n = tally[f"{role}/{fault}"]
-            if n is not None and int(n):
-                where, value = first_bad(frame, test, role, origin)
-                said = _REFUSALS[fault].format(
-                    rows="1 row" if n == 1 else f"{int(n)} rows",
-                    more="" if n == 1 else f" (one of {int(n)} such rows)",
-                    where=where,
-                    value=value,
-                    role=role,
-                    upper=(n_actions if role == "action" else n_states) or 0,
-                )
-                raise CountsError(f"Column `{found[role]}` of {origin} {said}")
-    return int(tally["n"])
+) -> list[Fault]:
+    """Find text that is numbers: sorted as text, 10 would come before 2."""
+    faults = []
+    for role, known in zip(("state", "action"), names, strict=True):
+        text = [] if known is None or known.dtype != object else known.tolist()
+        times = [name for name in text if _TIME.fullmatch(name)]
+        if times:
+            said = (
+                f"Column `{found[role]}` of {origin} holds times, such as "
+                f"{times[0]!r:.42}"
+            )
+            remedy = (
+                f"name the column that holds {role}s with columns={{{role!r}: ...}}, "
+                "or give labels=True to take times as names"
+            )
+            faults.append(Fault("times", role, len(times), None, said, remedy, ": "))
+        odd = [name for name in text if _is_whole(name)]
+        if odd:
+            said = (
+                f"Column `{found[role]}` of {origin} holds numbers as text, such as "
+                f"{odd[0]!r:.42}"
+            )
+            remedy = (
+                "convert it to whole numbers, or give labels=True to take the text as "
+                "names"
+            )
+            faults.append(Fault("digits", role, len(odd), None, said, remedy, ": "))
+    return faults
 
 
-_REFUSALS = {
-    "empty": "has no value in {rows}, the first {where}: drop or mend what is empty.",
-    "infinite": "must be finite: {where} has {value}{more}.",
-    "fraction": "must hold whole numbers: {where} has {value}{more}.",
-    "negative": "must be 0 or more: {where} has {value}{more}; number from 0, or give "
-    "labels=True to take the numbers as names.",
-    "large": "must be at most 10**7: {where} has {value:.0f}{more}; number from 0, or "
-    "give labels=True to take the numbers as names.",
-    "beyond": "must be below the size given, {upper}: {where} has {value}{more}.",
-}
-
-
-def _faults(role: str, kind: Any, *, whole: bool) -> dict[str, "nw.Expr"]:
-    """Word what a column may not hold; where several tests fail, the first is told."""
-    import narwhals as nw
-
-    x = nw.col(role)
-    if not kind.is_float():
-        return {"empty": x.is_null()}
-    tests = {"empty": x.is_null() | x.is_nan()}
-    known = ~x.is_null() & ~x.is_nan()
-    if role == "reward":
-        tests["infinite"] = known & ~x.is_finite()
-    elif whole:
-        tests["fraction"] = known & (~x.is_finite() | (x % 1 != 0) | (x.abs() >= EXACT))
-    return tests
-
-
-def _out_of_range(x: "nw.Expr", upper: int | None) -> dict[str, "nw.Expr"]:
-    tests = {"negative": x < 0, "large": x > MAX_ID}
-    if upper is not None:
-        tests["beyond"] = x >= upper
-    return tests
-
-
-def refuse_numbers_as_text(table: FrameTable, found: Mapping[str, str]) -> None:
-    """Refuse text that is numbers: sorted as text, 10 would come before 2."""
-    columns = (("state", table.state_labels), ("action", table.action_labels))
-    for role, names in columns:
-        for name in names or ():
-            if isinstance(name, str) and _is_whole(name):
-                raise CountsError(
-                    f"Column `{found[role]}` of {table.origin} holds numbers as text, "
-                    f"such as {name!r}: convert it to whole numbers, or give "
-                    "labels=True to take the text as names."
-                )
+_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
 
 
 def _is_whole(text: str) -> bool:
@@ -392,13 +373,29 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def settled(frame: "Frame", origin: str) -> "Frame":
-    """Drop what only messages need, and make ids whole after they were checked."""
+def settled(
+    frame: "Frame", origin: str, extra: tuple[str, ...] = (), *, steps: bool = False
+) -> "Frame":
+    """Drop what only messages need, and make ids and flags what they were checked for.
+
+    Steps become whole where next states hang on them.
+    """
     import narwhals as nw
 
     schema = frame.collect_schema()
-    ids = [x for x in TRIPLET if x in schema and schema[x].is_numeric()]
-    kept = [x for x in schema if x != FILE]
-    columns = [nw.col(x).cast(nw.Int64) if x in ids else nw.col(x) for x in kept]
+    columns = []
+    for name, kind in schema.items():
+        x = nw.col(name)
+        if name == FILE or name.startswith(TEXT):
+            if name in extra:
+                columns.append(x)
+        elif (name in TRIPLET and kind.is_numeric()) or (name == "step" and steps):
+            columns.append(x.cast(nw.Int64))
+        elif name in FLAGS and kind.is_numeric():
+            columns.append((x == 1).alias(name))
+        elif name in FLAGS and kind == nw.String:
+            columns.append(x.str.to_lowercase().is_in(list(TRUE)).alias(name))
+        else:
+            columns.append(x)
     with worded(origin):
         return frame.select(*columns)

@@ -4,15 +4,17 @@ Engines' own errors never reach the caller bare: they are worded in our terms, a
 original stays attached as the cause.
 """
 
+import atexit
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp.errors import BayesmdpError, CountsError
+from bayesmdp.errors import BayesmdpError, CountsError, TooLargeError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE = "__file"  # column that says which file a row came from
 ROW = "__row"  # and which row of it
+TEXT = "__text_"  # begins a column with the text that stands where numbers should
 
 
 @contextmanager
@@ -31,7 +34,21 @@ def worded(origin: str) -> Iterator[None]:
     except (BayesmdpError, MemoryError):
         raise
     except Exception as problem:  # engines share no base class
+        if "Out of Memory" in str(problem):
+            raise TooLargeError(
+                f"{capital(origin)} needs more memory than there is to be had: free "
+                "some, or allow more with BAYESMDP_MEMORY."
+            ) from problem
         raise CountsError(_sentence(origin, str(problem))) from problem
+
+
+_MEANINGS = {
+    r"unterminated quote": "has a quote that is never closed: close it, or double it",
+    r"Maximum line size": "is longer than 2 MB: end its lines, or mend the quotes",
+    r"No magic bytes|too small to be": "was cut short or damaged: write it again",
+    r"differ only in case": "has keys that differ only in case: rename one",
+    r"Unexpected end of GZIP": "was cut short or damaged: pack it again",
+}
 
 
 def _sentence(origin: str, said: str) -> str:
@@ -46,12 +63,16 @@ def _sentence(origin: str, said: str) -> str:
             f"{capital(at)} has {ragged[2]} fields where the header has {ragged[1]}: "
             "mend the line, or quote fields that hold the delimiter."
         )
+    for pattern, meaning in _MEANINGS.items():
+        if re.search(pattern, said):
+            return f"{capital(at)} {meaning}."
     if re.search(r"unicode|utf-8", said, re.I):
         return f"{capital(at)} is not UTF-8 text: save it as UTF-8, or as Parquet."
     if re.search(r"permission denied", said, re.I):
         return f"{capital(where)} may not be read: permission denied."
-    first = next((x.strip() for x in said.splitlines() if x.strip()), "no reason given")
-    first = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", first).rstrip(". ")
+    lines = ("".join(x for x in y if x.isprintable()) for y in said.splitlines())
+    first = next((x.strip() for x in lines if x.strip()), "no reason given")
+    first = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", first).rstrip(".: ")
     return f"{capital(at)} cannot be read: {first:.200}."
 
 
@@ -60,12 +81,39 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+@cache
+def tidy_exit() -> None:
+    """Let go of DuckDB before Python ends.
+
+    narwhals keeps a namespace for each engine; if DuckDB's outlives the interpreter,
+    DuckDB 2 prints a page about leaks to stderr.
+    """
+    from narwhals import _namespace
+
+    kept = getattr(_namespace, "_builtin_namespace", None)  # not part of its API
+    if kept is not None:
+        atexit.register(kept.cache_clear)
+
+
 def lazy(native: Any) -> "Frame":
     """Wrap an engine's own lazy table."""
     import narwhals as nw
 
+    tidy_exit()
     frame: Frame = nw.from_native(native)
     return frame
+
+
+def zero_or_one(test: "nw.Expr") -> "nw.Expr":
+    """Turn a test into a number; PostgreSQL has no cast from truth to bigint."""
+    import narwhals as nw
+
+    return nw.when(test).then(nw.lit(1)).otherwise(nw.lit(0))
+
+
+def how_many(test: "nw.Expr") -> "nw.Expr":
+    """Count the rows that pass."""
+    return zero_or_one(test).sum()
 
 
 def fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:
@@ -86,43 +134,68 @@ def fetch_one(frame: "Frame", origin: str) -> dict[str, Any]:
     return {name: column[0] for name, column in fetch(frame, origin).items()}
 
 
+class Offender(NamedTuple):
+    """A row, as far as the engine can say which, and what stands there."""
+
+    row: int | None  # from 0, headers aside
+    file: str | None
+    values: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        """How messages call the place."""
+        row = "a row" if self.row is None else f"row {self.row}"
+        return row if self.file is None else f"{row} of `{self.file}`"
+
+
 def first_bad(
-    frame: "Frame", bad: "nw.Expr", value: str, origin: str
-) -> tuple[str, Any]:
-    """Where the first row with a fault stands, and its value of a column.
+    frame: "Frame", bad: "nw.Expr | None", values: Sequence[str], origin: str
+) -> Offender:
+    """Find the first row with a fault, or at all, and its values of some columns.
 
     Engines without an order of rows name any such row.
     """
-    import narwhals as nw
-
     with worded(origin):
-        numbered = _numbered(frame).filter(bad)
-        columns = [x for x in (ROW, FILE) if x in numbered.collect_schema().names()]
-        keys = [x for x in (FILE, ROW) if x in columns]
+        rows = numbered(frame)
+        rows = rows if bad is None else rows.filter(bad)
+        names = rows.collect_schema().names()
+        keys = [x for x in (FILE, ROW) if x in names]
         if keys:
-            numbered = numbered.sort(*keys)
-        found = fetch_one(
-            numbered.select(*columns, nw.col(value).alias("__value")).head(1), origin
-        )
-    row = f"row {int(found[ROW])}" if ROW in found else "a row"
-    where = f"{row} of `{found[FILE]}`" if FILE in found else row
-    return where, found["__value"]
+            rows = rows.sort(*keys)
+        found = fetch_one(rows.select(*keys, *values).head(1), origin)
+    row = int(found.pop(ROW)) if ROW in keys else None
+    file = str(found.pop(FILE)) if FILE in keys else None
+    return Offender(row, file, found)
 
 
-def _numbered(frame: "Frame") -> "Frame":
+def numbered(frame: "Frame") -> "Frame":
     """Count rows from 0 in each file, where the engine keeps them in order."""
     import narwhals as nw
 
     kind = frame.implementation
+    if ROW in frame.collect_schema().names():
+        return frame
     if kind.is_duckdb():
         relation = nw.to_native(frame).project(f"*, row_number() over () - 1 as {ROW}")
-        if FILE in relation.columns:
-            others = ", ".join(f'"{x}"' for x in relation.columns if x != ROW)
-            start = f"min({ROW}) over (partition by {FILE})"
-            relation = relation.project(f"{others}, {ROW} - {start} as {ROW}")
-        return lazy(relation)
+        return lazy(
+            _from_file_starts(relation) if FILE in relation.columns else relation
+        )
     if kind.is_polars():  # a scan of files stays one
         return lazy(nw.to_native(frame).with_row_index(ROW))
     if kind.is_pandas_like() or kind.is_pyarrow():
         return frame.collect().with_row_index(ROW).lazy()
     return frame
+
+
+def _from_file_starts(relation: Any) -> Any:
+    """Count rows from the first of their file.
+
+    The starts are asked for first: a window by file would hold all rows in memory.
+    """
+    starts = relation.aggregate(f"{FILE}, min({ROW})", FILE).fetchall()
+    if len(starts) < 2:
+        return relation
+    quoted = [(file.replace("'", "''"), start) for file, start in starts]
+    cases = " ".join(f"when '{file}' then {start}" for file, start in quoted)
+    others = ", ".join(f'"{x}"' for x in relation.columns if x != ROW)
+    return relation.project(f"{others}, {ROW} - case {FILE} {cases} end as {ROW}")

@@ -1,23 +1,29 @@
 """Transitions from files and dataframes."""
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
-from bayesmdp.data._derive import with_next_state
-from bayesmdp.data._files import is_paths, open_files
+from bayesmdp.data._columns import FLAGS
+from bayesmdp.data._derive import repeated_steps, with_next_state
+from bayesmdp.data._faults import IDS, Fault, faults, row_tests, tally
+from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import (
     FrameTable,
-    check_frame,
     converted,
+    numbers_as_text,
     open_frame,
-    refuse_numbers_as_text,
     settled,
 )
+from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import lazy
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
+
+if TYPE_CHECKING:
+    from bayesmdp.data._queries import Frame
 
 
 def read_transitions(
@@ -47,7 +53,8 @@ def read_transitions(
         ``icustayid``; ``step``, ``bloc``; and others; case does not matter). Without
         a next state, it is the state of the same episode one step later; rows before
         a gap, and last ones, are dropped, counted in ``notes`` and warned of, unless
-        ``outcome`` names a column with the state that the last row led to.
+        ``outcome`` names a column with the state that the last row led to. Flags are
+        True and False, or 0 and 1.
     labels
         Whether whole numbers are names, to be numbered in sorted order, as text
         always is; ``state_labels`` and ``action_labels`` keep them. Otherwise they
@@ -72,30 +79,80 @@ def read_transitions(
     n_actions = _checks.size("n_actions", n_actions, CountsError)
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
-    connection: object = None
-    if is_paths(source):
-        relation, found, origin, connection = open_files(source, columns, labels)
-        frame = lazy(relation)
-    else:
-        frame, found, origin = open_frame(source, columns)
-    frame = converted(frame, found, origin)
-    n_rows = check_frame(
-        frame, found, origin, labels=labels, n_states=n_states, n_actions=n_actions
-    )
-    frame = settled(frame, origin)
+    source = open_source(source, columns, labels)
+    found, origin = source.found, source.origin
+    refuse(source.faults)
+    n_rows = check_rows(source, labels, n_states, n_actions)
+    derive = "next_state" not in found
+    frame = settled(source.frame, origin, steps=derive)
     notes: tuple[str, ...] = ()
-    if "next_state" not in found:
-        frame, n_rows, note, dropped = with_next_state(frame, found, origin, n_rows)
-        notes = (note,)
-        if dropped:
-            warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    table = FrameTable(frame, origin, n_rows, n_states, n_actions, labels, connection)
+    if derive:
+        refuse([repeated_steps(frame, found, origin, n_rows)])
+        frame, n_rows, gaps, lost, note = with_next_state(frame, found, origin, n_rows)
+        if not n_rows:
+            raise CountsError(f"{note}: no transition is left.")
+        notes = (f"{note}.",)
+        if gaps + lost:
+            warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
+    table = FrameTable(
+        frame, origin, n_rows, n_states, n_actions, labels, source.connection
+    )
     if not labels:
-        refuse_numbers_as_text(table, found)
+        refuse(numbers_as_text(table.names, found, origin))
     for name, size in (("n_states", n_states), ("n_actions", n_actions)):
         names = table.state_labels if name == "n_states" else table.action_labels
         if size is not None and names is not None and len(names) > size:
             raise CountsError(
                 f"`{name}` is {size}, but {origin} has {len(names)} of them."
             )
-    return Transitions(table, table.state_labels, table.action_labels, notes)
+    return Transitions(table, table.state_labels, table.action_labels, notes, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table that can be asked; its columns are named by role, its rows unchecked."""
+
+    frame: "Frame"
+    found: dict[str, str]  # the column of each role that has one
+    origin: str
+    faults: list[Fault]  # of whole columns
+    connection: object = None  # kept open, for files
+
+
+def open_source(source: Any, columns: Mapping[str, str] | None, labels: bool) -> Source:
+    """Open files or a dataframe; what cannot be a table of transitions is refused."""
+    connection: object = None
+    if is_paths(source):
+        relation, found, origin, connection = open_files(source, columns, labels)
+        frame = lazy(relation)
+    else:
+        frame, found, origin = open_frame(source, columns)
+    frame, wrong = converted(frame, found, origin)
+    return Source(frame, found, origin, wrong, connection)
+
+
+def check_rows(
+    source: Source, labels: bool, n_states: int | None, n_actions: int | None
+) -> int:
+    """Refuse the first fault of any row, or say how many rows there are."""
+    roles = [x for x in (*IDS, "reward", "episode", *FLAGS) if x in source.found]
+    if "next_state" not in source.found:
+        roles.append("step")
+    tests = row_tests(
+        source.frame,
+        tuple(roles),
+        labels=labels,
+        n_states=n_states,
+        n_actions=n_actions,
+    )
+    n_rows, counts = tally(source.frame, tests, source.origin)
+    sizes = (n_states, n_actions)
+    refuse(faults(source.frame, tests, counts, source.found, source.origin, sizes))
+    return n_rows
+
+
+def refuse(found: Iterable[Fault | None]) -> None:
+    """Raise the first fault, if there is one."""
+    for fault in found:
+        if fault is not None:
+            raise fault.refusal()

@@ -6,20 +6,22 @@ package works on what they return. Arrays in memory are one kind of table; reade
 files and databases bring others.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.data._counts import Counts
+from bayesmdp.data._counts import Counts, Keys
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._folds import check_folds, folds_of
 from bayesmdp.errors import ArgumentError, CountsError
 
 #: What a state or action is called where it came from.
 Label: TypeAlias = int | str
+TRIPLET = ("state", "action", "next_state")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,7 @@ class Transitions:
     state_labels: tuple[Label, ...] | None = None  # of ids 0, 1, ...; None: ids as are
     action_labels: tuple[Label, ...] | None = None
     notes: tuple[str, ...] = ()  # what reading left out or made up, with figures
+    columns: Mapping[str, str] | None = None  # which column played which role
 
     @classmethod
     def from_arrays(
@@ -239,12 +242,14 @@ class ArrayTable:
         return self._count(slice(None))
 
     def _count(self, rows: slice | BoolArray) -> Counts:
-        columns = (
-            self.columns[name][rows] for name in ("state", "action", "next_state")
+        s, a, t = (column[rows] for column in self._triplets())
+        return Counts._from_checked(
+            s, a, t, n_states=self.n_states, n_actions=self.n_actions
         )
-        return Counts.from_arrays(
-            *columns, n_states=self.n_states, n_actions=self.n_actions
-        )
+
+    def _triplets(self) -> tuple[IntArray, IntArray, IntArray]:
+        s, a, t = (cast("IntArray", self.columns[name]) for name in TRIPLET)
+        return s, a, t
 
     def counts_by_fold(self, n_folds: int, seed: int) -> list[Counts]:
         """Count disjoint groups of whole episodes."""
@@ -258,24 +263,27 @@ class ArrayTable:
         """Mean and spread of the reward of each distinct transition."""
         if "reward" not in self.columns:
             raise CountsError("These transitions have no `reward` column.")
-        counts = self.counts()  # refuses sizes too large for a key
-        s, a, t = (self.columns[name] for name in ("state", "action", "next_state"))
-        key = (s * counts.n_actions + a) * counts.n_states + t
-        _, triplet = np.unique(key, return_inverse=True)
+        keys = Keys.of(*self._triplets(), self.n_states, self.n_actions)
+        unique, number = keys.distinct()
         reward = self.columns["reward"]
-        low, high = np.full((2, counts.count.size), [[np.inf], [-np.inf]])
-        np.minimum.at(low, triplet, reward)
-        np.maximum.at(high, triplet, reward)
-        mean = np.bincount(triplet, reward, minlength=low.size) / counts.count
-        mean = np.where(low == high, low, mean)  # what never varies is exact
-        square = np.bincount(triplet, (reward - mean[triplet]) ** 2, minlength=low.size)
+        n = unique.size
+        count = np.bincount(number, minlength=n)
+        some = np.zeros(n)  # any one reward of the group
+        some[number] = reward
+        varies = np.bincount(number, reward != some[number], minlength=n) > 0
+        with np.errstate(over="ignore", invalid="ignore"):  # spreads beyond floats
+            # What never varies is exact; a sum of many tenths is not.
+            mean = np.bincount(number, reward, minlength=n) / count
+            mean = np.where(varies, mean, some)
+            square = np.bincount(number, (reward - mean[number]) ** 2, minlength=n)
+        state, action, next_state = keys.unpacked(unique)
         return RewardStatistics(
-            counts.state,
-            counts.action,
-            counts.next_state,
-            counts.count,
+            _checks.sealed(state),
+            _checks.sealed(action),
+            _checks.sealed(next_state),
+            _checks.sealed(count),
             _checks.sealed(mean),
-            _checks.sealed(np.sqrt(square / counts.count)),
+            _checks.sealed(np.sqrt(square / count)),
         )
 
     def endings(self) -> Endings:

@@ -78,6 +78,8 @@ class Rows:
         Keys of all entries would be found faster, and take several times the memory of
         the rows themselves.
         """
+        if self.next_state.size == 0:
+            return np.full(row.shape, -1)
         low, stop = self.indptr[row], self.indptr[row + 1]
         high = stop
         while (low < high).any():

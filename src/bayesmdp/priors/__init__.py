@@ -15,6 +15,7 @@ from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._pooled import PooledPrior
+from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
 from bayesmdp.priors._symmetric import SymmetricPrior
@@ -36,5 +37,7 @@ __all__ = [
     "evidence_curve",
     "locate",
     "log_rising",
+    "prior_from_dict",
+    "prior_to_dict",
     "tuned",
 ]

@@ -37,11 +37,11 @@ def command(
 ) -> None:
     """Measure speed at clinical size and beyond, against rivals in the same run.
 
-    PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads;
-    all where none is named, which takes several minutes, 8 GB of memory, and should
-    have the machine to itself. Every time stands beside the check of its value; the
-    exit code is 1 where a value is wrong, whatever the times. The benchmarks come with
-    the source, not with the installed package.
+    PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads,
+    read; all where none is named, which takes several minutes, 8 GB of memory, and
+    should have the machine to itself. Every time stands beside the check of its value;
+    the exit code is 1 where a value is wrong, whatever the times. The benchmarks come
+    with the source, not with the installed package.
 
     Example: bayesmdp bench clinical planner --quick
     """

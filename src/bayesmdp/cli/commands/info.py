@@ -1,13 +1,14 @@
-"""``bayesmdp info``: what is installed, and how work will run."""
+"""``bayesmdp info``: what is installed and how work will run, or what a run is."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import click
 
 from bayesmdp._checks import thread_count
 from bayesmdp._version import __version__
-from bayesmdp.cli._options import json_option, print_json
+from bayesmdp.cli._options import exit_1_after_warnings, json_option, print_json
 
 _PACKAGES = (
     "numpy",
@@ -24,12 +25,42 @@ _EXTRAS = ("icu-sepsis",)
 
 
 @click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
 @json_option
-def command(as_json: bool) -> None:
-    """Say which versions are installed and how many threads will be used.
+@click.pass_context
+def command(ctx: click.Context, run: Path | None, as_json: bool) -> None:
+    """Say which versions are installed, or what RUN, a directory of `fit`, holds.
+
+    Files of a run are checked, and its posterior is fitted again. Exit code 1: there
+    are warnings.
 
     Example: bayesmdp info --json
+
+    Example: bayesmdp info ward
     """
+    if run is not None:
+        with exit_1_after_warnings(ctx):
+            _describe(run, as_json)
+        return
+    record = _installed()
+    if as_json:
+        print_json(record)
+        return
+    for name, value in record.items():
+        click.echo(f"{name:<10} {value if value is not None else 'not installed'}")
+
+
+def _describe(path: Path, as_json: bool) -> None:
+    import bayesmdp as bm
+
+    run = bm.storage.load(path)
+    if as_json:
+        print_json(run.describe())
+    else:
+        click.echo(run.summary())
+
+
+def _installed() -> dict[str, object]:
     record: dict[str, object] = {
         "bayesmdp": __version__,
         "python": platform.python_version(),
@@ -41,8 +72,4 @@ def command(as_json: bool) -> None:
             record[package] = version(package)
         except PackageNotFoundError:
             record[package] = None
-    if as_json:
-        print_json(record)
-        return
-    for name, value in record.items():
-        click.echo(f"{name:<10} {value if value is not None else 'not installed'}")
+    return record

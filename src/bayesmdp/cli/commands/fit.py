@@ -1,0 +1,169 @@
+"""``bayesmdp fit``: from logged transitions to a posterior in a run directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayesmdp.cli._options import (
+    columns_option,
+    exit_1_after_warnings,
+    json_option,
+    labels_option,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from bayesmdp import Task, Transitions
+    from bayesmdp.priors import Prior
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Directory to keep the run in; needed unless --init is given.",
+)
+@click.option(
+    "--init",
+    type=click.Path(path_type=Path),
+    help="Write a commented task file for these data instead, and stop.",
+)
+@click.option(
+    "--task", "task_file", type=click.Path(path_type=Path), help="Task file (TOML)."
+)
+@click.option(
+    "--discount",
+    type=float,
+    help="Without a task file: the discount; rewards come from the data.",
+)
+@click.option(
+    "--terminal",
+    multiple=True,
+    metavar="STATE",
+    help="Without a task file: a state in which episodes end, by label or id; may be "
+    "repeated; what the data say where not given.",
+)
+@columns_option
+@labels_option
+@click.option(
+    "--prior",
+    type=click.Choice(["symmetric", "sparse"]),
+    default="symmetric",
+    show_default=True,
+    help="Every next state is possible, or only those seen and the fallback.",
+)
+@click.option(
+    "--concentration",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Pseudo-count of every possible next state.",
+)
+@click.option(
+    "--fallback",
+    metavar="STATE",
+    help="A state that is always possible, such as death; for --prior sparse.",
+)
+@click.option(
+    "--min-count",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Visits a pair needs to be available to policies.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    files: tuple[str, ...],
+    out: Path | None,
+    init: Path | None,
+    columns: dict[str, str],
+    labels: bool,
+    overwrite: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Learn a posterior from logs (CSV, Parquet, JSON) and keep it in a directory.
+
+    What is decided in advance, such as the discount, stands in a task file; --init
+    writes one to start from. Exit code 1: it was done, but there are warnings.
+
+    Example: bayesmdp fit ward.csv --init task.toml
+
+    Example: bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death
+    --min-count 5 -o ward
+    """
+    import bayesmdp as bm
+
+    if (out is None) == (init is None):
+        raise click.UsageError(
+            "Say where to keep the run, -o DIRECTORY; or only --init FILE."
+        )
+    if out is not None:
+        _check_options(how)
+        bm.storage.check_target(out, overwrite=overwrite)
+    with exit_1_after_warnings(ctx):
+        data = bm.read_transitions(list(files), columns=columns, labels=labels)
+        if init is not None:
+            bm.storage.write_template(data, init, overwrite=overwrite)
+            record: dict[str, Any] = {"task": str(init), "n_rows": data.n_rows}
+            said = f"Wrote {init}: look at it, then give it as --task."
+        elif out is not None:
+            task = _task(data, how)
+            prior = _prior(task, how)
+            posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
+            source = {"files": list(files), "labels": labels}
+            bm.storage.save(
+                posterior, out, data=data, source=source, overwrite=overwrite
+            )
+            record = bm.storage.load(out).describe() if as_json else {}
+            said = f"{posterior.summary()}\nSaved in {out}"
+        if as_json:
+            print_json(record)
+        else:
+            click.echo(said)
+
+
+def _check_options(how: dict[str, Any]) -> None:
+    """Refuse options that contradict each other."""
+    if how["task_file"] is None and how["discount"] is None:
+        raise click.UsageError(
+            "Give --task FILE (see --init), or --discount at the least."
+        )
+    if how["task_file"] is not None and (
+        how["discount"] is not None or how["terminal"]
+    ):
+        raise click.UsageError(
+            "--discount and --terminal are for use without --task: write them into "
+            "the task file."
+        )
+    if how["fallback"] is not None and how["prior"] != "sparse":
+        raise click.UsageError("--fallback is for --prior sparse.")
+
+
+def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
+    import bayesmdp as bm
+
+    if how["task_file"] is not None:
+        return bm.storage.read_task(how["task_file"], data)
+    settings: dict[str, Any] = {"discount": how["discount"]}
+    if how["terminal"]:
+        settings["terminal"] = list(how["terminal"])
+    return bm.storage.make_task(settings, data, origin="the options")
+
+
+def _prior(task: "Task", how: dict[str, Any]) -> "Prior":
+    import bayesmdp as bm
+
+    if how["prior"] == "symmetric":
+        return bm.SymmetricPrior(how["concentration"])
+    fallback = how["fallback"]
+    if fallback is not None and task.state_labels is None and fallback.isdecimal():
+        fallback = int(fallback)
+    return bm.SparsePrior(how["concentration"], fallback)

@@ -1,0 +1,110 @@
+"""``bayesmdp validate``: look at a log before believing what comes out of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayesmdp.cli._options import (
+    columns_option,
+    json_option,
+    labels_option,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from bayesmdp.data import Findings
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_PLAIN_WIDTH = 100  # of what is piped
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@columns_option
+@labels_option
+@click.option(
+    "--task",
+    "task_file",
+    type=click.Path(path_type=Path),
+    help="Task file (TOML) to hold the log against, where it can be read at all.",
+)
+@click.option(
+    "--min-count",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Tell pairs of state and action that were seen fewer times.",
+)
+@click.option("--n-states", type=click.IntRange(1), help="How many states there are.")
+@click.option("--n-actions", type=click.IntRange(1), help="How many actions there are.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    files: tuple[str, ...],
+    columns: dict[str, str],
+    labels: bool,
+    task_file: Path | None,
+    min_count: int,
+    n_states: int | None,
+    n_actions: int | None,
+    as_json: bool,
+) -> None:
+    """Look for what is wrong, or odd, in logged transitions.
+
+    FILE is CSV, Parquet or JSON lines, also packed, or a quoted glob; several files are
+    one log. The exit code is 0 where there is nothing to mend, 1 with warnings, 2 with
+    errors.
+
+    Example: bayesmdp validate ward.csv --columns state=cluster --n-states 752
+    """
+    import bayesmdp as bm
+
+    found = bm.validate(
+        list(files),
+        columns=columns,
+        labels=labels,
+        n_states=n_states,
+        n_actions=n_actions,
+        min_count=min_count,
+    )
+    if task_file is not None and not found.errors:
+        data = bm.read_transitions(list(files), columns=columns, labels=labels)
+        found = bm.validate(
+            list(files),
+            bm.storage.read_task(task_file, data),
+            columns=columns,
+            labels=labels,
+            min_count=min_count,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    ctx.exit(found.exit_code)
+
+
+def _print(found: "Findings") -> None:
+    """Print a table, without colours and frames where nobody sees them."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(width=_PLAIN_WIDTH, color_system=None, highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 1, 0))
+    for x in found:
+        told = not x.where or x.where in x.message
+        where = "" if told else f"\nFirst: {x.where}."
+        table.add_row(
+            Text(x.severity, style=_COLOURS[x.severity]),
+            Text(f"{x.code}\n{x.count}", style="bold"),
+            Text(f"{x.message}{where}\n{x.remedy}"),
+        )
+    with console.capture() as printed:
+        console.print(table)
+    click.echo(found.headline())
+    lines = printed.get().splitlines()  # padded to the width
+    click.echo("".join(f"\n{line.rstrip()}" for line in lines).rstrip())

@@ -1,0 +1,122 @@
+"""What a prior advises once the data are in: a plan for its mean model."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.data import Counts
+from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
+from bayesmdp.model import Task
+from bayesmdp.posterior import Posterior, fit
+from bayesmdp.priors import Prior
+
+_TIE = 1e-9  # of the largest value; what differs by less is rounding
+NO_ACTION = -1  # what is advised where there is nothing to decide
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """The nominal policy of a belief, and what the belief expects of it."""
+
+    policy: FloatArray  # [S, A], deterministic
+    start_value: float  # in the mean model, exact
+    action_value: FloatArray  # [S, A], then as planned; NaN if not available
+    best: BoolArray  # [S, A], actions as good as the policy's, up to rounding
+    notes: tuple[str, ...]
+
+
+def checked_priors(priors: object) -> dict[str, Prior]:
+    """Refuse anything but one or more priors by name."""
+    if not isinstance(priors, Mapping) or not priors:
+        raise ArgumentError("`priors` must map at least one name to a prior.")
+    for name, prior in priors.items():
+        _checks.of_type("priors", name, str, ArgumentError)
+        if isinstance(prior, type) or not isinstance(prior, Prior):
+            raise ArgumentError(
+                f"`priors[{name!r}]` must be a prior such as SymmetricPrior(1.0); got "
+                f"{prior!r:.80}."
+            )
+    return dict(priors)
+
+
+@contextmanager
+def naming(name: str, where: str = "") -> Iterator[None]:
+    """Say which prior an error is about; data and workers are none's fault."""
+    try:
+        yield
+    except (CountsError, ExecutorError):
+        raise
+    except BayesmdpError as problem:
+        raise type(problem)(f"`priors[{name!r}]`{where}: {problem}") from problem
+
+
+def fit_named(
+    name: str, prior: Prior, counts: Counts, task: Task, min_count: int
+) -> Posterior:
+    """Fit one of several priors."""
+    with naming(name):
+        return fit(counts, task, prior=prior, min_count=min_count)
+
+
+def advise(name: str, posterior: Posterior) -> Advice:
+    """Plan for the mean model of one of several priors."""
+    from bayesmdp.engine.planning import every_row, plan
+
+    with naming(name):
+        found = plan(every_row(posterior))
+    q = _action_values(posterior, found.value)
+    return Advice(
+        found.policy,
+        float(posterior.task.start @ found.value),
+        q,
+        _best_actions(q, found.policy),
+        () if found.converged else (f"The plan of {name!r} {found.status}.",),
+    )
+
+
+def actions(policies: FloatArray, task: Task) -> IntArray:
+    """Read the actions ``[P, S]`` of deterministic policies ``[P, S, A]``."""
+    chosen = policies.argmax(axis=2)
+    chosen[:, task.is_terminal] = NO_ACTION
+    return _checks.sealed(chosen)
+
+
+def state_visits(counts: Counts, task: Task) -> IntArray:
+    """Count the transitions from each live state, ``[S]``."""
+    visits = counts.pair_totals(task.n_states, task.n_actions).sum(axis=1)
+    visits[task.terminal] = 0
+    if not visits.any():
+        raise CountsError(
+            "`data` holds no transition from a state that is not terminal."
+        )
+    return _checks.sealed(visits)
+
+
+def common_best(best: BoolArray) -> BoolArray:
+    """Find the live states ``[S]`` where an action is best for all of ``[P, S, A]``."""
+    return np.asarray(np.any(np.all(best, axis=0), axis=1))
+
+
+def _action_values(posterior: Posterior, value: FloatArray) -> FloatArray:
+    """Value of each action followed by a plan worth ``value`` ``[S]``, ``[S, A]``."""
+    task, mean = posterior.task, posterior.mean()
+    rows = mean.rows
+    after = np.where(task.is_terminal, 0.0, value)  # ends are paid by the transition
+    worth = task.transition_reward(
+        rows.state, rows.action, rows.next_state, np.diff(rows.indptr)
+    )
+    worth = worth + task.discount * after[rows.next_state]
+    found = np.full(task.n_states * task.n_actions, np.nan)
+    found[rows.pair] = rows.row_sums(mean.probability * worth)
+    return _checks.sealed(found.reshape(task.n_states, task.n_actions))
+
+
+def _best_actions(q: FloatArray, policy: FloatArray) -> BoolArray:
+    """Find ties: the planner takes one of equal actions, not always the same."""
+    scale = np.fmax.reduce(np.abs(q), axis=None)  # NaN if the plan has no value
+    top = np.fmax.reduce(q, axis=1)[:, None]
+    return _checks.sealed((policy > 0) | (q >= top - _TIE * scale))

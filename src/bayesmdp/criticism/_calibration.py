@@ -1,0 +1,228 @@
+"""What simulated datasets say about a prior's intervals."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.criticism._uniformity import band, counts_below, points
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import rounded
+
+_HEADLINE = 0.9  # the level that sentences speak of, if it is among them
+_FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration:
+    """Ranks and coverage over simulated datasets. Made by `calibrate`.
+
+    Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
+    can be uniform. A known world promises no uniform ranks: ``p_values`` are NaN, and
+    ``passed`` says that no interval of a value covers clearly less than its level.
+    Either is wrong for a calibrated belief with a probability of at most
+    ``error_rate``, over all quantities together (Bonferroni).
+    """
+
+    prior: str
+    truth: str  # "the prior", another prior, or "a world"
+    quantities: tuple[str, ...]  # [quantities]
+    ranks: IntArray  # [datasets, quantities], in 0..n_draws
+    truths: FloatArray  # [datasets, quantities]
+    promises: FloatArray  # [datasets, quantities], posterior means
+    p_values: FloatArray  # [quantities], of uniform ranks; NaN for a world
+    levels: FloatArray  # [levels]
+    covered: FloatArray  # [levels, quantities], share of datasets
+    covered_error: FloatArray  # [levels, quantities], binomial standard error
+    short: tuple[str, ...]  # values whose intervals cover clearly less than they say
+    bias: FloatArray  # [quantities], mean of promise minus truth
+    bias_error: FloatArray  # [quantities]
+    n_draws: int
+    error_rate: float
+    seed: int
+
+    @property
+    def n_datasets(self) -> int:
+        """Number of simulated datasets."""
+        return int(self.ranks.shape[0])
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against the intervals, at the stated error rate."""
+        return not self._failed
+
+    @property
+    def _failed(self) -> tuple[str, ...]:
+        if np.isnan(self.p_values).all():
+            return self.short
+        limit = self.error_rate / len(self.quantities)
+        low = self.p_values < limit
+        return tuple(q for q, bad in zip(self.quantities, low, strict=True) if bad)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence for people."""
+        rate = f"error rate {self.error_rate:g}"
+        known = np.isnan(self.p_values).all()
+        if self.passed and known:
+            return (
+                f"No shortfall: intervals of values cover at least what they say in "
+                f"{self.n_datasets} datasets of this world ({rate})."
+            )
+        if self.passed:
+            return (
+                f"Calibrated: in {self.n_datasets} datasets the ranks of "
+                f"{len(self.quantities)} quantities can be uniform (smallest p "
+                f"{_told(self.p_values.min())}, {rate})."
+            )
+        worst = self._worst()
+        what = (
+            "its intervals cover too little"
+            if known
+            else f"ranks are not uniform (p {_told(self.p_values[worst])})"
+        )
+        return (
+            f"Not calibrated ({rate}): for the {self.quantities[worst]} {what}; "
+            f"{self._said(worst)}."
+        )
+
+    def _worst(self) -> int:
+        """Quantity that failed most clearly, a value before a variance."""
+        failed = [self.quantities.index(q) for q in self._failed]
+        values = [q for q in failed if self.quantities[q].endswith("value")]
+        share = np.abs(self.covered - self.levels[:, None]).max(axis=0)
+        return max(values or failed, key=lambda q: float(share[q]))
+
+    def _said(self, q: int) -> str:
+        """Coverage and bias of a quantity in words."""
+        at = int(np.argmin(np.abs(self.levels - _HEADLINE)))
+        more = "more" if self.bias[q] >= 0 else "less"
+        gap = rounded(abs(self.bias[q]), self.bias_error[q])
+        return (
+            f"{100 * self.levels[at]:.3g} % intervals cover "
+            f"{100 * self.covered[at, q]:.1f} %, and it promises {gap} {more} than is "
+            "true"
+        )
+
+    def histogram(self, bins: int = 20) -> IntArray:
+        """Count ranks in bins of equal width, ``[bins, quantities]``.
+
+        Parameters
+        ----------
+        bins
+            How many; must divide ``n_draws + 1``.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found.histogram(4).sum(axis=0).tolist()
+        [100, 100, 100, 100]
+        """
+        bins = _checks.integer("bins", bins, 1, ArgumentError)
+        n_ranks = self.n_draws + 1
+        if n_ranks % bins:
+            raise ArgumentError(
+                f"`bins` must divide n_draws + 1 = {n_ranks}; got {bins}."
+            )
+        of = self.ranks // (n_ranks // bins)
+        return np.stack([np.bincount(x, minlength=bins) for x in of.T], axis=1)
+
+    @cached_property
+    def curves(self) -> dict[str, FloatArray]:
+        """Share of ranks below each of about 40 points, with a band for whole curves.
+
+        ``point`` [points] and ``share`` [points, quantities]; uniform ranks leave
+        ``low`` to ``high`` [points] anywhere, for any quantity, with probability
+        ``error_rate``.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found.curves["share"].shape
+        (39, 4)
+        """
+        n_ranks, n = self.n_draws + 1, self.n_datasets
+        at = points(n_ranks)
+        low, high = band(n, n_ranks, self.error_rate / len(self.quantities))
+        share = np.stack([counts_below(x, at) for x in self.ranks.T], axis=1)
+        parts = {"point": at / n_ranks, "share": share / n}
+        parts |= {"low": low / n, "high": high / n}
+        return {name: _checks.sealed(x) for name, x in parts.items()}
+
+    def summary(self) -> str:
+        """Say what was simulated, what came out, and the verdict.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> print(found.summary().splitlines()[0])
+        Calibration of SymmetricPrior(concentration=1.0), truth from the prior
+        """
+        lines = [
+            f"Calibration of {self.prior}, truth from {self.truth}",
+            f"{self.n_datasets} datasets, {self.n_draws} draws each (seed {self.seed})",
+        ]
+        for q, name in enumerate(self.quantities):
+            shares = ", ".join(
+                f"{level:.3g}: {rounded(self.covered[i, q], self.covered_error[i, q])}"
+                for i, level in enumerate(self.levels)
+            )
+            promise = rounded(self.bias[q], self.bias_error[q])
+            p = "" if np.isnan(self.p_values[q]) else f"; p {_told(self.p_values[q])}"
+            lines.append(f"{name}: covered {shares}; promise - truth {promise}{p}")
+        return "\n  ".join([*lines, self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and lists, without what every dataset gave.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found.to_dict()["quantities"][0]["name"]
+        'value'
+        """
+        rows = [
+            {
+                "name": name,
+                "p_value": None if np.isnan(p) else float(p),
+                "covered": self.covered[:, q].tolist(),
+                "covered_error": self.covered_error[:, q].tolist(),
+                "bias": float(self.bias[q]),
+                "bias_error": float(self.bias_error[q]),
+            }
+            for q, (name, p) in enumerate(
+                zip(self.quantities, self.p_values, strict=True)
+            )
+        ]
+        return {
+            "prior": self.prior,
+            "truth": self.truth,
+            "n_datasets": self.n_datasets,
+            "n_draws": self.n_draws,
+            "seed": self.seed,
+            "error_rate": self.error_rate,
+            "levels": self.levels.tolist(),
+            "quantities": rows,
+            "passed": self.passed,
+            "verdict": self.verdict,
+        }
+
+    def __repr__(self) -> str:
+        said = "passed" if self.passed else "failed"
+        return f"Calibration({self.n_datasets} datasets, {said})"
+
+
+def _told(p: float) -> str:
+    """Write a p-value."""
+    return f"{p:.2g}" if p >= _FAINT else f"< {_FAINT:g}"

@@ -1,0 +1,244 @@
+"""How well a prior foretells transitions that it was not shown.
+
+Whole episodes are dealt into folds. A transition ``(s, a, t)`` of a fold is given the
+posterior-mean probability that the other folds lead to, ::
+
+    p(t | s, a, others) = (c[s, a, t] + n[s, a, t]) / sum_u (c[s, a, u] + n[s, a, u])
+
+with counts ``n`` of the other folds and the concentrations ``c`` that the prior makes
+of them (a prior that looks at the data sees those of the other folds alone, and one
+that chooses a number chooses it anew). Its log density is ``log p``. Every transition
+of a fold is scored by the same row: this is not the sequential evidence, in which each
+transition also learns from those before it.
+
+Scored are the transitions of pairs that all of the data keep available, so that every
+prior is asked the same; where the other folds hold nothing of a pair, its row is the
+prior's alone. A next state outside a row's support has zero mass, and so has every next
+state of a row without support.
+
+**Errors.** The mean of values ``x`` of ``n`` transitions has the larger of two standard
+errors, ::
+
+    sqrt(sum (x - mean)^2 / n / (n - 1))              over transitions
+    sqrt(F / (F - 1) sum_f (sum_{in f} (x - mean))^2) / n    over F folds
+
+The first takes transitions as independent, and is too small where those of an episode
+go together; the second does not, but knows a few folds only. That the folds' rows rest
+on common data is in neither. Differences between priors are taken transition by
+transition, and then treated alike.
+"""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.criticism._advice import naming
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.errors import ArgumentError
+from bayesmdp.model import Task, align
+from bayesmdp.priors import Prior, locate, tuned
+
+if TYPE_CHECKING:
+    from bayesmdp.engine import Pool
+
+_ENTRIES = 2_000_000  # of rows made at once: all rows of all pairs are not needed
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Data dealt into folds, in the task's numbering."""
+
+    counts: Counts  # of all folds
+    parts: tuple[Counts, ...]  # [F]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Transitions to score; K runs over the different ones of each fold."""
+
+    fold: IntArray  # [K]
+    count: IntArray  # [K]
+    new: FloatArray  # [K], 1 where the other folds never saw it, else 0
+    n_folds: int
+
+    def mean(self, x: FloatArray) -> tuple[float, float]:
+        """Mean of values ``[K]`` that are not NaN over transitions, and its error."""
+        known = ~np.isnan(x)
+        x, count, fold = x[known], self.count[known], self.fold[known]
+        n = int(count.sum())
+        if n == 0:
+            return float("nan"), float("nan")
+        mean = float(count @ x) / n
+        gap = x - mean
+        over_transitions = float(count @ gap**2) / max(n - 1, 1) / n
+        by_fold = np.bincount(fold, count * gap, minlength=self.n_folds)
+        over_folds = self.n_folds / (self.n_folds - 1) * float(by_fold @ by_fold)
+        return mean, float(np.sqrt(max(over_transitions, over_folds / n**2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What one prior says of the held-out transitions."""
+
+    log_density: FloatArray  # [K], -inf where it gives no mass
+    new_mass: FloatArray  # [K], of all next states the other folds never saw
+
+
+def deal(
+    data: Transitions | Counts, task: Task, n_folds: int, seed: int
+) -> tuple[Folds, Task]:
+    """Split the data by episode; the task is the one given, or a copy with names."""
+    if isinstance(data, Counts):
+        raise ArgumentError(
+            "`data` must be Transitions with an `episode` column to be split into "
+            "folds; got Counts. Give n_folds=0 to leave held-out density out."
+        )
+    _checks.of_type("data", data, Transitions, ArgumentError)
+    parts = [
+        align(data, task, counts=part)
+        for part in data.counts_by_fold(n_folds, seed=seed)
+    ]
+    counts = tuple(part for part, _ in parts)
+    return Folds(reduce(add, counts), counts), parts[0][1]
+
+
+def held_out(folds: Folds, pair: IntArray) -> HeldOut:
+    """Gather what is scored: transitions of the available pairs ``[R]``."""
+    fold, count, new = [], [], []
+    for k, part in enumerate(folds.parts):
+        held = _of_pairs(part, pair)
+        seen = np.isin(_key(held), _key(_without(folds.counts, part)))
+        fold.append(np.full(held.count.size, k))
+        count.append(held.count)
+        new.append(np.where(seen, 0.0, 1.0))
+    return HeldOut(
+        fold=np.concatenate(fold),
+        count=np.concatenate(count),
+        new=np.concatenate(new),
+        n_folds=len(folds.parts),
+    )
+
+
+def score(
+    priors: dict[str, Prior],
+    folds: Folds,
+    pair: IntArray,
+    task: Task,
+    *,
+    lengths: dict[str, int],
+    pool: "Pool",
+) -> dict[str, Scores]:
+    """Score the held-out transitions of available pairs ``[R]`` under each prior.
+
+    ``lengths`` are the next states of a row under each prior, on average.
+    """
+    executor, _ = pool
+    jobs = {
+        name: [
+            executor.submit(
+                _score_fold,
+                name,
+                prior,
+                k,
+                folds.counts,
+                part,
+                pair,
+                task,
+                lengths[name],
+            )
+            for k, part in enumerate(folds.parts)
+        ]
+        for name, prior in priors.items()
+    }
+    return {name: _join([x.result() for x in job]) for name, job in jobs.items()}
+
+
+def _join(parts: list[Scores]) -> Scores:
+    return Scores(
+        np.concatenate([np.empty(0), *(x.log_density for x in parts)]),
+        np.concatenate([np.empty(0), *(x.new_mass for x in parts)]),
+    )
+
+
+def _score_fold(
+    name: str,
+    prior: Prior,
+    k: int,
+    counts: Counts,
+    part: Counts,
+    pair: IntArray,
+    task: Task,
+    length: int,
+) -> Scores:
+    """Score the transitions of one fold after training on the others."""
+    held, training = _of_pairs(part, pair), _without(counts, part)
+    of_held = _pair(held)
+    wanted = np.unique(of_held)
+    step = max(_ENTRIES // max(length, 1), 1)
+    parts = []
+    with naming(name, f" without fold {k}"):
+        chosen = tuned(prior, pair, training, task)
+        for first in range(0, wanted.size, step):
+            some = wanted[first : first + step]
+            ends = np.searchsorted(of_held, [some[0], some[-1] + 1])
+            here = _select(held, slice(*ends.tolist()))
+            parts.append(_score_rows(chosen, some, here, training, task))
+    return _join(parts)
+
+
+def _score_rows(
+    prior: Prior, pair: IntArray, held: Counts, training: Counts, task: Task
+) -> Scores:
+    """Score held-out triplets whose pairs are ``pair`` ``[R]``."""
+    rows, before = prior.concentrations(pair, training, task)
+    seen = _of_pairs(training, pair)
+    _, entry = locate(rows, seen, task)
+    of_new = np.array(before, dtype=np.float64)
+    of_new[entry] = 0.0
+    alpha = np.array(before, dtype=np.float64)
+    alpha[entry] += seen.count
+    at = rows.row_of_entry
+    total = np.bincount(at, alpha, minlength=pair.size)
+    new = np.bincount(at, of_new, minlength=pair.size)
+    new_mass = new / np.where(total > 0, total, 1.0)  # 0 in a row without support
+    row, entry = rows.find(held.state, held.action, held.next_state)
+    inside = entry >= 0
+    log_density = np.full(row.size, -np.inf)
+    log_density[inside] = np.log(alpha[entry[inside]]) - np.log(total[row[inside]])
+    return Scores(log_density, new_mass[row])
+
+
+def _pair(counts: Counts) -> IntArray:
+    return counts.state * counts.n_actions + counts.action
+
+
+def _key(counts: Counts) -> IntArray:
+    """One number for each triplet, in rising order."""
+    return _pair(counts) * counts.n_states + counts.next_state
+
+
+def _select(counts: Counts, which: BoolArray | slice) -> Counts:
+    return replace(
+        counts,
+        state=counts.state[which],
+        action=counts.action[which],
+        next_state=counts.next_state[which],
+        count=counts.count[which],
+    )
+
+
+def _of_pairs(counts: Counts, pair: IntArray) -> Counts:
+    """Keep the counts of some pairs."""
+    return _select(counts, np.isin(_pair(counts), pair))
+
+
+def _without(counts: Counts, part: Counts) -> Counts:
+    """All folds but one."""
+    left = counts.count.copy()
+    left[np.searchsorted(_key(counts), _key(part))] -= part.count
+    return _select(replace(counts, count=left), left > 0)

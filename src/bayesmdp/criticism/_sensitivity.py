@@ -1,0 +1,348 @@
+"""What hangs on the prior: a policy's value and doubts, and what is recommended.
+
+The same data, policy and draws' seed under each prior in turn. The recommendation of a
+prior in a state is its nominal policy's action; of tied actions, one that is best under
+all priors, if there is any. A recommendation flips where there is none. With ``Q_p(s,
+a)`` the value, in prior ``p``'s mean model, of action ``a`` followed by its plan, and
+``a_q(s)`` the recommendation of prior ``q``, what is at stake there is ::
+
+    stake[s] = max_p (max_a Q_p(s, a) - min_q Q_p(s, a_q(s)))
+
+the most that one prior believes is lost by following another's recommendation once.
+"""
+
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
+from bayesmdp.criticism._advice import (
+    Advice,
+    actions,
+    advise,
+    checked_priors,
+    common_best,
+    fit_named,
+    naming,
+    state_visits,
+)
+from bayesmdp.criticism._tables import number, percent, plain, table
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.evaluation import Evaluation, evaluate
+from bayesmdp.model import Task, align, as_policy
+from bayesmdp.priors import Prior
+
+_QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity:
+    """What one policy is worth under several priors; made by `bayesmdp.sensitivity`.
+
+    Axis P runs over priors, in the order given; ``*_error`` are Monte Carlo standard
+    errors. Visits are logged transitions from a state.
+    """
+
+    names: tuple[str, ...]  # [P]
+    value: FloatArray  # [P, S]
+    value_error: FloatArray  # [P, S]
+    epistemic_sd: FloatArray  # [P, S]
+    epistemic_sd_error: FloatArray  # [P, S]
+    aleatoric_sd: FloatArray  # [P, S]
+    aleatoric_sd_error: FloatArray  # [P, S]
+    start_value: FloatArray  # [P]
+    start_value_error: FloatArray  # [P]
+    start_epistemic_sd: FloatArray  # [P]
+    start_epistemic_sd_error: FloatArray  # [P]
+    start_aleatoric_sd: FloatArray  # [P]
+    start_aleatoric_sd_error: FloatArray  # [P]
+    recommended: IntArray  # [P, S], nominal action; -1 in terminal states
+    promise: FloatArray  # [P], start value of the nominal policy in the mean model
+    agreement: FloatArray  # [P], share of visits where the policy does as recommended
+    flips: BoolArray  # [S], whether no action is best under every prior
+    stake: FloatArray  # [S], most a prior thinks is lost by another's; 0 in agreement
+    visits: IntArray  # [S]
+    policy: FloatArray  # [S, A]
+    n_draws: int
+    seed: int
+    min_count: int
+    notes: tuple[str, ...]  # what was warned about
+    task: Task = field(repr=False)
+
+    @property
+    def fragile(self) -> IntArray:
+        """States whose recommendation flips, most visited first."""
+        found = np.flatnonzero(self.flips)
+        return found[np.argsort(-self.visits[found], kind="stable")]
+
+    @property
+    def fragile_names(self) -> tuple[str, ...]:
+        """What the fragile states are called, most visited first."""
+        return tuple(self.task.state_name(int(s)) for s in self.fragile)
+
+    @property
+    def flip_share(self) -> float:
+        """Share of visits in states whose recommendation flips."""
+        return float(self.visits[self.flips].sum() / self.visits.sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON; states by name.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> found = bm.sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
+        ...                        world.task, {"flat": bm.SymmetricPrior()},
+        ...                        n_draws=100)
+        >>> found.to_dict()["flip_share"]
+        0.0
+        """
+        return {
+            "rows": [self._start_of(p) for p in range(len(self.names))],
+            "flip_share": self.flip_share,
+            "fragile": [self._fragile(int(s)) for s in self.fragile],
+            "n_draws": self.n_draws,
+            "seed": self.seed,
+            "min_count": self.min_count,
+            "notes": list(self.notes),
+        }
+
+    def _start_of(self, p: int) -> dict[str, Any]:
+        row: dict[str, Any] = {"name": self.names[p]}
+        for quantity in _QUANTITIES:
+            for name in (quantity, f"{quantity}_error"):
+                row[name] = plain(float(getattr(self, f"start_{name}")[p]))
+        row["promise"] = plain(float(self.promise[p]))
+        row["agreement"] = float(self.agreement[p])
+        return row
+
+    def _fragile(self, state: int) -> dict[str, Any]:
+        return {
+            "state": self.task.state_name(state),
+            "visits": int(self.visits[state]),
+            "stake": plain(float(self.stake[state])),
+            "recommended": self._recommended(state),
+        }
+
+    def _recommended(self, state: int) -> dict[str, str]:
+        chosen = self.recommended[:, state]
+        names = [self.task.action_name(int(a)) for a in chosen]
+        return dict(zip(self.names, names, strict=True))
+
+    def summary(self, max_states: int = 10) -> str:
+        """Table of the priors, and of the fragile states.
+
+        Parameters
+        ----------
+        max_states
+            How many fragile states to show, most visited first.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> found = bm.sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
+        ...                        world.task, {"flat": bm.SymmetricPrior()},
+        ...                        n_draws=100)
+        >>> found.summary().splitlines()[0]
+        'One policy under 1 prior, 100 draws each (seed 0)'
+        """
+        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
+        several = "" if len(self.names) == 1 else "s"
+        header = ("value", "epistemic sd", "aleatoric sd", "promise", "as recommended")
+        cells = [
+            [
+                *(number(row[q], row[f"{q}_error"]) for q in _QUANTITIES),
+                f"{self.promise[p]:.4g}",
+                percent(row["agreement"]),
+            ]
+            for p, row in enumerate(map(self._start_of, range(len(self.names))))
+        ]
+        lines = [
+            f"One policy under {len(self.names)} prior{several}, {self.n_draws} draws "
+            f"each (seed {self.seed})",
+            *table(self.names, header, cells),
+            "± Monte Carlo error; promise: of the prior's own best policy, as "
+            "recommended: share of logged visits",
+        ]
+        if len(self.names) > 1:
+            lines += [self._moves(), *self._fragile_table(shown)]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _moves(self) -> str:
+        moved = float(np.ptp(self.start_value))
+        doubt = float(self.start_epistemic_sd.max())
+        said = (
+            f", {moved / doubt:.2g} times the largest epistemic sd" if doubt > 0 else ""
+        )
+        return f"the value moves by {moved:.3g} over priors{said}"
+
+    def _fragile_table(self, shown: int) -> list[str]:
+        fragile, live = self.fragile, self.task.live
+        lines = [
+            f"recommendations flip in {fragile.size} of {live.size} states, "
+            f"{percent(self.flip_share)} of visits"
+        ]
+        if fragile.size and shown:
+            some = [int(s) for s in fragile[:shown]]
+            lines += table(
+                [f"state {self.task.state_name(s)}" for s in some],
+                ("visits", "at stake", *self.names),
+                [
+                    [
+                        str(int(self.visits[s])),
+                        f"{self.stake[s]:.3g}",
+                        *self._recommended(s).values(),
+                    ]
+                    for s in some
+                ],
+            )
+        return lines
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"Sensitivity({len(self.names)} priors, {self.fragile.size} fragile states)"
+        )
+
+
+def sensitivity(
+    policy: ArrayLike,
+    data: Transitions | Counts,
+    task: Task,
+    priors: Mapping[str, Prior],
+    *,
+    min_count: int = 0,
+    n_draws: int = 1000,
+    seed: Seed = 0,
+    threads: int | None = None,
+    executor: Executor | None = None,
+) -> Sensitivity:
+    """Show how a policy's value and the recommended actions move with the prior.
+
+    Parameters
+    ----------
+    policy
+        ``[S, A]`` or ``[S]``, on available pairs. Which pairs are available depends on
+        the data and ``min_count`` only, so it is the same for all priors.
+    data
+        Transitions, or counts of them.
+    task
+        The known part.
+    priors
+        One or more, by name.
+    min_count
+        As for `bayesmdp.fit`.
+    n_draws, seed
+        Draws of each posterior.
+    threads, executor
+        As in `bayesmdp.evaluate`.
+
+    Returns
+    -------
+    Sensitivity
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
+    >>> tried = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [1, 2, 1], [14, 6, 1])
+    >>> priors = {"as seen": bm.SparsePrior(0.01), "flat": bm.SymmetricPrior()}
+    >>> found = bm.sensitivity([0, 0, 0], tried, task, priors)  # 14 of 20 go well
+    >>> found.recommended[:, 0].tolist(), found.fragile.tolist()
+    ([1, 0], [0])
+    """
+    named = checked_priors(priors)
+    _checks.of_type("task", task, Task, ArgumentError)
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
+    n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
+    seed = _checks.seed_integer(seed)
+    _checks.thread_count(threads)  # here, as no prior is to blame
+    if executor is not None:
+        _checks.of_type("executor", executor, Executor, ArgumentError)
+    counts, task = align(data, task)
+    visits = state_visits(counts, task)
+    found, best, notes = [], [], []
+    for name, prior in named.items():
+        posterior = fit_named(name, prior, counts, task, min_count)
+        checked = as_policy(policy, posterior)
+        with naming(name), warnings.catch_warnings():
+            warnings.simplefilter("ignore", BayesmdpWarning)  # said below, with names
+            found.append(
+                evaluate(
+                    checked,
+                    posterior.draws(n_draws, seed),
+                    threads=threads,
+                    executor=executor,
+                )
+            )
+        best.append(advise(name, posterior))
+        notes += [f"Under {name!r}: {note}" for note in found[-1].notes]
+        notes += best[-1].notes
+    recommended, flips = _recommendations(best, task)
+    for note in notes:
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    return Sensitivity(
+        names=tuple(named),
+        **_moments(found),
+        recommended=recommended,
+        promise=_checks.sealed(np.array([x.start_value for x in best])),
+        agreement=_followed(checked, recommended, visits),
+        flips=flips,
+        stake=_stake(best, recommended, flips),
+        visits=visits,
+        policy=checked,
+        n_draws=n_draws,
+        seed=seed,
+        min_count=min_count,
+        notes=tuple(notes),
+        task=task,
+    )
+
+
+def _moments(found: list[Evaluation]) -> dict[str, Any]:
+    """Stack what evaluations say of states ``[P, S]`` and of the start ``[P]``."""
+    names = [f"{q}{error}" for q in _QUANTITIES for error in ("", "_error")]
+    return {
+        f"{of}{name}": _checks.sealed(np.array([getattr(x, of + name) for x in found]))
+        for of in ("", "start_")
+        for name in names
+    }
+
+
+def _followed(
+    policy: FloatArray, recommended: IntArray, visits: IntArray
+) -> FloatArray:
+    """Probability that the policy does as recommended, by visits, ``[P]``."""
+    followed = np.take_along_axis(policy.T, np.maximum(recommended, 0), axis=0)
+    return _checks.sealed(followed @ visits / visits.sum())
+
+
+def _recommendations(best: list[Advice], task: Task) -> tuple[IntArray, BoolArray]:
+    """Find each prior's action ``[P, S]``, and where they flip, ``[S]``."""
+    chosen = actions(np.stack([x.policy for x in best]), task).copy()
+    ties = np.stack([x.best for x in best])
+    agreed = common_best(ties)
+    chosen[:, agreed] = ties.all(axis=0).argmax(axis=1)[agreed]
+    return _checks.sealed(chosen), _checks.sealed(~agreed & ~task.is_terminal)
+
+
+def _stake(best: list[Advice], recommended: IntArray, flips: BoolArray) -> FloatArray:
+    """Find what is at stake in each state, ``[S]``."""
+    stake = np.zeros(flips.size)
+    advised = recommended[:, flips].T  # [states, P]
+    for q in (x.action_value[flips] for x in best):
+        of_advised = np.take_along_axis(q, advised, axis=1)
+        loss = np.fmax.reduce(q, axis=1) - of_advised.min(axis=1)
+        stake[flips] = np.maximum(stake[flips], loss)
+    return _checks.sealed(stake)

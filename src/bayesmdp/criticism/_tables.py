@@ -1,0 +1,35 @@
+"""Cells of tables: numbers with their errors, shares, and what is not there."""
+
+import math
+from collections.abc import Sequence
+
+from bayesmdp.evaluation import columns, rounded
+
+
+def table(
+    names: Sequence[str], header: Sequence[str], cells: Sequence[Sequence[str]]
+) -> list[str]:
+    """Align a table: one line a name, below the header."""
+    body = [[name, *row] for name, row in zip(names, cells, strict=True)]
+    return columns([["", *header], *body])
+
+
+def number(value: float | None, error: float | None = None) -> str:
+    """Write a number to the precision of its error; nothing if it is not known."""
+    if value is None or math.isnan(value):
+        return ""
+    return rounded(value, 0.0 if error is None else error)
+
+
+def percent(share: float | None, error: float | None = None) -> str:
+    """Write a share in per cent."""
+    if share is None or math.isnan(share):
+        return ""
+    if error is None or not error > 0:
+        return f"{100 * share:.3g} %"
+    return f"{rounded(100 * share, 100 * error)} %"
+
+
+def plain(value: object) -> object:
+    """Return a number that JSON can hold: what is not finite is None."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,146 @@
+"""Where true models come from: a prior that generates data, or a known model.
+
+Dirichlet priors generate rows by their own concentrations. A hierarchical prior
+generates by its exact model (a size, a set of that size, a Dirichlet on the set), which
+its posterior rows approximate; calibration then measures the approximation too. Rows
+come from NumPy's generator, draws of a posterior from the package's own: a fault of
+either would show in the ranks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.data import Counts
+from bayesmdp.errors import ArgumentError, PriorError
+from bayesmdp.model import Dynamics, Rows, Task, availability
+from bayesmdp.priors import (
+    FallbackPrior,
+    HierarchicalSparsePrior,
+    OwnEvidence,
+    Prior,
+    Tuned,
+    check_rows,
+)
+from bayesmdp.worlds import World
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The same model every time."""
+
+    dynamics: Dynamics
+
+    @property
+    def rows(self) -> Rows:
+        """Pairs there are, and where they may lead."""
+        return self.dynamics.rows
+
+    def draw(self, rng: np.random.Generator) -> Dynamics:
+        """Return the model."""
+        return self.dynamics
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletRows:
+    """Independent Dirichlet rows."""
+
+    rows: Rows
+    alpha: FloatArray  # [E]
+
+    def draw(self, rng: np.random.Generator) -> Dynamics:
+        """Draw a model."""
+        parts = np.split(self.alpha, self.rows.indptr[1:-1])
+        theta = np.concatenate([rng.dirichlet(part) for part in parts])
+        return Dynamics(self.rows, _checks.sealed(theta))
+
+
+@dataclass(frozen=True, eq=False)
+class RandomSets:
+    """Rows on random sets of next states (Friedman and Singer 1998)."""
+
+    rows: Rows
+    concentration: float
+    decay: float
+
+    def draw(self, rng: np.random.Generator) -> Dynamics:
+        """Draw sizes, sets and probabilities."""
+        theta = np.zeros(self.rows.next_state.size)
+        for first, last in zip(
+            self.rows.indptr[:-1], self.rows.indptr[1:], strict=True
+        ):
+            length = int(last - first)
+            weight = self.decay ** np.arange(length)
+            size = 1 + int(rng.choice(length, p=weight / weight.sum()))
+            at = first + rng.choice(length, size, replace=False)
+            theta[at] = rng.dirichlet(np.full(size, self.concentration))
+        return Dynamics(self.rows, _checks.sealed(theta))
+
+
+Source = Known | DirichletRows | RandomSets
+
+
+def source_of(truth: Prior | World, task: Task, name: str) -> Source:
+    """Return what true models are drawn from; refuse what generates none."""
+    if isinstance(truth, World):
+        _check_task(truth, task)
+        return Known(truth.dynamics)
+    check_prior(truth, name)
+    if not generates(truth):
+        raise PriorError(
+            f"{type(truth).__name__} generates no data: it is made by looking at them. "
+            "Give `truth`: a prior that generates data, such as SymmetricPrior(1.0), "
+            "or a world."
+        )
+    nothing = Counts.from_arrays(
+        [], [], [], n_states=task.n_states, n_actions=task.n_actions
+    )
+    rows, alpha = truth.concentrations(every_pair(task), nothing, task)
+    check_rows(rows, task)
+    if isinstance(truth, HierarchicalSparsePrior):
+        return RandomSets(rows, truth.concentration, truth.decay)
+    return DirichletRows(rows, np.array(alpha))
+
+
+def every_pair(task: Task) -> IntArray:
+    """Pairs of live states, ``[R]``."""
+    visits = np.zeros((task.n_states, task.n_actions), dtype=np.int64)
+    return np.flatnonzero(availability(visits, task, 0).available)
+
+
+def check_prior(prior: object, name: str) -> None:
+    """Refuse what is not a prior."""
+    if isinstance(prior, type) or not isinstance(prior, Prior):
+        also = " or a world" if name == "truth" else ""
+        raise ArgumentError(
+            f"`{name}` must be a prior such as SymmetricPrior(1.0){also}; got "
+            f"{prior!r:.80}."
+        )
+
+
+def generates(prior: Prior) -> bool:
+    """Whether a prior says how data come about: without looking at any."""
+    base = prior
+    while isinstance(base, FallbackPrior):
+        base = base.base
+    if isinstance(prior, HierarchicalSparsePrior):
+        return not prior.looks_at_data
+    told = isinstance(base, Tuned | OwnEvidence)  # rows before data are not the model
+    return not (prior.looks_at_data or told)
+
+
+def _check_task(world: World, task: Task) -> None:
+    for what in ("n_states", "n_actions"):
+        has, wants = getattr(world.task, what), getattr(task, what)
+        if has != wants:
+            raise ArgumentError(
+                f"`truth` and `task` disagree about `{what}`: {has} and {wants}."
+            )
+    missing = ~task.is_terminal & ~world.available.any(axis=1)
+    if missing.any():
+        state = task.state_name(int(np.argmax(missing)))
+        raise ArgumentError(
+            f"`truth` has no action for state {state}, which is not terminal in `task`."
+        )

@@ -1,0 +1,189 @@
+"""What the columns of a table may not hold: found once, for readers and for reports.
+
+A reader refuses a table for its first fault; `validate` tells all of them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bayesmdp.data._columns import FLAGS
+from bayesmdp.data._queries import (
+    TEXT,
+    Offender,
+    capital,
+    fetch_one,
+    first_bad,
+    how_many,
+    worded,
+)
+from bayesmdp.errors import CountsError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from bayesmdp.data._queries import Frame
+
+    Tests: TypeAlias = Mapping[tuple[str, str], nw.Expr]  # by role and kind of fault
+
+TRIPLET = ("state", "action", "next_state")
+IDS = (*TRIPLET, "outcome")
+MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
+EXACT = 2**53  # from here on floats skip whole numbers
+MAX_WHOLE = 2**63 - 1  # what ids are held in
+TRUE = ("true", "1")
+FALSE = ("false", "0")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that a table may not hold."""
+
+    kind: str
+    role: str | None
+    count: int
+    first: Offender | None
+    message: str  # a sentence without its full stop
+    remedy: str  # likewise
+    join: str = "; "  # between them in a refusal; empty: the remedy is left out
+
+    def refusal(self) -> CountsError:
+        """Return what a reader raises."""
+        remedy = self.join + self.remedy if self.join else ""
+        return CountsError(f"{self.message}{remedy}.")
+
+
+_LABELS = "number from 0, or give labels=True to take the numbers as names"
+#: What is wrong, how it joins the remedy in a refusal, and the remedy.
+_WORDS = {
+    "text": ("must hold numbers: {where} has {value!r:.42}{more}", "; ", "mend it"),
+    "text id": (
+        "must hold numbers: {where} has {value!r:.42}{more}",
+        "; ",
+        "mend it, or take all as labels=True",
+    ),
+    "empty": (
+        "has no value in {rows}, the first {where}",
+        ": ",
+        "drop or mend what is empty",
+    ),
+    "infinite": ("must be finite: {where} has {value}{more}", "", "mend or drop it"),
+    "fraction": (
+        "must hold whole numbers: {where} has {value}{more}",
+        "",
+        "mend or drop what is no whole number",
+    ),
+    "negative": ("must be 0 or more: {where} has {value}{more}", "; ", _LABELS),
+    "large": ("must be at most 10**7: {where} has {value:.0f}{more}", "; ", _LABELS),
+    "wide": (
+        "must be below 2**63: {where} has {value}{more}",
+        "; ",
+        "number from 0, or take text as names",
+    ),
+    "beyond": (
+        "must be below the size given, {upper}: {where} has {value}{more}",
+        "",
+        "mend the ids, or give the size that they need",
+    ),
+    "flag": (
+        "must hold True and False, or 0 and 1: {where} has {value!r:.42}{more}",
+        "; ",
+        "mend it, or rename the column so that it is not taken for `{role}`",
+    ),
+}
+
+
+def row_tests(
+    frame: "Frame",
+    roles: tuple[str, ...],
+    *,
+    labels: bool,
+    n_states: int | None,
+    n_actions: int | None,
+) -> "Tests":
+    """Return what is asked of each row; an expression is true where it is bad."""
+    import narwhals as nw
+
+    schema = frame.collect_schema()
+    tests: dict[tuple[str, str], nw.Expr] = {}
+    for role in roles:
+        known, asked = _column_tests(role, schema[role])
+        if f"{TEXT}{role}" in schema:
+            text = ~nw.col(f"{TEXT}{role}").is_null()
+            asked = {"text id" if role in IDS else "text": text} | asked
+            asked["empty"] = asked["empty"] & ~text
+        if role in IDS and schema[role].is_numeric() and not labels:
+            upper = n_actions if role == "action" else n_states
+            x = nw.col(role)
+            asked |= {"negative": known & (x < 0), "large": known & (x > MAX_ID)}
+            if upper is not None:
+                asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
+        if role == "outcome":  # empty: the row is not the last, or its end unknown
+            del asked["empty"]
+        tests |= {(role, kind): test for kind, test in asked.items()}
+    return tests
+
+
+def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]]:
+    """Return where a column has a value, and what is asked whatever the ids mean."""
+    import narwhals as nw
+
+    x = nw.col(role)
+    known = ~x.is_null() & ~x.is_nan() if kind.is_float() else ~x.is_null()
+    asked = {"empty": ~known}
+    if role in FLAGS:
+        if kind.is_numeric():
+            asked["flag"] = known & (x != 0) & (x != 1)
+        elif kind == nw.String:
+            asked["flag"] = known & ~x.str.to_lowercase().is_in([*TRUE, *FALSE])
+    elif kind == nw.UInt64 and role in (*IDS, "step"):
+        asked["wide"] = known & (x > MAX_WHOLE)
+    elif kind.is_float() and role == "reward":
+        asked["infinite"] = known & ~x.is_finite()
+    elif kind.is_float() and role in (*IDS, "step"):
+        asked["fraction"] = known & (~x.is_finite() | (x % 1 != 0) | (x.abs() >= EXACT))
+    return known, asked
+
+
+def tally(
+    frame: "Frame", tests: "Tests", origin: str
+) -> tuple[int, dict[tuple[str, str], int]]:
+    """Look at every row once, by the engine: count rows, and those with each fault."""
+    import narwhals as nw
+
+    asked = [how_many(test).alias("/".join(key)) for key, test in tests.items()]
+    with worded(origin):
+        query = frame.select(nw.len().alias("n"), *asked)
+    found = fetch_one(query, origin)
+    if not found["n"]:
+        raise CountsError(f"{capital(origin)} holds no rows.")
+    counts = {key: found["/".join(key)] for key in tests}
+    # Of no rows at all, some engines' sum is empty.
+    return int(found["n"]), {k: 0 if n is None else int(n) for k, n in counts.items()}
+
+
+def faults(
+    frame: "Frame",
+    tests: "Tests",
+    counts: Mapping[tuple[str, str], int],
+    found: Mapping[str, str],
+    origin: str,
+    sizes: tuple[int | None, int | None],
+) -> Iterator[Fault]:
+    """Word what was found, and look up the first row of each only when asked."""
+    for (role, kind), n in counts.items():
+        if not n:
+            continue
+        column = f"{TEXT}{role}" if kind.startswith("text") else role
+        first = first_bad(frame, tests[role, kind], [column], origin)
+        said, join, remedy = _WORDS[kind]
+        words = {
+            "rows": "1 row" if n == 1 else f"{n} rows",
+            "more": "" if n == 1 else f" (one of {n} such rows)",
+            "where": first.where,
+            "value": first.values[column],
+            "role": role,
+            "upper": sizes[role == "action"],
+        }
+        said = f"Column `{found[role]}` of {origin} {said.format(**words)}"
+        yield Fault(kind, role, n, first, said, remedy.format(**words), join)

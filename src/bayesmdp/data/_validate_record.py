@@ -1,0 +1,138 @@
+"""What `validate` found, as a record, as text and as a dict."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that `validate` found in a table.
+
+    An error makes an analysis wrong or is refused by readers; a warning is probably a
+    mistake; a note is good to know.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> log = bm.Transitions.from_arrays([0, 1, 1], [0, 0, 1], [1, 0, 0])
+    >>> finding = bm.validate(log)[0]
+    >>> finding.severity, finding.code, finding.count
+    ('note', 'rare-pairs', 3)
+    """
+
+    code: str  # a short name that stays, such as "step-gaps"
+    severity: Severity
+    column: str | None
+    count: int  # of what the message says
+    first_row: int | None  # from 0, headers aside; None: not one row, or no order
+    where: str  # row, file, episode, state, as far as known
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What `validate` found, the worst first.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> log = bm.Transitions.from_arrays([0, 1, 1], [0, 0, 1], [1, 0, 0])
+    >>> found = bm.validate(log)
+    >>> len(found), found.worst, found.exit_code
+    (1, 'note', 0)
+    """
+
+    findings: tuple[Finding, ...]
+    n_rows: int  # of the table, unsound ones too
+    origin: str
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __getitem__(self, index: int) -> Finding:
+        return self.findings[index]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What makes an analysis wrong, or is refused."""
+        return self._of("error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What is probably a mistake."""
+        return self._of("warning")
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What is good to know."""
+        return self._of("note")
+
+    @property
+    def worst(self) -> Severity | None:
+        """The worst severity; None where nothing was found."""
+        return self.findings[0].severity if self.findings else None
+
+    @property
+    def exit_code(self) -> int:
+        """Return 2 with errors, 1 with warnings, otherwise 0."""
+        return {"error": 2, "warning": 1}.get(self.worst or "", 0)
+
+    def headline(self) -> str:
+        """Tell in one sentence what was looked at and how much was found."""
+        return f"{self.n_rows} rows of {self.origin}: {self._tally()}."
+
+    def summary(self) -> str:
+        """Tell what was found, a paragraph a finding.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> log = bm.Transitions.from_arrays([0, 1, 1], [0, 0, 1], [1, 0, 0])
+        >>> print(bm.validate(log, min_count=1).summary())
+        3 rows of the arrays in memory: nothing found.
+        """
+        said = [self.headline()]
+        for x in self.findings:
+            at = f" [{x.where}]" if x.where else ""
+            said.append(
+                f"{x.severity:<8} {x.code}{at}\n    {x.message}\n    {x.remedy}"
+            )
+        return "\n".join(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> log = bm.Transitions.from_arrays([0], [0], [0])
+        >>> sorted(bm.validate(log).to_dict())
+        ['findings', 'n_rows', 'origin', 'schema_version', 'worst']
+        """
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "origin": self.origin,
+            "n_rows": self.n_rows,
+            "worst": self.worst,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def _of(self, severity: Severity) -> tuple[Finding, ...]:
+        return tuple(x for x in self.findings if x.severity == severity)
+
+    def _tally(self) -> str:
+        counts = {severity: len(self._of(severity)) for severity in SEVERITIES}
+        said = [f"{n} {name}{'s'[: n > 1]}" for name, n in counts.items() if n]
+        return ", ".join(said) or "nothing found"
+
+    def __repr__(self) -> str:
+        return f"Findings({self.n_rows} rows: {self._tally()})"

@@ -1,0 +1,28 @@
+"""The paper, redone, and what it left open: one file a study.
+
+A study is looked up by name and imported only when it is run.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+
+from bayesmdp.errors import ArgumentError
+from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study
+
+#: Name of each study, and the file that holds it.
+STUDIES: dict[str, str] = {"priors": "_priors"}
+
+
+def find_study(name: str) -> Study:
+    """Return a study by its name."""
+    if name not in STUDIES:
+        near = get_close_matches(name, STUDIES, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ArgumentError(
+            f"There is no study {name!r}{hint}; there are {', '.join(STUDIES)}."
+        )
+    study: Study = import_module(f"bayesmdp.paper.{STUDIES[name]}").STUDY
+    return study
+
+
+__all__ = ["STUDIES", "Effort", "Job", "Outcome", "Study", "find_study", "run_study"]

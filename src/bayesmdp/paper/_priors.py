@@ -1,0 +1,198 @@
+"""What priors promise and what their policies deliver, on simulated cohorts.
+
+Patients of ICU-Sepsis, the true model, are treated as clinicians did. Each prior learns
+from the cohort (pairs with at least 5 visits), its nominal policy is planned at
+discount 0.999, and three numbers are set side by side: the value the belief promises
+for it, the value it has in the true model, and, at discount 1, the share of patients
+who survive. Whether the 90 % interval of the belief holds the truth is noted for that
+policy, which was chosen because it looked good, and for the clinicians', which was not.
+"""
+
+import warnings
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import bayesmdp as bm
+from bayesmdp.errors import BayesmdpWarning
+from bayesmdp.paper._study import Effort, Job, Record, Study
+
+if TYPE_CHECKING:
+    from bayesmdp.priors import Prior
+
+_DEATH = "death"
+_LEVEL = 0.9
+_MIN_COUNT = 5
+_REFERENCE = "sparse, death"
+
+
+def priors() -> dict[str, "Prior"]:
+    """Return the priors that are set side by side, by name."""
+    return {
+        "maximum likelihood": bm.SymmetricPrior(1e-9),  # as good as no prior
+        "scaled (1 / n_states)": bm.ScaledPrior(1.0),
+        "evidence": bm.EvidencePrior(),
+        "symmetric, 0.072": bm.SymmetricPrior(0.072),
+        "symmetric, 1": bm.SymmetricPrior(1.0),
+        "hierarchical": bm.HierarchicalSparsePrior(),
+        "pooled": bm.PooledPrior(),
+        _REFERENCE: bm.SparsePrior(1.0, fallback=_DEATH),
+        "scaled, death": bm.FallbackPrior(bm.ScaledPrior(1.0), _DEATH),
+        "evidence, death": bm.FallbackPrior(bm.EvidencePrior(), _DEATH),
+        "hierarchical, death": bm.HierarchicalSparsePrior(fallback=_DEATH),
+        "pooled, death": bm.FallbackPrior(bm.PooledPrior(), _DEATH),
+    }
+
+
+def _jobs(effort: Effort) -> list[Job]:
+    n_cohorts = effort.seeds or (2 if effort.quick else 10)
+    n_draws = 50 if effort.quick else 200
+    sizes = (500, 2_000) if effort.quick else (2_000, 18_000)
+    return [
+        Job(
+            f"{size:05}-{cohort:03}-{number:02}",
+            {"size": size, "cohort": cohort, "prior": name, "n_draws": n_draws},
+        )
+        for size in sizes
+        for cohort in range(n_cohorts)
+        for number, name in enumerate(priors())
+    ]
+
+
+@lru_cache(maxsize=2)
+def _world(discount: float) -> bm.worlds.SepsisWorld:
+    return bm.worlds.icu_sepsis(discount=discount)
+
+
+def _work(size: int, cohort: int, prior: str, n_draws: int) -> list[Record]:
+    """Learn from one cohort with one prior, and judge what comes of it."""
+    world = _world(0.999)
+    data = world.simulate(world.expert, size, seed=cohort)
+    belief = bm.fit(data, world.task, prior=priors()[prior], min_count=_MIN_COUNT)
+    with warnings.catch_warnings():
+        # Clinicians also did what no prior can judge here; the truth is restricted too.
+        warnings.simplefilter("ignore", BayesmdpWarning)
+        clinicians = bm.restrict(world.expert, belief)
+    record: Record = {"size": size, "cohort": cohort, "prior": prior}
+    policies = {"chosen": bm.policies.nominal(belief), "clinicians": clinicians}
+    for name, policy in policies.items():
+        found = bm.evaluate(policy, belief.draws(n_draws, seed=cohort))
+        truth = float(world.task.start @ world.value(policy))
+        low, high = np.quantile(
+            found.start_values, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]
+        )
+        record |= {
+            f"{name}_promise": found.start_value,
+            f"{name}_promise_error": found.start_value_error,
+            f"{name}_delivers": truth,
+            f"{name}_covered": bool(low <= truth <= high),
+        }
+    whole = _world(1.0)
+    record["survival"] = float(whole.task.start @ whole.value(policies["chosen"]))
+    return [record]
+
+
+def _mean(values: list[float]) -> tuple[float, float]:
+    """Return the mean over cohorts, and its standard error."""
+    x = np.asarray(values, dtype=np.float64)
+    error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan
+    return float(x.mean()), float(error)
+
+
+def _columns(records: list[Record], size: int, prior: str) -> dict[str, list[float]]:
+    rows = [x for x in records if x["size"] == size and x["prior"] == prior]
+    rows.sort(key=lambda x: int(x["cohort"]))
+    return {key: [x[key] for x in rows] for key in rows[0] if key != "prior"}
+
+
+def _tell(records: list[Record]) -> str:
+    parts = []
+    for size in sorted({x["size"] for x in records}):
+        of = {name: _columns(records, size, name) for name in priors()}
+        n = len(of[_REFERENCE]["cohort"])
+        lines = [
+            f"**{size:,} patients, {n} cohorts** (mean ± standard error)\n",
+            "| prior | promises | delivers | promise minus delivery | survival | "
+            "interval holds the truth: chosen policy | clinicians' |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for name, x in of.items():
+            gap = np.subtract(x["chosen_promise"], x["chosen_delivers"]).tolist()
+            lines.append(
+                f"| {name} | {_said(x['chosen_promise'])} | "
+                f"{_said(x['chosen_delivers'])} | {_said(gap)} | "
+                f"{_said(x['survival'])} | {sum(x['chosen_covered'])} of {n} | "
+                f"{sum(x['clinicians_covered'])} of {n} |"
+            )
+        parts.append("\n".join([*lines, "", *_verdict(of)]))
+    return "\n\n".join(parts)
+
+
+def _said(values: list[float]) -> str:
+    mean, error = _mean(values)
+    return f"{mean:.4f} ± {error:.4f}"
+
+
+def _verdict(of: dict[str, dict[str, list[float]]]) -> list[str]:
+    """Name what delivers most and what promises closest, against the reference."""
+    delivery = {name: _mean(x["chosen_delivers"])[0] for name, x in of.items()}
+    gap = {
+        name: _mean(x["chosen_promise"])[0] - _mean(x["chosen_delivers"])[0]
+        for name, x in of.items()
+    }
+    best = max(delivery, key=lambda name: delivery[name])
+    closest = min(gap, key=lambda name: abs(gap[name]))
+    lines = [f"Delivers most: **{best}**; promises closest: **{closest}**."]
+    if best != _REFERENCE:
+        more = np.subtract(
+            of[best]["chosen_delivers"], of[_REFERENCE]["chosen_delivers"]
+        ).tolist()
+        lines.append(
+            f"{best} minus {_REFERENCE}, cohort by cohort: {_said(more)}; the best of "
+            f"{len(of)} was picked, so its lead is flattered."
+        )
+    return lines
+
+
+def _plot(records: list[Record]) -> dict[str, Any]:
+    """Promise against delivery: on the line, promises are kept."""
+    from matplotlib.figure import Figure
+
+    sizes = sorted({x["size"] for x in records})
+    figure = Figure(figsize=(5.2 * len(sizes), 5), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(sizes)))
+    for axis, size in zip(axes, sizes, strict=True):
+        for number, name in enumerate(priors()):
+            x = _columns(records, size, name)
+            promise, delivery = (
+                _mean(x[key]) for key in ("chosen_promise", "chosen_delivers")
+            )
+            axis.errorbar(
+                promise[0],
+                delivery[0],
+                xerr=promise[1],
+                yerr=delivery[1],
+                marker="os^D"[number % 4],
+                color=f"C{number % 10}",
+                linestyle="none",
+                label=name,
+            )
+        low, high = axis.get_xlim()
+        axis.plot([low, high], [low, high], color="grey", linewidth=0.8, zorder=0)
+        axis.set_ylim(0.74, 0.88)
+        axis.set_xlabel("promised value")
+        axis.set_ylabel("delivered value")
+        axis.set_title(f"{size:,} patients")
+    axes[0].legend(fontsize=7)
+    return {"priors": figure}
+
+
+STUDY = Study(
+    "priors",
+    "What priors promise, and what their policies deliver",
+    _jobs,
+    _work,
+    _tell,
+    _plot,
+)

@@ -1,0 +1,210 @@
+"""A study: jobs that are pure functions, records of each, and what they come to.
+
+A job's records depend on its parameters alone, not on the clock, the number of
+processes or what ran before. They are written to a file of their own as soon as the
+job is done, whole or not at all. So a kill loses at most the jobs in hand, and a run
+that was resumed ends with the same bytes as one that was not. Times, which no two runs
+share, are kept apart.
+
+    out/NAME/study.json         what was asked for
+    out/NAME/jobs/KEY.jsonl     records of one job, and KEY.seconds
+    out/NAME/records.jsonl      all of them, in the order of jobs
+    out/NAME/summary.md         tables and verdict
+    out/NAME/*.png, *.svg       pictures, where matplotlib is installed
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from bayesmdp._progress import progress_bar
+from bayesmdp.errors import ArgumentError, BayesmdpError
+
+Record = dict[str, Any]
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to do; what a study does with it is its business."""
+
+    quick: bool = False
+    full: bool = False
+    seeds: int | None = None  # repetitions, where the study has any
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work whose records are a function of its parameters."""
+
+    key: str  # name of its file
+    params: Mapping[str, Any] = field(default_factory=dict)  # plain JSON
+
+
+@dataclass(frozen=True)
+class Study:
+    """One table or figure: what to run, and what to make of it."""
+
+    name: str
+    title: str
+    jobs: Callable[[Effort], Sequence[Job]]
+    work: Callable[..., list[Record]]  # called with a job's parameters
+    tell: Callable[[list[Record]], str]  # Markdown: tables, then a verdict
+    plot: Callable[[list[Record]], Mapping[str, Any]] | None = None  # name -> figure
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a study's results lie, and what they say."""
+
+    directory: Path
+    summary: str
+    seconds: float  # spent on jobs, in all runs together
+    skipped: tuple[str, ...]  # what could not be made, and why
+
+
+def run_study(
+    study: Study,
+    effort: Effort,
+    out: Path,
+    *,
+    n_jobs: int = 1,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> Outcome:
+    """Do what is missing of a study, then tell what all of it says."""
+    jobs = list(study.jobs(effort))
+    directory = out / study.name
+    with _worded(directory):
+        _open(directory, study, effort, resume)
+        missing = [job for job in jobs if not _file(directory, job).is_file()]
+        before = len(jobs) - len(missing)
+        with progress_bar(study.name, len(jobs), progress) as show:
+            for done, (job, records, seconds) in enumerate(
+                _worked(study, missing, n_jobs), before + 1
+            ):
+                _keep(directory, job, records, seconds)
+                if show is not None:
+                    show(done, f"{done}/{len(jobs)}")
+        texts = [_file(directory, job).read_text() for job in jobs]
+        _write(directory / "records.jsonl", "".join(texts))
+        records = [json.loads(line) for text in texts for line in text.splitlines()]
+        summary = study.tell(records)
+        _write(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
+        skipped = _draw(study, records, directory)
+        seconds = sum(
+            float(_file(directory, job).with_suffix(".seconds").read_text())
+            for job in jobs
+        )
+    return Outcome(directory, summary, seconds, skipped)
+
+
+def _file(directory: Path, job: Job) -> Path:
+    return directory / "jobs" / f"{job.key}.jsonl"
+
+
+def _open(directory: Path, study: Study, effort: Effort, resume: bool) -> None:
+    """Make the directory, or see that what is there was asked for alike."""
+    asked = json.dumps(
+        {"schema": _SCHEMA, "study": study.name, **asdict(effort)}, indent=2
+    )
+    note = directory / "study.json"
+    if note.exists():
+        if not resume:
+            raise ArgumentError(
+                f"`{directory}` holds a run already: go on with `--resume`, or name "
+                "another place with `--out`."
+            )
+        if note.read_text() != asked:
+            raise ArgumentError(
+                f"`{directory}` was begun with other options, see `{note}`: give the "
+                "same, or name another place with `--out`."
+            )
+    elif directory.exists() and any(directory.iterdir()):
+        raise ArgumentError(
+            f"`{directory}` is not empty and holds no run: name another place with "
+            "`--out`."
+        )
+    (directory / "jobs").mkdir(parents=True, exist_ok=True)
+    for leftover in directory.rglob(".*.tmp"):  # of a kill in the middle of a write
+        leftover.unlink(missing_ok=True)
+    _write(note, asked)
+
+
+def _worked(
+    study: Study, jobs: Sequence[Job], n_jobs: int
+) -> Iterator[tuple[Job, list[Record], float]]:
+    """Yield jobs as they are done, in any order."""
+    if n_jobs == 1 or len(jobs) < 2:
+        for job in jobs:
+            yield job, *_timed(study.work, job.params)
+        return
+    # Threads of this process must not be copied into the children.
+    pool = ProcessPoolExecutor(
+        n_jobs, mp_context=get_context("spawn"), initializer=_one_thread
+    )
+    with pool:
+        waiting: dict[Future[tuple[list[Record], float]], Job] = {
+            pool.submit(_timed, study.work, job.params): job for job in jobs
+        }
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], *future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _one_thread() -> None:
+    os.environ["BAYESMDP_THREADS"] = "1"
+
+
+def _timed(
+    work: Callable[..., list[Record]], params: Mapping[str, Any]
+) -> tuple[list[Record], float]:
+    began = time.perf_counter()
+    return work(**params), time.perf_counter() - began
+
+
+def _keep(directory: Path, job: Job, records: list[Record], seconds: float) -> None:
+    path = _file(directory, job)
+    _write(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
+    _write(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ...]:
+    if study.plot is None:
+        return ()
+    if find_spec("matplotlib") is None:
+        return ('the picture needs matplotlib: pip install "bayesmdp[paper]"',)
+    for name, figure in study.plot(records).items():
+        figure.savefig(directory / f"{name}.png", dpi=150)
+        # Without a date and with fixed ids, so that equal pictures are equal files.
+        figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
+    return ()
+
+
+@contextmanager
+def _worded(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise BayesmdpError(
+            f"Results cannot be kept in `{directory}` ({problem.strerror or problem}): "
+            "name another place with `--out`."
+        ) from problem

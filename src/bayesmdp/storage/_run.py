@@ -1,0 +1,327 @@
+"""Run directories: a posterior that lasts.
+
+::
+
+    ward/
+      config.json      what was done: source, columns, prior, versions, checksums
+      counts.parquet   state, action, next_state, count
+      task.npz         plain arrays: sizes, reward, discount, start, terminal, labels
+      results/         NAME.json and NAME.npz, whatever was found since
+
+Loading fits again from counts, task, prior and ``min_count``; nothing is ever
+unpickled. How a run is written so that a kill cannot spoil it stands in ``_files.py``.
+"""
+
+import hashlib
+import os
+import platform
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._typing import FloatArray
+from bayesmdp._version import __version__
+from bayesmdp.data import Transitions
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
+from bayesmdp.posterior import Ensemble, Posterior, fit
+from bayesmdp.priors import prior_from_dict, prior_to_dict
+from bayesmdp.storage._arrays import read_arrays, write_arrays
+from bayesmdp.storage._config import (
+    FORMAT,
+    HEAD,
+    SCHEMA,
+    as_path,
+    check_target,
+    read_config,
+)
+from bayesmdp.storage._counts_file import read_counts, write_counts
+from bayesmdp.storage._files import (
+    clean,
+    find_file,
+    locked,
+    steady,
+    worded,
+    write_bundle,
+)
+from bayesmdp.storage._plain import plain
+from bayesmdp.storage._results import drop_results, result_names
+from bayesmdp.storage._task_arrays import task_from_arrays, task_to_arrays
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """A run directory that was read. Made by `load`.
+
+    Examples
+    --------
+    >>> import tempfile, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+    >>> path = bm.storage.save(posterior, tempfile.mkdtemp(), source="a windy grid")
+    >>> run = bm.storage.load(path)
+    >>> run.posterior
+    Posterior(25 states, 4 actions, 100 transitions, 80 available pairs)
+    >>> run.config["source"], run.results
+    ('a windy grid', ())
+    """
+
+    posterior: Posterior
+    config: Mapping[str, Any]
+    path: Path
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Names of the results that are there now, sorted."""
+        return result_names(self.path, self.config["checksum"])
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the run is, as a plain dict.
+
+        Examples
+        --------
+        >>> import tempfile, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+        >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
+        >>> run.describe()["n_transitions"]
+        100
+        """
+        task, config = self.posterior.task, self.config
+        return {
+            "path": str(self.path),
+            "source": config["source"],
+            "columns": config["columns"],
+            "notes": config["notes"],
+            "versions": config["versions"],
+            "seed": config["seed"],
+            "n_states": task.n_states,
+            "n_actions": task.n_actions,
+            "terminal": [task.state_name(int(s)) for s in task.terminal],
+            "discount": task.discount,
+            "n_transitions": self.posterior.counts.total,
+            "n_distinct": int(self.posterior.counts.count.size),
+            "n_available": int(self.posterior.rows.pair.size),
+            "min_count": self.posterior.min_count,
+            "prior": repr(self.posterior.prior),
+            "results": list(self.results),
+        }
+
+    def summary(self) -> str:
+        """Say in a few lines what the run is.
+
+        Examples
+        --------
+        >>> import tempfile, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+        >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
+        >>> print(run.summary())
+        Run in ...
+          source: not said
+          written with bayesmdp ..., python ..., numpy ...
+          results: none
+        Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
+        ...
+        """
+        said = self.config
+        versions = ", ".join(f"{x} {y}" for x, y in said["versions"].items())
+        columns = said["columns"] or {}
+        lines = [
+            f"Run in {self.path}",
+            f"source: {_in_words(said['source'])}",
+            *[f"column {name!r} is the {role}" for role, name in columns.items()],
+            *[f"note: {note}" for note in said["notes"]],
+            f"written with {versions}",
+            f"results: {', '.join(self.results) or 'none'}",
+        ]
+        return "\n  ".join(lines) + f"\n{self.posterior.summary()}"
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.posterior!r})"
+
+
+def save(
+    posterior: Posterior,
+    path: str | os.PathLike[str],
+    *,
+    data: Transitions | None = None,
+    source: Any = None,
+    seed: int | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Keep a posterior in a directory; a kill at any moment leaves the old or the new.
+
+    Parameters
+    ----------
+    posterior
+        What `bayesmdp.fit` returned, with a prior of this package.
+    path
+        A directory: new, empty, or with ``overwrite`` one that holds a run, whose
+        results go with it. The directory above it must be there.
+    data
+        The transitions it was fitted to; their notes, columns and labels are kept.
+    source
+        Where the data came from, in words or as what JSON can hold.
+    seed
+        The seed behind the data, if there was one.
+    overwrite
+        Whether a run that is there may be replaced.
+
+    Returns
+    -------
+    Path
+        The directory.
+
+    Examples
+    --------
+    >>> import tempfile, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+    >>> path = bm.storage.save(posterior, tempfile.mkdtemp(), seed=0)
+    >>> sorted(file.name for file in path.iterdir())
+    ['config.json', 'counts.parquet', 'task.npz']
+    """
+    config = _config(posterior, data, source, seed)
+    arrays = task_to_arrays(posterior.task)
+    directory = as_path(path)
+    check_target(directory, overwrite=overwrite)
+    files = {
+        "counts.parquet": partial(write_counts, counts=posterior.counts),
+        "task.npz": partial(write_arrays, arrays=arrays),
+    }
+    with worded(directory, "written"):
+        made = not directory.exists()
+        directory.mkdir(exist_ok=True)
+        try:
+            with locked(directory) as alone:
+                check_target(directory, overwrite=overwrite)
+                clean(directory, alone=alone)
+                written = write_bundle(directory, HEAD, config, files)
+                clean(directory, alone=alone)
+                drop_results(directory, written["checksum"], alone=alone)
+        except BaseException:
+            if made:
+                with suppress(OSError):  # not empty: somebody else's by now
+                    directory.rmdir()
+            raise
+    return directory
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Read a run directory, whatever its files hold: a run, or one sentence.
+
+    Checksums are verified, nothing is unpickled, and the posterior is fitted again:
+    equal to the one saved, to the bit.
+
+    Parameters
+    ----------
+    path
+        A directory that `save` wrote.
+
+    Examples
+    --------
+    >>> import tempfile, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+    >>> path = bm.storage.save(posterior, tempfile.mkdtemp())
+    >>> bool((bm.storage.load(path).posterior.alpha == posterior.alpha).all())
+    True
+    """
+    directory = as_path(path)
+    run = steady(directory / HEAD, lambda: _load(directory))
+    if _sha256(run.posterior.alpha) != run.config["alpha_sha256"]:
+        warnings.warn(
+            f"The posterior of `{directory}` was fitted again and is not the one that "
+            f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
+            "machine reads its prior differently.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    return run
+
+
+def _config(
+    posterior: Posterior, data: Transitions | None, source: Any, seed: int | None
+) -> dict[str, Any]:
+    if isinstance(posterior, Ensemble):
+        raise StorageError(
+            "`posterior` is an Ensemble, which has no counts to fit again from; save "
+            "what its models were made from."
+        )
+    _checks.of_type("posterior", posterior, Posterior, StorageError)
+    if data is not None:
+        _checks.of_type("data", data, Transitions, StorageError)
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "versions": {
+            "bayesmdp": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "seed": None if seed is None else _checks.seed_integer(seed),
+        "source": plain("source", source),
+        "columns": plain("columns", data.columns if data else None),
+        "labels": _labels(posterior, data),
+        "notes": plain("notes", data.notes if data else ()),
+        "min_count": posterior.min_count,
+        "prior": prior_to_dict(posterior.prior),
+        "alpha_sha256": _sha256(posterior.alpha),
+    }
+
+
+def _labels(posterior: Posterior, data: Transitions | None) -> dict[str, Any]:
+    """Say what the data call states and actions; None where the task's names say it."""
+    found: dict[str, Any] = {}
+    for name in ("state_labels", "action_labels"):
+        labels = getattr(data, name) if data else None
+        known = getattr(posterior.task, name)
+        same = labels is None or tuple(str(x) for x in labels) == known
+        found[name] = None if same else plain(name, labels)
+    return found
+
+
+def _load(directory: Path) -> Run:
+    config = read_config(directory)
+    task_path = find_file(directory, "task.npz", config)
+    counts_path = find_file(directory, "counts.parquet", config)
+    task = task_from_arrays(read_arrays(task_path), directory / "task.npz")
+    needed = 8 * task.n_states * task.n_actions
+    if needed > available_bytes():
+        raise StorageError(
+            f"`{directory}` takes {gigabytes(needed)} of memory for its pairs alone: "
+            "load it on a larger machine."
+        )
+    try:
+        counts = read_counts(counts_path, task.n_states, task.n_actions)
+        prior = prior_from_dict(config["prior"])
+        posterior = fit(counts, task, prior=prior, min_count=config["min_count"])
+    except StorageError:
+        raise
+    except (BayesmdpError, MemoryError, ValueError) as problem:
+        raise StorageError(
+            f"`{directory}` cannot be fitted again: {problem}"
+        ) from problem
+    return Run(posterior, MappingProxyType(config), directory)
+
+
+def _sha256(array: FloatArray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array, "<f8").data).hexdigest()
+
+
+def _in_words(source: Any) -> str:
+    """Say where data came from; a dict is listed."""
+    if isinstance(source, dict):
+        return "; ".join(f"{name} {_in_words(x)}" for name, x in source.items())
+    if isinstance(source, list):
+        return ", ".join(str(x) for x in source)
+    return "not said" if source is None else str(source)

@@ -1,0 +1,105 @@
+"""A task as plain arrays, and back, equal to the bit."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp.errors import BayesmdpError, StorageError
+from bayesmdp.model import Task
+
+#: Kind and number of axes of every array a task may consist of.
+LAYOUT: dict[str, tuple[str, int]] = {
+    "n_states": ("i", 0),
+    "n_actions": ("i", 0),
+    "discount": ("f", 0),
+    "start": ("f", 1),  # [S]
+    "terminal": ("i", 1),  # [K]
+    "reward": ("f", -1),  # [S], [S, A], [S, A, S]; or [K], with the keys below
+    "reward_key": ("i", 1),  # [K], (state * n_actions + action) * n_states + next_state
+    "state_labels": ("U", 1),  # [S]
+    "action_labels": ("U", 1),  # [A]
+}
+_OPTIONAL = {"reward_key", "state_labels", "action_labels"}
+
+
+def task_to_arrays(task: Task) -> dict[str, NDArray[Any]]:
+    """Return the arrays that a task consists of."""
+    arrays: dict[str, NDArray[Any]] = {
+        "n_states": np.array(task.n_states, dtype=np.int64),
+        "n_actions": np.array(task.n_actions, dtype=np.int64),
+        "discount": np.array(task.discount, dtype=np.float64),
+        "start": task.start,
+        "terminal": task.terminal,
+    }
+    if isinstance(task.reward, np.ndarray):
+        arrays["reward"] = task.reward
+    else:
+        arrays["reward"] = task.reward.reward
+        arrays["reward_key"] = task.reward.key
+    for name in ("state_labels", "action_labels"):
+        labels = getattr(task, name)
+        if labels is None:
+            continue
+        arrays[name] = np.array(labels, dtype=np.str_)
+        lost = next(
+            (x for x, y in zip(labels, arrays[name].tolist(), strict=True) if x != y),
+            None,
+        )
+        if lost is not None:
+            raise StorageError(
+                f"`{name}`: {lost!r:.80} ends in a zero character and cannot be saved; "
+                "rename it."
+            )
+    return arrays
+
+
+def task_from_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> Task:
+    """Make the task again; ``path`` is where the arrays came from."""
+    _check_layout(arrays, path)
+    try:
+        n_states, n_actions = int(arrays["n_states"]), int(arrays["n_actions"])
+        reward: Any = arrays["reward"]
+        if "reward_key" in arrays:
+            pair, next_state = np.divmod(arrays["reward_key"], max(n_states, 1))
+            state, action = np.divmod(pair, max(n_actions, 1))
+            reward = (state, action, next_state, reward)
+        return Task(
+            n_states,
+            n_actions,
+            reward,
+            discount=float(arrays["discount"]),
+            start=arrays["start"],
+            terminal=arrays["terminal"],
+            state_labels=_labels(arrays, "state_labels"),
+            action_labels=_labels(arrays, "action_labels"),
+        )
+    except BayesmdpError as problem:
+        raise StorageError(f"`{path}` does not hold a task: {problem}") from problem
+
+
+def _labels(arrays: Mapping[str, NDArray[Any]], name: str) -> list[str] | None:
+    return arrays[name].tolist() if name in arrays else None
+
+
+def _check_layout(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    missing = [x for x in LAYOUT if x not in arrays and x not in _OPTIONAL]
+    strange = [x for x in arrays if x not in LAYOUT]
+    if missing or strange:
+        said = f"lacks {missing[0]!r}" if missing else f"holds {strange[0]!r:.80}"
+        raise StorageError(f"`{path}` does not hold a task: it {said}.")
+    for name, array in arrays.items():
+        kind, n_axes = LAYOUT[name]
+        wide = kind == "U" or array.dtype.itemsize == 8
+        if array.dtype.kind != kind or not wide or n_axes not in (-1, array.ndim):
+            raise StorageError(
+                f"`{path}` does not hold a task: {name!r} has {array.ndim} axes of "
+                f"{array.dtype}."
+            )
+    if arrays["start"].size != arrays["n_states"]:  # before anything is made so large
+        raise StorageError(
+            f"`{path}` does not hold a task: `start` is of {arrays['start'].size} "
+            f"states, not of {int(arrays['n_states'])}."
+        )

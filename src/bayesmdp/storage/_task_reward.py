@@ -1,0 +1,147 @@
+"""What a task file says by state, action and transition."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.errors import TaskError, TooLargeError
+from bayesmdp.model import Task
+
+_REWARDS = ("state", "state_action", "transition", "from_data")
+_TRANSITION = ("state", "action", "next_state", "value")
+
+
+def read_reward(reward: Any, known: Task) -> Any:
+    """Return a reward in a form a task takes; None where the data say it."""
+    if not isinstance(reward, dict):
+        raise TaskError(
+            "`reward` must be a table: [reward] with one of "
+            f"{', '.join(_REWARDS)}; got {reward!r:.40}."
+        )
+    check_keys(reward, _REWARDS, "reward.")
+    if len(reward) != 1:
+        raise TaskError(
+            f"`reward` must say one of {', '.join(_REWARDS)}; it has "
+            f"{' and '.join(reward) or 'none'}."
+        )
+    ((kind, content),) = reward.items()
+    if kind == "from_data":
+        if content is not True:
+            raise TaskError("`reward.from_data` must be true, or left out.")
+        return None
+    if kind == "state":
+        return by_state(content, known, "reward.state")
+    if kind == "state_action":
+        return _by_action(content, known)
+    return _by_transition(content, known)
+
+
+def by_state(content: Any, known: Task, where: str) -> FloatArray:
+    """Numbers by state, ``[S]``."""
+    values = np.zeros(known.n_states)
+    for key, value in _table(content, where, "{ home = 1.0 }").items():
+        state = known.state(as_name(key, known.state_labels), where)
+        values[state] = _number(value, f"{where}.{key}")
+    return values
+
+
+def _by_action(content: Any, known: Task) -> FloatArray:
+    """Numbers by state and action, ``[S, A]``."""
+    where, needed = "reward.state_action", 16 * known.n_states * known.n_actions
+    if needed > available_bytes():
+        raise TooLargeError(
+            f"`{where}` takes {gigabytes(needed)} of memory: say `reward.transition`."
+        )
+    values = np.zeros((known.n_states, known.n_actions))
+    for key, row in _table(content, where, "{ icu = { treat = -1.0 } }").items():
+        state = known.state(as_name(key, known.state_labels), where)
+        for name, value in _table(row, f"{where}.{key}", "{ treat = -1.0 }").items():
+            action = known.action(as_name(name, known.action_labels))
+            values[state, action] = _number(value, f"{where}.{key}.{name}")
+    return values
+
+
+def _by_transition(content: Any, known: Task) -> Any:
+    """Columns state, action, next_state, value."""
+    where = "reward.transition"
+    if not isinstance(content, list):
+        raise TaskError(f"`{where}` must be a list of tables: [[{where}]].")
+    rows: dict[tuple[int, int, int], float] = {}
+    for i, row in enumerate(content):
+        said = _table(row, f"{where} {i}", "{ state = 0, action = 1, ... }")
+        check_keys(said, _TRANSITION, f"{where} {i}.")
+        missing = next((x for x in _TRANSITION if x not in said), None)
+        if missing is not None:
+            raise TaskError(f"`{where}` {i} lacks `{missing}`.")
+        triplet = (
+            known.state(as_name(said["state"], known.state_labels), where),
+            known.action(as_name(said["action"], known.action_labels)),
+            known.state(as_name(said["next_state"], known.state_labels), where),
+        )
+        if triplet in rows:
+            raise TaskError(f"`{where}` {i} repeats {list(rows).index(triplet)}.")
+        rows[triplet] = _number(said["value"], f"{where} {i}.value")
+    state, action, next_state = np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
+    value = np.array(list(rows.values()), dtype=np.float64)
+    return as_columns(known, state, action, next_state, value)
+
+
+def as_columns(
+    known: Task,
+    state: IntArray,
+    action: IntArray,
+    next_state: IntArray,
+    value: FloatArray,
+) -> Any:
+    """Return four columns; a small array where a task would take them for rows."""
+    if known.n_states != 4 or value.size != known.n_actions:
+        return state, action, next_state, value
+    reward = np.zeros((4, known.n_actions, 4))
+    for s, a, t, paid in zip(state, action, next_state, value, strict=True):
+        reward[s, a, t] = paid
+    return reward
+
+
+def _table(content: Any, where: str, example: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise TaskError(
+            f"`{where}` must be a table, such as {example}; got {content!r:.40}."
+        )
+    return content
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool):
+        raise TaskError(f"`{where}` must be a number; got {value}.")
+    return _checks.real(where, value, TaskError, -np.inf)
+
+
+def check_keys(settings: Any, known: Sequence[str], where: str) -> None:
+    """Refuse a key that means nothing: most likely it is misspelt."""
+    if not isinstance(settings, Mapping):
+        raise TaskError(f"`{where or 'settings'}` must be a table.")
+    for key in settings:
+        if key not in known:
+            near = get_close_matches(str(key), known, 1)
+            hint = f" (did you mean `{near[0]}`?)" if near else ""
+            raise TaskError(
+                f"`{where}{key:.40}` is not a key of a task{hint}; keys are "
+                f"{', '.join(known)}."
+            )
+
+
+def as_name(value: Any, labels: Sequence[str] | None) -> Any:
+    """Read a name: where nothing has a label, ``"3"`` is the id 3."""
+    if (
+        isinstance(value, str)
+        and labels is None
+        and value.isascii()
+        and value.isdigit()
+    ):
+        return int(value[:20])
+    return value

@@ -1,0 +1,179 @@
+"""A task file to start from, made of what the data show."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp.data import Transitions
+from bayesmdp.errors import ArgumentError, CountsError, StorageError
+from bayesmdp.storage._config import as_path
+from bayesmdp.storage._files import worded
+
+_SHOWN = 30  # names in a comment, candidates in a list
+
+_TEMPLATE = """\
+# What is decided in advance. Everything here was guessed from the data: look at it.
+# The data: {rows} transitions of {n_states} states and {n_actions} actions.
+
+# How much less a reward counts one step later, in [0, 1].
+discount = 0.99
+
+# States in which an episode ends. {found}
+terminal = {terminal}
+
+# Where episodes begin: "uniform", "logged", a state, or a table of probabilities such
+# as {{ {state} = 1.0 }}.
+start = "uniform"
+
+# States and actions: names come from the data, in this order.
+{sizes}
+
+[reward]
+{reward}
+# Or one of these; what is not named pays 0.
+# For being in a state; a terminal one pays once, on arrival:
+# state = {{ {state} = 1.0 }}
+# For an action in a state:
+# state_action.{state}.{action} = -0.1
+# For a transition:
+# transition = [{{ state = {s}, action = {a}, next_state = {s}, value = 1.0 }}]
+"""
+
+
+def task_template(data: Transitions) -> str:
+    """Write a commented task file for data, to be looked at and edited.
+
+    Parameters
+    ----------
+    data
+        Transitions; they are counted.
+
+    Returns
+    -------
+    str
+        TOML that `read_task` reads as it is.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2])
+    >>> for line in bm.storage.task_template(log).splitlines():
+    ...     if line and line[0] != "#":
+    ...         print(line)
+    discount = 0.99
+    terminal = [2]
+    start = "uniform"
+    n_states = 3
+    n_actions = 2
+    [reward]
+    state = { 2 = 0.0 }
+    """
+    _checks.of_type("data", data, Transitions, ArgumentError)
+    counts = data.counts()
+    labels = {"state": data.state_labels, "action": data.action_labels}
+    n = {"state": counts.n_states, "action": counts.n_actions}
+    leaves = counts.state[counts.state != counts.next_state]
+    ends = np.setdiff1d(counts.next_state, leaves)
+    names = [_value(int(s), labels["state"]) for s in ends]
+    if len(ends) == n["state"]:
+        names = []  # nothing would be left to decide
+    live = int(leaves[0]) if leaves.size else 0
+    lines = [_sizes(what, n[what], labels[what]) for what in ("state", "action")]
+    found = f"Entered and never left: {len(names)} of them." if names else "None found."
+    keys = [_key(int(s), labels["state"]) for s in (ends if names else [0])]
+    return _TEMPLATE.format(
+        rows=data.n_rows,
+        n_states=n["state"],
+        n_actions=n["action"],
+        found=found,
+        terminal=f"[{', '.join(names)}]",
+        sizes="\n".join(lines),
+        reward=_reward(data, keys),
+        state=_key(live, labels["state"]),
+        action=_key(0, labels["action"]),
+        s=_value(live, labels["state"]),
+        a=_value(0, labels["action"]),
+    )
+
+
+def write_template(
+    data: Transitions, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
+    """Write what `task_template` says into a file; never over another unasked.
+
+    Parameters
+    ----------
+    data
+        Transitions.
+    path
+        The file.
+    overwrite
+        Whether a file that is there may be replaced.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, bayesmdp as bm
+    >>> log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2])
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "task.toml")
+    >>> bm.storage.read_task(bm.storage.write_template(log, path)).terminal
+    array([2])
+    """
+    file = as_path(path)
+    text = task_template(data)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as problem:
+        raise StorageError(
+            f"`{file}` cannot be written: a label is not text that UTF-8 can hold."
+        ) from problem
+    with worded(file, "written"):
+        try:
+            with file.open("wb" if overwrite else "xb") as stream:
+                stream.write(content)
+        except FileExistsError:
+            raise StorageError(
+                f"`{file}` is there already: name another file, or say that it may be "
+                "replaced (overwrite=True, --overwrite)."
+            ) from None
+    return file
+
+
+def _reward(data: Transitions, keys: list[str]) -> str:
+    try:
+        data.reward_statistics()
+    except CountsError:  # there is no such column
+        shown = ", ".join(f"{key} = 0.0" for key in keys[:_SHOWN])
+        return (
+            "# The data have no reward: say what it is to be in these states.\n"
+            f"state = {{ {shown} }}"
+        )
+    return "# As it was logged: the mean of each transition.\nfrom_data = true"
+
+
+def _sizes(what: str, n: int, labels: Sequence[int | str] | None) -> str:
+    if labels is None:
+        return f"n_{what}s = {n}"
+    shown = ", ".join(_text(str(x)) for x in labels[:_SHOWN])
+    more = ", ..." if len(labels) > _SHOWN else ""
+    return f"# {what}_labels = [{shown}{more}]"
+
+
+def _value(i: int, labels: Sequence[int | str] | None) -> str:
+    """How a state or action is written as a value."""
+    return str(i) if labels is None else _text(str(labels[i]))
+
+
+def _key(i: int, labels: Sequence[int | str] | None) -> str:
+    """How a state or action is written as a key."""
+    name = str(i) if labels is None else str(labels[i])
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _text(name)
+
+
+def _text(text: str) -> str:
+    """Quote text as TOML does: JSON's way, but for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,0 +1,251 @@
+"""Ibis on a real PostgreSQL server: the same answers, and only groups on the wire.
+
+The server is Debian's. It runs in a temporary directory, as another user than root,
+which it refuses, and listens on a socket there. How many rows it sent, it says itself
+(pg_stat_statements).
+"""
+
+import getpass
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from sepsis_log import (
+    FOLDS,
+    N_ROWS,
+    Answers,
+    answers,
+    assert_same_derived,
+    assert_same_log,
+    sepsis_log,
+)
+
+import bayesmdp as bm
+
+pytestmark = pytest.mark.integration
+
+ibis = pytest.importorskip("ibis", reason="Ibis is not installed")
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+
+PROGRAMS = Path("/usr/lib/postgresql")
+COLUMNS = {
+    "episode": "bigint",
+    "step": "smallint",
+    "state": "integer",
+    "action": "smallint",
+    "next_state": "integer",
+    "reward": "double precision",
+    "stay": "text",
+}
+
+
+def programs() -> Path:
+    """Where Debian keeps the newest server, installed if that is allowed."""
+    if not list(PROGRAMS.glob("*/bin/postgres")):
+        if os.environ.get("BAYESMDP_TEST_APT") != "1":
+            pytest.skip("PostgreSQL is not installed, and BAYESMDP_TEST_APT is not 1")
+        apt = ["apt-get", "-qq", "-y"]
+        quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run([*apt, "update"], check=True, env=quiet)
+        subprocess.run([*apt, "install", "postgresql"], check=True, env=quiet)
+    found = PROGRAMS.glob("*/bin/postgres")
+    return max(found, key=lambda path: int(path.parts[-3])).parent
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[dict[str, Any]]:
+    """Run a server there until the block ends; how to reach it."""
+    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
+    as_user: dict[str, Any] = {"cwd": folder}
+    if os.geteuid() == 0:
+        shutil.chown(folder, user, user)
+        as_user |= {"user": user, "group": user, "extra_groups": []}
+    here, data = programs(), folder / "data"
+    initdb = [here / "initdb", "-D", data, "-U", "postgres", "--auth=trust"]
+    subprocess.run(
+        [*initdb, "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"],
+        check=True,
+        capture_output=True,
+        **as_user,
+    )
+    settings = {
+        "listen_addresses": "",
+        "fsync": "off",
+        "shared_preload_libraries": "pg_stat_statements",
+        "pg_stat_statements.track_utility": "on",  # rows of FETCH too
+    }
+    options = [x for key, value in settings.items() for x in ("-c", f"{key}={value}")]
+    with (folder / "log").open("w", encoding="utf-8") as log:
+        server = subprocess.Popen(
+            [here / "postgres", "-D", data, "-k", folder, *options],
+            stdout=log,
+            stderr=log,
+            **as_user,
+        )
+    reach = {"host": str(folder), "user": "postgres"}
+    try:
+        wait_for(server, reach, folder / "log")
+        yield reach
+    finally:
+        server.send_signal(signal.SIGINT)  # ends connections, then itself
+        server.wait(timeout=20)
+    assert server.returncode == 0
+
+
+def wait_for(server: subprocess.Popen[bytes], reach: Any, log: Path) -> None:
+    for _ in range(200):
+        if server.poll() is not None:
+            break
+        try:
+            psycopg.connect(dbname="postgres", **reach).close()
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail(f"PostgreSQL did not start: {log.read_text(encoding='utf-8')[-500:]}")
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    table = sepsis_log()
+    table["stay"] = "stay " + table["episode"].astype(str)
+    return table
+
+
+@pytest.fixture(scope="module")
+def wanted(table: pd.DataFrame) -> Answers:
+    return answers(table)
+
+
+@pytest.fixture(scope="module")
+def server(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """A server that holds the log, and the same without next states."""
+    # Not pytest's own folder, which only its owner may enter.
+    with (
+        tempfile.TemporaryDirectory(prefix="bayesmdp-postgres-") as folder,
+        running(Path(folder)) as reach,
+    ):
+        with psycopg.connect(dbname="postgres", autocommit=True, **reach) as connection:
+            connection.execute("create extension pg_stat_statements")
+            said = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+            connection.execute(f"create table log ({said})")
+            copy = f"copy log ({', '.join(COLUMNS)}) from stdin (format csv)"
+            with connection.cursor().copy(copy) as rows:
+                rows.write(table[list(COLUMNS)].to_csv(index=False, header=False))
+            connection.execute(
+                "create view short as select episode, step, state, action from log"
+            )
+        yield reach
+
+
+@pytest.fixture
+def database(server: dict[str, Any]) -> Iterator[Any]:
+    backend = ibis.postgres.connect(database="postgres", **server)
+    yield backend
+    backend.disconnect()
+
+
+@contextmanager
+def rows_sent(server: dict[str, Any], sent: list[int]) -> Iterator[None]:
+    """Fill in how many rows each statement of the block returned, most first."""
+    with psycopg.connect(dbname="postgres", autocommit=True, **server) as watcher:
+        watcher.execute("select pg_stat_statements_reset()")
+        yield
+        found = watcher.execute(
+            "select rows from pg_stat_statements where rows > 0"
+            " and query not like '%pg_stat_statements%' order by rows desc"
+        ).fetchall()
+    sent += [rows for (rows,) in found]
+
+
+def test_postgres_says_the_same(database: Any, wanted: Answers) -> None:
+    assert_same_log(bm.read_transitions(database.table("log")), wanted)
+
+
+def test_postgres_derives_the_same(database: Any, wanted: Answers) -> None:
+    assert_same_derived(database.table("short"), wanted)
+
+
+def test_names_are_numbered_as_elsewhere(database: Any, table: pd.DataFrame) -> None:
+    """Text for states and episodes; the server sorts it as its locale says, here C."""
+    log = database.table("log")
+    text = log.mutate(
+        state="S" + log.state.cast("string"),
+        next_state="S" + log.next_state.cast("string"),
+    )
+    same = table.assign(
+        state="S" + table["state"].astype(str),
+        next_state="S" + table["next_state"].astype(str),
+    )
+    columns = {"episode": "stay"}
+    found = bm.read_transitions(text, columns=columns)
+    wanted = bm.read_transitions(same, columns=columns)
+    assert found.state_labels == wanted.state_labels
+    assert found.counts() == wanted.counts()
+    assert found.counts_by_fold(3, seed=1) == wanted.counts_by_fold(3, seed=1)
+
+
+def test_only_groups_cross_the_wire(
+    server: dict[str, Any], database: Any, wanted: Answers
+) -> None:
+    distinct = wanted.counts.count.size
+    assert distinct < N_ROWS / 2
+    sent: list[int] = []
+    with rows_sent(server, sent):
+        found = bm.read_transitions(database.table("log"))
+        assert found.counts().total == N_ROWS
+    # Once the groups; beside them sums of checks and columns from the catalogue.
+    assert sent[0] == distinct
+    assert sum(sent[1:]) < 100
+    sent.clear()
+    with rows_sent(server, sent):
+        found.reward_statistics()
+    assert sent[0] == distinct
+    assert sum(sent[1:]) < 100
+    sent.clear()
+    ((n_folds, seed), *_), (folds, *_) = FOLDS, wanted.folds
+    with rows_sent(server, sent):
+        found.counts_by_fold(n_folds, seed=seed)
+    assert sent[0] == sum(fold.count.size for fold in folds)
+    assert sum(sent[1:]) < 100  # and not the list of episodes
+
+
+def test_rows_sent_are_noticed(server: dict[str, Any], database: Any) -> None:
+    """The check can fail: whoever fetches the table is seen to."""
+    sent: list[int] = []
+    with rows_sent(server, sent):
+        database.table("log").select("state").to_pyarrow()
+    assert sum(sent) >= N_ROWS
+
+
+def test_columns_of_other_types(database: Any) -> None:
+    log = database.table("log")
+    other = log.mutate(
+        state=log.state.cast("decimal(10, 0)"),
+        next_state=log.next_state.cast("float32"),
+        reward=log.reward > 0.25,
+    )
+    found = bm.read_transitions(other)
+    assert found.counts() == bm.read_transitions(log).counts()
+    wanted = log.mutate(reward=(log.reward > 0.25).cast("int32"))
+    rewards = bm.read_transitions(wanted).reward_statistics()
+    assert found.reward_statistics().mean.tolist() == rewards.mean.tolist()
+
+
+def test_errors_of_the_server_are_worded(database: Any) -> None:
+    log = database.table("log")
+    with pytest.raises(bm.BayesmdpError, match="must be 0 or more") as caught:
+        bm.read_transitions(log.mutate(state=log.state - 1))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(bm.BayesmdpError, match=r"cannot be read: .*division") as caught:
+        bm.read_transitions(log.mutate(state=1 // (log.state - 5)))
+    assert "\n" not in str(caught.value)

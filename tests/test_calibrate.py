@@ -1,0 +1,665 @@
+"""Calibration: exact tests of uniformity, known posteriors, and what must fail."""
+
+import itertools
+import json
+import sys
+from collections import Counter
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import bad_input
+import numpy as np
+import pytest
+from bad_input import case, check
+from scipy import stats
+
+import bayesmdp as bm
+from bayesmdp.criticism import Calibration, Episodes, plot_calibration
+from bayesmdp.criticism import _calibrate as running
+from bayesmdp.criticism import _study as study_of
+from bayesmdp.criticism import _truth as truths
+from bayesmdp.criticism import _uniformity as uniformity
+from bayesmdp.errors import ArgumentError, EndlessError, PolicyError, PriorError
+
+TASK = bm.worlds.synthetic(0, 3, 2, discount=0.8).task
+ENDING = bm.Task(  # 0 stays or ends, and pays 1 at the end
+    2, 1, reward=([0], [0], [1], [1.0]), discount=0.5, start=0, terminal=[1]
+)
+FLAT = bm.SymmetricPrior(1.0)
+SURE = bm.SymmetricPrior(0.02)  # believes what it saw
+FEW: dict[str, Any] = {"n_draws": 99, "levels": (0.5, 0.8, 0.9)}
+BRIEF: dict[str, Any] = {**FEW, "n_datasets": 20}
+
+
+def same(a: Calibration, b: Calibration) -> bool:
+    return all(
+        np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
+        for name in ("ranks", "truths", "promises", "covered", "bias")
+    ) and np.array_equal(a.p_values, b.p_values, equal_nan=True)
+
+
+# ---------------------------------------------------------------- uniform ranks
+
+
+def every_outcome(n: int, n_ranks: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(n_ranks), repeat=n)))
+
+
+@pytest.mark.parametrize(("n", "n_ranks"), [(1, 4), (4, 5), (5, 4), (6, 3)])
+def test_the_chance_to_stay_inside_equals_enumeration(n: int, n_ranks: int) -> None:
+    at = uniformity.points(n_ranks)
+    assert at.tolist() == list(range(1, n_ranks))
+    every = every_outcome(n, n_ranks)
+    counts = np.stack([uniformity.counts_below(x, at) for x in every])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        low, high = np.sort(rng.integers(0, n + 1, (2, at.size)), axis=0)
+        wanted = ((counts >= low) & (counts <= high)).all(axis=1).mean()
+        found = uniformity.chance_inside(low, high, n, at / n_ranks)
+        assert found == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "n_ranks"), [(4, 5), (6, 3)])
+def test_p_values_are_exact(n: int, n_ranks: int) -> None:
+    """A p-value of x or less comes with probability x, for every x it can take."""
+    every = every_outcome(n, n_ranks)
+    found = np.array([uniformity.p_value(x, n_ranks) for x in every])
+    assert np.unique(found.round(9)).size > 3
+    for p in np.unique(found.round(9)):
+        assert (found <= p + 1e-9).mean() == pytest.approx(p, abs=1e-8)
+
+
+@pytest.mark.parametrize("error_rate", [0.3, 0.05])
+def test_the_band_holds_whole_curves_and_is_no_wider_than_needed(
+    error_rate: float,
+) -> None:
+    rng = np.random.default_rng(1)
+    n, n_ranks = 150, 100
+    low, high = uniformity.band(n, n_ranks, error_rate)
+    ranks = rng.integers(0, n_ranks, (2000, n))
+    counts = np.stack(
+        [uniformity.counts_below(x, uniformity.points(n_ranks)) for x in ranks]
+    )
+    left = 1 - ((counts >= low) & (counts <= high)).all(axis=1).mean()
+    error = np.sqrt(error_rate / 2000)
+    # counts are whole numbers, so the band is a little wider than it could be
+    assert 0.7 * error_rate - 4 * error < left < error_rate + 4 * error
+
+
+# ---------------------------------------------------------------- true models
+
+
+def test_a_hierarchical_truth_has_the_evidence_of_its_prior() -> None:
+    """Frequencies of counts of one row, against the exact model; error rate 1e-4."""
+    task = bm.Task(3, 1, reward=[0, 0, 1], discount=0.9, terminal=[1, 2])
+    prior = bm.HierarchicalSparsePrior(0.5, 0.6)
+    source = truths.source_of(prior, task, "truth")
+    rng = np.random.default_rng(0)
+    seen = Counter(
+        tuple(rng.multinomial(2, source.draw(rng).probability).tolist())
+        for _ in range(4_000)
+    )
+    wanted = {}
+    for counts in itertools.product(range(3), repeat=3):
+        if sum(counts) == 2:
+            data = bm.Counts.from_arrays([0] * 3, [0] * 3, [0, 1, 2], counts)
+            log = bm.fit(data, task, prior=prior).log_evidence()
+            wanted[counts] = (2 if max(counts) == 1 else 1) * np.exp(log)
+    assert sum(wanted.values()) == pytest.approx(1)
+    expected = np.array([4_000 * p for p in wanted.values()])
+    found = np.array([seen[counts] for counts in wanted])
+    assert stats.chisquare(found, expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("concentration", [0.05, 0.3, 4.0])
+def test_entries_of_a_dirichlet_truth_are_beta_variates(concentration: float) -> None:
+    """Kolmogorov's test of six entries; error rate 1e-3 a case."""
+    prior = bm.FallbackPrior(bm.SymmetricPrior(concentration), 1, 2.0)
+    source = truths.source_of(prior, TASK, "truth")
+    rng = np.random.default_rng(2)
+    theta = np.stack([source.draw(rng).probability for _ in range(500)])[:, :6]
+    alpha = np.tile([concentration, concentration + 2, concentration], 2)
+    total = 3 * concentration + 2
+    for entry, a in zip(theta.T, alpha, strict=True):
+        marginal = stats.beta(a, total - a)
+        assert stats.kstest(entry, marginal.cdf).pvalue > 1e-3 / 6
+
+
+def test_true_quantities_are_those_of_a_sure_belief() -> None:
+    tasks = [TASK, bm.worlds.gridworld().task, bad_input.task(start=[0.5, 0.2, 0.3])]
+    for task in tasks:
+        source = truths.source_of(FLAT, task, "truth")
+        theta = source.draw(np.random.default_rng(3))
+        rng = np.random.default_rng(4)
+        shape = (2, task.n_states)
+        policies = rng.dirichlet(np.ones(task.n_actions), shape)
+        found = study_of._of_truth(policies, theta, task).reshape(2, 2)
+        sure = bm.Ensemble([theta], task)
+        for policy, (value, variance) in zip(policies, found, strict=True):
+            wanted = bm.evaluate(policy, sure.draws())
+            assert value == pytest.approx(wanted.start_value, rel=1e-12)
+            assert variance == pytest.approx(wanted.start_aleatoric_sd**2, rel=1e-10)
+
+
+# ---------------------------------------------------------------- a known posterior
+
+
+def beta_positions(n: int, n_visits: int) -> np.ndarray:
+    """Exact posterior probability of a smaller value, in each dataset ``[n]``.
+
+    The value is ``q / (1 - g (1 - q))`` for a chance ``q`` of ending, which rises with
+    ``q``; ``q`` is Beta(1 + ends, 1 + stays) after the data.
+    """
+    source = truths.source_of(FLAT, ENDING, "truth")
+    visits = np.array([n_visits])
+    study = study_of.Study(
+        ENDING, FLAT, source, visits, np.ones((2, 1)), None, 0, 99, 0
+    )
+    out = []
+    for dataset in range(n):
+        rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(dataset,)))
+        theta = source.draw(rng)
+        ends = study_of._simulate(study, theta, rng).to_dense()[0, 0, 1]
+        belief = stats.beta(1 + ends, 1 + n_visits - ends)
+        out.append(belief.cdf(theta.probability[1]))
+    return np.array(out)
+
+
+def test_ranks_and_coverage_are_those_of_the_beta_posterior() -> None:
+    """Given its position u, a rank is Binomial(n_draws, u); error rate 1e-4 a line."""
+    found = bm.calibrate(
+        ENDING, FLAT, n_visits=5, n_datasets=200, n_draws=999, choose=None
+    )
+    u = beta_positions(200, 5)
+    score = (found.ranks[:, 0] - 999 * u) / np.sqrt(999 * u * (1 - u))
+    assert abs(score.mean()) < 3.9 / np.sqrt(200)
+    inside = np.abs(u - 0.5) < found.levels[:, None] / 2
+    # draws move an end of an interval by 0.01 or so: few datasets change sides
+    changed = np.abs(inside.mean(axis=1) - found.covered[:, 0])
+    assert (changed < 0.03).all()
+    assert stats.kstest(u, "uniform").pvalue > 1e-4
+
+
+# ---------------------------------------------------------------- what must pass
+
+GENERATING = {
+    "symmetric": (FLAT, 4),
+    "sparse symmetric": (bm.SymmetricPrior(0.1), 4),
+    "scaled": (bm.ScaledPrior(1.0), 4),
+    "fallback": (bm.FallbackPrior(bm.ScaledPrior(2.0), 0, 1.0), 4),
+    "episodes": (FLAT, Episodes(np.full((3, 2), 0.5), 3, max_steps=6)),
+    "some pairs never": (FLAT, [[5, 0], [0, 3], [1, 1]]),
+}
+
+
+@pytest.mark.parametrize("name", GENERATING)
+def test_priors_that_generate_data_are_calibrated(name: str) -> None:
+    """Fixed seed; error rate 1 % for each."""
+    prior, n_visits = GENERATING[name]
+    found = bm.calibrate(TASK, prior, n_visits=n_visits, n_datasets=200, **FEW)
+    assert found.passed, found.summary()
+    assert found.verdict.startswith("Calibrated: in 200 datasets")
+    assert (np.abs(found.bias) < 4 * found.bias_error).all()
+    assert (np.abs(found.covered - found.levels[:, None]) < 0.13).all()
+
+
+def test_what_does_not_depend_on_the_model_is_always_covered() -> None:
+    task = bm.Task(3, 2, reward=[1, 1, 1], discount=0.9)  # 10, whatever happens
+    found = bm.calibrate(task, FLAT, n_datasets=200, **FEW)
+    assert (found.covered == 1).all()
+    assert np.abs(found.bias).max() < 1e-12
+    assert found.passed  # ties are broken at random
+    assert found.ranks.min() < 10
+    assert found.ranks.max() > 90
+
+
+# ---------------------------------------------------------------- random sets
+
+SETS = bm.HierarchicalSparsePrior(1.0, 0.9)
+ROW = bm.Task(  # one row of five entries: its value is the mean of known rewards
+    5,
+    1,
+    reward=([0] * 4, [0] * 4, [1, 2, 3, 4], [1.0, -1.0, 2.0, 0.5]),
+    discount=0.5,
+    start=0,
+    terminal=[1, 2, 3, 4],
+)
+
+
+def exact_ranks(n: int, n_visits: int, n_draws: int) -> np.ndarray:
+    """Ranks of the value among draws of the exact posterior, by listing all sets."""
+    source = truths.source_of(SETS, ROW, "truth")
+    sets = [
+        np.array(chosen)
+        for size in range(1, 6)
+        for chosen in itertools.combinations(range(5), size)
+    ]
+    sizes = np.array([chosen.size for chosen in sets])
+    weight = 0.9**sizes / np.array([0, 5, 10, 10, 5, 1])[sizes]
+    reward = np.array([0, 1.0, -1.0, 2.0, 0.5])
+    out = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        rng = np.random.default_rng([7, i])
+        theta = source.draw(rng).probability
+        counts = rng.multinomial(n_visits, theta)
+        fits = [counts[chosen].sum() == n_visits for chosen in sets]
+        # log P(data | set), but for what all sets have in common
+        log = [-np.log(size + np.arange(n_visits)).sum() for size in sizes]
+        p = np.where(fits, weight * np.exp(log), 0.0)
+        draws = np.zeros((n_draws, 5))
+        for d, k in enumerate(rng.choice(len(sets), n_draws, p=p / p.sum())):
+            draws[d, sets[k]] = rng.dirichlet(1.0 + counts[sets[k]])
+        value = (draws @ reward) / (1 - 0.5 * draws[:, 0])
+        truth = theta @ reward / (1 - 0.5 * theta[0])
+        equal = np.isclose(value, truth, rtol=1e-12)  # sets of one state
+        out[i] = ((value < truth) & ~equal).sum() + rng.integers(0, equal.sum() + 1)
+    return out
+
+
+def test_rows_of_a_hierarchical_prior_are_narrower_than_its_posterior() -> None:
+    """Few visits: exact draws are calibrated, and the rows that stand for them not.
+
+    The truths are the same in kind, so the shortfall is the rows' (they keep the mean
+    of the unseen mass, not its spread). Error rate 1e-3; over 2,000 datasets the exact
+    90 % intervals cover 90 %, those of rows 78 %.
+    """
+    ranks = exact_ranks(150, 3, 99)
+    assert uniformity.p_value(ranks, 100) > 1e-3
+    found = bm.calibrate(ROW, SETS, n_visits=3, n_datasets=150, choose=None, **FEW)
+    assert not found.passed
+    assert found.covered[2, 0] < 0.9 - 2.5 * np.sqrt(0.09 / 150)
+    assert abs(found.bias[0]) < 4 * found.bias_error[0]  # the mean is right
+
+
+# ---------------------------------------------------------------- what must fail
+
+
+def test_a_wrong_prior_fails_and_the_optimiser_is_cursed() -> None:
+    """Three visits, and a prior that believes them: the choice is what goes wrong."""
+    found = bm.calibrate(TASK, SURE, truth=FLAT, n_visits=3, n_datasets=200, **FEW)
+    assert not found.passed
+    assert found.p_values[2] < 1e-9
+    assert "optimised value" in found.verdict
+    assert "more than is true" in found.verdict
+    fixed, chosen = found.covered[2, 0], found.covered[2, 2]
+    assert chosen < 0.9 - 5 * np.sqrt(0.09 / 200)
+    assert chosen < fixed
+    assert found.bias[2] > 5 * found.bias_error[2]
+    assert "optimised value" in found.short
+
+
+def test_a_prior_with_too_much_weight_covers_too_much_or_promises_too_little() -> None:
+    heavy = bm.SymmetricPrior(50.0)
+    found = bm.calibrate(TASK, heavy, truth=FLAT, n_visits=3, n_datasets=200, **FEW)
+    assert not found.passed
+    assert found.covered[2, 0] < 0.5  # sure of the mean, whatever is seen
+
+
+def test_a_known_world_is_judged_by_coverage_alone() -> None:
+    world = bm.worlds.synthetic(5, 3, 2, discount=0.8)
+    sparse = bm.SparsePrior(0.01, fallback=0)
+    found = bm.calibrate(
+        world.task, sparse, truth=world, n_visits=2, n_datasets=150, **FEW
+    )
+    assert np.isnan(found.p_values).all()
+    assert np.ptp(found.truths[:, 0]) == 0
+    policy = np.full((3, 2), 0.5)
+    wanted = world.task.start @ world.value(policy)
+    assert found.truths[0, 0] == pytest.approx(wanted, rel=1e-12)
+    assert not found.passed
+    assert "cover too little" in found.verdict
+    assert found.to_dict()["quantities"][0]["p_value"] is None
+    wide = bm.calibrate(
+        world.task, FLAT, truth=world, n_visits=50, n_datasets=100, **FEW
+    )
+    assert wide.passed, wide.summary()
+    assert wide.verdict.startswith("No shortfall")
+
+
+# ---------------------------------------------------------------- one run, any way
+
+
+class Backwards(Executor):
+    """Runs what waits, the last first, once a result is asked for."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        executor = self
+
+        class Asked(Future[Any]):
+            def result(self, timeout: float | None = None) -> Any:
+                while executor.waiting:
+                    future, work = executor.waiting.pop()
+                    future.set_result(work())
+                return super().result(timeout)
+
+        future = Asked()
+        self.waiting.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+
+def test_neither_threads_nor_order_nor_company_matter() -> None:
+    wanted = bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, threads=1)
+    assert same(bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, threads=3), wanted)
+    other = bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, executor=Backwards())
+    assert same(other, wanted)
+    fewer = bm.calibrate(TASK, FLAT, **BRIEF)
+    assert np.array_equal(fewer.ranks, wanted.ranks[:20])
+    assert not same(bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, seed=1), wanted)
+
+
+def test_a_run_that_was_killed_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = bm.calibrate(TASK, FLAT, **FEW, n_datasets=50)
+    path = tmp_path / "ranks.jsonl"
+    bm.calibrate(TASK, FLAT, **FEW, n_datasets=30, resume=path)
+    whole = path.read_bytes()
+    assert whole.count(b"\n") == 31
+    path.write_bytes(whole[:-25])  # dataset 29 cut short
+    made: list[int] = []
+
+    def watched(study: Any, datasets: list[int]) -> Any:
+        made.extend(datasets)
+        return study_of.outcomes(study, datasets)
+
+    monkeypatch.setattr(running, "outcomes", watched)
+    assert same(bm.calibrate(TASK, FLAT, **FEW, n_datasets=50, resume=path), wanted)
+    assert sorted(made) == list(range(29, 50))
+    made.clear()
+    assert same(
+        bm.calibrate(TASK, FLAT, **FEW, n_datasets=50, resume=str(path)), wanted
+    )
+    levels = (0.5,)  # intervals are not part of what is kept
+    bm.calibrate(TASK, FLAT, n_draws=99, n_datasets=50, levels=levels, resume=path)
+    assert made == []
+
+
+@pytest.mark.parametrize("kept", [0, 20])
+def test_a_file_cut_short_in_its_first_line_begins_again(
+    tmp_path: Path, kept: int
+) -> None:
+    path = tmp_path / "ranks.jsonl"
+    wanted = bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    path.write_bytes(path.read_bytes()[:kept])
+    assert same(bm.calibrate(TASK, FLAT, **BRIEF, resume=path), wanted)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "seed": {"seed": 1},
+    "draws": {"n_draws": 199},
+    "visits": {"n_visits": 11},
+    "policy": {"policy": [0, 0, 0]},
+    "truth": {"truth": bm.ScaledPrior(2.0)},
+    "choose": {"choose": bm.policies.mle},
+    "min_count": {"min_count": 1},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_of_another_call_is_refused(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "ranks.jsonl"
+    bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    before = path.read_bytes()
+    with pytest.raises(ArgumentError, match=r"`resume` .* another call"):
+        bm.calibrate(TASK, FLAT, **(BRIEF | CHANGES[change]), resume=path)
+    assert path.read_bytes() == before
+
+
+def test_support_and_reward_are_part_of_a_call(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.jsonl"
+    bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    narrow = bm.SymmetricPrior(1.0, support=~np.eye(3, dtype=bool))
+    paid = bm.Task(3, 2, reward=[1, 2, 3], discount=0.8)
+    for task, prior in ((TASK, narrow), (paid, FLAT)):
+        with pytest.raises(ArgumentError, match="another call"):
+            bm.calibrate(task, prior, **BRIEF, resume=path)
+
+
+SPOILT: dict[str, tuple[Any, str]] = {
+    "no header": (lambda x: ["hello", *x[1:]], "not a file of `calibrate`"),
+    "other header": (lambda x: ['{"kind": 1}', *x[1:]], "not a file of `calibrate`"),
+    "no dataset": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a dataset"),
+    "cut": (lambda x: [*x[:3], x[3][:40], *x[4:]], "line 4 is not a dataset"),
+    "a list": (lambda x: [*x, "[1]"], "line 22 is not a dataset"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_spoilt_file_is_refused(tmp_path: Path, how: str) -> None:
+    spoil, said = SPOILT[how]
+    path = tmp_path / "ranks.jsonl"
+    bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(spoil(lines)) + "\n")
+    with pytest.raises(ArgumentError, match=f"`resume`.*{said}"):
+        bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+
+
+def test_somebody_elses_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "thesis.txt"
+    path.write_text("a life's work")
+    with pytest.raises(ArgumentError, match="not a file of `calibrate`"):
+        bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    assert path.read_text() == "a life's work"
+
+
+# ---------------------------------------------------------------- records
+
+
+def test_the_record_counts_and_tells() -> None:
+    found = bm.calibrate(TASK, FLAT, **FEW, n_datasets=60, n_visits=[[3, 3]] * 3)
+    assert found.histogram().sum(axis=0).tolist() == [60] * 4
+    low, high = found.ranks.min(axis=0), found.ranks.max(axis=0)
+    assert (low >= 0).all()
+    assert (high <= 99).all()
+    inside = (found.ranks >= 5) & (found.ranks <= 94)
+    assert np.array_equal(found.covered[2], inside.mean(axis=0))
+    gap = found.promises - found.truths
+    assert np.allclose(found.bias, gap.mean(axis=0))
+    json.dumps(found.to_dict(), allow_nan=False)
+    text = found.summary()
+    assert all(f"\n  {name}: covered" in text for name in found.quantities)
+    assert text.endswith(found.verdict)
+    assert repr(found) == "Calibration(60 datasets, passed)"
+    share = found.curves["share"]
+    assert share[19].tolist() == (found.ranks < 50).mean(axis=0).tolist()
+    for array in (found.ranks, found.covered, share):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_without_a_choice_there_is_one_policy() -> None:
+    found = bm.calibrate(TASK, FLAT, **BRIEF, choose=None)
+    assert found.quantities == ("value", "aleatoric variance")
+    both = bm.calibrate(TASK, FLAT, **BRIEF)
+    assert np.allclose(found.truths, both.truths[:, :2], rtol=1e-12)
+
+
+def test_a_picture_has_two_axes_a_quantity() -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    found = bm.calibrate(TASK, FLAT, **BRIEF)
+    figure = plot_calibration(found)
+    assert [ax.get_title() for ax in figure.axes[:4]] == list(found.quantities)
+    (curve, _) = figure.axes[0].lines
+    share = found.curves["share"][:, 0] - found.curves["point"]
+    assert np.allclose(curve.get_ydata()[1:-1], share)
+    mine = figures.Figure()
+    assert plot_calibration(found, mine.subplots(2, 4)) is mine
+    with pytest.raises(ArgumentError, match="`axes` must have shape"):
+        plot_calibration(found, mine.subplots(1, 2))
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = bm.calibrate(TASK, FLAT, **BRIEF)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[paper\]"'):
+        plot_calibration(found)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def call(task: Any = TASK, prior: Any = FLAT, **changes: Any) -> Any:
+    return lambda: bm.calibrate(task, prior, **({"n_datasets": 10} | changes))
+
+
+WORLD = bm.worlds.synthetic(0, 4, 2, discount=0.9)
+PARTLY = bm.World(
+    bm.Dynamics.from_dense([[[0.5, 0.5], [0, 0]], [[0, 1], [1, 0]]]),
+    bm.Task(2, 2, reward=[0, 1], discount=0.9),
+)
+NEVER = bm.Task(2, 1, reward=[1, 0], discount=1.0, terminal=[1])
+BAD = [
+    case("task", ArgumentError, call(task=3), "`task`"),
+    case("prior", ArgumentError, call(prior=1.0), "`prior`", "SymmetricPrior(1.0)"),
+    case("a class", ArgumentError, call(prior=bm.SymmetricPrior), "`prior`"),
+    case("no truth", ArgumentError, call(truth="flat"), "`truth`", "or a world"),
+    case(
+        "sparse",
+        PriorError,
+        call(prior=bm.SparsePrior(fallback=0)),
+        "SparsePrior generates no data",
+        "Give `truth`",
+    ),
+    case("evidence", PriorError, call(prior=bm.EvidencePrior()), "EvidencePrior"),
+    case("pooled", PriorError, call(prior=bm.PooledPrior()), "PooledPrior"),
+    case("fixed pooling", PriorError, call(truth=bm.PooledPrior(3.0)), "PooledPrior"),
+    case(
+        "fallback over evidence",
+        PriorError,
+        call(prior=bm.FallbackPrior(bm.EvidencePrior(), 0)),
+        "FallbackPrior",
+    ),
+    case(
+        "fallback over sets",
+        PriorError,
+        call(prior=bm.FallbackPrior(bm.HierarchicalSparsePrior(), 0)),
+        "FallbackPrior",
+    ),
+    case(
+        "sets with a fallback",
+        PriorError,
+        call(prior=bm.HierarchicalSparsePrior(fallback=0)),
+        "HierarchicalSparsePrior",
+    ),
+    case(
+        "another size",
+        ArgumentError,
+        call(truth=WORLD),
+        "`truth` and `task`",
+        "`n_states`",
+        "4 and 3",
+    ),
+    case(
+        "truth outside the support",
+        PriorError,
+        call(prior=bm.SymmetricPrior(support=np.eye(3, dtype=bool)), truth=FLAT),
+        "support rules out",
+    ),
+    case(
+        "no fallback",
+        bm.errors.TaskError,
+        call(prior=bm.FallbackPrior(FLAT, 7)),
+        "`fallback`",
+        "7",
+    ),
+    case("no visits", ArgumentError, call(n_visits=0), "`n_visits`", "at least 1"),
+    case("half visits", ArgumentError, call(n_visits=2.5), "`n_visits`", "2.5"),
+    case("shape", ArgumentError, call(n_visits=[1, 2]), "`n_visits`", "(3, 2)"),
+    case(
+        "negative",
+        ArgumentError,
+        call(n_visits=[[1, 1], [1, -2], [1, 1]]),
+        "`n_visits`",
+        "state 1, action 1",
+        "-2",
+    ),
+    case("nothing", ArgumentError, call(n_visits=np.zeros((3, 2))), "0 for every pair"),
+    case("words", ArgumentError, call(n_visits="many"), "`n_visits`", "many"),
+    case(
+        "not there",
+        ArgumentError,
+        call(PARTLY.task, truth=PARTLY, policy=[0, 0], n_visits=[[1, 1], [1, 1]]),
+        "`n_visits`",
+        "state 0, action 1",
+        "`truth`",
+    ),
+    case(
+        "policy not there",
+        PolicyError,
+        call(PARTLY.task, truth=PARTLY, policy=[1, 0]),
+        "`policy`",
+        "state 0",
+    ),
+    case(
+        "choice not there",
+        PolicyError,
+        call(PARTLY.task, truth=PARTLY, policy=[0, 0], choose=lambda _: [1, 1]),
+        "`choose`",
+        "state 0",
+    ),
+    case(
+        "behaviour",
+        PolicyError,
+        call(n_visits=Episodes([5, 0, 0], 3)),
+        "`n_visits.policy`",
+        "5",
+    ),
+    case("no episodes", ArgumentError, lambda: Episodes([0], 0), "`n_episodes`"),
+    case("no steps", ArgumentError, lambda: Episodes([0], 1, 0), "`max_steps`"),
+    case("policy", PolicyError, call(policy=[0, 9, 0]), "`policy`", "9"),
+    case("choose", ArgumentError, call(choose="nominal"), "`choose`", "nominal"),
+    case("chosen", PolicyError, call(choose=lambda _: [0, 0]), "`choose`"),
+    case("min_count", ArgumentError, call(min_count=-1), "`min_count`"),
+    case("datasets", ArgumentError, call(n_datasets=9), "`n_datasets`", "10"),
+    case("draws", ArgumentError, call(n_draws=1), "`n_draws`", "2"),
+    case(
+        "ends between draws",
+        ArgumentError,
+        call(n_draws=99),
+        "`n_draws` 99",
+        "0.95",
+        "2.5",
+        "199",
+    ),
+    case("too few draws", ArgumentError, call(n_draws=7, levels=[0.9]), "`n_draws` 7"),
+    case("level", ArgumentError, call(levels=[0.5, 1.0]), "`levels`", "(0, 1)", "1"),
+    case("no level", ArgumentError, call(levels=[]), "`levels`"),
+    case("rate", ArgumentError, call(error_rate=0), "`error_rate`"),
+    case("high rate", ArgumentError, call(error_rate=0.9), "`error_rate`", "0.9"),
+    case("seed", ArgumentError, call(seed=-1), "`seed`"),
+    case("threads", ArgumentError, call(threads=0), "`threads`"),
+    case("executor", ArgumentError, call(executor=4), "`executor`"),
+    case("resume", ArgumentError, call(resume=4), "`resume`", "int"),
+    case("a folder", ArgumentError, call(resume="."), "`resume`"),
+    case(
+        "no folder", ArgumentError, call(resume="no/such/file"), "`resume`", "no/such"
+    ),
+    case(
+        "no mean",
+        EndlessError,
+        call(NEVER, n_visits=1, prior=bm.SymmetricPrior(0.1)),
+        "discount",
+    ),
+    case(
+        "bins",
+        ArgumentError,
+        lambda: bm.calibrate(TASK, FLAT, n_datasets=10).histogram(7),
+        "`bins`",
+        "200",
+    ),
+    case(
+        "no calibration", ArgumentError, lambda: plot_calibration(FLAT), "`calibration`"
+    ),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("error", "bad", "said"), BAD)
+def test_bad_input(error: Any, bad: Any, said: tuple[str, ...]) -> None:
+    check(error, bad, said)

@@ -1,0 +1,226 @@
+"""``bayesmdp fit`` and ``bayesmdp info RUN``, as a user would run them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import bayesmdp as bm
+from bayesmdp.cli import main
+
+LOG = """patient,step,state,action,end
+7,0,ward,wait,
+7,1,icu,treat,home
+8,0,ward,treat,
+8,1,icu,treat,death
+"""
+TASK = """
+discount = 0.99
+terminal = ["home", "death"]
+[reward]
+state = { home = 1.0 }
+"""
+OUTCOME = ("--columns", "outcome=end")
+GIVEN = ("ward.csv", "--task", "task.toml", "-o", "ward")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ward.csv").write_text(LOG)
+    Path("task.toml").write_text(TASK)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_fit_saves_what_the_library_would_fit() -> None:
+    result = run(
+        "fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "death",
+        "--concentration", "0.5", "--min-count", "1",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    data = bm.read_transitions("ward.csv", columns={"outcome": "end"})
+    task = bm.Task(
+        4,
+        2,
+        reward=[0, 1, 0, 0],
+        discount=0.99,
+        terminal=["home", "death"],
+        state_labels=("death", "home", "icu", "ward"),
+        action_labels=("treat", "wait"),
+    )
+    prior = bm.SparsePrior(0.5, "death")
+    wanted = bm.fit(data, task, prior=prior, min_count=1)
+    assert result.stdout == f"{wanted.summary()}\nSaved in ward\n"
+    loaded = bm.storage.load("ward")
+    found = loaded.posterior
+    assert np.array_equal(found.alpha, wanted.alpha)
+    assert np.array_equal(found.available, wanted.available)
+    assert found.prior == prior
+    assert found.task.state_labels == task.state_labels
+    assert loaded.config["source"] == {"files": ["ward.csv"], "labels": False}
+    assert loaded.config["columns"]["outcome"] == "end"
+
+
+def test_init_writes_a_task_file_that_fit_takes() -> None:
+    result = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Wrote new.toml" in result.stdout
+    result = run("fit", "ward.csv", *OUTCOME, "--task", "new.toml", "-o", "ward")
+    assert result.exit_code == 0, result.output
+    assert bm.storage.load("ward").posterior.task.terminal.tolist() == [0, 1]
+    again = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
+    assert again.exit_code == 2
+    assert "`new.toml` is there already" in again.stderr
+    done = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml", "--overwrite")
+    assert done.exit_code == 0
+    record = json.loads(
+        run("fit", "ward.csv", *OUTCOME, "--init", "b.toml", "--json").stdout
+    )
+    assert record == {"task": "b.toml", "n_rows": 4}
+
+
+def test_ids_and_labels_on_the_command_line() -> None:
+    Path("ids.csv").write_text("s,a,sp\n0,0,1\n1,0,2\n")
+    Path("ids.toml").write_text(
+        TASK.replace('"home", "death"', "2").replace("home", "2")
+    )
+    options = ("--task", "ids.toml", "--prior", "sparse", "--fallback", "2")
+    assert run("fit", "ids.csv", *options, "-o", "a").exit_code == 0
+    assert bm.storage.load("a").posterior.prior == bm.SparsePrior(1, 2)
+    Path("codes.csv").write_text("s,a,sp\n10,5,20\n20,5,30\n")
+    Path("codes.toml").write_text(TASK.replace('"home", "death"', '"30"'))
+    Path("codes.toml").write_text(Path("codes.toml").read_text().replace("home", "30"))
+    options = ("--task", "codes.toml", "--prior", "sparse", "--fallback", "30")
+    result = run("fit", "codes.csv", *options, "--labels", "-o", "b")
+    assert result.exit_code == 0, result.output
+    task = bm.storage.load("b").posterior.task
+    assert task.state_labels == ("10", "20", "30")
+    assert task.terminal.tolist() == [2]
+
+
+def test_several_files_are_one_log() -> None:
+    header, *rows = LOG.splitlines(keepends=True)
+    Path("one.csv").write_text(header + "".join(rows[:2]))
+    Path("two.csv").write_text(header + "".join(rows[2:]))
+    run("fit", *GIVEN, *OUTCOME)
+    result = run(
+        "fit", "one.csv", "two.csv", "--task", "task.toml", "-o", "b", *OUTCOME
+    )
+    assert result.exit_code == 0, result.output
+    one, other = (bm.storage.load(x).posterior for x in ("ward", "b"))
+    assert one.counts == other.counts
+
+
+def test_without_a_task_file_the_data_say_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask(data: bm.Transitions, **given: object) -> bm.Task:
+        assert given.pop("reward") is None
+        assert given["terminal"] in (None, [1, 0])
+        assert given["discount"] == 0.5
+        return bm.Task(
+            reward=np.zeros(4),
+            state_labels=data.state_labels,
+            action_labels=data.action_labels,
+            **given | {"terminal": ["home", "death"]},
+        )
+
+    monkeypatch.setattr(bm.Task, "from_data", ask, raising=False)
+    options = ("fit", "ward.csv", *OUTCOME, "--discount", "0.5", "-o")
+    for name, more in (("a", ()), ("b", ("--terminal", "home", "--terminal", "death"))):
+        result = run(*options, name, *more)
+        assert result.exit_code == 0, result.output
+        assert bm.storage.load(name).posterior.task.terminal.size == 2
+
+
+def test_warnings_are_shown_and_exit_with_1() -> None:
+    Path("gap.csv").write_text("id,t,s,a\n1,0,x,u\n1,1,y,u\n1,2,z,u\n")
+    Path("gap.toml").write_text("discount=1\nterminal=['z']\nreward.state.z = 1")
+    result = run("fit", "gap.csv", "--task", "gap.toml", "-o", "gap")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("bayesmdp: warning: Next states of `gap.csv`")
+    assert "Saved in gap" in result.stdout
+    assert run("info", "gap").exit_code == 0
+
+
+def test_json_describes_the_run() -> None:
+    result = run("fit", *GIVEN, *OUTCOME, "--json")
+    record = json.loads(result.stdout)
+    assert record["n_transitions"] == 4
+    assert record["terminal"] == ["death", "home"]
+    assert json.loads(run("info", "ward", "--json").stdout) == record
+
+
+def test_info_describes_a_run() -> None:
+    run("fit", *GIVEN, *OUTCOME)
+    bm.storage.save_result("ward", "mine", {"value": 1})
+    result = run("info", "ward")
+    assert (result.exit_code, result.stderr) == (0, "")
+    for said in (
+        "Run in ward",
+        "source: files ward.csv",
+        "'patient' is the episode",
+        f"bayesmdp {bm.__version__}",
+        "SymmetricPrior(concentration=1.0)",
+        "from 4 transitions",
+        "results: mine",
+    ):
+        assert said in result.stdout
+
+
+def test_a_run_is_replaced_only_when_asked() -> None:
+    assert run("fit", *GIVEN, *OUTCOME).exit_code == 0
+    result = run("fit", "no-such.csv", *GIVEN[1:], *OUTCOME)
+    assert result.exit_code == 2
+    assert "`ward` holds a run already" in result.stderr  # before anything is read
+    assert run("fit", *GIVEN, *OUTCOME, "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("fit",), "Missing argument 'FILE...'"),
+        (("fit", "ward.csv"), "Say where to keep the run, -o DIRECTORY"),
+        (("fit", *GIVEN, "--init", "x"), "or only --init FILE"),
+        (
+            ("fit", "ward.csv", "-o", "x"),
+            "Give --task FILE (see --init), or --discount",
+        ),
+        (("fit", *GIVEN, "--discount", "1"), "are for use without --task"),
+        (("fit", *GIVEN, "--terminal", "x"), "are for use without --task"),
+        (("fit", *GIVEN, "--fallback", "x"), "--fallback is for --prior sparse"),
+        (("fit", *GIVEN, "--prior", "sparce"), "'sparce' is not one of"),
+        (("fit", *GIVEN, "--min-count", "-1"), "'--min-count'"),
+        (("fit", *GIVEN, "--columns", "outcome"), "not of the form ROLE=NAME"),
+        (("fit", *GIVEN, *OUTCOME, *OUTCOME), "'outcome' is given twice"),
+        (("fit", *GIVEN, "--columns", "outcom=end"), "did you mean 'outcome'?"),
+        (("fit", *GIVEN, "--columns", "outcome=endd"), "did you mean 'end'?"),
+        (("fit", "none.csv", *GIVEN[1:]), "there is no file `none.csv`"),
+        (("fit", "ward.csv", "--task", "x", "-o", "y"), "`x` cannot be read"),
+        (("fit", *GIVEN, *OUTCOME, "--concentration", "0"), "`concentration` must"),
+        (
+            ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "deth"),
+            "`fallback` 'deth' is not among the labels. Did you mean 'death'?",
+        ),
+        (("fit", *GIVEN[:-1], "no/such", *OUTCOME), "there is no directory `no`"),
+        (("fit", *GIVEN[:-1], "ward.csv", *OUTCOME), "`ward.csv` is a file"),
+        (("fit", *GIVEN[:-1], ".", *OUTCOME), "holds other files"),
+        (("info", "none"), "There is no directory `none`"),
+        (("info", "."), "is not a run"),
+        (("info", "ward.csv"), "ward.csv"),
+    ],
+    ids=range(23),
+)
+def test_bad_input_exits_with_2_and_a_sentence(
+    arguments: tuple[str, ...], said: str
+) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not Path("ward").exists()
+    assert sorted(x.name for x in Path.cwd().iterdir()) == ["task.toml", "ward.csv"]

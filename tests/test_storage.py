@@ -1,0 +1,300 @@
+"""Run directories: what comes back is what was kept, to the bit."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import bayesmdp as bm
+from bayesmdp.errors import BayesmdpWarning, StorageError
+from bayesmdp.storage import load, load_result, save, save_result
+
+WORLD = bm.worlds.gridworld()
+RNG = np.random.default_rng(0)
+COUNTS = bm.Counts.from_arrays(*RNG.integers(0, (3, 2, 4), (60, 3)).T)
+LABELS = {
+    "state_labels": ["Intensivstation", "'; drop", "Tod \N{SKULL}", ""],
+    "action_labels": ["0", "\n"],
+}
+
+
+def task(reward: Any, **more: Any) -> bm.Task:
+    return bm.Task(4, 2, reward, **{"discount": 0.1 + 0.2, "terminal": [3], **more})
+
+
+MASK = RNG.random((4, 2, 4)) < 0.5
+MASK[COUNTS.state, COUNTS.action, COUNTS.next_state] = True
+POSTERIORS = {
+    "grid": bm.fit(
+        WORLD.sample(500, seed=0),
+        WORLD.task,
+        prior=bm.SymmetricPrior(0.3, support=WORLD.support),
+        min_count=3,
+    ),
+    "state reward": bm.fit(COUNTS, task(RNG.random(4), **LABELS)),
+    "pair reward": bm.fit(COUNTS, task(RNG.random((4, 2)), start=2), min_count=8),
+    "dense reward": bm.fit(
+        COUNTS,
+        task(RNG.random((4, 2, 4)), discount=1, start=np.array([0.1, 0.2, 0.7, 0])),
+        prior=bm.SymmetricPrior(1 / 3, support=MASK),
+    ),
+    "triplets": bm.fit(
+        COUNTS,
+        task(([0, 1, 2], [1, 1, 0], [3, 0, 1], [0.1, -2, 1e300])),
+        prior=bm.SparsePrior(1e-9, fallback=3),
+    ),
+    "no reward, all labels": bm.fit(
+        COUNTS,
+        task(([], [], [], []), terminal=(), **LABELS),
+        prior=bm.SparsePrior(fallback="Tod \N{SKULL}"),
+    ),
+}
+
+
+def parts(item: Any, name: str = "") -> dict[str, Any]:
+    """Every array and plain value inside a record, by its place."""
+    if isinstance(item, np.ndarray):
+        return {name: item}
+    if hasattr(item, "__dataclass_fields__"):
+        inside = {x.name: getattr(item, x.name) for x in fields(item)}
+    elif isinstance(item, tuple):
+        inside = {str(i): x for i, x in enumerate(item)}
+    else:
+        return {name: item}
+    return {k: v for n, x in inside.items() for k, v in parts(x, f"{name}.{n}").items()}
+
+
+def assert_same(found: bm.Posterior, wanted: bm.Posterior) -> None:
+    one, other = parts(found), parts(wanted)
+    assert one.keys() == other.keys()
+    for name, x in one.items():
+        y = other[name]
+        assert type(x) is type(y), name
+        if isinstance(x, np.ndarray):
+            assert x.dtype == y.dtype, name
+            assert x.shape == y.shape, name
+            assert x.tobytes() == y.tobytes(), name
+            assert not x.flags.writeable, name
+        else:
+            assert x == y, name
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_a_posterior_comes_back_equal_to_the_bit(tmp_path: Path, name: str) -> None:
+    path = save(POSTERIORS[name], tmp_path / "run")
+    assert_same(load(path).posterior, POSTERIORS[name])
+    draws = [x.draws(3).dynamics(2) for x in (load(path).posterior, POSTERIORS[name])]
+    assert np.array_equal(draws[0].probability, draws[1].probability)
+
+
+def test_a_difference_would_be_seen() -> None:
+    other = bm.fit(COUNTS, task(([], [], [], []), terminal=(), **LABELS))
+    with pytest.raises(AssertionError):
+        assert_same(other, POSTERIORS["no reward, all labels"])
+
+
+def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
+    # A field that is added must be saved as well, here and in storage.
+    assert {x.name for x in fields(bm.Task)} == {
+        "n_states",
+        "n_actions",
+        "reward",
+        "discount",
+        "start",
+        "terminal",
+        "state_labels",
+        "action_labels",
+    }
+    made = {"availability", "rows", "alpha"}  # by fit, from the others
+    kept = {"task", "counts", "prior"}
+    assert {x.name for x in fields(bm.Posterior)} == made | kept
+
+
+def test_the_config_says_what_was_done(tmp_path: Path) -> None:
+    log = tmp_path / "ward.csv"
+    log.write_text("s,a,sp,note\n30,0,40,x\n40,1,30,y\n40,1,30,y\n")
+    data = bm.read_transitions(log, columns={"state": "s"}, labels=True)
+    plain = bm.Task(2, 2, reward=[0, 1], discount=0.9)
+    posterior = bm.fit(data, plain, prior=bm.SparsePrior(2.0), min_count=1)
+    source = {"files": [str(log)], "rows": (1, 2)}
+    path = save(posterior, tmp_path / "run", data=data, source=source, seed=7)
+    config = load(path).config
+    assert config["schema"] == 1
+    assert config["versions"]["bayesmdp"] == bm.__version__
+    assert config["versions"]["numpy"] == np.__version__
+    assert config["seed"] == 7
+    assert config["source"] == {"files": [str(log)], "rows": [1, 2]}
+    assert config["columns"] == {"state": "s", "action": "a", "next_state": "sp"}
+    names = config["labels"]["state_labels"] or load(path).posterior.task.state_labels
+    assert [str(x) for x in names] == ["30", "40"]
+    assert config["prior"] == {
+        "kind": "SparsePrior",
+        "concentration": 2.0,
+        "fallback": None,
+    }
+    assert config["min_count"] == 1
+    with pytest.raises(TypeError):
+        config["seed"] = 8  # type: ignore[index]
+
+
+def test_notes_of_reading_are_kept(tmp_path: Path) -> None:
+    log = tmp_path / "ward.csv"
+    log.write_text("id,t,s,a\n1,0,0,0\n1,1,1,0\n1,2,0,0\n")
+    with pytest.warns(BayesmdpWarning):
+        data = bm.read_transitions(log)
+    posterior = bm.fit(data, bm.Task(2, 1, reward=[0, 1], discount=0.9))
+    run = load(save(posterior, tmp_path / "run", data=data))
+    assert tuple(run.config["notes"]) == data.notes
+    assert "the last of their episode" in run.summary()
+
+
+def test_anyone_can_read_the_files(tmp_path: Path) -> None:
+    posterior = POSTERIORS["state reward"]
+    path = save(posterior, tmp_path / "run")
+    rows = duckdb.sql(f"from '{path / 'counts.parquet'}'").fetchall()
+    counts = posterior.counts
+    columns = (counts.state, counts.action, counts.next_state, counts.count)
+    assert rows == list(zip(*(x.tolist() for x in columns), strict=True))
+    with np.load(path / "task.npz", allow_pickle=False) as arrays:
+        assert np.array_equal(arrays["reward"], posterior.task.reward)
+        assert arrays["state_labels"].tolist() == LABELS["state_labels"]
+    assert json.loads((path / "config.json").read_text())["format"] == "bayesmdp run"
+
+
+def test_the_same_posterior_gives_the_same_files(tmp_path: Path) -> None:
+    one, other = (save(POSTERIORS["grid"], tmp_path / x) for x in "ab")
+    for name in ("config.json", "counts.parquet", "task.npz"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_a_run_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run")
+    with pytest.raises(StorageError, match="holds a run already"):
+        save(POSTERIORS["triplets"], path)
+    assert_same(load(path).posterior, POSTERIORS["grid"])
+    (path / "diary.txt").write_text("mine")
+    save(POSTERIORS["triplets"], path, overwrite=True)
+    assert_same(load(path).posterior, POSTERIORS["triplets"])
+    assert (path / "diary.txt").read_text() == "mine"
+
+
+def test_results_come_back_and_belong_to_their_run(tmp_path: Path) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run")
+    arrays = {"policy": np.eye(3), "file": np.array(["x"]), "n": 3, "empty": []}
+    save_result(path, "first.try", {"value": 0.1, "tags": ("a", None)}, arrays)
+    save_result(path, "bare", {})
+    run = load(path)
+    assert run.results == ("bare", "first.try")
+    result = load_result(path, "first.try")
+    assert result.record == {"value": 0.1, "tags": ["a", None]}
+    assert {k: v.tolist() for k, v in result.arrays.items()} == {
+        "policy": np.eye(3).tolist(),
+        "file": ["x"],
+        "n": 3,
+        "empty": [],
+    }
+    assert not any(x.flags.writeable for x in result.arrays.values())
+    assert load_result(path, "bare").arrays == {}
+    with pytest.raises(StorageError, match="is there already"):
+        save_result(path, "bare", {"other": 1})
+    save_result(path, "bare", {"other": 1}, overwrite=True)
+    assert load_result(path, "bare").record == {"other": 1}
+
+    save(POSTERIORS["grid"], path, overwrite=True)  # the same: results still hold
+    assert run.results == ("bare", "first.try")
+    save(POSTERIORS["triplets"], path, overwrite=True)
+    assert load(path).results == ()
+    assert list((path / "results").iterdir()) == []
+
+
+def test_results_that_a_replaced_run_left_behind_do_not_count(tmp_path: Path) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run")
+    save_result(path, "old", {"value": 1})
+    other = save(POSTERIORS["triplets"], tmp_path / "other")
+    for name in ("config.json", "counts.parquet", "task.npz"):
+        (path / name).write_bytes((other / name).read_bytes())
+    assert load(path).results == ()
+    with pytest.raises(StorageError, match="belongs to another run"):
+        load_result(path, "old")
+    save_result(path, "old", {"value": 2})
+    assert load_result(path, "old").record == {"value": 2}
+
+
+def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run", source="a windy grid")
+    save_result(path, "policy", {})
+    run = load(path)
+    record = run.describe()
+    assert json.loads(json.dumps(record)) == record
+    assert record["n_states"] == 25
+    assert record["results"] == ["policy"]
+    text = run.summary()
+    for said in ("source: a windy grid", "results: policy", "SymmetricPrior", "numpy"):
+        assert said in text
+    assert repr(run).startswith("Run('")
+
+
+def test_another_reading_of_the_prior_is_said_aloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run")
+    put = bm.SymmetricPrior.__post_init__
+
+    def changed(self: bm.SymmetricPrior) -> None:
+        put(self)
+        object.__setattr__(self, "concentration", self.concentration * 2)
+
+    monkeypatch.setattr(bm.SymmetricPrior, "__post_init__", changed)
+    with pytest.warns(BayesmdpWarning, match="fitted again and is not the one that"):
+        load(path)
+
+
+BAD_CALLS: list[tuple[Any, str]] = [
+    (lambda p: save(bm.worlds.casino(), p), "is an Ensemble, which has no counts"),
+    (lambda p: save(None, p), "`posterior` must be of type Posterior"),
+    (lambda p: save(POSTERIORS["grid"], 3), "`path` must be the path"),
+    (lambda p: save(POSTERIORS["grid"], ""), "`path` must be the path"),
+    (lambda p: save(POSTERIORS["grid"], "a\0b"), "cannot be written"),
+    (lambda p: save(POSTERIORS["grid"], p, data=[1]), "`data` must be of type"),
+    (lambda p: save(POSTERIORS["grid"], p, source=p), "`source` must be text"),
+    (
+        lambda p: save(POSTERIORS["grid"], p, source={"x": [float("nan")]}),
+        "`source.x[0]` is nan",
+    ),
+    (lambda p: save(POSTERIORS["grid"], p, source={1: 2}), "text as keys"),
+    (lambda p: load(p), "There is no directory"),
+    (lambda p: load("a\0b"), "There is no directory"),
+    (lambda p: save_result(p, "x", {}), "There is no directory"),
+    (lambda p: save_result(p, "../x", {}), "`name` must be letters"),
+    (lambda p: save_result(p, ".x", {}), "`name` must be letters"),
+    (lambda p: save_result(p, "x", []), "`record` must be a dict"),
+    (lambda p: save_result(p, "x", {"y": {1}}), "`record.y` must be text"),
+    (lambda p: save_result(p, "x", {}, [1]), "`arrays` must map names"),
+    (lambda p: save_result(p, "x", {}, {"a b": [1]}), "must have names of"),
+    (lambda p: save_result(p, "x", {}, {"a": [None]}), "'a' must hold numbers"),
+    (lambda p: save_result(p, "x", {}, {"a": [[1], []]}), "'a' must hold numbers"),
+    (lambda p: load_result(p, "x"), "There is no directory"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), BAD_CALLS, ids=range(len(BAD_CALLS)))
+def test_bad_calls_get_one_sentence_and_write_nothing(
+    tmp_path: Path, call: Any, said: str
+) -> None:
+    with pytest.raises(bm.BayesmdpError) as caught:
+        call(tmp_path / "run")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_label_that_numpy_would_shorten_is_refused(tmp_path: Path) -> None:
+    labels = ["a\0", "b", "c", "d"]
+    posterior = bm.fit(COUNTS, task(np.zeros(4), state_labels=labels))
+    with pytest.raises(StorageError, match="ends in a zero character"):
+        save(posterior, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

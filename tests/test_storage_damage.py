@@ -1,0 +1,449 @@
+"""Run directories that are damaged, foreign, newer or out of reach: a sentence each."""
+
+import errno
+import json
+import os
+import pickle
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bayesmdp as bm
+from bayesmdp.errors import StorageError
+from bayesmdp.storage import _files, load, load_result, save, save_result
+from bayesmdp.storage._arrays import write_arrays
+from bayesmdp.storage._counts_file import write_counts
+from bayesmdp.storage._task_arrays import task_to_arrays
+
+TASK = bm.Task(3, 1, reward=[0, 0, 1], discount=0.5, terminal=[2])
+POSTERIOR = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 2]), TASK)
+OTHER = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [2, 2]), TASK)
+FILES = ("config.json", "counts.parquet", "task.npz")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = save(POSTERIOR, tmp_path_factory.mktemp("whole"))
+    save_result(path, "found", {"k": 1}, {"k": [1, 2, 3]})
+    return path
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(whole, tmp_path / "run")
+
+
+def refused(call: Callable[[], object], *said: str) -> None:
+    """Expect one sentence of ours with these fragments, in this order."""
+    with pytest.raises(StorageError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    for fragment in said:
+        assert fragment in message, message
+        message = message[message.index(fragment) + len(fragment) :]
+
+
+@pytest.mark.parametrize("name", [*FILES, "results/found.json", "results/found.npz"])
+@pytest.mark.parametrize("how", ["missing", "empty", "cut", "longer", "flipped"])
+def test_damage_is_named(run: Path, name: str, how: str) -> None:
+    path = run / name
+    content = path.read_bytes()
+    call = (
+        (lambda: load_result(run, "found")) if "results" in name else lambda: load(run)
+    )
+    call()
+    if how == "missing":
+        path.unlink()
+        said = {"config.json": "no `config.json`", "results/found.json": "no result"}
+        refused(call, said.get(name, f"{path}` is missing"))
+        return
+    damaged = {
+        "empty": [b""],
+        "cut": [content[: len(content) // 2], content[:-1].rstrip()[:-1]],
+        "longer": [content + b"\0"],
+        "flipped": [
+            content[:i] + bytes([content[i] ^ 1]) + content[i + 1 :]
+            for i in range(0, len(content), max(len(content) // 12, 1))
+            if content[i : i + 1].strip()
+        ],
+    }[how]
+    for bad in damaged:
+        path.write_bytes(bad)
+        refused(call, f"`{path}`")
+
+
+def rewritten(run: Path, **changes: Any) -> None:
+    """Change the config by hand, checksum included."""
+    path = run / "config.json"
+    record = json.loads(path.read_text()) | changes
+    del record["checksum"]
+    record["checksum"] = _files._checksum(record)
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema": 2}, ("newer bayesmdp: its schema is 2", "upgrade")),
+        ({"schema": "1"}, ("no schema number but '1'",)),
+        ({"schema": True}, ("no schema number",)),
+        ({"format": "other"}, ("was not written by bayesmdp",)),
+        ({"files": []}, ("does not name its files",)),
+        ({"files": {"counts.parquet": {}}}, ("does not name its files",)),
+        ({"files": {}}, ("does not name a file `task.npz`",)),
+        ({"prior": None}, ("'prior' is None",)),
+        ({"prior": {}}, ("cannot be fitted again", "must be a dict with a 'kind'")),
+        ({"prior": {"kind": "Later"}}, ("unknown kind, 'Later'", "newer")),
+        ({"min_count": "3"}, ("'min_count' is '3'",)),
+        ({"min_count": -1}, ("cannot be fitted again", "`min_count`")),
+        ({"versions": 3}, ("'versions' is 3",)),
+        ({"notes": None}, ("'notes' is None",)),
+    ],
+    ids=str,
+)
+def test_a_foreign_or_newer_config_is_named(
+    run: Path, changes: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    rewritten(run, **changes)
+    refused(lambda: load(run), *said)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "null",
+        "{",
+        '{"format": NaN}',
+        "[" * 100_000,
+        "\xff",
+        '{"a": 1}',
+        "1" * 9999,
+    ],
+    ids=range(8),
+)
+def test_another_config_is_named(run: Path, text: str) -> None:
+    (run / "config.json").write_bytes(text.encode("latin-1"))
+    refused(lambda: load(run), "config.json")
+    refused(lambda: save(POSTERIOR, run, overwrite=True), "is not replaced")
+    refused(lambda: save_result(run, "x", {}), "config.json")
+
+
+def refilled(run: Path, files: Mapping[str, Callable[[Path], None]]) -> None:
+    """Give a run other files, with checksums that are right."""
+    record = json.loads((run / "config.json").read_text())
+    del record["checksum"]
+    good = {
+        name: lambda path, name=name: shutil.copy(run / name, path) and None
+        for name in FILES[1:]
+    }
+    _files.write_bundle(run, "config.json", record, {**good, **files})
+
+
+def zipped(path: Path, **members: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+GOOD = task_to_arrays(TASK)
+
+
+class Bomb:
+    """Raises where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (exec, ("raise SystemExit('unpickled')",))
+
+
+def objects(path: Path) -> None:
+    bomb = np.array([Bomb()], dtype=object)
+    with zipfile.ZipFile(path, "w") as archive, archive.open("n_states.npy", "w") as f:
+        np.lib.format.write_array(f, bomb, allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda p: p.write_bytes(b"no zip"), ("cannot be read",)),
+        (lambda p: p.write_bytes(pickle.dumps(Bomb())), ("cannot be read",)),
+        (objects, ("Object arrays cannot be loaded",)),
+        (lambda p: zipped(p, n_states=b"no array"), ("cannot be read",)),
+        (lambda p: zipped(p), ("lacks 'n_states'",)),
+        (lambda p: write_arrays(p, GOOD | {"more": np.zeros(3)}), ("holds 'more'",)),
+        (
+            lambda p: write_arrays(p, GOOD | {"discount": np.array(2.0)}),
+            ("does not hold a task", "`discount`"),
+        ),
+        (
+            lambda p: write_arrays(p, GOOD | {"discount": np.array(1)}),
+            ("'discount' has 0 axes of int64",),
+        ),
+        (
+            lambda p: write_arrays(p, GOOD | {"start": np.zeros((3, 1))}),
+            ("'start' has 2 axes",),
+        ),
+        (
+            lambda p: write_arrays(p, GOOD | {"start": np.zeros(3, np.float32)}),
+            ("'start' has 1 axes of float32",),
+        ),
+        (
+            lambda p: write_arrays(p, GOOD | {"n_states": np.array(2**62)}),
+            ("`start` is of 3 states",),
+        ),
+        (
+            lambda p: write_arrays(p, GOOD | {"n_actions": np.array(2**40)}),
+            ("for its pairs alone", "larger machine"),
+        ),
+        (
+            lambda p: write_arrays(p, GOOD | {"reward_key": np.arange(3) - 1}),
+            ("does not hold a task",),
+        ),
+    ],
+    ids=range(13),
+)
+def test_a_foreign_task_is_named(run: Path, write: Any, said: tuple[str, ...]) -> None:
+    refilled(run, {"task.npz": write})
+    refused(lambda: load(run), *said)
+
+
+def queried(sql: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        duckdb.sql(sql).write_parquet(str(path))
+
+    return write
+
+
+ROW = "0::bigint as state, 0::bigint as action, {}::bigint as next_state"
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda p: p.write_bytes(b"no parquet"), ("cannot be read",)),
+        (queried("select 1 as x"), ("does not hold counts", "x INTEGER")),
+        (queried(f"select {ROW.format(1)}, 1 as count"), ("count INTEGER",)),
+        (queried(f"select {ROW.format(9)}, 1::bigint as count"), ("`next_state`",)),
+        (queried(f"select {ROW.format(1)}, -1::bigint as count"), ("`count`",)),
+        (queried(f"select {ROW.format(1)}, null::bigint as count"), ("has gaps",)),
+        (queried(f"select {ROW.format(1)}, 1::bigint as count limit 0"), ("fitted",)),
+    ],
+    ids=range(7),
+)
+def test_foreign_counts_are_named(run: Path, write: Any, said: tuple[str, ...]) -> None:
+    refilled(run, {"counts.parquet": write})
+    refused(lambda: load(run), *said)
+
+
+def test_a_result_that_holds_no_record_is_named(run: Path) -> None:
+    head = run / "results" / "found.json"
+    record = json.loads(head.read_text()) | {"record": 3}
+    del record["checksum"]
+    record["checksum"] = _files._checksum(record)
+    head.write_text(json.dumps(record))
+    refused(lambda: load_result(run, "found"), "holds no record")
+    head.write_text("mine")
+    assert load(run).results == ("found",)
+    refused(lambda: load_result(run, "found"), "is not JSON")
+    refused(lambda: load_result(run, "lost"), "has no result 'lost'; it has found")
+
+
+def test_places_that_cannot_hold_a_run_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    refused(lambda: save(POSTERIOR, file), f"`{file}` is a file")
+    refused(lambda: save(POSTERIOR, file / "run"), "cannot be written")
+    refused(lambda: save(POSTERIOR, tmp_path / "a" / "b"), "no directory", "make it")
+    refused(lambda: save(POSTERIOR, tmp_path, overwrite=True), "holds other files")
+    refused(lambda: save(POSTERIOR, tmp_path / ("x" * 300)), "cannot be written")
+    refused(lambda: load(file), "file")
+    refused(lambda: load(tmp_path), "is not a run")
+    assert [x.name for x in tmp_path.iterdir()] == ["file"]
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(x): x.read_bytes() for x in path.rglob("*") if x.is_file()}
+
+
+@pytest.mark.parametrize("operation", ["fsync", "replace", "open", "mkdir"])
+@pytest.mark.parametrize("there", [True, False], ids=["old", "new"])
+def test_whatever_the_system_refuses_the_old_run_stays(
+    run: Path, monkeypatch: pytest.MonkeyPatch, operation: str, there: bool
+) -> None:
+    if not there:
+        shutil.rmtree(run)
+    before, refusals, left = contents(run), 0, 0
+    real = getattr(os, operation)
+
+    def refusing(*given: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*given, **named)
+
+    for turn in range(30):
+        left = turn
+        with monkeypatch.context() as patch:
+            patch.setattr(os, operation, refusing)
+            try:
+                save(OTHER, run, overwrite=True)
+            except StorageError as problem:
+                said = str(problem)
+            else:
+                break
+        refusals += 1
+        assert "No space left on device" in said
+        assert contents(run) == before
+        assert run.exists() == there
+    assert load(run).posterior.counts == OTHER.counts
+    assert refusals > 0 or operation == "mkdir"
+
+
+SMALL = """
+import resource, signal, sys
+import bayesmdp as bm
+posterior = bm.storage.load(sys.argv[1]).posterior
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+try:
+    bm.storage.save(posterior, sys.argv[2], overwrite=True, source="x" * 5000)
+except bm.errors.StorageError as problem:
+    print(problem)
+"""
+
+
+@pytest.mark.parametrize("limit", [100, 800, 3000])
+def test_files_that_cannot_grow_leave_the_old_run(run: Path, limit: int) -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] < 0
+    before = contents(run)
+    command = [sys.executable, "-c", SMALL, str(run), str(run), str(limit)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert "cannot be written" in ran.stdout
+    assert contents(run) == before
+
+
+def test_files_out_of_reach_are_named(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    # The superuser may do everything, so the system's answer is played.
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", denied)
+        refused(lambda: load(run), "config.json` cannot be read: Permission denied")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", denied)
+        refused(lambda: save(POSTERIOR, run.parent / "x"), "Permission denied")
+
+
+def test_without_locks_writers_still_do_not_delete_each_others_files(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    fresh, old = (run / f".bayesmdp-{x}" for x in ("fresh", "old"))
+    for path in (fresh, old):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    save(OTHER, run, overwrite=True)
+    assert load(run).posterior.counts == OTHER.counts
+    assert fresh.exists()
+    assert not old.exists()
+
+
+KEYS = ["format", "schema", "versions", "seed", "source", "files", "columns", "labels"]
+KEYS += ["notes", "min_count", "prior", "alpha_sha256", "x"]
+junk = st.binary(max_size=200)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+values = st.recursive(
+    scalars,
+    lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=5), x),
+    max_leaves=6,
+)
+settings_changes = st.dictionaries(st.sampled_from(KEYS), values)
+arrays = st.dictionaries(
+    st.sampled_from([*GOOD, "reward_key", "state_labels", "x"]),
+    st.integers(-(2**63), 2**63 - 1).map(np.array)
+    | st.floats().map(np.array)
+    | st.lists(st.integers(-5, 5), max_size=4).map(lambda x: np.array(x, np.int64))
+    | st.lists(st.floats(), max_size=4).map(lambda x: np.array(x, np.float64))
+    | st.lists(st.text(max_size=3), max_size=4).map(lambda x: np.array(x, np.str_)),
+    max_size=3,
+)
+triplets = st.lists(
+    st.tuples(*[st.integers(-1, 3)] * 3, st.integers(-1, 2**62)), max_size=4
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(settings_changes, junk | arrays, junk | triplets, st.integers(0, 3))
+def test_any_directory_gives_a_run_or_a_sentence(
+    whole: Path,
+    changes: dict[str, Any],
+    task: bytes | dict[str, Any],
+    counts: bytes | list[tuple[int, ...]],
+    which: int,
+) -> None:
+    def write_task(path: Path) -> None:
+        if isinstance(task, bytes):
+            path.write_bytes(task)
+        else:
+            write_arrays(path, GOOD | task)
+
+    def write_table(path: Path) -> None:
+        if isinstance(counts, bytes):
+            path.write_bytes(counts)
+        else:
+            names = ("state", "action", "next_state", "count")
+            table = np.array(counts, dtype=np.int64).reshape(-1, 4).T
+            write_counts(path, _Table(**dict(zip(names, table, strict=True))))  # type: ignore[arg-type]
+
+    files = {"task.npz": write_task, "counts.parquet": write_table}
+    with tempfile.TemporaryDirectory() as folder:
+        run = shutil.copytree(whole, Path(folder, "run"))
+        chosen = [x for i, x in enumerate(files) if which >> i & 1]
+        refilled(run, {name: files[name] for name in chosen})
+        with suppress(ValueError):  # NaN is not JSON
+            text = json.dumps(changes, allow_nan=False)
+            rewritten(run, **json.loads(text))
+        with suppress(bm.BayesmdpError, bm.BayesmdpWarning):  # another posterior
+            load(run)
+        with suppress(bm.BayesmdpError):
+            load_result(run, "found")
+
+
+class _Table:
+    """Columns by name."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.__dict__.update(columns)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(FILES), junk, st.integers(0, 2000))
+def test_any_bytes_give_a_run_or_a_sentence(
+    whole: Path, name: str, content: bytes, at: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = shutil.copytree(whole, Path(folder, "run"))
+        before = (run / name).read_bytes()
+        (run / name).write_bytes(before[:at] + content)
+        with suppress(bm.BayesmdpError):
+            load(run)

@@ -1,0 +1,172 @@
+"""Studies: the same bytes whatever interrupts them, and nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import toy_study
+from click.testing import CliRunner
+
+from bayesmdp import paper
+from bayesmdp.cli import main
+from bayesmdp.errors import ArgumentError, BayesmdpError
+from bayesmdp.paper import Effort, Job, Study, find_study, run_study
+
+QUICK = Effort(quick=True)
+
+
+def results(directory: Path) -> dict[str, bytes]:
+    """All that two runs of one study must share."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.suffix != ".seconds"
+    }
+
+
+def test_records_stand_in_the_order_of_jobs_for_any_number_of_processes(
+    tmp_path: Path,
+) -> None:
+    one = run_study(toy_study.STUDY, QUICK, tmp_path / "one")
+    two = run_study(toy_study.STUDY, QUICK, tmp_path / "two", n_jobs=2)
+    assert results(one.directory) == results(two.directory)
+    lines = (one.directory / "records.jsonl").read_text().splitlines()
+    assert [json.loads(x)["seed"] for x in lines] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        4,
+        5,
+        5,
+    ]
+    assert one.summary in (one.directory / "summary.md").read_text()
+    assert one.seconds >= 6 * 0.01
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    whole = run_study(toy_study.STUDY, Effort(), tmp_path / "whole").directory
+    broken = tmp_path / "broken" / "coins"
+    killed = 0
+    for attempt in range(20):
+        if broken.is_dir():  # as of a kill in the middle of a write
+            (broken / "jobs" / f".coin-00.jsonl.{attempt}.tmp").write_text("{")
+        process = subprocess.Popen(
+            [sys.executable, toy_study.__file__, str(tmp_path / "broken"), "1"],
+            start_new_session=True,
+        )
+        before = len(list(broken.glob("jobs/*.jsonl")))
+        while process.poll() is None:
+            if len(list(broken.glob("jobs/*.jsonl"))) > before + attempt % 3:
+                os.killpg(process.pid, signal.SIGKILL)
+                killed += 1
+                break
+            time.sleep(0.002)
+        process.wait()
+        if process.returncode == 0:
+            break
+    else:
+        run_study(toy_study.STUDY, Effort(), tmp_path / "broken", resume=True)
+    assert killed >= 5
+    assert results(broken) == results(whole)
+
+
+def test_a_job_that_is_done_is_not_done_again(tmp_path: Path) -> None:
+    directory = run_study(toy_study.STUDY, QUICK, tmp_path).directory
+    file = directory / "jobs" / "coin-03.jsonl"
+    file.write_text(file.read_text().replace('"share": ', '"share": 1e3, "was": '))
+    run_study(toy_study.STUDY, QUICK, tmp_path, resume=True)
+    assert "1e3" in (directory / "records.jsonl").read_text()
+
+
+def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    run_study(toy_study.STUDY, QUICK, tmp_path)
+    with pytest.raises(ArgumentError, match="--resume"):
+        run_study(toy_study.STUDY, QUICK, tmp_path)
+    with pytest.raises(ArgumentError, match="other options"):
+        run_study(toy_study.STUDY, Effort(), tmp_path, resume=True)
+    (tmp_path / "mine" / "coins").mkdir(parents=True)
+    (tmp_path / "mine" / "coins" / "thesis.tex").touch()
+    with pytest.raises(ArgumentError, match="not empty"):
+        run_study(toy_study.STUDY, QUICK, tmp_path / "mine")
+    (tmp_path / "file").touch()
+    with pytest.raises(BayesmdpError, match="cannot be kept"):
+        run_study(toy_study.STUDY, QUICK, tmp_path / "file")
+
+
+def test_a_study_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(paper.STUDIES, "coins", "coins")
+    with pytest.raises(ArgumentError, match="did you mean 'coins'"):
+        find_study("coin")
+
+
+@pytest.fixture
+def coins(monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.setattr(paper, "find_study", lambda name: toy_study.STUDY)
+    return toy_study.STUDY
+
+
+def test_the_command_prints_the_summary_and_says_where_it_is(
+    coins: Study, tmp_path: Path
+) -> None:
+    asked = ["reproduce", "coins", "--quick", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0
+    assert "heads: 0." in done.stdout
+    assert "kept in" in done.stderr
+    again = CliRunner().invoke(main, asked)
+    assert again.exit_code == 2
+    assert "--resume" in again.stderr
+    record = json.loads(CliRunner().invoke(main, [*asked, "--resume", "--json"]).stdout)
+    assert record["study"] == "coins"
+
+
+def test_an_interrupt_leaves_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(seed: int) -> list[dict[str, float]]:
+        if seed == 2:
+            raise KeyboardInterrupt
+        return toy_study.work(seed)
+
+    stopped = Study("coins", "Coins", toy_study.jobs, work, toy_study.tell)
+    monkeypatch.setattr(paper, "find_study", lambda name: stopped)
+    asked = ["reproduce", "coins", "--quick", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 130
+    assert "--resume" in done.stderr
+    kept = sorted(x.name for x in (tmp_path / "coins" / "jobs").glob("*.jsonl"))
+    assert kept == ["coin-00.jsonl", "coin-01.jsonl"]
+
+
+def test_pictures_are_drawn_where_matplotlib_is_and_a_reason_given_where_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Figure:
+        def savefig(self, path: Path, **_: object) -> None:
+            path.write_text("picture")
+
+    study = Study(
+        "coins",
+        "Coins",
+        lambda effort: [Job("one", {"seed": 0})],
+        toy_study.work,
+        toy_study.tell,
+        plot=lambda records: {"coins": Figure()},
+    )
+    monkeypatch.setattr("bayesmdp.paper._study.find_spec", lambda name: None)
+    assert "matplotlib" in run_study(study, QUICK, tmp_path / "without").skipped[0]
+    monkeypatch.setattr("bayesmdp.paper._study.find_spec", lambda name: object())
+    drawn = run_study(study, QUICK, tmp_path / "with")
+    assert drawn.skipped == ()
+    assert {"coins.png", "coins.svg"} <= {x.name for x in drawn.directory.iterdir()}

@@ -1,0 +1,903 @@
+"""`validate`: every finding has a log that triggers it, in every engine."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import bayesmdp as bm
+from bayesmdp.data import Finding
+from bayesmdp.errors import ArgumentError, CountsError
+
+# Ibis 12 calls what DuckDB 2 deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+
+Table = dict[str, list[Any]]
+
+
+def clean() -> Table:
+    """Three episodes: two end in state 2, one is cut off."""
+    return {
+        "episode": [7, 7, 7, 8, 8, 9, 9],
+        "step": [0, 1, 2, 4, 5, 0, 1],
+        "state": [0, 1, 0, 1, 0, 0, 1],
+        "action": [0, 1, 1, 1, 1, 0, 0],
+        "next_state": [1, 0, 2, 0, 2, 1, 1],
+        "reward": [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0],
+        "terminated": [False, False, True, False, True, False, False],
+        "truncated": [False, False, False, False, False, False, True],
+    }
+
+
+def task(**changes: Any) -> bm.Task:
+    reward = np.zeros((3, 2, 3))
+    reward[:2, :, 2] = 1
+    options = {"reward": reward, "discount": 0.9, "terminal": [2], **changes}
+    return bm.Task(3, 2, **options)
+
+
+def with_labels() -> bm.Task:
+    return task(state_labels=["icu", "ward", "home"], action_labels=["wait", "treat"])
+
+
+def change(table: Table, at: dict[tuple[str, int], Any]) -> Table:
+    for (column, row), value in at.items():
+        table[column][row] = value
+    return table
+
+
+def put(**at: tuple[int, Any]) -> Table:
+    """Change one row of some columns."""
+    table = clean()
+    return change(table, {(name, row): value for name, (row, value) in at.items()})
+
+
+def without(*columns: str, table: Table | None = None) -> Table:
+    return {
+        k: v
+        for k, v in (clean() if table is None else table).items()
+        if k not in columns
+    }
+
+
+def rows(*kept: int, table: Table | None = None) -> Table:
+    table = clean() if table is None else table
+    return {name: [values[i] for i in kept] for name, values in table.items()}
+
+
+def named(table: Table | None = None) -> Table:
+    table = clean() if table is None else table
+    states, actions = ["icu", "ward", "home", "hom"], ["wait", "treat"]
+    for role in ("state", "next_state"):
+        table[role] = [states[i] for i in table[role]]
+    table["action"] = [actions[i] for i in table["action"]]
+    return table
+
+
+def in_ibis(table: Table) -> Any:
+    backend = ibis.duckdb.connect()
+    backend.con.register("log", pa.table(table))
+    return backend.table("log")
+
+
+ENGINES: dict[str, Callable[[Table], Any]] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars lazy": pl.LazyFrame,
+    "pyarrow": pa.table,
+    "DuckDB": lambda table: duckdb.from_arrow(pa.table(table)),
+    "Ibis": in_ibis,
+}
+EACH = pytest.mark.parametrize("engine", ENGINES)
+QUICK = pytest.mark.parametrize("engine", [x for x in ENGINES if x != "Ibis"])
+
+
+@EACH
+@pytest.mark.parametrize("known", [None, task()], ids=["", "task"])
+def test_a_clean_log_is_clean(engine: str, known: bm.Task | None) -> None:
+    found = bm.validate(ENGINES[engine](clean()), known, min_count=1)
+    assert found.findings == ()
+    assert (found.n_rows, found.worst, found.exit_code) == (7, None, 0)
+    assert "nothing found" in found.summary()
+
+
+@QUICK
+def test_names_are_clean_too(engine: str) -> None:
+    found = bm.validate(ENGINES[engine](named()), with_labels(), min_count=1)
+    assert found.findings == ()
+    assert bm.validate(ENGINES[engine](named()), min_count=1).findings == ()
+
+
+@QUICK
+@pytest.mark.parametrize("known", [None, task()], ids=["", "task"])
+def test_derived_next_states_are_clean_too(engine: str, known: bm.Task | None) -> None:
+    table = without("next_state", "truncated", "terminated")
+    end = [None, None, 2, None, 2, None, 1]
+    source = ENGINES[engine]({**table, "end": end})
+    found = bm.validate(source, known, columns={"outcome": "end"}, min_count=1)
+    wanted = ["unfinished-episodes"] if known else ["never-left-states"]
+    assert [x.code for x in found] == wanted  # episode 9 was cut off; 2 is never left
+
+
+def test_arrays_are_clean_too() -> None:
+    log = bm.Transitions.from_arrays(**clean())  # type: ignore[arg-type]
+    for known in (None, task()):
+        assert bm.validate(log, known, min_count=1).findings == ()
+    found = bm.validate(bm.Transitions.from_arrays([1], [0], [1]), min_count=2)
+    assert [x.code for x in found] == ["rare-pairs"]
+
+
+GAP = rows(0, 2, 3, 4, 5, 6)
+TWICE = rows(0, 1, 2, 3, 4, 5, 6, 3)
+#: The table, options, code, severity, count, column, first row.
+Case = tuple[Table, dict[str, Any], str, str, int, str | None, int | None]
+CASES: dict[str, Case] = {
+    "an empty id": (
+        put(action=(2, None)),
+        {},
+        "missing-values",
+        "error",
+        1,
+        "action",
+        2,
+    ),
+    "NaN": (
+        put(reward=(3, float("nan"))),
+        {},
+        "missing-values",
+        "error",
+        1,
+        "reward",
+        3,
+    ),
+    "an empty next state": (
+        put(next_state=(6, None)),
+        {},
+        "missing-next-states",
+        "error",
+        1,
+        "next_state",
+        6,
+    ),
+    "infinite": (
+        put(reward=(3, float("inf"))),
+        {},
+        "not-finite",
+        "error",
+        1,
+        "reward",
+        3,
+    ),
+    "a fraction": (
+        {**clean(), "state": [0.0, 1.0, 0.0, 1.5, 0.0, 2.5, 1.0]},
+        {},
+        "fractions",
+        "error",
+        2,
+        "state",
+        3,
+    ),
+    "negative": (put(state=(1, -1)), {}, "negative-ids", "error", 1, "state", 1),
+    "large": (put(action=(5, 2**40)), {}, "large-ids", "error", 1, "action", 5),
+    "beyond the task": (
+        put(next_state=(6, 3)),
+        {"task": task()},
+        "ids-beyond-sizes",
+        "error",
+        1,
+        "next_state",
+        6,
+    ),
+    "beyond sizes": (
+        put(action=(6, 3)),
+        {"n_actions": 2},
+        "ids-beyond-sizes",
+        "error",
+        1,
+        "action",
+        6,
+    ),
+    "more names than sizes": (
+        named(),
+        {"n_states": 2},
+        "ids-beyond-sizes",
+        "error",
+        3,
+        "state",
+        None,
+    ),
+    "a bad flag": (
+        {**clean(), "terminated": [0, 0, 1, 0, 2, 0, 0]},
+        {},
+        "bad-flags",
+        "error",
+        1,
+        "terminated",
+        4,
+    ),
+    "flags that are words": (
+        {**clean(), "done": ["False"] * 6 + ["dead"], "terminated": [0] * 7},
+        {"columns": {"terminated": "done"}},
+        "bad-flags",
+        "error",
+        1,
+        "done",
+        6,
+    ),
+    "a reward that is text": (
+        {**clean(), "reward": ["x"] * 7},
+        {},
+        "wrong-type",
+        "error",
+        1,
+        "reward",
+        None,
+    ),
+    "states of two types": (
+        {**clean(), "state": ["x"] * 7},
+        {},
+        "mixed-types",
+        "error",
+        1,
+        "next_state",
+        None,
+    ),
+    "numbers as text": (
+        {**clean(), "action": ["0", "1", "x", "x", "x", "1", "0"]},
+        {},
+        "numbers-as-text",
+        "error",
+        2,
+        "action",
+        None,
+    ),
+    "times": (
+        {**clean(), "action": ["2020-01-01"] * 7},
+        {},
+        "times-as-names",
+        "error",
+        1,
+        "action",
+        None,
+    ),
+    "rows left out": (
+        put(action=(2, None)),
+        {},
+        "rows-left-out",
+        "note",
+        1,
+        None,
+        None,
+    ),
+    "a column unfit": (
+        {**clean(), "action": [True] * 7},
+        {},
+        "unchecked",
+        "note",
+        1,
+        None,
+        None,
+    ),
+    "steps of half hours": (
+        {**clean(), "step": [0.0, 0.5, 1, 0, 1, 0, 1]},
+        {},
+        "fractions",
+        "warning",
+        1,
+        "step",
+        1,
+    ),
+    "a gap": (GAP, {}, "step-gaps", "warning", 1, "step", 0),
+    "a gap in what is derived": (
+        without("next_state", table=GAP),
+        {},
+        "step-gaps",
+        "warning",
+        1,
+        "step",
+        0,
+    ),
+    "a row twice": (TWICE, {}, "duplicate-rows", "error", 1, None, 3),
+    "a row twice in what is derived": (
+        without("next_state", table=TWICE),
+        {},
+        "duplicate-rows",
+        "error",
+        1,
+        None,
+        3,
+    ),
+    "a step twice": (
+        change(rows(0, 1, 2, 3, 4, 5, 6, 3), {("action", 7): 0}),
+        {},
+        "repeated-steps",
+        "warning",
+        1,
+        "step",
+        3,
+    ),
+    "a step twice in what is derived": (
+        without(
+            "next_state", table=change({**TWICE, "action": [0] * 8}, {("action", 7): 1})
+        ),
+        {},
+        "repeated-steps",
+        "error",
+        1,
+        "step",
+        3,
+    ),
+    "nothing to derive": (
+        without("next_state", table=rows(0, 3, 5)),
+        {},
+        "no-transitions",
+        "error",
+        3,
+        None,
+        None,
+    ),
+    "last rows": (
+        without("next_state"),
+        {},
+        "missing-next-states",
+        "warning",
+        3,
+        None,
+        2,
+    ),
+    "states from 1": (
+        {
+            **clean(),
+            "state": [1, 2, 1, 2, 1, 1, 2],
+            "next_state": [2, 1, 3, 1, 3, 2, 2],
+        },
+        {},
+        "ids-from-1",
+        "warning",
+        1,
+        "state",
+        0,
+    ),
+    "actions from 1": (
+        {**clean(), "action": [1, 2, 2, 2, 2, 1, 1]},
+        {},
+        "ids-from-1",
+        "warning",
+        1,
+        "action",
+        0,
+    ),
+    "a terminal state left, by flags": (
+        put(state=(3, 2)),
+        {},
+        "terminal-states-left",
+        "warning",
+        1,
+        None,
+        3,
+    ),
+    "a terminal state left, by the task": (
+        put(state=(3, 2)),
+        {"task": task()},
+        "terminal-states-left",
+        "error",
+        1,
+        None,
+        3,
+    ),
+    "a terminal state stayed in": (
+        put(state=(5, 2), next_state=(5, 2)),
+        {"task": task()},
+        "padded-terminal-states",
+        "note",
+        1,
+        None,
+        5,
+    ),
+    "flags that differ": (
+        put(terminated=(4, False)),
+        {},
+        "flags-differ",
+        "warning",
+        1,
+        "terminated",
+        2,
+    ),
+    "an end that the task does not know": (
+        put(terminated=(6, True)),
+        {"task": task()},
+        "ends-in-live-states",
+        "error",
+        1,
+        "terminated",
+        6,
+    ),
+    "an end that the flags do not know": (
+        put(terminated=(4, False)),
+        {"task": task()},
+        "terminal-states-unflagged",
+        "warning",
+        1,
+        "terminated",
+        4,
+    ),
+    "rows after the end": (
+        put(terminated=(0, True)),
+        {},
+        "rows-after-end",
+        "warning",
+        1,
+        "terminated",
+        0,
+    ),
+    "rows after the log was cut off": (
+        put(truncated=(3, True)),
+        {},
+        "rows-after-end",
+        "warning",
+        1,
+        "terminated",
+        3,
+    ),
+    "episodes that do not end": (
+        put(truncated=(6, False)),
+        {},
+        "unfinished-episodes",
+        "warning",
+        1,
+        "episode",
+        6,
+    ),
+    "episodes that do not end, by the task": (
+        without("terminated", "truncated"),
+        {"task": task()},
+        "unfinished-episodes",
+        "warning",
+        1,
+        "episode",
+        6,
+    ),
+    "episodes without steps that do not end": (
+        without("step", table=put(truncated=(6, False))),
+        {},
+        "unfinished-episodes",
+        "warning",
+        1,
+        "episode",
+        5,
+    ),
+    "episodes of single rows": (
+        {**clean(), "episode": list(range(7))},
+        {},
+        "one-row-episodes",
+        "warning",
+        7,
+        "episode",
+        None,
+    ),
+    "a next state elsewhere": (
+        put(next_state=(3, 1)),
+        {},
+        "next-states-differ",
+        "warning",
+        1,
+        "next_state",
+        3,
+    ),
+    "an unreachable state": (
+        put(state=(4, 3)),
+        {},
+        "unreachable-states",
+        "warning",
+        1,
+        None,
+        4,
+    ),
+    "perhaps an unreachable state": (
+        without("step", table=put(state=(4, 3))),
+        {},
+        "unreachable-states",
+        "note",
+        1,
+        None,
+        4,
+    ),
+    "unreachable by the task": (
+        without(
+            "step",
+            "terminated",
+            table=change(clean(), {("next_state", i): 0 for i in (0, 5, 6)}),
+        ),
+        {"task": task(start=0)},
+        "unreachable-states",
+        "warning",
+        1,
+        None,
+        1,
+    ),
+    "a state never left": (
+        put(next_state=(6, 3)),
+        {},
+        "never-left-states",
+        "warning",
+        1,
+        None,
+        6,
+    ),
+    "a state never left, perhaps terminal": (
+        without("terminated"),
+        {},
+        "never-left-states",
+        "note",
+        1,
+        None,
+        2,
+    ),
+    "an action not taken": (
+        {**clean(), "action": [0, 2, 2, 2, 2, 0, 0]},
+        {},
+        "unused-actions",
+        "warning",
+        1,
+        "action",
+        None,
+    ),
+    "an action of the task not taken": (
+        {**clean(), "action": [1, 0, 0, 0, 1, 1, 0]},
+        {"n_actions": 5},
+        "unused-actions",
+        "warning",
+        3,
+        "action",
+        None,
+    ),
+    "a constant column": (
+        {**clean(), "reward": [0.5] * 7},
+        {},
+        "constant-columns",
+        "warning",
+        7,
+        "reward",
+        None,
+    ),
+    "a constant action": (
+        {**clean(), "action": [0] * 7},
+        {},
+        "constant-columns",
+        "warning",
+        7,
+        "action",
+        None,
+    ),
+    "rewards that vary": (
+        put(reward=(4, 3.5)),
+        {},
+        "varying-rewards",
+        "warning",
+        1,
+        "reward",
+        2,
+    ),
+    "rewards that the task does not pay": (
+        put(reward=(1, -2.0)),
+        {"task": task()},
+        "rewards-contradict-task",
+        "warning",
+        1,
+        "reward",
+        1,
+    ),
+    "rare pairs": (clean(), {"min_count": 2}, "rare-pairs", "note", 1, None, 6),
+    "an unknown label": (
+        named(put(next_state=(4, 3))),
+        {"task": with_labels()},
+        "unknown-labels",
+        "error",
+        1,
+        "next_state",
+        4,
+    ),
+    "labels without names": (
+        named(),
+        {"task": task()},
+        "labels-without-names",
+        "warning",
+        3,
+        "state",
+        None,
+    ),
+}
+
+
+# The others are held against these below.
+@pytest.mark.parametrize("engine", ["polars lazy", "DuckDB"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_finding_is_triggered(engine: str, case: Case) -> None:
+    table, options, code, severity, count, column, row = case
+    found = bm.validate(ENGINES[engine](table), **{"min_count": 1, **options})
+    wanted = [x for x in found if x.code == code and x.column in (column, None)]
+    assert wanted, found.summary()
+    finding = wanted[0]
+    assert (finding.severity, finding.count, finding.column) == (
+        severity,
+        count,
+        column,
+    )
+    assert finding.first_row == row, finding
+    assert (f"row {row}" in finding.where) == (row is not None)
+    for sentence in (finding.message, finding.remedy):
+        assert sentence[0].isupper() or sentence[0].isdigit()
+        assert sentence.endswith(".")
+        assert "\n" not in sentence
+        assert not sentence.endswith("..")
+
+
+def test_every_code_has_a_case() -> None:
+    """Codes in the source, found by their quotes, are those of the cases."""
+    folder = Path(bm.data.__file__).parent
+    text = "".join(path.read_text() for path in folder.glob("_validate*.py"))
+    codes = set(re.findall(r'"([a-z]+(?:-[a-z0-9]+)+)"', text))
+    assert codes - {case[2] for case in CASES.values()} == {"read-with-notes"}
+
+
+def messy(seed: int, n: int = 400) -> Table:
+    """Many faults at once; what each engine finds must be the same."""
+    rng = np.random.default_rng(seed)
+    table: dict[str, Any] = {
+        "episode": np.sort(rng.integers(0, 40, n)),
+        "step": rng.integers(0, 15, n),
+        "state": rng.integers(1, 9, n),
+        "action": rng.choice([0, 1, 4], n),
+        "next_state": rng.integers(1, 9, n).astype(float),
+        "reward": np.round(rng.normal(size=n), 2),
+        "terminated": rng.random(n) < 0.1,
+        "truncated": rng.random(n) < 0.1,
+    }
+    table["next_state"][rng.random(n) < 0.05] = -1.0
+    table["reward"][rng.random(n) < 0.02] = np.inf
+    return {name: values.tolist() for name, values in table.items()}
+
+
+@pytest.mark.parametrize("derive", [False, True], ids=["", "derived"])
+def test_every_engine_finds_the_same(derive: bool) -> None:
+    table = messy(0)
+    known = None if derive else bm.Task(9, 5, np.zeros(9), discount=0.9, terminal=[3])
+    if derive:
+        table = without("next_state", table=table)
+    wanted: list[Finding] = []
+    for name, engine in ENGINES.items():
+        found = bm.validate(engine(table), known)
+        assert found.n_rows == 400
+        if not wanted:
+            wanted = list(found)
+            assert len(wanted) > 9
+        for one, other in zip(found, wanted, strict=True):
+            keys = ("code", "severity", "column", "count", "remedy")
+            for key in keys:
+                assert getattr(one, key) == getattr(other, key), name
+            if name != "Ibis":  # a database has no order of rows
+                assert (one.first_row, one.where) == (other.first_row, other.where)
+
+
+def test_figures_of_a_messy_log_are_right() -> None:
+    """Counts found row by row with pandas, without the package."""
+    table = pd.DataFrame(messy(1))
+    found = {x.code: x for x in bm.validate(table, min_count=14)}
+    bad = (table.next_state < 0) | ~np.isfinite(table.reward)
+    assert found["negative-ids"].count == (table.next_state < 0).sum()
+    assert found["not-finite"].count == (~np.isfinite(table.reward)).sum()
+    assert found["rows-left-out"].count == bad.sum()
+    table = table[~bad]
+    steps = table.groupby("episode").step.agg(["min", "max", "nunique", "size"])
+    gaps = steps["max"] - steps["min"] + 1 - steps["nunique"]
+    assert found["step-gaps"].count == gaps.sum()
+    assert (
+        f"in {(gaps > 0).sum()} of {len(steps)} episodes" in found["step-gaps"].message
+    )
+    assert found["repeated-steps"].count == (steps["size"] - steps["nunique"]).sum()
+    last = table.groupby("episode").step.transform("max")
+    ends = table[table.step == last].groupby("episode")[["terminated", "truncated"]]
+    terminal = set(table.next_state[table.terminated])
+    home = table[(table.step == last) & table.next_state.isin(terminal)].episode
+    unended = set(table.episode) - set(home)
+    unended -= set(ends.any().query("terminated or truncated").index)
+    assert len(terminal) == 7  # of 8
+    assert found["unfinished-episodes"].count == len(unended) > 0
+    ended = table[(table.terminated | table.truncated) & (table.step < last)]
+    assert found["rows-after-end"].count == ended.episode.nunique()
+    spread = table.groupby(["state", "action", "next_state"]).reward.agg(np.ptp)
+    assert found["varying-rewards"].count == (spread > 1e-9).sum()
+    assert f"largest spread is {spread.max():g}" in found["varying-rewards"].message
+    pairs = table.groupby(["state", "action"]).size()
+    assert found["rare-pairs"].count == (pairs < 14).sum() > 0
+    states = {(e, t): set() for e, t in zip(table.episode, table.step, strict=True)}
+    for row in table.itertuples():
+        states[row.episode, row.step].add(row.state)
+    differ = [
+        row.next_state not in states[row.episode, row.step + 1]
+        for row in table[~(table.terminated | table.truncated)].itertuples()
+        if (row.episode, row.step + 1) in states
+    ]
+    assert found["next-states-differ"].count == sum(differ)
+
+
+def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "s,a,sp,r,done\n0,0,1,0,no\n-1,0,1,,0\n1,x,0,1,1\n1,1,0.5,inf,0\n0,1,1,1,0\n"
+    )
+    found = bm.validate(path)
+    assert [(x.code, x.column, x.first_row) for x in found.errors] == [
+        ("bad-flags", "done", 0),
+        ("fractions", "sp", 3),
+        ("missing-values", "r", 1),
+        ("mixed-types", "a", 2),
+        ("negative-ids", "s", 1),
+        ("not-finite", "r", 3),
+    ]
+    assert found.errors[3].where == f"row 2 of `{path}`"
+    with pytest.raises(CountsError):
+        bm.read_transitions(path)
+
+
+@pytest.mark.parametrize("words", ["true false", "True False", "1 0", "1.0 0.0"])
+def test_flags_in_files_are_read(tmp_path: Path, words: str) -> None:
+    yes, no = words.split()
+    path = tmp_path / "log.csv"
+    path.write_text(f"s,a,sp,done\n0,0,1,{no}\n1,0,2,{yes}\n")
+    log = bm.read_transitions(path)
+    flags = log.table.frame.select("terminated").collect()  # type: ignore[attr-defined]
+    assert flags["terminated"].to_list() == [False, True]
+    codes = {x.code for x in bm.validate(log, min_count=1)}
+    assert codes == {"constant-columns", "unreachable-states"}  # 2 is known to end
+
+
+def test_what_was_read_is_validated_where_it_is(tmp_path: Path) -> None:
+    table = pd.DataFrame(without("next_state"))
+    with pytest.warns(bm.BayesmdpWarning):
+        log = bm.read_transitions(table)
+    found = bm.validate(log, min_count=1)
+    assert [x.code for x in found.notes if x.code == "read-with-notes"]
+    assert "3 because they are the last" in found.notes[-1].message
+    named_log = bm.read_transitions(pd.DataFrame(named()))
+    assert bm.validate(named_log, with_labels(), min_count=1).findings == ()
+
+
+def test_unknown_labels_have_a_hint() -> None:
+    table = pd.DataFrame(named(put(next_state=(4, 3))))
+    (error,) = bm.validate(table, with_labels()).errors
+    assert "'hom' (did you mean 'home'?)" in error.message
+
+
+def test_a_step_size_is_told_by_the_row_before_the_gap() -> None:
+    (gap,) = (x for x in bm.validate(pd.DataFrame(GAP)) if x.code == "step-gaps")
+    assert "episode 7, step 0, state 0" in gap.where
+    assert "1 step missing" in gap.message
+
+
+def test_records() -> None:
+    found = bm.validate(pd.DataFrame(put(action=(2, None), reward=(4, 3.5))))
+    assert found.worst == "error"
+    assert found.exit_code == 2
+    assert list(found) == list(found.findings)
+    assert [*found.errors, *found.warnings, *found.notes] == list(found)
+    record = found.to_dict()
+    assert json.loads(json.dumps(record)) == record
+    assert record["schema_version"] == 1
+    assert set(record["findings"][0]) == {
+        "code",
+        "severity",
+        "column",
+        "count",
+        "first_row",
+        "where",
+        "message",
+        "remedy",
+    }
+    assert record["findings"][0]["first_row"] == 2
+    for x in found:
+        assert x.message in found.summary()
+    warned = bm.validate(pd.DataFrame(put(reward=(4, 3.5))))
+    assert (warned.worst, warned.exit_code) == ("warning", 1)
+    with pytest.raises(AttributeError):
+        found.n_rows = 3  # type: ignore[misc]
+
+
+class Elsewhere:
+    """A table of another kind."""
+
+    n_rows = 3
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: bm.validate(clean()), "`source` must be a path"),
+        (lambda: bm.validate(pd.DataFrame(clean()), {}), "`task` must be a Task"),
+        (lambda: bm.validate(pd.DataFrame(clean()), min_count=-1), "`min_count`"),
+        (lambda: bm.validate(pd.DataFrame(clean()), labels="no"), "`labels`"),
+        (lambda: bm.validate(pd.DataFrame(clean()), n_states=0), "`n_states`"),
+        (
+            lambda: bm.validate(pd.DataFrame(clean()), task(), n_states=3),
+            "without a task",
+        ),
+        (
+            lambda: bm.validate(
+                bm.Transitions.from_arrays([0], [0], [0]), columns={"state": "x"}
+            ),
+            "has been read already",
+        ),
+        (
+            lambda: bm.validate(bm.Transitions(Elsewhere())),  # type: ignore[arg-type]
+            "cannot be looked at",
+        ),
+        (lambda: bm.validate("nowhere.csv"), "there is no file"),
+    ],
+)
+def test_bad_calls(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    for content, said in (
+        ("state,action,next_state\n", "holds no rows"),
+        ("state,action\n0,0\n", "no column for `next_state`"),
+        ("state,action,next_state\n0,0\n", "has 2 fields"),
+    ):
+        path = tmp_path / "log.csv"
+        path.write_text(content)
+        with pytest.raises(CountsError, match=said):
+            bm.validate(path)
+
+
+def test_rows_that_stay_in_a_terminal_state_do_not_leave_it() -> None:
+    table = put(state=(5, 2), next_state=(5, 2))
+    found = bm.validate(pl.DataFrame(table), task(), min_count=1)
+    assert "terminal-states-left" not in {x.code for x in found}
+
+
+def test_last_rows_that_need_no_next_state_are_not_told() -> None:
+    table = {
+        "id": [1, 1, 2, 2, 3, 3],
+        "t": [0, 1, 0, 1, 0, 1],
+        "state": [0, 2, 0, 1, 1, 0],
+        "action": [0, 0, 1, 1, 0, 1],
+        "end": [None, None, None, 2, None, None],
+    }
+    columns = {"outcome": "end"}
+    for known, n, row in ((None, 2, 1), (task(), 1, 5)):
+        found = bm.validate(pl.DataFrame(table), known, columns=columns)
+        (last,) = (x for x in found if x.code == "missing-next-states")
+        assert (last.count, last.first_row) == (n, row)  # state 2 is over, 1 led to 2
+
+
+def test_episodes_with_repeated_steps_are_left_out_of_what_is_derived() -> None:
+    found = bm.validate(pl.DataFrame(without("next_state", table=TWICE)))
+    (left,) = (x for x in found if x.code == "rows-left-out")
+    assert left.count == 3  # those of episode 8
+    (gone,) = (x for x in found if x.code == "missing-next-states")
+    assert gone.count == 2  # of episodes 7 and 9
+
+
+def test_a_state_in_which_the_log_begins_is_reachable() -> None:
+    table = without("terminated", "truncated", table=put(next_state=(1, 1)))
+    for role, changes in (
+        ("next_state", [1, 1, 2, 1, 2, 1, 1]),
+        ("state", [0, 1, 1, 1, 1, 0, 1]),
+    ):
+        table[role] = changes
+    found = bm.validate(pl.DataFrame(table), task(start=1))
+    assert "unreachable-states" not in {x.code for x in found}
+    blind = bm.validate(pl.DataFrame(without("step", table=table)), task(start=1))
+    assert "unreachable-states" in {x.code for x in blind.warnings}

@@ -1,0 +1,34 @@
+"""A study small enough to be killed many times; run as a script, or imported."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bayesmdp.paper import Effort, Job, Study, run_study
+
+
+def jobs(effort: Effort) -> list[Job]:
+    n = 6 if effort.quick else 40
+    return [Job(f"coin-{i:02}", {"seed": i}) for i in range(n)]
+
+
+def work(seed: int) -> list[dict[str, float]]:
+    time.sleep(0.01)
+    heads = np.random.default_rng(seed).integers(0, 2, 1000)
+    return [
+        {"seed": seed, "n": n, "share": float(heads[:n].mean())} for n in (10, 1000)
+    ]
+
+
+def tell(records: list[dict[str, float]]) -> str:
+    shares = [x["share"] for x in records if x["n"] == 1000]
+    return f"heads: {np.mean(shares):.4f} over {len(shares)} coins"
+
+
+STUDY = Study("coins", "Coins", jobs, work, tell)
+
+
+if __name__ == "__main__":
+    run_study(STUDY, Effort(), Path(sys.argv[1]), n_jobs=int(sys.argv[2]), resume=True)
