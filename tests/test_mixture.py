@@ -6,6 +6,7 @@ comparison as far as means of that many draws are normal.
 
 import dataclasses
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -444,6 +445,18 @@ def test_the_prior_is_plain_frozen_and_written_as_it_is_made() -> None:
     copy = pickle.loads(pickle.dumps(MIXTURE))
     assert np.array_equal(copy.alpha, MIXTURE.alpha)
     assert np.array_equal(copy.draws(20).members, MIXTURE.draws(20).members)
+
+
+@pytest.mark.parametrize("min_count", [0, 2])
+def test_a_mixture_comes_back_from_a_run_directory(
+    tmp_path: Path, min_count: int
+) -> None:
+    prior = bm.MixturePrior([WIDE, NARROW], weights=[0.1, 0.9])
+    posterior = bm.fit(COUNTS, TASK, prior=prior, min_count=min_count)
+    again = bm.storage.load(bm.storage.save(posterior, tmp_path / "run")).posterior
+    assert isinstance(again, bm.MixturePosterior)
+    assert np.array_equal(again.weights, posterior.weights)
+    assert np.array_equal(again.alpha, posterior.alpha)
 
 
 # ------------------------------------------------------------------ discount 1
