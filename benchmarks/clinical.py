@@ -80,12 +80,12 @@ def timings(n_draws: int, repeats: int) -> dict[str, Any]:
 def sampling(problem: engine.Problem, draws: bm.Draws, repeats: int) -> float:
     """Seconds to sample the rows of a draw."""
     state, action = np.ascontiguousarray(problem.row_id.T)
-    theta = np.empty(problem.alpha.size)
+    theta = np.empty(problem.target.size)
 
     def once() -> None:
         for draw in range(8):
             sample_rows(
-                draws.key, draw, state, action, problem.indptr, problem.alpha, theta
+                draws.key, draw, state, action, problem.indptr, problem.alpha[0], theta
             )
 
     once()

@@ -44,6 +44,13 @@ def ensemble() -> bm.Ensemble:
     return bm.Ensemble(models, SMALL.task, rewards, weights)
 
 
+def mixture() -> bm.MixturePosterior:
+    """Two priors that the data cannot tell apart."""
+    priors = [bm.SymmetricPrior(1.0), bm.ScaledPrior(1.0)]
+    mixed = bm.MixturePrior(priors, posterior_weights=[0.4, 0.6])
+    return bm.fit(SMALL.sample(20, seed=0), SMALL.task, prior=mixed)
+
+
 CALLS: dict[str, Callable[..., Any]] = {
     "evaluate": lambda **how: bm.evaluate(NOMINAL, POSTERIOR.draws(1000), **how),
     "evaluate to a tolerance": lambda **how: bm.evaluate(
@@ -52,6 +59,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "evaluate an ensemble": lambda **how: bm.evaluate(
         bm.policies.nominal(BELIEF), ensemble().draws(), **how
     ),
+    "evaluate a mixture": lambda **how: bm.evaluate(
+        bm.policies.nominal(BELIEF), mixture().draws(1000), **how
+    ),
     "compare": lambda **how: bm.compare(
         {"nominal": NOMINAL, "logged": bm.policies.behaviour(POSTERIOR)},
         POSTERIOR.draws(500),
@@ -59,8 +69,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     ),
     "msbi": lambda **how: bm.policies.msbi(POSTERIOR, 300, **how),
     "msbi of an ensemble": lambda **how: bm.policies.msbi(ensemble(), 300, **how),
+    "msbi of a mixture": lambda **how: bm.policies.msbi(mixture(), 300, **how),
     "optimise": lambda **how: bm.optimise(BELIEF, **how),
     "optimise for an ensemble": lambda **how: bm.optimise(ensemble(), **how),
+    "optimise for a mixture": lambda **how: bm.optimise(mixture(), **how),
     "calibrate": lambda **how: bm.calibrate(
         WORLD.task, bm.ScaledPrior(), n_datasets=40, **how
     ),
@@ -195,7 +207,9 @@ def test_every_public_call_with_threads_takes_an_executor() -> None:
         assert calls[name]["executor"].default is None
 
 
-@pytest.mark.parametrize("belief", [BELIEF, ensemble()], ids=["rows", "models"])
+@pytest.mark.parametrize(
+    "belief", [BELIEF, ensemble(), mixture()], ids=["rows", "models", "mixture"]
+)
 def test_values_of_every_draw_of_msbi_come_back(belief: Any) -> None:
     """A policy is a coarse thing to compare: here are the numbers behind it."""
     draws = bm.Draws(belief, 300, 0, "msbi")

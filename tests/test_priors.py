@@ -61,6 +61,20 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
         bm.FallbackPrior(bm.ScaledPrior(), "grave"), "icu"
     ),
 }
+# Mixtures have no rows of their own: only what holds for every belief is asked of them.
+MIXTURES: dict[str, Callable[[NDArray[np.bool_]], Any]] = {
+    "mixture": lambda mask: bm.MixturePrior(
+        [bm.SymmetricPrior(0.3), bm.ScaledPrior(2.0), bm.HierarchicalSparsePrior()],
+        weights=[0.5, 0.3, 0.2],
+    ),
+    "mixture of supports": lambda mask: bm.MixturePrior(
+        [CASES["fallback outside the support"](mask), bm.SymmetricPrior(0.3, mask)]
+    ),
+    "mixture as given": lambda mask: bm.MixturePrior(
+        [bm.SparsePrior(0.7, "grave"), bm.PooledPrior()], posterior_weights=[0.6, 0.4]
+    ),
+}
+BELIEFS: dict[str, Callable[[NDArray[np.bool_]], Any]] = CASES | MIXTURES
 # A number chosen from the pairs that were asked for: rows depend on which.
 CHOOSING = {
     "evidence",
@@ -79,7 +93,9 @@ LOOKING = {
     "fallback over sparse",
     "fallback over hierarchical",
     "fallback over pooled",
+    "mixture as given",
 }
+every_belief = pytest.mark.parametrize("name", BELIEFS)
 every_prior = pytest.mark.parametrize("name", CASES)
 
 
@@ -182,10 +198,10 @@ def test_relabelling_states_permutes_rows(name: str, seed: int) -> None:
     assert found[to][:, :, to] == pytest.approx(expected, rel=1e-6)  # six digits chosen
 
 
-@every_prior
+@every_belief
 @pytest.mark.parametrize("min_count", [0, 4])
 def test_an_update_is_a_fit_on_all_data(name: str, min_count: int) -> None:
-    prior = CASES[name](MASK)
+    prior = BELIEFS[name](MASK)
     halves = [
         bm.Counts.from_arrays(*zip(*part, strict=True), n_states=S, n_actions=A)
         for part in (LOG[:60], LOG[60:])
@@ -197,17 +213,17 @@ def test_an_update_is_a_fit_on_all_data(name: str, min_count: int) -> None:
     assert np.array_equal(updated.rows.next_state, at_once.rows.next_state)
 
 
-@every_prior
+@every_belief
 def test_padding_after_the_end_changes_nothing(name: str) -> None:
-    prior = CASES[name](MASK)
+    prior = BELIEFS[name](MASK)
     padding = bm.Counts.from_arrays([4, 5], [0, 1], [4, 5], [50, 30])
     plain = bm.fit(COUNTS, TASK, prior=prior)
     assert np.array_equal(plain.update(padding).alpha, plain.alpha)
 
 
-@every_prior
+@every_belief
 def test_draws_are_distributions_and_policies_can_be_evaluated(name: str) -> None:
-    posterior = bm.fit(COUNTS, TASK, prior=CASES[name](MASK))
+    posterior = bm.fit(COUNTS, TASK, prior=BELIEFS[name](MASK))
     draws = posterior.draws(64, seed=0)
     theta = draws.dynamics(3).to_dense()[:4]
     assert theta.sum(axis=2) == pytest.approx(1.0, abs=1e-12)
@@ -217,9 +233,9 @@ def test_draws_are_distributions_and_policies_can_be_evaluated(name: str) -> Non
     assert evaluation.start_epistemic_sd > 0
 
 
-@every_prior
+@every_belief
 def test_evidence_exists_where_rows_are_not_made_from_the_data(name: str) -> None:
-    posterior = bm.fit(COUNTS, TASK, prior=CASES[name](MASK))
+    posterior = bm.fit(COUNTS, TASK, prior=BELIEFS[name](MASK))
     assert posterior.prior.looks_at_data == (name in LOOKING)
     if name in LOOKING:
         assert "evidence -" not in posterior.summary()

@@ -14,6 +14,7 @@ CONTRACT = [
     "EvidencePrior",
     "FallbackPrior",
     "HierarchicalSparsePrior",
+    "MixturePrior",
     "PooledPrior",
     "ScaledPrior",
     "SparsePrior",

@@ -55,6 +55,8 @@ TRIPLETS = (np.array([0, 1]), np.array([0, 0]), np.array([1, 1]))
         bm.SparsePrior(),
         bm.SparsePrior(0.5, 3),
         bm.SparsePrior(0.5, "Tod \N{SKULL} \ud800"),
+        bm.MixturePrior([bm.SymmetricPrior(0.1, MASK), bm.ScaledPrior()]),
+        bm.MixturePrior([bm.SparsePrior(), bm.PooledPrior()], None, [0.1, 0.9]),
     ],
 )
 def test_every_prior_comes_back_the_same(prior: Any) -> None:

@@ -37,11 +37,12 @@ from bayesmdp.optimisation import (
     StochasticGradient,
     optimise,
 )
-from bayesmdp.posterior import Draws, Ensemble, Posterior, fit
+from bayesmdp.posterior import Draws, Ensemble, MixturePosterior, Posterior, fit
 from bayesmdp.priors import (
     EvidencePrior,
     FallbackPrior,
     HierarchicalSparsePrior,
+    MixturePrior,
     PooledPrior,
     ScaledPrior,
     SparsePrior,
@@ -63,6 +64,8 @@ __all__ = [
     "FallbackPrior",
     "HierarchicalSparsePrior",
     "MirrorAscent",
+    "MixturePosterior",
+    "MixturePrior",
     "Optimisation",
     "PooledPrior",
     "Posterior",

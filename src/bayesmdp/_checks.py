@@ -26,6 +26,7 @@ ErrorClass = type[BayesmdpError]
 Array = TypeVar("Array", FloatArray, IntArray, BoolArray)
 
 MAX_SEED = 2**64
+_SUM_TOLERANCE = 1e-8
 
 
 def frozen(array: Array) -> Array:
@@ -87,6 +88,17 @@ def float_array(
         where = first_true(bad)
         raise error(f"`{name}` must be finite: {place(where, axes)} is {array[where]}.")
     return frozen(array)
+
+
+def shares(name: str, value: object, of: str, n: int, error: ErrorClass) -> FloatArray:
+    """Return ``n`` probabilities that sum to 1, read-only; ``of`` says of what."""
+    found = float_array(name, value, (of,), error, (n,))
+    if (found < 0).any():
+        i = int(np.argmax(found < 0))
+        raise error(f"`{name}` must not be negative: {of} {i} has {found[i]:g}.")
+    if abs(found.sum() - 1.0) > _SUM_TOLERANCE:
+        raise error(f"`{name}` must sum to 1; they sum to {found.sum():.6g}.")
+    return found
 
 
 def index_array(

@@ -61,13 +61,24 @@ def check_ending(problem: Problem) -> tuple[Ending, ...]:
 
 
 def _check_policy(problem: Problem, policy: FloatArray) -> Ending:
-    """Check one policy ``[R]``, in every model where models are given."""
+    """Check one policy ``[R]``, in every model or component that can be drawn."""
     if problem.alpha.size:
-        graph = _graph(problem, policy, problem.theta_bar)
-        return _check_cycles(problem, graph, _checked_distance(problem, graph, _WHO))
+        found = [
+            _check_component(problem, policy, alpha)
+            for alpha in problem.alpha[problem.shares > 0]
+        ]
+        warnings = [ending.warning for ending in found if ending.warning]
+        exist = all(ending.visits_exist for ending in found)
+        return Ending(warnings[0] if warnings else None, exist)
     for theta in problem.table[np.unique(problem.member)]:
         _checked_distance(problem, _graph(problem, policy, theta), _WHO)
     return Ending()
+
+
+def _check_component(problem: Problem, policy: FloatArray, alpha: FloatArray) -> Ending:
+    """Check a policy ``[R]`` with Dirichlet rows ``[E]``."""
+    graph = _graph(problem, policy, alpha)
+    return _check_cycles(problem, graph, _checked_distance(problem, graph, _WHO))
 
 
 def _checked_distance(problem: Problem, graph: _Graph, who: str) -> IntArray:
@@ -95,17 +106,16 @@ def nearest_rows(problem: Problem) -> IntArray:
     return choice
 
 
-def _graph(problem: Problem, policy: FloatArray, theta: FloatArray) -> _Graph:
-    """Entries of a model ``[E]`` with positive probability under a policy."""
+def _graph(problem: Problem, policy: FloatArray, weight: FloatArray) -> _Graph:
+    """Entries under a policy where ``weight`` [E], a concentration, is above 0."""
     row = np.repeat(np.arange(policy.size), np.diff(problem.indptr))
-    used = (policy[row] > 0) & (theta > 0)
-    alpha = problem.alpha if problem.alpha.size else theta
+    used = (policy[row] > 0) & (weight > 0)
     return _Graph(
         problem.n_live,
         row[used],
         problem.source[row[used]],
         problem.target[used],
-        alpha[used],
+        weight[used],
         np.abs(problem.rewards[:, used]).max(axis=0),
     )
 

@@ -41,13 +41,35 @@ from bayesmdp.engine._solve import (
     solve_directly,
     solve_iteratively,
 )
-from bayesmdp.posterior.sampling import dirichlet_row, open_stream
+from bayesmdp.posterior.sampling import dirichlet_row, open_stream, possible_row
 
 
 @jit
 def model_of(models: Models, draw: int) -> int:
-    """Which given model a draw is; 0 where rows are sampled."""
+    """Which given model or component a draw is; 0 where there is one."""
     return models.member[draw] if models.member.size > 0 else 0
+
+
+@jit
+def sample_component(
+    models: Models,
+    rows: Layout,
+    used: BoolArray,
+    draw: int,
+    stream: BitArray,
+    theta: FloatArray,
+) -> None:
+    """Fill ``theta`` [E] for one draw of a mixture, as its component would.
+
+    Apart from `sample`, whose loop must not look for zeros.
+    """
+    alpha = models.alpha[model_of(models, draw)]
+    for row in range(rows.source.size):
+        if used[row]:
+            state, action = models.row_id[row, 0], models.row_id[row, 1]
+            open_stream(stream, models.key, draw, state, action)
+            first, last = rows.indptr[row], rows.indptr[row + 1]
+            possible_row(alpha[first:last], stream, theta[first:last])
 
 
 @jit
@@ -63,12 +85,16 @@ def sample(
     if models.table.shape[0] > 0:
         theta[:] = models.table[model_of(models, draw)]
         return
+    if models.alpha.shape[0] > 1:
+        sample_component(models, rows, used, draw, stream, theta)
+        return
+    alpha = models.alpha[0]
     for row in range(rows.source.size):
         if used[row]:
             state, action = models.row_id[row, 0], models.row_id[row, 1]
             open_stream(stream, models.key, draw, state, action)
             first, last = rows.indptr[row], rows.indptr[row + 1]
-            dirichlet_row(models.alpha[first:last], stream, theta[first:last])
+            dirichlet_row(alpha[first:last], stream, theta[first:last])
 
 
 @jit
@@ -153,6 +179,20 @@ def _has_unused(policies: FloatArray) -> bool:
 
 
 @jit
+def _weights_of(
+    models: Models, component: int, begin: int, weights: FloatArray, own: FloatArray
+) -> bool:
+    """Fill ``own`` with the weights [B] of a component's draws; whether there are."""
+    found = False
+    for k in range(weights.size):
+        own[k] = 0.0
+        if weights[k] != 0.0 and model_of(models, begin + k) == component:
+            own[k] = weights[k]
+            found = True
+    return found
+
+
+@jit
 def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for all
     first: int,
     stop: int,
@@ -224,6 +264,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     block_values = np.zeros((n_policies, width, block))
     block_visits = np.zeros((n_policies, width, block))
     block_weights = np.zeros((n_policies, block))
+    own_weights = np.zeros(block)
     for draw in range(first, stop):
         i = draw - first
         w = weights[i]
@@ -290,15 +331,19 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
                         block_visits[p, s, i % block] = out.occupancy[s]
         if held and (i % block == block - 1 or draw == stop - 1):
             for p in range(n_policies):
-                add_mean_gradient(
-                    block_weights[p],
-                    nominal.theta_bar,
-                    policies[p],
-                    rows,
-                    models.rewards[0],
-                    g,
-                    block_values[p],
-                    block_visits[p],
-                    row_sums[i // block, p],
-                )
+                for c in range(models.mean.shape[0]):
+                    begin = draw - i % block
+                    if not _weights_of(models, c, begin, block_weights[p], own_weights):
+                        continue
+                    add_mean_gradient(
+                        own_weights,
+                        models.mean[c],
+                        policies[p],
+                        rows,
+                        models.rewards[0],
+                        g,
+                        block_values[p],
+                        block_visits[p],
+                        row_sums[i // block, p],
+                    )
             block_weights[:] = 0.0

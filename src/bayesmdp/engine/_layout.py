@@ -21,9 +21,10 @@ class Models(NamedTuple):
 
     key: BitArray  # [2], of the streams
     row_id: IntArray  # [R, 2], state and action: the address of a row's stream
-    alpha: FloatArray  # [E], or empty
+    alpha: FloatArray  # [C, E] of components, 0 where impossible; or [0, E]
     table: FloatArray  # [M, E] given models, or empty
-    member: IntArray  # [D], model of each draw, or empty
+    mean: FloatArray  # [C, E], of components
+    member: IntArray  # [D], model or component of each draw; or empty: there is one
     rewards: FloatArray  # [1, E], or [M, E] where each model has its own
     terminal_values: FloatArray  # [1, S], or [M, S]
 

@@ -11,7 +11,7 @@ from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.errors import TooLargeError
 from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior import Draws, Posterior
+from bayesmdp.posterior import Draws, MixturePosterior, Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,10 @@ class Problem:
     theta_bar: FloatArray  # [E], mean of the draws
     reward_bar: FloatArray  # [E], mean reward
     terminal_bar: FloatArray  # [S], mean value of terminal states
-    alpha: FloatArray  # [E] or [0]
+    alpha: FloatArray  # [C, E] or [0, E]
+    shares: FloatArray  # [C], weight of each component; or [0]
     table: FloatArray  # [M, E] or [0, E]
-    member: IntArray  # [D], model of each draw; or [0]
+    member: IntArray  # [D], model or component of each draw; or [0]
     rewards: FloatArray  # [1, E] or [M, E]
     terminal_values: FloatArray  # [1, S] or [M, S]
     policies: FloatArray  # [P, R]
@@ -56,10 +57,18 @@ class Problem:
             read_only(self.row_id),
             read_only(self.alpha),
             read_only(self.table),
+            read_only(self.component_means),
             read_only(self.member),
             read_only(self.rewards),
             read_only(self.terminal_values),
         )
+
+    @cached_property
+    def component_means(self) -> FloatArray:
+        """Mean of each component's rows, ``[C, E]``."""
+        if self.alpha.shape[0] == 1:
+            return self.theta_bar[None]
+        return _row_shares(self.alpha, self.indptr)
 
     @cached_property
     def used(self) -> BoolArray:
@@ -80,11 +89,25 @@ class Problem:
         problem = cls._of_rows(belief.rows, belief.task, policies, every_row)
         entries = _entries(belief.rows, problem.row)
         if isinstance(belief, Posterior):
-            alpha = np.ascontiguousarray(belief.alpha[entries])
-            total = np.add.reduceat(alpha, problem.indptr[:-1])
-            theta_bar = alpha / np.repeat(total, np.diff(problem.indptr))
-            return replace(problem, theta_bar=theta_bar, alpha=alpha, key=draws.key)
+            alpha = np.ascontiguousarray(belief.alpha[entries])[None]
+            theta_bar = _row_shares(alpha, problem.indptr)[0]
+            return replace(
+                problem,
+                theta_bar=theta_bar,
+                alpha=alpha,
+                shares=np.ones(1),
+                key=draws.key,
+            )
         theta_bar = np.ascontiguousarray(belief.mean().probability[entries])
+        if isinstance(belief, MixturePosterior):
+            return replace(
+                problem,
+                theta_bar=theta_bar,
+                alpha=np.ascontiguousarray(belief.alpha[:, entries]),
+                shares=belief.weights,
+                member=draws.members,
+                key=draws.key,
+            )
         shares = belief.weights if belief.terminal_values.shape[0] > 1 else np.ones(1)
         return replace(
             problem,
@@ -150,7 +173,8 @@ class Problem:
             theta_bar=np.empty(0),
             reward_bar=np.ascontiguousarray(reward),
             terminal_bar=np.ascontiguousarray(task.terminal_value[order]),
-            alpha=np.empty(0),
+            alpha=np.empty((0, target.size)),
+            shares=np.empty(0),
             table=np.empty((0, target.size)),
             member=np.empty(0, dtype=np.int64),
             rewards=np.ascontiguousarray(reward)[None],
@@ -164,7 +188,8 @@ class Problem:
         """Return the same problem with the mean of the draws as its only draw."""
         return replace(
             self,
-            alpha=np.empty(0),
+            alpha=np.empty((0, self.target.size)),
+            shares=np.empty(0),
             table=self.theta_bar[None],
             member=np.zeros(1, dtype=np.int64),
             rewards=self.reward_bar[None],
@@ -179,6 +204,12 @@ def _entries(rows: Rows, row: IntArray) -> IntArray | slice:
     chosen = np.zeros(rows.pair.size, dtype=np.bool_)
     chosen[row] = True
     return np.flatnonzero(np.repeat(chosen, np.diff(rows.indptr)))
+
+
+def _row_shares(alpha: FloatArray, indptr: IntArray) -> FloatArray:
+    """Parameters ``[C, E]`` over the totals of their rows."""
+    total = np.add.reduceat(alpha, indptr[:-1], axis=1)
+    return np.asarray(alpha / np.repeat(total, np.diff(indptr), axis=1))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -88,8 +88,10 @@ def add_mean_gradient(
 
     Where rows are independent, one that the policy does not use is independent of its
     values and visits too, so its mean stands in for it: the expectation is the same,
-    and the noise less. One pass over the entries serves all draws of the block:
-    ``values`` and ``visits`` are [S, B], ``weights`` [B].
+    and the noise less. (In a mixture rows are independent given the component, whose
+    mean it is then, and whose draws alone have weight.) One pass over the entries
+    serves all draws of the block: ``values`` and ``visits`` are [S, B], ``weights`` is
+    [B].
     """
     n = weights.size
     q = np.empty(n)

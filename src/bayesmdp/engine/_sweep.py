@@ -119,9 +119,7 @@ def sweep(
     if done % BLOCK or first % BLOCK:
         raise AssertionError("a sweep goes on at the end of a whole block")
     w = np.ones(n_draws) if weights is None else weights
-    if w.size != n_draws or (
-        problem.table.shape[0] and first + n_draws > problem.member.size
-    ):
+    if w.size != n_draws or 0 < problem.member.size < first + n_draws:
         raise AssertionError("a sweep needs a weight and a model for every draw")
     bits = want.bits(nominal.controls, nominal.every_state)
     executor, in_flight = pool
@@ -271,7 +269,9 @@ def nominal(
     adjoint = want.adjoint or control
     chosen = choose(problem, solver, adjoint=adjoint)
     want = replace(want, occupancy=adjoint)
-    fits = control and problem.n_live <= MAX_INVERSE
+    # the mean of the second control variate needs rows that are independent
+    independent = problem.alpha.shape[0] == 1
+    fits = control and independent and problem.n_live <= MAX_INVERSE
     bits = want.bits(control, fits)
     check_memory(problem, chosen.method, bits, n_draws, threads, to_invert=fits)
     reference = solve_known(problem, chosen, want)

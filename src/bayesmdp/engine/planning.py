@@ -12,7 +12,7 @@ from bayesmdp.engine._planner import FAILED, methods, plan_model
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.model import Dynamics, Task
-from bayesmdp.posterior import Ensemble, Posterior
+from bayesmdp.posterior import Belief, Ensemble
 
 __all__ = ["Plan", "every_row", "plan", "problem_of", "warn_unfinished"]
 
@@ -29,9 +29,9 @@ class Plan:
     choice: IntArray  # [N], row of the problem each live state takes
 
 
-def every_row(belief: Posterior | Ensemble) -> Problem:
+def every_row(belief: Belief) -> Problem:
     """Problem with every available row of a belief and no policy yet."""
-    draws = belief.draws(2) if isinstance(belief, Posterior) else belief.draws()
+    draws = belief.draws() if isinstance(belief, Ensemble) else belief.draws(2)
     return Problem.of_draws(draws, _no_policy(belief.task), every_row=True)
 
 

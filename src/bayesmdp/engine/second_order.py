@@ -60,7 +60,7 @@ def second_order_objective(problem: Problem, policy: FloatArray) -> SecondOrder:
     Q = paid + g * ahead(V)
     h = problem.reward_bar + g * np.where(live, V[safe], 0.0)
     column = np.where(live, X[safe, source[row]], 0.0)
-    narrow = 1.0 / (over_row(problem.alpha) + 1.0)
+    narrow = 1.0 / (over_row(problem.alpha[0]) + 1.0)
     w0 = policy**2 * narrow
     mean_column = over_row(theta * column)
     C = over_row(theta * (column - mean_column[row]) * h)

@@ -25,7 +25,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Draws, Posterior
+from bayesmdp.posterior import Draws, Ensemble
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
@@ -60,7 +60,8 @@ def evaluate(
         says how many draws that took. All draws where not given.
     control
         Whether to use control variates: errors of values shrink, often tenfold and
-        more, at little cost. Above 2,000 states they act on ``start_value`` alone.
+        more, at little cost. Above 2,000 states, and for a mixture of priors, they act
+        on ``start_value`` alone.
     solver
         ``auto``, ``dense`` (elimination) or ``iterative``; ``auto`` takes what costs
         less, which may also be elimination within a band. ``solver`` of the result
@@ -152,7 +153,7 @@ def sweep_policies(
 
     problem = engine.Problem.of_draws(draws, policies)
     endings = engine.check_ending(problem)
-    control = control and isinstance(draws.belief, Posterior)
+    control = control and not isinstance(draws.belief, Ensemble)
     want = engine.Want(variance=not values_only, occupancy=not values_only)
     n_draws, weights = draws.n_draws, draws.weights
     nominal = engine.nominal(
@@ -285,7 +286,7 @@ def share_of_visits(
 ) -> float:
     """Share of discounted visits on pairs with few observations; NaN without counts."""
     belief = draws.belief
-    if not isinstance(belief, Posterior):
+    if isinstance(belief, Ensemble):
         return float("nan")
     task = belief.task
     visits = (occupancy[:, None] * policy)[task.live]

@@ -44,7 +44,7 @@ def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
     inside = problem.target < n
     source = np.repeat(problem.source, length)
     column[inside] = nominal.inverse[p][source[inside], problem.target[inside]]
-    w0 = problem.policies[p] ** 2 / (total(problem.alpha) + 1.0)
+    w0 = problem.policies[p] ** 2 / (total(problem.alpha[0]) + 1.0)
     spread = w0 * total(theta * h * h)
     covariance = w0 * total(theta * h * column)
     return Expansion(

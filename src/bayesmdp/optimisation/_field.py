@@ -8,7 +8,7 @@ from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import BLOCK, Pool, Slopes, check_ending, slopes
 from bayesmdp.engine.planning import every_row
 from bayesmdp.errors import EndlessError
-from bayesmdp.posterior import Draws, Ensemble, Posterior
+from bayesmdp.posterior import Belief, Draws, Ensemble
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
 _FIRST_DRAWS = 100_000  # draws that models are named for at first
@@ -21,7 +21,7 @@ class Field:
 
     def __init__(
         self,
-        belief: Posterior | Ensemble,
+        belief: Belief,
         seed: int,
         pool: Pool,
         used: int = 0,

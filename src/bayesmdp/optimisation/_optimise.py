@@ -23,7 +23,7 @@ from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.optimisation._methods import Method, MirrorAscent, StochasticGradient
 from bayesmdp.optimisation._objectives import PosteriorMean
 from bayesmdp.optimisation._result import Optimisation, Step
-from bayesmdp.posterior import Ensemble, Posterior, check_belief
+from bayesmdp.posterior import Belief, check_belief
 
 if TYPE_CHECKING:
     from bayesmdp.optimisation._field import Field
@@ -32,7 +32,7 @@ _CHOOSE_DRAWS, _JUDGE_DRAWS = 3072, 10_000
 
 
 def optimise(
-    posterior: Posterior | Ensemble,
+    posterior: Belief,
     objective: PosteriorMean | None = None,
     method: Method | None = None,
     starts: Iterable[str] | Mapping[str, ArrayLike] | None = None,

@@ -11,11 +11,10 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Ensemble, Posterior
+from bayesmdp.posterior import Belief, Ensemble, MixturePosterior
 
 _MSBI_DRAWS = 512
 
-Belief = Posterior | Ensemble
 Workers = tuple[int | None, Executor | None]  # threads, executor
 Maker = Callable[[Belief, int, Workers], FloatArray]
 
@@ -57,7 +56,7 @@ _MAKERS: dict[str, Maker] = {
     "random_1": _random(1),
     "random_2": _random(2),
 }
-_NEEDS_POSTERIOR = {"mle", "second_order"}
+_NEEDS_COUNTS, _NEEDS_ROWS = {"mle"}, {"second_order"}
 
 
 def make_starts(
@@ -90,7 +89,9 @@ def make_starts(
 def _default_names(belief: Belief) -> list[str]:
     names = list(_MAKERS)
     if isinstance(belief, Ensemble):
-        names = [name for name in names if name not in _NEEDS_POSTERIOR]
+        names = [name for name in names if name not in _NEEDS_COUNTS]
+    if isinstance(belief, Ensemble | MixturePosterior):
+        names = [name for name in names if name not in _NEEDS_ROWS]
     if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]
     if belief.task.discount == 1.0:  # others may be stuck in cycles

@@ -4,11 +4,11 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
-from bayesmdp.policies._needs import needs_posterior
-from bayesmdp.posterior import Posterior
+from bayesmdp.policies._needs import needs_counts
+from bayesmdp.posterior import Counted
 
 
-def behaviour(posterior: Posterior) -> FloatArray:
+def behaviour(posterior: Counted) -> FloatArray:
     """Frequency of each available action in each state of the log.
 
     A state never visited, or only with actions that are not available, chooses evenly
@@ -32,7 +32,7 @@ def behaviour(posterior: Posterior) -> FloatArray:
     >>> bm.policies.behaviour(bm.fit(counts, task)).tolist()
     [[0.75, 0.25], [0.0, 1.0]]
     """
-    needs_posterior("behaviour", posterior, "logged counts")
+    needs_counts("behaviour", posterior)
     task = posterior.task
     visits = posterior.counts.pair_totals(task.n_states, task.n_actions)
     weight = np.where(posterior.available, visits, 0).astype(np.float64)

@@ -10,11 +10,11 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
 from bayesmdp.model import Dynamics
-from bayesmdp.policies._needs import needs_posterior
-from bayesmdp.posterior import Posterior
+from bayesmdp.policies._needs import needs_counts
+from bayesmdp.posterior import Counted
 
 
-def mle(posterior: Posterior) -> FloatArray:
+def mle(posterior: Counted) -> FloatArray:
     """Policy that is optimal for the maximum-likelihood model.
 
     Parameters
@@ -37,13 +37,13 @@ def mle(posterior: Posterior) -> FloatArray:
     """
     from bayesmdp.engine.planning import plan, problem_of, warn_unfinished
 
-    needs_posterior("mle", posterior, "logged counts")
+    needs_counts("mle", posterior)
     result = plan(problem_of(frequencies(posterior), posterior.task))
     warn_unfinished("mle", result)
     return result.policy
 
 
-def frequencies(posterior: Posterior) -> Dynamics:
+def frequencies(posterior: Counted) -> Dynamics:
     """Return the maximum-likelihood model on the available pairs."""
     rows, counts = posterior.rows, posterior.counts
     _, entry = rows.find(counts.state, counts.action, counts.next_state)

@@ -8,11 +8,11 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.posterior import Draws, Ensemble, Posterior, check_belief
+from bayesmdp.posterior import Belief, Draws, check_belief
 
 
 def msbi(
-    posterior: Posterior | Ensemble,
+    posterior: Belief,
     n_draws: int = 2048,
     max_iterations: int = 500,
     seed: Seed = 0,

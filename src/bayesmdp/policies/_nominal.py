@@ -1,10 +1,10 @@
 """Optimal for the posterior-mean model, as if there were no doubt about it."""
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.posterior import Ensemble, Posterior, check_belief
+from bayesmdp.posterior import Belief, check_belief
 
 
-def nominal(posterior: Posterior | Ensemble) -> FloatArray:
+def nominal(posterior: Belief) -> FloatArray:
     """Policy that is optimal for the mean of the belief.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import TooLargeError
-from bayesmdp.policies._needs import needs_posterior
+from bayesmdp.policies._needs import needs_rows
 from bayesmdp.posterior import Posterior
 
 _SOFTNESS = 0.1
@@ -42,7 +42,7 @@ def second_order(posterior: Posterior) -> FloatArray:
     from bayesmdp.engine.planning import every_row, plan
     from bayesmdp.engine.second_order import second_order_objective
 
-    needs_posterior("second_order", posterior, "Dirichlet rows")
+    needs_rows("second_order", posterior)
     problem = every_row(posterior)
     n, source = problem.n_live, problem.source
     if n > MAX_INVERSE:

@@ -1,16 +1,22 @@
 """What is believed: Dirichlet rows or a set of models, and draws from them."""
 
 from bayesmdp.model import Availability
-from bayesmdp.posterior._belief import check_belief
+from bayesmdp.posterior._belief import Belief, Counted, check_belief, refuse_mixture
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
-from bayesmdp.posterior._posterior import Posterior, fit
+from bayesmdp.posterior._fit import fit
+from bayesmdp.posterior._mixture import MixturePosterior
+from bayesmdp.posterior._posterior import Posterior
 
 __all__ = [
     "Availability",
+    "Belief",
+    "Counted",
     "Draws",
     "Ensemble",
+    "MixturePosterior",
     "Posterior",
     "check_belief",
     "fit",
+    "refuse_mixture",
 ]

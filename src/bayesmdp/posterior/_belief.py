@@ -1,14 +1,29 @@
 """What counts as a belief, checked in one place."""
 
+from typing import TypeAlias
+
 from bayesmdp.errors import BeliefError
 from bayesmdp.posterior._ensemble import Ensemble
+from bayesmdp.posterior._mixture import MixturePosterior
 from bayesmdp.posterior._posterior import Posterior
+
+Counted: TypeAlias = Posterior | MixturePosterior  # has logged counts
+Belief: TypeAlias = Counted | Ensemble
 
 
 def check_belief(posterior: object) -> None:
     """Refuse what is neither a posterior nor an ensemble."""
-    if not isinstance(posterior, Posterior | Ensemble):
+    if not isinstance(posterior, Belief):
         raise BeliefError(
             "`posterior` must be a Posterior or an Ensemble; got "
             f"{type(posterior).__name__}."
+        )
+
+
+def refuse_mixture(what: str, posterior: object) -> None:
+    """Refuse a mixture where rows must be independent."""
+    if isinstance(posterior, MixturePosterior):
+        raise BeliefError(
+            f"`{what}` needs independent Dirichlet rows, and those of a mixture share "
+            "their prior; use one of `posterior.components`."
         )

@@ -21,7 +21,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics
 
 if TYPE_CHECKING:
-    from bayesmdp.posterior._ensemble import Ensemble
+    from bayesmdp.posterior._belief import Belief
     from bayesmdp.posterior._posterior import Posterior
 
 
@@ -40,7 +40,7 @@ class Draws:
     Draws(1000 draws, seed 0)
     """
 
-    belief: "Posterior | Ensemble"
+    belief: "Belief"
     n_draws: int
     seed: int
     purpose: str = "evaluate"
@@ -48,10 +48,10 @@ class Draws:
 
     @cached_property
     def members(self) -> IntArray:
-        """Model of each draw ``[D]`` where models are given, else empty."""
-        from bayesmdp.posterior._ensemble import Ensemble
+        """Model or component of each draw ``[D]``; empty for a posterior."""
+        from bayesmdp.posterior._posterior import Posterior
 
-        if not isinstance(self.belief, Ensemble):
+        if isinstance(self.belief, Posterior):
             return np.empty(0, dtype=np.int64)
         if self.exact:  # a model of weight 0 is skipped; name one that counts instead
             weights = self.belief.weights
@@ -59,8 +59,17 @@ class Draws:
         from bayesmdp.posterior.sampling import sample_members
 
         members = np.empty(self.n_draws, dtype=np.int64)
-        sample_members(self.key, np.cumsum(self.belief.weights), members)
+        sample_members(self._member_key, np.cumsum(self.belief.weights), members)
         return members
+
+    @property
+    def _member_key(self) -> NDArray[np.uint64]:
+        """Key of the streams that members come from: not those of a mixture's rows."""
+        from bayesmdp.posterior._mixture import MixturePosterior
+
+        if isinstance(self.belief, MixturePosterior):
+            return _key(self.seed, f"{self.purpose}: component")
+        return self.key
 
     @property
     def weights(self) -> FloatArray:
@@ -74,10 +83,7 @@ class Draws:
     @cached_property
     def key(self) -> NDArray[np.uint64]:
         """Key of the streams, uint64 ``[2]``: the seed, and a hash of the purpose."""
-        digest = hashlib.blake2b(self.purpose.encode(), digest_size=8).digest()
-        key = np.array([self.seed, int.from_bytes(digest, "little")], dtype=np.uint64)
-        key.flags.writeable = False
-        return key
+        return _key(self.seed, self.purpose)
 
     def dynamics(self, draw: int) -> Dynamics:
         """Show one draw.
@@ -101,21 +107,38 @@ class Draws:
                 f"`draw` must be in 0..{self.n_draws - 1}; got {number}."
             )
         from bayesmdp.posterior._ensemble import Ensemble
+        from bayesmdp.posterior._mixture import MixturePosterior
+        from bayesmdp.posterior._overlay import spread
 
-        rows = self.belief.rows
-        if isinstance(self.belief, Ensemble):
-            model = self.belief.table[self.members[number]]
-            return Dynamics(rows, _checks.frozen(model))
+        belief = self.belief
+        if isinstance(belief, Ensemble):
+            model = belief.table[self.members[number]]
+            return Dynamics(belief.rows, _checks.frozen(model))
+        if isinstance(belief, MixturePosterior):
+            component = belief.components[self.members[number]]
+            theta = spread(
+                component.rows, self._sampled(component, number), belief.rows
+            )
+            return Dynamics(belief.rows, _checks.sealed(theta))
+        return Dynamics(belief.rows, _checks.sealed(self._sampled(belief, number)))
+
+    def _sampled(self, posterior: "Posterior", draw: int) -> FloatArray:
+        """Sample every row of one draw, ``[E]``."""
         from bayesmdp.posterior.sampling import sample_rows  # numba: only where used
 
-        alpha = self.belief.alpha
-        theta = np.empty(alpha.size)
-        sample_rows(
-            self.key, number, rows.state, rows.action, rows.indptr, alpha, theta
-        )
-        return Dynamics(rows, _checks.sealed(theta))
+        rows, theta = posterior.rows, np.empty(posterior.alpha.size)
+        where = rows.state, rows.action, rows.indptr
+        sample_rows(self.key, draw, *where, posterior.alpha, theta)
+        return theta
 
     def __repr__(self) -> str:
         if self.exact:
             return f"Draws({self.n_draws} models, exact)"
         return f"Draws({self.n_draws} draws, seed {self.seed})"
+
+
+def _key(seed: int, purpose: str) -> NDArray[np.uint64]:
+    digest = hashlib.blake2b(purpose.encode(), digest_size=8).digest()
+    key = np.array([seed, int.from_bytes(digest, "little")], dtype=np.uint64)
+    key.flags.writeable = False
+    return key

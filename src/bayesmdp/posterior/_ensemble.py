@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed, Sequence
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed, Sequence
 from bayesmdp.errors import ArgumentError, BeliefError
 from bayesmdp.model import Dynamics, Rows, Task
 from bayesmdp.posterior._draws import Draws
-
-_SUM_TOLERANCE = 1e-8
+from bayesmdp.posterior._overlay import overlay
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -76,11 +75,14 @@ class Ensemble:
         put = object.__setattr__
         put(self, "task", task)
         put(self, "dynamics", models)
-        put(self, "weights", _weights(weights, len(models)))
+        n = len(models)
+        even = np.full(n, 1.0 / n) if weights is None else weights
+        put(self, "weights", _checks.shares("weights", even, "model", n, BeliefError))
         mask = _available(models, task, available)
-        rows = _union(models, np.flatnonzero(mask.ravel()), task)
+        parts = [(m.rows, m.probability) for m in models]
+        rows, table = overlay(parts, np.flatnonzero(mask.ravel()))
         put(self, "rows", rows)
-        put(self, "table", _checks.sealed(np.stack([_spread(m, rows) for m in models])))
+        put(self, "table", table)
         tasks = [task] if rewards is None else _tasks(task, rewards, len(models))
         entry_state = rows.state[rows.row_of_entry]
         entry_action = rows.action[rows.row_of_entry]
@@ -175,20 +177,6 @@ def _check_models(models: tuple[Dynamics, ...], task: Task) -> None:
                 )
 
 
-def _weights(weights: ArrayLike | None, n: int) -> FloatArray:
-    if weights is None:
-        return _checks.sealed(np.full(n, 1.0 / n))
-    found = _checks.float_array("weights", weights, ("model",), BeliefError, (n,))
-    if (found < 0).any():
-        i = int(np.argmax(found < 0))
-        raise BeliefError(
-            f"`weights` must not be negative: model {i} has {found[i]:g}."
-        )
-    if abs(found.sum() - 1.0) > _SUM_TOLERANCE:
-        raise BeliefError(f"`weights` must sum to 1; they sum to {found.sum():.6g}.")
-    return found
-
-
 def _available(
     models: tuple[Dynamics, ...], task: Task, available: ArrayLike | None
 ) -> BoolArray:
@@ -215,36 +203,6 @@ def _available(
         name = task.state_name(int(np.argmax(empty)))
         raise BeliefError(f"No action of state {name} is available in every model.")
     return common
-
-
-def _union(models: tuple[Dynamics, ...], pair: IntArray, task: Task) -> Rows:
-    """Rows of the given pairs with every next state some model allows."""
-    keys = []
-    for model in models:
-        entry_pair = model.pair[model.rows.row_of_entry]
-        wanted = np.isin(entry_pair, pair) & (model.probability > 0)
-        keys.append(entry_pair[wanted] * task.n_states + model.next_state[wanted])
-    found, next_state = np.divmod(np.unique(np.concatenate(keys)), task.n_states)
-    length = np.bincount(np.searchsorted(pair, found), minlength=pair.size)
-    indptr = np.concatenate([[0], np.cumsum(length)])
-    return Rows(
-        task.n_states,
-        task.n_actions,
-        _checks.sealed(pair),
-        _checks.sealed(indptr),
-        _checks.sealed(next_state),
-    )
-
-
-def _spread(model: Dynamics, rows: Rows) -> FloatArray:
-    """Probability a model gives each entry of the ensemble's rows, ``[E]``."""
-    row = model.rows.row_of_entry
-    _, entry = rows.find(
-        model.rows.state[row], model.rows.action[row], model.next_state
-    )
-    out = np.zeros(rows.next_state.size)
-    out[entry[entry >= 0]] = model.probability[entry >= 0]
-    return out
 
 
 def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:

@@ -13,18 +13,11 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, CountsError, PriorError
-from bayesmdp.model import Availability, Dynamics, Rows, Task, align, availability
+from bayesmdp.errors import ArgumentError, PriorError
+from bayesmdp.model import Availability, Dynamics, Rows, Task, align
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._evidence import log_evidence
-from bayesmdp.priors import (
-    OwnEvidence,
-    Prior,
-    SymmetricPrior,
-    check_rows,
-    locate,
-    tuned,
-)
+from bayesmdp.priors import OwnEvidence, Prior, tuned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,6 +103,8 @@ class Posterior:
         >>> posterior.update(world.sample(50, seed=1))
         Posterior(25 states, 4 actions, 150 transitions, 80 available pairs)
         """
+        from bayesmdp.posterior._fit import fit
+
         more, task = align(data, self.task)
         return fit(self.counts + more, task, prior=self.prior, min_count=self.min_count)
 
@@ -157,27 +152,32 @@ class Posterior:
           visits of a pair: median 1, from 0 to 5; 27 pairs never visited
           2000 possible transitions; log evidence -296.4725
         """
-        task = self.task
-        visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
         tail = ""
         if not self.prior.looks_at_data:
             tail = f"; log evidence {self.log_evidence():.4f}"
+        return self.describe([f"prior: {self.said_prior()}"], self.alpha.size, tail)
+
+    def describe(self, prior: list[str], n_entries: int, tail: str) -> str:
+        """Put a summary together from what is said of the prior and the entries."""
+        task = self.task
+        visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
         lines = [
             f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
             f"{task.n_actions} actions from {self.counts.total} transitions",
-            f"prior: {self.prior}{self._chosen()}",
+            *prior,
             *self.availability.report(task),
             *self._ignored(),
             f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
             f"{visits.max()}; {int((visits == 0).sum())} pairs never visited",
-            f"{self.alpha.size} possible transitions{tail}",
+            f"{n_entries} possible transitions{tail}",
         ]
         return "\n  ".join(lines)
 
-    def _chosen(self) -> str:
-        """Say what a prior that looks for a number found."""
+    def said_prior(self) -> str:
+        """Name the prior, and what it chose where it looks for a number."""
         chosen = tuned(self.prior, self.rows.pair, self.counts, self.task)
-        return "" if chosen is self.prior else f", which chose {chosen}"
+        more = "" if chosen is self.prior else f", which chose {chosen}"
+        return f"{self.prior}{more}"
 
     def _ignored(self) -> list[str]:
         """Sentences about terminal states, and states that look like one."""
@@ -202,82 +202,3 @@ class Posterior:
             f"Posterior({self.task.n_states} states, {self.task.n_actions} actions, "
             f"{self.counts.total} transitions, {self.rows.pair.size} available pairs)"
         )
-
-
-def fit(
-    data: Transitions | Counts,
-    task: Task,
-    *,
-    prior: Prior | None = None,
-    min_count: int = 0,
-) -> Posterior:
-    """Learn what the data say about the dynamics.
-
-    Parameters
-    ----------
-    data
-        Transitions, or counts of them. Where they have names, so must the task, and
-        the same name is the same state, whatever its number; a task without names
-        takes the data's if it has as many states and actions.
-    task
-        The known part; its sizes rule.
-    prior
-        ``SymmetricPrior(1.0)`` where not given.
-    min_count
-        Visits a pair needs to stay available to policies. A state left without a
-        pair keeps its most visited one, a state never visited keeps all; see
-        ``posterior.availability``.
-
-    Returns
-    -------
-    Posterior
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> world = bm.worlds.gridworld()
-    >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
-    Posterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
-    """
-    _checks.of_type("task", task, Task, ArgumentError)
-    prior = SymmetricPrior() if prior is None else prior
-    if isinstance(prior, type) or not isinstance(prior, Prior):
-        raise ArgumentError(
-            f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
-        )
-    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
-    counts, task = align(data, task)
-    if counts.total == 0:
-        raise CountsError(
-            "`data` holds no transitions: there is nothing to learn from."
-        )
-    _check_terminal(counts, task)
-    visits = counts.pair_totals(task.n_states, task.n_actions)
-    pairs = availability(visits, task, min_count)
-    rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
-    check_rows(rows, task)
-    alpha = np.array(before)
-    _, entry = locate(rows, counts, task)
-    seen = entry >= 0
-    alpha[entry[seen]] += counts.count[seen]
-    return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))
-
-
-def _check_terminal(counts: Counts, task: Task) -> None:
-    """Terminal states may be logged as staying put, not as going elsewhere."""
-    leaving = task.is_terminal[counts.state] & (counts.state != counts.next_state)
-    if leaving.any():
-        i = int(np.argmax(leaving))
-        state, next_state = counts.state[i], counts.next_state[i]
-        same = (counts.state == state) & (counts.next_state == next_state)
-        number = int(counts.count[same].sum())
-        raise CountsError(
-            f"Terminal state {task.state_name(state)} has "
-            f"{_transitions(number, 'outgoing ')} to state "
-            f"{task.state_name(next_state)}; drop them, or take the state out of "
-            "`terminal` (or do ids start from 1? They must start from 0)."
-        )
-
-
-def _transitions(count: int, kind: str = "") -> str:
-    return f"{count} {kind}transition{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ __all__ = [
     "dirichlet_row",
     "open_stream",
     "pick",
+    "possible_row",
     "sample_members",
     "sample_rows",
     "uniform",
@@ -32,6 +33,30 @@ def sample_rows(
         open_stream(stream, key, draw, state[row], action[row])
         first, last = indptr[row], indptr[row + 1]
         dirichlet_row(alpha[first:last], stream, theta[first:last])
+
+
+@jit
+def possible_row(alpha: FloatArray, stream: BitArray, theta: FloatArray) -> None:
+    """Fill one row whose impossible next states have the parameter 0.
+
+    They get probability 0, and the others what a row without them would get.
+    """
+    n = 0
+    for i in range(alpha.size):
+        n += alpha[i] > 0.0
+    if n == alpha.size:
+        dirichlet_row(alpha, stream, theta)
+        return
+    shapes = np.empty(n)
+    n = 0
+    for i in range(alpha.size):
+        if alpha[i] > 0.0:
+            shapes[n] = alpha[i]
+            n += 1
+    dirichlet_row(shapes, stream, theta[:n])
+    for i in range(alpha.size - 1, -1, -1):  # backwards: nothing is written over
+        theta[i] = 0.0 if alpha[i] == 0.0 else theta[n - 1]
+        n -= alpha[i] > 0.0
 
 
 @jit

@@ -13,6 +13,7 @@ from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior
 from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
 from bayesmdp.priors._marginal import log_rising
+from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._pooled import PooledPrior
 from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
@@ -24,6 +25,7 @@ __all__ = [
     "EvidencePrior",
     "FallbackPrior",
     "HierarchicalSparsePrior",
+    "MixturePrior",
     "OwnEvidence",
     "PooledPrior",
     "Prior",

@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
+from bayesmdp.priors._mixture import MixturePrior
 
 _DEPTH = 30  # priors inside priors; more is damage
 _KINDS = "biufU"  # of arrays
 _MOST = 2**40  # bytes of an array; more is damage
 
 
-def prior_to_dict(prior: Prior) -> dict[str, Any]:
+def prior_to_dict(prior: Prior | MixturePrior) -> dict[str, Any]:
     """Describe a prior by a dict of what JSON can hold.
 
     Parameters
@@ -52,7 +53,7 @@ def prior_to_dict(prior: Prior) -> dict[str, Any]:
     return record
 
 
-def prior_from_dict(record: Mapping[str, Any]) -> Prior:
+def prior_from_dict(record: Mapping[str, Any]) -> Prior | MixturePrior:
     """Make the prior that `prior_to_dict` described.
 
     Parameters
@@ -72,7 +73,7 @@ def prior_from_dict(record: Mapping[str, Any]) -> Prior:
             f"{record!r:.80}."
         )
     prior = _decode(record, "prior", 0)
-    if not isinstance(prior, Prior):
+    if not isinstance(prior, Prior | MixturePrior):
         raise PriorError(f"`prior` must be a prior; got {type(prior).__name__}.")
     return prior
 

@@ -32,7 +32,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
-from bayesmdp.posterior import Ensemble, Posterior, fit
+from bayesmdp.posterior import Counted, Ensemble, MixturePosterior, Posterior, fit
 from bayesmdp.priors import prior_from_dict, prior_to_dict
 from bayesmdp.storage._arrays import read_arrays, write_arrays
 from bayesmdp.storage._config import (
@@ -74,7 +74,7 @@ class Run:
     ('a windy grid', ())
     """
 
-    posterior: Posterior
+    posterior: Counted
     config: Mapping[str, Any]
     path: Path
 
@@ -150,7 +150,7 @@ class Run:
 
 
 def save(
-    posterior: Posterior,
+    posterior: Counted,
     path: str | os.PathLike[str],
     *,
     data: Transitions | None = None,
@@ -250,14 +250,15 @@ def load(path: str | os.PathLike[str]) -> Run:
 
 
 def _config(
-    posterior: Posterior, data: Transitions | None, source: Any, seed: int | None
+    posterior: Counted, data: Transitions | None, source: Any, seed: int | None
 ) -> dict[str, Any]:
     if isinstance(posterior, Ensemble):
         raise StorageError(
             "`posterior` is an Ensemble, which has no counts to fit again from; save "
             "what its models were made from."
         )
-    _checks.of_type("posterior", posterior, Posterior, StorageError)
+    if not isinstance(posterior, MixturePosterior):
+        _checks.of_type("posterior", posterior, Posterior, StorageError)
     if data is not None:
         _checks.of_type("data", data, Transitions, StorageError)
     return {
@@ -279,7 +280,7 @@ def _config(
     }
 
 
-def _labels(posterior: Posterior, data: Transitions | None) -> dict[str, Any]:
+def _labels(posterior: Counted, data: Transitions | None) -> dict[str, Any]:
     """Say what the data call states and actions; None where the task's names say it."""
     found: dict[str, Any] = {}
     for name in ("state_labels", "action_labels"):

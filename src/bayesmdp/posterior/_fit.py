@@ -1,0 +1,133 @@
+"""From data and a prior to a belief."""
+
+from typing import overload
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError
+from bayesmdp.model import Availability, Task, align, availability
+from bayesmdp.posterior._mixture import MixturePosterior, weights_after
+from bayesmdp.posterior._posterior import Posterior
+from bayesmdp.priors import MixturePrior, Prior, SymmetricPrior, check_rows, locate
+
+
+@overload
+def fit(
+    data: Transitions | Counts,
+    task: Task,
+    *,
+    prior: Prior | None = None,
+    min_count: int = 0,
+) -> Posterior: ...
+@overload
+def fit(
+    data: Transitions | Counts,
+    task: Task,
+    *,
+    prior: MixturePrior,
+    min_count: int = 0,
+) -> MixturePosterior: ...
+def fit(
+    data: Transitions | Counts,
+    task: Task,
+    *,
+    prior: Prior | MixturePrior | None = None,
+    min_count: int = 0,
+) -> Posterior | MixturePosterior:
+    """Learn what the data say about the dynamics.
+
+    Parameters
+    ----------
+    data
+        Transitions, or counts of them. Where they have names, so must the task, and
+        the same name is the same state, whatever its number; a task without names
+        takes the data's if it has as many states and actions.
+    task
+        The known part; its sizes rule.
+    prior
+        ``SymmetricPrior(1.0)`` where not given.
+    min_count
+        Visits a pair needs to stay available to policies. A state left without a
+        pair keeps its most visited one, a state never visited keeps all; see
+        ``posterior.availability``.
+
+    Returns
+    -------
+    Posterior
+        Or a `MixturePosterior`, where the prior is a `MixturePrior`.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
+    Posterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
+    """
+    _checks.of_type("task", task, Task, ArgumentError)
+    prior = SymmetricPrior() if prior is None else prior
+    if isinstance(prior, type) or not isinstance(prior, Prior | MixturePrior):
+        raise ArgumentError(
+            f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
+        )
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
+    counts, task = align(data, task)
+    if counts.total == 0:
+        raise CountsError(
+            "`data` holds no transitions: there is nothing to learn from."
+        )
+    _check_terminal(counts, task)
+    visits = counts.pair_totals(task.n_states, task.n_actions)
+    pairs = availability(visits, task, min_count)
+    if isinstance(prior, MixturePrior):
+        return _mix(prior, counts, task, pairs)
+    return _fit_rows(prior, counts, task, pairs)
+
+
+def _fit_rows(
+    prior: Prior, counts: Counts, task: Task, pairs: Availability
+) -> Posterior:
+    """Dirichlet rows of the available pairs."""
+    rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    check_rows(rows, task)
+    alpha = np.array(before)
+    _, entry = locate(rows, counts, task)
+    seen = entry >= 0
+    alpha[entry[seen]] += counts.count[seen]
+    return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))
+
+
+def _mix(
+    prior: MixturePrior, counts: Counts, task: Task, pairs: Availability
+) -> MixturePosterior:
+    """One posterior a component, all of the same pairs, and their weights."""
+    prior.check_evidence()
+    components = []
+    for i, component in enumerate(prior.priors):
+        try:
+            components.append(_fit_rows(component, counts, task, pairs))
+        except BayesmdpError as problem:
+            raise type(problem)(f"`priors[{i}]`: {problem}") from problem
+    weights = weights_after(prior, components)
+    return MixturePosterior(task, counts, prior, pairs, tuple(components), weights)
+
+
+def _check_terminal(counts: Counts, task: Task) -> None:
+    """Terminal states may be logged as staying put, not as going elsewhere."""
+    leaving = task.is_terminal[counts.state] & (counts.state != counts.next_state)
+    if leaving.any():
+        i = int(np.argmax(leaving))
+        state, next_state = counts.state[i], counts.next_state[i]
+        same = (counts.state == state) & (counts.next_state == next_state)
+        number = int(counts.count[same].sum())
+        raise CountsError(
+            f"Terminal state {task.state_name(state)} has "
+            f"{_transitions(number, 'outgoing ')} to state "
+            f"{task.state_name(next_state)}; drop them, or take the state out of "
+            "`terminal` (or do ids start from 1? They must start from 0)."
+        )
+
+
+def _transitions(count: int, kind: str = "") -> str:
+    return f"{count} {kind}transition{'' if count == 1 else 's'}"
