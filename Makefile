@@ -15,7 +15,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not integration"
+	$(BIN)/pytest -m "not integration" -n auto --maxprocesses 4 --dist loadgroup
 
 test-integration: $(INTEGRATION)
 	$(BIN)/pytest -m integration tests/integration

@@ -193,7 +193,10 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         ),
         (("fit", *GIVEN, "--discount", "1"), "are for use without --task"),
         (("fit", *GIVEN, "--terminal", "x"), "are for use without --task"),
-        (("fit", *GIVEN, "--fallback", "x"), "--fallback is for --prior sparse"),
+        (
+            ("fit", *GIVEN, *OUTCOME, "--prior", "evidence", "--concentration", "1"),
+            "chooses its own concentration",
+        ),
         (("fit", *GIVEN, "--prior", "sparce"), "'sparce' is not one of"),
         (("fit", *GIVEN, "--min-count", "-1"), "'--min-count'"),
         (("fit", *GIVEN, "--columns", "outcome"), "not of the form ROLE=NAME"),

@@ -354,8 +354,7 @@ def test_sweeps_that_gain_little_end_soon_and_do_no_harm(seed: int) -> None:
 
 
 def large_chain(n: int, n_ends: int) -> csr_array:
-    """Five next states each, so many that sweeps go first."""
-    assert n > krylov._SPILLED
+    """Five next states each, so few that sweeps go first."""
     rng = np.random.default_rng(n)
     column = rng.integers(n, size=(n, 5))
     column[:, 4] = rng.integers(n, n + n_ends, size=n) if n_ends else column[:, 4]
@@ -379,7 +378,7 @@ def test_large_chains_give_back_the_solution_they_were_made_for(g: float) -> Non
 
 
 def test_a_large_shuffled_ring_is_handed_on_and_said_to_fail() -> None:
-    n, g = krylov._SPILLED + 1, 0.99999
+    n, g = 8_193, 0.99999
     rhs = np.random.default_rng(0).normal(size=n)
     found = solved(system_of(ring(n, 1e-6), g), rhs, trial=np.full(n, 1 / (1 - g)))
     assert not found.claimed

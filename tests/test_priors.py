@@ -346,3 +346,28 @@ def test_a_fallback_widens_only_rows_that_lack_it() -> None:
     assert grave.tolist() == pytest.approx([1.0, 1.3, 1.0, 1.3])
     others = np.arange(S) != TASK.state("grave")
     assert np.array_equal(alpha[:, :, others], asked(base)[:, :, others])
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    {
+        "symmetric": bm.SymmetricPrior,
+        "sparse": bm.SparsePrior,
+        "scaled": bm.ScaledPrior,
+        "evidence": bm.EvidencePrior,
+        "hierarchical": bm.HierarchicalSparsePrior,
+        "pooled": bm.PooledPrior,
+    }.items(),
+)
+def test_words_name_priors(name: str, made: type) -> None:
+    assert type(bm.priors.named_prior(name)) is made
+    careful = bm.priors.named_prior(name, fallback="death")
+    assert careful.fallback == "death"  # type: ignore[attr-defined]
+    if name != "evidence":
+        given = bm.priors.named_prior(name, concentration=0.5)
+        assert 0.5 in vars(given).values()
+
+
+def test_words_that_name_no_prior() -> None:
+    with pytest.raises(bm.errors.PriorError, match="must be one of symmetric"):
+        bm.priors.named_prior("flat")

@@ -1,11 +1,6 @@
 """Studies: the same bytes whatever interrupts them, and nothing lost."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -52,33 +47,6 @@ def test_records_stand_in_the_order_of_jobs_for_any_number_of_processes(
     ]
     assert one.summary in (one.directory / "summary.md").read_text()
     assert one.seconds >= 6 * 0.01
-
-
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    whole = run_study(toy_study.STUDY, Effort(), tmp_path / "whole").directory
-    broken = tmp_path / "broken" / "coins"
-    killed = 0
-    for attempt in range(20):
-        if broken.is_dir():  # as of a kill in the middle of a write
-            (broken / "jobs" / f".coin-00.jsonl.{attempt}.tmp").write_text("{")
-        process = subprocess.Popen(
-            [sys.executable, toy_study.__file__, str(tmp_path / "broken"), "1"],
-            start_new_session=True,
-        )
-        before = len(list(broken.glob("jobs/*.jsonl")))
-        while process.poll() is None:
-            if len(list(broken.glob("jobs/*.jsonl"))) > before + attempt % 3:
-                os.killpg(process.pid, signal.SIGKILL)
-                killed += 1
-                break
-            time.sleep(0.002)
-        process.wait()
-        if process.returncode == 0:
-            break
-    else:
-        run_study(toy_study.STUDY, Effort(), tmp_path / "broken", resume=True)
-    assert killed >= 5
-    assert results(broken) == results(whole)
 
 
 def test_a_job_that_is_done_is_not_done_again(tmp_path: Path) -> None:

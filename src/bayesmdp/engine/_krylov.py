@@ -7,13 +7,13 @@ preconditioned matrix ``K = M^-1 (I - g T)`` times ``v`` is ``v`` minus one swee
 sweeps alone resolve slowly (long episodes), BiCGSTAB (van der Vorst 1992) resolves in
 tens of products.
 
-**Where the work leaves the second-level cache, sweeps go first.** BiCGSTAB reads and
-writes eight vectors, a sweep one. What sweeps resolve slowly is mostly one direction,
-that of the ``w`` below, the length of episodes; how far off values are along it can be
-told from a sweep. It changes them by ``d = K (error)``, and ``K w = k``, so they are
-off by about ``c w`` with ``c = sum d / sum k``. Taken off now and then, it leaves what
-the chain forgets, at a rate that does not depend on the discount. Where sweeps gain
-little, BiCGSTAB goes on from where they came to.
+**Where rows are short, sweeps go first.** BiCGSTAB reads and writes eight vectors a
+product, a sweep one, which counts beside few entries. What sweeps resolve slowly is
+mostly one direction, that of the ``w`` below, the length of episodes; how far off
+values are along it can be told from a sweep. It changes them by ``d = K (error)``, and
+``K w = k``, so they are off by about ``c w`` with ``c = sum d / sum k``. Taken off now
+and then, it leaves what the chain forgets, at a rate that does not depend on the
+discount. Where sweeps gain little, BiCGSTAB goes on from where they came to.
 
 **Errors are bounded, not guessed.** ``K`` is an M-matrix. So for any ``w > 0`` with
 ``k = K w > 0``, a residual ``r`` of ``K x`` leaves an error of at most ``w[s] max_i
@@ -44,7 +44,6 @@ _ROUNDING = 1e-15  # of a residual, relative to the largest value
 _STALLS = 4  # restarts that gain nothing, after which it gives up
 _BLOWN = 1e8  # growth of a residual after which a restart is better
 _SHORT = 28  # entries a row, on average, below which one sum is faster than four
-_SPILLED = 1 << 13  # states beyond which vectors and short rows take more than 1 MB
 _WINDOW, _QUICK = 4, 0.1  # so many sweeps must bring a bound down to such a part
 _ASIDE = 0.1  # part of a bound that one direction may hold before it is taken off
 _CHUNK = 1024  # elements worked on together, while they are in the nearest cache
@@ -303,7 +302,7 @@ def iterate(
         return 1
     products, stalls = 0, 0
     best = np.inf
-    if n > _SPILLED and not absolute:
+    if not absolute and _are_short(system.begin, system.stop):
         products = settle(system, rhs, scale, tolerance, x, space)
     while True:
         r[:n] = x[:n]

@@ -14,6 +14,7 @@ from bayesmdp.priors._fallback import FallbackPrior
 from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
+from bayesmdp.priors._named import named_prior
 from bayesmdp.priors._pooled import PooledPrior
 from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
@@ -37,6 +38,7 @@ __all__ = [
     "evidence_curve",
     "locate",
     "log_rising",
+    "named_prior",
     "prior_from_dict",
     "prior_to_dict",
     "tuned",

@@ -50,22 +50,21 @@ if TYPE_CHECKING:
 @labels_option
 @click.option(
     "--prior",
-    type=click.Choice(["symmetric", "sparse"]),
+    type=click.Choice(
+        ["symmetric", "sparse", "scaled", "evidence", "hierarchical", "pooled"]
+    ),
     default="symmetric",
     show_default=True,
-    help="Every next state is possible, or only those seen and the fallback.",
+    help="What is assumed of next states; sparse: only those seen, and the fallback.",
 )
 @click.option(
     "--concentration",
     type=float,
-    default=1.0,
-    show_default=True,
-    help="Pseudo-count of every possible next state.",
+    help="Pseudo-count of a possible next state, or of a row for scaled and pooled; "
+    "default the prior's own (1, or chosen by the data).",
 )
 @click.option(
-    "--fallback",
-    metavar="STATE",
-    help="A state that is always possible, such as death; for --prior sparse.",
+    "--fallback", metavar="STATE", help="A state that is always possible, as death."
 )
 @click.option(
     "--min-count",
@@ -143,8 +142,6 @@ def _check_options(how: dict[str, Any]) -> None:
             "--discount and --terminal are for use without --task: write them into "
             "the task file."
         )
-    if how["fallback"] is not None and how["prior"] != "sparse":
-        raise click.UsageError("--fallback is for --prior sparse.")
 
 
 def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
@@ -161,9 +158,9 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
 def _prior(task: "Task", how: dict[str, Any]) -> "Prior":
     import bayesmdp as bm
 
-    if how["prior"] == "symmetric":
-        return bm.SymmetricPrior(how["concentration"])
     fallback = how["fallback"]
     if fallback is not None and task.state_labels is None and fallback.isdecimal():
         fallback = int(fallback)
-    return bm.SparsePrior(how["concentration"], fallback)
+    return bm.priors.named_prior(
+        how["prior"], concentration=how["concentration"], fallback=fallback
+    )

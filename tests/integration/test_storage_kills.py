@@ -21,7 +21,10 @@ import bayesmdp as bm
 from bayesmdp.errors import StorageError
 from bayesmdp.storage import load, load_result, save, save_result
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL and fork")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL and fork"),
+]
 
 SETUP = """
 import os, signal, sys

@@ -1,0 +1,28 @@
+"""Pages of the documentation run from top to bottom, and print what they show."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = {"clinical.md": (8, 6), "data.md": (6, 5)}  # blocks of code, and of output
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_code_runs_and_prints_what_is_shown(name: str) -> None:
+    blocks = re.findall(
+        r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?",
+        (DOCS / name).read_text(),
+        re.S,
+    )
+    assert (len(blocks), sum(bool(shown) for _, shown in blocks)) == PAGES[name]
+    names: dict[str, object] = {}
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, name, "exec"), names)
+        if shown:
+            assert printed.getvalue() == shown
