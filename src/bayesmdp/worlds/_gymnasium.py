@@ -32,7 +32,7 @@ _SHAPE = "(probability, next state, reward, terminated)"
 
 
 def from_gymnasium(
-    env: Any, *, discount: float, start: int | str | ArrayLike | None = None
+    env: Any, *, discount: float = 0.99, start: int | str | ArrayLike | None = None
 ) -> World:
     """Read the table ``env.unwrapped.P`` of a Gymnasium environment as a world.
 
