@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = {"clinical.md": (8, 6), "data.md": (6, 5)}  # blocks of code, and of output
+# blocks of code, and of output
+PAGES = {"clinical.md": (8, 6), "data.md": (6, 5), "priors.md": (5, 4)}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
 from bayesmdp.model import Task
-from bayesmdp.posterior import Posterior, fit
-from bayesmdp.priors import Prior
+from bayesmdp.posterior import Counted, fit
+from bayesmdp.priors import MixturePrior, Prior, tuned
+
+AnyPrior: TypeAlias = Prior | MixturePrior
 
 _TIE = 1e-9  # of the largest value; what differs by less is rounding
 NO_ACTION = -1  # what is advised where there is nothing to decide
@@ -29,17 +32,22 @@ class Advice:
     notes: tuple[str, ...]
 
 
-def checked_priors(priors: object) -> dict[str, Prior]:
+def check_prior(prior: object, name: str, also: str = "") -> None:
+    """Refuse what is neither a prior nor a mixture of some."""
+    if isinstance(prior, type) or not isinstance(prior, AnyPrior):
+        raise ArgumentError(
+            f"`{name}` must be a prior such as SymmetricPrior(1.0){also}; got "
+            f"{prior!r:.80}."
+        )
+
+
+def checked_priors(priors: object) -> dict[str, AnyPrior]:
     """Refuse anything but one or more priors by name."""
     if not isinstance(priors, Mapping) or not priors:
         raise ArgumentError("`priors` must map at least one name to a prior.")
     for name, prior in priors.items():
         _checks.of_type("priors", name, str, ArgumentError)
-        if isinstance(prior, type) or not isinstance(prior, Prior):
-            raise ArgumentError(
-                f"`priors[{name!r}]` must be a prior such as SymmetricPrior(1.0); got "
-                f"{prior!r:.80}."
-            )
+        check_prior(prior, f"priors[{name!r}]")
     return dict(priors)
 
 
@@ -55,14 +63,22 @@ def naming(name: str, where: str = "") -> Iterator[None]:
 
 
 def fit_named(
-    name: str, prior: Prior, counts: Counts, task: Task, min_count: int
-) -> Posterior:
+    name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
+) -> Counted:
     """Fit one of several priors."""
     with naming(name):
         return fit(counts, task, prior=prior, min_count=min_count)
 
 
-def advise(name: str, posterior: Posterior) -> Advice:
+def settled(prior: AnyPrior, pair: IntArray, counts: Counts, task: Task) -> AnyPrior:
+    """Return a prior with every number chosen by looking at pairs ``[R]``."""
+    if isinstance(prior, MixturePrior):
+        priors = prior.each(lambda x: tuned(x, pair, counts, task))
+        return replace(prior, priors=priors)
+    return tuned(prior, pair, counts, task)
+
+
+def advise(name: str, posterior: Counted) -> Advice:
     """Plan for the mean model of one of several priors."""
     from bayesmdp.engine.planning import every_row, plan
 
@@ -101,7 +117,7 @@ def common_best(best: BoolArray) -> BoolArray:
     return np.asarray(np.any(np.all(best, axis=0), axis=1))
 
 
-def _action_values(posterior: Posterior, value: FloatArray) -> FloatArray:
+def _action_values(posterior: Counted, value: FloatArray) -> FloatArray:
     """Value of each action followed by a plan worth ``value`` ``[S]``, ``[S, A]``."""
     task, mean = posterior.task, posterior.mean()
     rows = mean.rows

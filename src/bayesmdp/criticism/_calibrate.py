@@ -11,6 +11,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
+from bayesmdp.criticism._advice import AnyPrior, check_prior
 from bayesmdp.criticism._calibration import Calibration
 from bayesmdp.criticism._journal import Journal
 from bayesmdp.criticism._study import (
@@ -21,12 +22,11 @@ from bayesmdp.criticism._study import (
     Study,
     outcomes,
 )
-from bayesmdp.criticism._truth import Source, check_prior, source_of
+from bayesmdp.criticism._truth import Source, source_of
 from bayesmdp.criticism._uniformity import p_value
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal
-from bayesmdp.priors import Prior
 from bayesmdp.worlds import World
 
 _A_TASK = 16  # datasets an executor gets at once
@@ -34,9 +34,9 @@ _A_TASK = 16  # datasets an executor gets at once
 
 def calibrate(
     task: Task,
-    prior: Prior,
+    prior: AnyPrior,
     *,
-    truth: Prior | World | None = None,
+    truth: AnyPrior | World | None = None,
     n_visits: int | ArrayLike | Episodes = 10,
     policy: ArrayLike | None = None,
     choose: Choose | None = nominal,
@@ -72,11 +72,12 @@ def calibrate(
     task
         The known part.
     prior
-        What is fitted.
+        What is fitted; also a mixture.
     truth
         Where true models come from: the prior itself where not given, which must then
-        generate data (symmetric, scaled, hierarchical, or a fallback over a Dirichlet
-        prior); another such prior; or a world, whose model is the truth every time.
+        generate data (symmetric, scaled, hierarchical, a fallback over a Dirichlet
+        prior, or a mixture of these, weighted before the data); another such prior;
+        or a world, whose model is the truth every time.
     n_visits
         Visits to every pair in each dataset, or how many to each, ``[S, A]``; or
         `Episodes` of a behaviour.

@@ -20,11 +20,13 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
     Advice,
+    AnyPrior,
     actions,
     advise,
     checked_priors,
     common_best,
     fit_named,
+    settled,
     state_visits,
 )
 from bayesmdp.criticism._heldout import Folds, HeldOut, Scores, deal, held_out, score
@@ -32,8 +34,7 @@ from bayesmdp.criticism._tables import number, percent, plain, table
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import Task, align
-from bayesmdp.posterior import Posterior
-from bayesmdp.priors import Prior, tuned
+from bayesmdp.posterior import Counted
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
@@ -205,7 +206,7 @@ def _about(row: PriorRow) -> list[str]:
 
 
 def compare_priors(
-    priors: Mapping[str, Prior],
+    priors: Mapping[str, AnyPrior],
     data: Transitions | Counts,
     task: Task,
     *,
@@ -227,7 +228,8 @@ def compare_priors(
     Parameters
     ----------
     priors
-        One or more, by name.
+        One or more, by name; also mixtures, whose components are weighted anew by what
+        the other folds say.
     data
         Transitions with an ``episode`` column, as whole episodes are held out; counts
         or transitions without only with ``n_folds=0``.
@@ -311,12 +313,12 @@ class _Believed:
 
 
 def _believe(
-    name: str, prior: Prior, counts: Counts, task: Task, min_count: int
+    name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
 ) -> _Believed:
     posterior = fit_named(name, prior, counts, task, min_count)
     rows = posterior.rows
     return _Believed(
-        prior=str(tuned(prior, rows.pair, posterior.counts, task)),
+        prior=str(settled(prior, rows.pair, posterior.counts, task)),
         advice=advise(name, posterior),
         pair=rows.pair,
         length=-(-rows.next_state.size // rows.pair.size),
@@ -325,7 +327,7 @@ def _believe(
     )
 
 
-def _unseen_mass(posterior: Posterior) -> float:
+def _unseen_mass(posterior: Counted) -> float:
     """Mass on next states never seen: mean over available pairs, by visits."""
     rows, counts = posterior.rows, posterior.counts
     row, entry = rows.find(counts.state, counts.action, counts.next_state)
@@ -344,7 +346,7 @@ class _Trial:
 
 
 def _trial(
-    priors: dict[str, Prior],
+    priors: dict[str, AnyPrior],
     folds: Folds,
     found: dict[str, _Believed],
     task: Task,

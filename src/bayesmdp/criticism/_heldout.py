@@ -9,7 +9,13 @@ with counts ``n`` of the other folds and the concentrations ``c`` that the prior
 of them (a prior that looks at the data sees those of the other folds alone, and one
 that chooses a number chooses it anew). Its log density is ``log p``. Every transition
 of a fold is scored by the same row: this is not the sequential evidence, in which each
-transition also learns from those before it.
+transition also learns from those before it. A mixture gives the weighted sum of what
+its components give, ::
+
+    p(t | s, a, others) = sum_c P(c | others) p_c(t | s, a, others)
+
+with ``P(c | others)`` from the evidence of the other folds' counts of available pairs,
+or as given after the data.
 
 Scored are the transitions of pairs that all of the data keep available, so that every
 prior is asked the same; where the other folds hold nothing of a pair, its row is the
@@ -37,11 +43,12 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import naming
+from bayesmdp.criticism._advice import AnyPrior, naming, settled
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, align
-from bayesmdp.priors import Prior, locate, tuned
+from bayesmdp.posterior import evidence_of, weights_after
+from bayesmdp.priors import MixturePrior, Prior, locate
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
@@ -125,7 +132,7 @@ def held_out(folds: Folds, pair: IntArray) -> HeldOut:
 
 
 def score(
-    priors: dict[str, Prior],
+    priors: dict[str, AnyPrior],
     folds: Folds,
     pair: IntArray,
     task: Task,
@@ -167,7 +174,7 @@ def _join(parts: list[Scores]) -> Scores:
 
 def _score_fold(
     name: str,
-    prior: Prior,
+    prior: AnyPrior,
     k: int,
     counts: Counts,
     part: Counts,
@@ -177,18 +184,47 @@ def _score_fold(
 ) -> Scores:
     """Score the transitions of one fold after training on the others."""
     held, training = _of_pairs(part, pair), _without(counts, part)
+    step = max(_ENTRIES // max(length, 1), 1)
+    with naming(name, f" without fold {k}"):
+        chosen = settled(prior, pair, training, task)
+        if not isinstance(chosen, MixturePrior):
+            return _score_pairs(chosen, held, training, task, step)
+        scores = chosen.each(lambda x: _score_pairs(x, held, training, task, step))
+        evidence = (_evidence(c, pair, training, task, step) for c in chosen.priors)
+        return _mixed(scores, weights_after(chosen, evidence))
+
+
+def _score_pairs(
+    prior: Prior, held: Counts, training: Counts, task: Task, step: int
+) -> Scores:
+    """Score held-out triplets, the rows of ``step`` pairs at a time."""
     of_held = _pair(held)
     wanted = np.unique(of_held)
-    step = max(_ENTRIES // max(length, 1), 1)
     parts = []
-    with naming(name, f" without fold {k}"):
-        chosen = tuned(prior, pair, training, task)
-        for first in range(0, wanted.size, step):
-            some = wanted[first : first + step]
-            ends = np.searchsorted(of_held, [some[0], some[-1] + 1])
-            here = _select(held, slice(*ends.tolist()))
-            parts.append(_score_rows(chosen, some, here, training, task))
+    for first in range(0, wanted.size, step):
+        some = wanted[first : first + step]
+        ends = np.searchsorted(of_held, [some[0], some[-1] + 1])
+        here = _select(held, slice(*ends.tolist()))
+        parts.append(_score_rows(prior, some, here, training, task))
     return _join(parts)
+
+
+def _evidence(
+    prior: Prior, pair: IntArray, training: Counts, task: Task, step: int
+) -> float:
+    """Log evidence of what the other folds hold of pairs ``[R]``."""
+    some = [pair[first : first + step] for first in range(0, pair.size, step)]
+    return sum(evidence_of(prior, x, training, task) for x in some)
+
+
+def _mixed(scores: list[Scores], weights: FloatArray) -> Scores:
+    """Join what components say, by their weights ``[C]`` after the other folds."""
+    used = np.flatnonzero(weights)
+    log_density = [np.log(weights[c]) + scores[c].log_density for c in used]
+    return Scores(
+        np.logaddexp.reduce(log_density, axis=0),
+        np.sum([weights[c] * scores[c].new_mass for c in used], axis=0),
+    )
 
 
 def _score_rows(

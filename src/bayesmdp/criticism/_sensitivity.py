@@ -23,6 +23,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
     Advice,
+    AnyPrior,
     actions,
     advise,
     checked_priors,
@@ -36,7 +37,6 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import Evaluation, evaluate
 from bayesmdp.model import Task, align, as_policy
-from bayesmdp.priors import Prior
 
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd")
 
@@ -220,7 +220,7 @@ def sensitivity(
     policy: ArrayLike,
     data: Transitions | Counts,
     task: Task,
-    priors: Mapping[str, Prior],
+    priors: Mapping[str, AnyPrior],
     *,
     min_count: int = 0,
     n_draws: int = 1000,
@@ -240,7 +240,7 @@ def sensitivity(
     task
         The known part.
     priors
-        One or more, by name.
+        One or more, by name; also mixtures.
     min_count
         As for `bayesmdp.fit`.
     n_draws, seed

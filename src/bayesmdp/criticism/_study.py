@@ -20,18 +20,18 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from bayesmdp.criticism._advice import AnyPrior
 from bayesmdp.criticism._truth import Source
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
-from bayesmdp.posterior import Draws, Posterior, fit
-from bayesmdp.priors import Prior
+from bayesmdp.posterior import Counted, Draws, fit
 from bayesmdp.worlds import World
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
 
-Choose = Callable[[Posterior], ArrayLike]
+Choose = Callable[[Counted], ArrayLike]
 
 _OF_A_POLICY = ("value", "aleatoric variance")
 _ROUNDING = 1e-12  # values that differ by this share are equal
@@ -90,7 +90,7 @@ class Study:
     """All that a dataset depends on beside its number."""
 
     task: Task
-    prior: Prior
+    prior: AnyPrior
     source: Source
     visits: IntArray | Episodes  # [R], of the source's rows
     policy: FloatArray  # [S, A]

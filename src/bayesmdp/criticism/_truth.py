@@ -2,7 +2,8 @@
 
 Dirichlet priors generate rows by their own concentrations. A hierarchical prior
 generates by its exact model (a size, a set of that size, a Dirichlet on the set), which
-its posterior rows approximate; calibration then measures the approximation too. Rows
+its posterior rows approximate; calibration then measures the approximation too. A
+mixture draws a component by its weights before the data, then a model from it. Rows
 come from NumPy's generator, draws of a posterior from the package's own: a fault of
 either would show in the ranks.
 """
@@ -13,18 +14,25 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.criticism._advice import AnyPrior, check_prior
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task, availability
 from bayesmdp.priors import (
     FallbackPrior,
     HierarchicalSparsePrior,
+    MixturePrior,
     OwnEvidence,
     Prior,
     Tuned,
     check_rows,
 )
 from bayesmdp.worlds import World
+
+_REMEDY = (
+    "Give `truth`: a prior that generates data, such as SymmetricPrior(1.0), or a "
+    "world."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,20 +87,52 @@ class RandomSets:
         return Dynamics(self.rows, _checks.sealed(theta))
 
 
-Source = Known | DirichletRows | RandomSets
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """One of several sources, all of the same pairs."""
+
+    sources: tuple[DirichletRows | RandomSets, ...]  # [C]
+    weights: FloatArray  # [C]
+
+    @property
+    def rows(self) -> Rows:
+        """Pairs there are, and where the first source may lead."""
+        return self.sources[0].rows
+
+    def draw(self, rng: np.random.Generator) -> Dynamics:
+        """Draw a source, then a model from it."""
+        return self.sources[rng.choice(len(self.sources), p=self.weights)].draw(rng)
 
 
-def source_of(truth: Prior | World, task: Task, name: str) -> Source:
+Source = Known | DirichletRows | RandomSets | OneOf
+
+
+def source_of(truth: AnyPrior | World, task: Task, name: str) -> Source:
     """Return what true models are drawn from; refuse what generates none."""
     if isinstance(truth, World):
         _check_task(truth, task)
         return Known(truth.dynamics)
-    check_prior(truth, name)
+    check_prior(truth, name, " or a world")
+    if isinstance(truth, MixturePrior):
+        return _one_of(truth, task)
+    return _own_source(truth, task)
+
+
+def _one_of(truth: MixturePrior, task: Task) -> OneOf:
+    if truth.posterior_weights is not None:
+        raise PriorError(
+            "A mixture with `posterior_weights` generates no data: they were given "
+            f"after them. {_REMEDY}"
+        )
+    sources = truth.each(lambda prior: _own_source(prior, task))
+    return OneOf(tuple(sources), truth.shares_before)
+
+
+def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
     if not generates(truth):
         raise PriorError(
             f"{type(truth).__name__} generates no data: it is made by looking at them. "
-            "Give `truth`: a prior that generates data, such as SymmetricPrior(1.0), "
-            "or a world."
+            f"{_REMEDY}"
         )
     nothing = Counts.from_arrays(
         [], [], [], n_states=task.n_states, n_actions=task.n_actions
@@ -108,16 +148,6 @@ def every_pair(task: Task) -> IntArray:
     """Pairs of live states, ``[R]``."""
     visits = np.zeros((task.n_states, task.n_actions), dtype=np.int64)
     return np.flatnonzero(availability(visits, task, 0).available)
-
-
-def check_prior(prior: object, name: str) -> None:
-    """Refuse what is not a prior."""
-    if isinstance(prior, type) or not isinstance(prior, Prior):
-        also = " or a world" if name == "truth" else ""
-        raise ArgumentError(
-            f"`{name}` must be a prior such as SymmetricPrior(1.0){also}; got "
-            f"{prior!r:.80}."
-        )
 
 
 def generates(prior: Prior) -> bool:

@@ -4,8 +4,9 @@ from bayesmdp.model import Availability
 from bayesmdp.posterior._belief import Belief, Counted, check_belief, refuse_mixture
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
+from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._fit import fit
-from bayesmdp.posterior._mixture import MixturePosterior
+from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "MixturePosterior",
     "Posterior",
     "check_belief",
+    "evidence_of",
     "fit",
     "refuse_mixture",
+    "weights_after",
 ]

@@ -11,8 +11,19 @@ summed over pairs. Only entries with counts contribute to the inner sum.
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.model import Rows
-from bayesmdp.priors import log_rising
+from bayesmdp.data import Counts
+from bayesmdp.model import Rows, Task
+from bayesmdp.priors import OwnEvidence, Prior, log_rising
+
+
+def evidence_of(prior: Prior, pair: IntArray, counts: Counts, task: Task) -> float:
+    """Log probability of the counts of sorted pairs ``[R]`` under a prior."""
+    if isinstance(prior, OwnEvidence):
+        return prior.log_evidence(pair, counts, task)
+    rows, before = prior.concentrations(pair, counts, task)
+    row, entry = rows.find(counts.state, counts.action, counts.next_state)
+    seen = entry >= 0
+    return log_evidence(rows, before, row[seen], entry[seen], counts.count[seen])
 
 
 def log_evidence(

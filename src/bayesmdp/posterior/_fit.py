@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError
+from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.model import Availability, Task, align, availability
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
@@ -103,13 +103,8 @@ def _mix(
 ) -> MixturePosterior:
     """One posterior a component, all of the same pairs, and their weights."""
     prior.check_evidence()
-    components = []
-    for i, component in enumerate(prior.priors):
-        try:
-            components.append(_fit_rows(component, counts, task, pairs))
-        except BayesmdpError as problem:
-            raise type(problem)(f"`priors[{i}]`: {problem}") from problem
-    weights = weights_after(prior, components)
+    components = prior.each(lambda x: _fit_rows(x, counts, task, pairs))
+    weights = weights_after(prior, (c.log_evidence() for c in components))
     return MixturePosterior(task, counts, prior, pairs, tuple(components), weights)
 
 

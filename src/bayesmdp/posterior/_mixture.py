@@ -11,7 +11,7 @@ own, and a draw of component ``c`` is the draw of that number and seed of the
 component's own posterior, to the bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -163,7 +163,11 @@ class MixturePosterior:
             )
         from scipy.special import logsumexp
 
-        return float(logsumexp(_log_shares(self.prior, self.components)))
+        return float(
+            logsumexp(
+                _log_shares(self.prior, (c.log_evidence() for c in self.components))
+            )
+        )
 
     def summary(self) -> str:
         """Say in a few lines what the belief rests on.
@@ -201,22 +205,24 @@ class MixturePosterior:
         )
 
 
-def weights_after(prior: MixturePrior, components: Sequence[Posterior]) -> FloatArray:
-    """Probability of each component after the data, ``[C]``."""
+def weights_after(prior: MixturePrior, log_evidence: Iterable[float]) -> FloatArray:
+    """Probability of each component after the data, ``[C]``.
+
+    The log evidence of the components is not asked for where weights are given.
+    """
     if prior.posterior_weights is not None:
         weights = np.array(prior.posterior_weights, dtype=np.float64)
     else:
-        log_share = _log_shares(prior, components)
+        log_share = _log_shares(prior, log_evidence)
         weights = np.exp(log_share - log_share.max())
     weights /= weights.sum()
     weights[weights < _NEVER] = 0.0
     return _checks.sealed(weights)
 
 
-def _log_shares(prior: MixturePrior, components: Sequence[Posterior]) -> FloatArray:
+def _log_shares(prior: MixturePrior, log_evidence: Iterable[float]) -> FloatArray:
     """Log of weight before the data times evidence, ``[C]``."""
-    n = len(components)
-    before = np.full(n, 1.0 / n) if prior.weights is None else np.array(prior.weights)
+    before = prior.shares_before
     with np.errstate(divide="ignore"):  # a component may be ruled out in advance
         log_before = np.log(before)
-    return np.array(log_before + [c.log_evidence() for c in components])
+    return np.array(log_before + np.fromiter(log_evidence, np.float64))

@@ -16,8 +16,8 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Availability, Dynamics, Rows, Task, align
 from bayesmdp.posterior._draws import Draws
-from bayesmdp.posterior._evidence import log_evidence
-from bayesmdp.priors import OwnEvidence, Prior, tuned
+from bayesmdp.posterior._evidence import evidence_of
+from bayesmdp.priors import Prior, tuned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,17 +125,8 @@ class Posterior:
                 "looking at the data, so the data's probability before seeing them is "
                 "not defined. Compare it by held-out predictive density instead."
             )
-        if isinstance(self.prior, OwnEvidence):
-            return self.prior.log_evidence(self.rows.pair, self.counts, self.task)
-        row, entry = self.rows.find(
-            self.counts.state, self.counts.action, self.counts.next_state
-        )
-        seen = entry >= 0
-        # asked again: a small concentration is lost in alpha beside a large count
-        _, before = self.prior.concentrations(self.rows.pair, self.counts, self.task)
-        return log_evidence(
-            self.rows, before, row[seen], entry[seen], self.counts.count[seen]
-        )
+        # the prior is asked again: a small number is lost in alpha beside a large count
+        return evidence_of(self.prior, self.rows.pair, self.counts, self.task)
 
     def summary(self) -> str:
         """Say in a few lines what the belief rests on.

@@ -21,13 +21,18 @@ data are given: ``posterior_weights``, from held-out density (stacking, Yao et a
 mixture has no evidence.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike
-from bayesmdp.errors import PriorError
+from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,22 @@ class MixturePrior:
     def looks_at_data(self) -> bool:
         """Where weights are given after the data; evidence then has no meaning."""
         return self.posterior_weights is not None
+
+    @property
+    def shares_before(self) -> FloatArray:
+        """Probability of each component before the data, ``[C]``."""
+        n = len(self.priors)
+        return np.full(n, 1.0 / n) if self.weights is None else np.array(self.weights)
+
+    def each(self, work: Callable[[Prior], T]) -> list[T]:
+        """Do something with every component; errors say with which."""
+        found = []
+        for i, prior in enumerate(self.priors):
+            try:
+                found.append(work(prior))
+            except BayesmdpError as problem:
+                raise type(problem)(f"`priors[{i}]`: {problem}") from problem
+        return found
 
     def check_evidence(self) -> None:
         """Refuse components that cannot be weighted by evidence."""
