@@ -47,6 +47,10 @@ POSTERIORS = {
         task(([0, 1, 2], [1, 1, 0], [3, 0, 1], [0.1, -2, 1e300])),
         prior=bm.SparsePrior(1e-9, fallback=3),
     ),
+    "as many triplets as actions": bm.fit(  # which a tuple could not say
+        COUNTS,
+        task(bm.model.RewardTriplets(np.array([5, 11]), np.array([0.1, -2]))),
+    ),
     "no reward, all labels": bm.fit(
         COUNTS,
         task(([], [], [], []), terminal=(), **LABELS),
