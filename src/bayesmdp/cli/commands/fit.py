@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
+    SCHEMA_VERSION,
     columns_option,
     exit_1_after_warnings,
     json_option,
@@ -111,7 +112,11 @@ def command(
         data = bm.read_transitions(list(files), columns=columns, labels=labels)
         if init is not None:
             bm.storage.write_template(data, init, overwrite=overwrite)
-            record: dict[str, Any] = {"task": str(init), "n_rows": data.n_rows}
+            record: dict[str, Any] = {
+                "schema_version": SCHEMA_VERSION,
+                "task": str(init),
+                "n_rows": data.n_rows,
+            }
             said = f"Wrote {init}: look at it, then give it as --task."
         elif out is not None:
             task = _task(data, how)
