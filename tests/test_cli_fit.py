@@ -181,6 +181,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit",), "Missing argument 'FILE...'"),
         (("fit", "ward.csv"), "Say where to keep the run, -o DIRECTORY"),
         (("fit", *GIVEN, "--init", "x"), "or only --init FILE"),
+        (("fit", *GIVEN[:3], "--init", "x"), "--init writes a task file"),
         (
             ("fit", "ward.csv", "-o", "x"),
             "Give --task FILE (see --init), or --discount",
@@ -211,7 +212,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("info", "."), "is not a run"),
         (("info", "ward.csv"), "ward.csv"),
     ],
-    ids=range(23),
+    ids=range(24),
 )
 def test_bad_input_exits_with_2_and_a_sentence(
     arguments: tuple[str, ...], said: str

@@ -105,7 +105,9 @@ def command(
         raise click.UsageError(
             "Say where to keep the run, -o DIRECTORY; or only --init FILE."
         )
-    if out is not None:
+    if out is None:
+        _check_init(how)
+    else:
         _check_options(how)
         bm.storage.check_target(out, overwrite=overwrite)
     with exit_1_after_warnings(ctx):
@@ -132,6 +134,15 @@ def command(
             print_json(record)
         else:
             click.echo(said)
+
+
+def _check_init(how: dict[str, Any]) -> None:
+    """Refuse what a task file that is only written cannot take up."""
+    if how["task_file"] is not None or how["discount"] is not None or how["terminal"]:
+        raise click.UsageError(
+            "--init writes a task file from the data alone: leave out --task, "
+            "--discount and --terminal, and edit the file."
+        )
 
 
 def _check_options(how: dict[str, Any]) -> None:
