@@ -37,6 +37,12 @@ CASES = [
         "Column `age` of the pandas table must be finite: row 3 has no value",
         "(one of 1 such rows); fill or drop",
     ),
+    case(
+        "one column for two things",
+        ArgumentError,
+        lambda: made(SMALL, patient="icustayid"),
+        "'icustayid' is given both as `episode` and as `patient`",
+    ),
     case("an infinite feature", CountsError, call(small(age=INF)), "`age`", "inf"),
     case(
         "a null in DuckDB",

@@ -137,8 +137,14 @@ TASK_CASES = [
         "a reward that could be [S, A] or four columns",
         TaskError,
         lambda: task(n_states=4, reward=([0, 1], [0, 0], [1, 2], [1.0, 2.0])),
-        "`reward` as a tuple of four could be [S, A] or four columns; give [S, A] as "
-        "an array.",
+        "`reward` as a tuple of four could be [S, A] or four columns; give it as an "
+        "array, [S, A] or [S, A, S].",
+    ),
+    case(
+        "rewards of another task's transitions",
+        TaskError,
+        lambda: task(reward=bm.model.RewardTriplets([99], [1.0])),
+        "`reward state` must be in 0..2: row 0 has 16.",
     ),
     case(
         "a start on terminal states only",

@@ -42,6 +42,7 @@ def test_demo_json_holds_the_numbers() -> None:
 
 def test_info_says_versions_and_threads() -> None:
     record = json.loads(run("info", "--json").stdout)
+    assert record["schema_version"] == 1
     assert record["threads"] >= 1
     assert record["numba"]
     assert "numba" in run("info").stdout

@@ -81,7 +81,7 @@ def test_init_writes_a_task_file_that_fit_takes() -> None:
     record = json.loads(
         run("fit", "ward.csv", *OUTCOME, "--init", "b.toml", "--json").stdout
     )
-    assert record == {"task": "b.toml", "n_rows": 4}
+    assert record == {"schema_version": 1, "task": "b.toml", "n_rows": 4}
 
 
 def test_ids_and_labels_on_the_command_line() -> None:
@@ -116,26 +116,20 @@ def test_several_files_are_one_log() -> None:
     assert one.counts == other.counts
 
 
-def test_without_a_task_file_the_data_say_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def ask(data: bm.Transitions, **given: object) -> bm.Task:
-        assert given.pop("reward") is None
-        assert given["terminal"] in (None, [1, 0])
-        assert given["discount"] == 0.5
-        return bm.Task(
-            reward=np.zeros(4),
-            state_labels=data.state_labels,
-            action_labels=data.action_labels,
-            **given | {"terminal": ["home", "death"]},
-        )
-
-    monkeypatch.setattr(bm.Task, "from_data", ask, raising=False)
-    options = ("fit", "ward.csv", *OUTCOME, "--discount", "0.5", "-o")
-    for name, more in (("a", ()), ("b", ("--terminal", "home", "--terminal", "death"))):
+@pytest.mark.parametrize("names", ["ward icu home", "30 7 0"])
+def test_without_a_task_file_the_data_say_the_rest(names: str) -> None:
+    """Names that are numbers are names on the command line, too."""
+    ward, icu, home = names.split()
+    rows = f"{ward},1,{icu},0,0\n{icu},1,{home},5,1\n"
+    Path("log.csv").write_text(f"s,a,sp,r,done\n{rows}")
+    options = ("fit", "log.csv", "--labels", "--discount", "0.5", "-o")
+    for name, more in (("a", ()), ("b", ("--terminal", home))):
         result = run(*options, name, *more)
         assert result.exit_code == 0, result.output
-        assert bm.storage.load(name).posterior.task.terminal.size == 2
+        task = bm.storage.load(name).posterior.task
+        assert [task.state_name(s) for s in task.terminal] == [home]
+        at = [np.array([task.state(icu)]), np.array([0]), np.array([task.state(home)])]
+        assert (task.discount, *task.transition_reward(*at)) == (0.5, 5)
 
 
 def test_warnings_are_shown_and_exit_with_1() -> None:
@@ -187,6 +181,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit",), "Missing argument 'FILE...'"),
         (("fit", "ward.csv"), "Say where to keep the run, -o DIRECTORY"),
         (("fit", *GIVEN, "--init", "x"), "or only --init FILE"),
+        (("fit", *GIVEN[:3], "--init", "x"), "--init writes a task file"),
         (
             ("fit", "ward.csv", "-o", "x"),
             "Give --task FILE (see --init), or --discount",
@@ -208,7 +203,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit", *GIVEN, *OUTCOME, "--concentration", "0"), "`concentration` must"),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "deth"),
-            "`fallback` 'deth' is not among the labels. Did you mean 'death'?",
+            "`fallback` 'deth' is not among the labels (did you mean 'death'?).",
         ),
         (("fit", *GIVEN[:-1], "no/such", *OUTCOME), "there is no directory `no`"),
         (("fit", *GIVEN[:-1], "ward.csv", *OUTCOME), "`ward.csv` is a file"),
@@ -217,7 +212,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("info", "."), "is not a run"),
         (("info", "ward.csv"), "ward.csv"),
     ],
-    ids=range(23),
+    ids=range(24),
 )
 def test_bad_input_exits_with_2_and_a_sentence(
     arguments: tuple[str, ...], said: str

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
-from bayesmdp.errors import ArgumentError, DynamicsError, TaskError
+from bayesmdp.errors import ArgumentError, DynamicsError, TaskError, TooLargeError
 from bayesmdp.worlds import from_craam, from_mdptoolbox
 
 HEAD = "idstatefrom,idaction,idstateto,probability,reward\n"
@@ -93,5 +93,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         from_craam(tmp_path / "nowhere.csv", discount=0.9)
     with pytest.raises(DynamicsError, match="cannot be read: Is a directory"):
         from_craam(tmp_path, discount=0.9)
+    (tmp_path / "far.csv").write_text(f"{HEAD}0,9999999,9999999,1,0\n")
+    with pytest.raises(TooLargeError, match=r"far\.csv` has ids up to .* without gaps"):
+        from_craam(tmp_path / "far.csv", discount=0.9)
     with pytest.raises(ArgumentError, match="got int"):
         from_craam(3, discount=0.9)  # type: ignore[arg-type]

@@ -102,6 +102,16 @@ def test_rewards_are_means_and_zero_where_nothing_was_seen() -> None:
     assert task.transition_reward(*every) == pytest.approx(expected)
 
 
+def test_four_states_and_as_many_rewards_as_actions() -> None:
+    """Four columns of two could be taken for the rows of a table [4, 2]."""
+    log = bm.Transitions.from_arrays(
+        [0, 1], [0, 1], [1, 3], reward=[0.5, 7], terminated=[False, True]
+    )
+    task = bm.Task.from_data(log, discount=0.9)
+    paid = task.transition_reward(*np.array([[0, 1, 1], [0, 1, 0], [1, 3, 3]]))
+    assert paid.tolist() == [0.5, 7, 0]
+
+
 def test_rewards_that_vary_are_warned_of_with_figures() -> None:
     rows = [(0, 0, 1, 1.0)] * 4 + [(1, 1, 0, 2.0), (1, 1, 0, 5.0), (0, 1, 1, 0.25)]
     rows += [(0, 0, 0, 7.0), (0, 0, 0, 7.5), (0, 0, 0, 7.0)]

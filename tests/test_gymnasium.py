@@ -288,7 +288,7 @@ def test_ids_are_counted_from_0_wherever_spaces_start() -> None:
 def test_ends_get_a_state_of_their_own_where_they_need_one() -> None:
     env = TableEnv(ROUND_TRIP)
     world = quietly(env)
-    with pytest.warns(bm.BayesmdpWarning, match="2 states both ended .* state 0.*add_"):
+    with pytest.warns(bm.BayesmdpWarning, match="from 2 of the .* state 0.*add_"):
         collect(env, None, 30)
     log = collect(env, world.available.astype(float), 4000, seed=2, add_end=True)
     assert (columns(log)["next_state"][columns(log)["terminated"]] == 3).all()

@@ -216,6 +216,11 @@ BAD_EPISODES: dict[str, tuple[list[Parts], dict[str, Any], str]] = {
     "box": ([FIRST], said(observation_space=space(4, 0, "Box")), "Discrete; it is Box"),
     "no n": ([FIRST], said(action_space='{"type": "Discrete"}'), "`action_space` of"),
     "text": ([FIRST], said(action_space="Discrete(2)"), "as Minari does"),
+    "without end": (
+        [FIRST],
+        said(action_space='{"type": "Discrete", "n": Infinity, "start": 0}'),
+        "as Minari does",
+    ),
     "list": ([FIRST], said(action_space=["Discrete"]), "as Minari does"),
     "size": ([FIRST], said(action_space=space(0, 1)), "at most 0: step 0 has 1"),
     "missing": ([{"observations": [5, 6]}], METADATA, "Episode 0 .* has no actions"),

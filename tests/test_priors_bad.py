@@ -215,7 +215,7 @@ CASES = [
         "a fallback that is not a label",
         TaskError,
         lambda: fitted(bm.FallbackPrior(bm.ScaledPrior(), "hime")),
-        "`fallback` 'hime' is not among the labels. Did you mean 'home'?",
+        "`fallback` 'hime' is not among the labels (did you mean 'home'?).",
     ),
     case(
         "a fallback that is not a state",

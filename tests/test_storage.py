@@ -47,6 +47,10 @@ POSTERIORS = {
         task(([0, 1, 2], [1, 1, 0], [3, 0, 1], [0.1, -2, 1e300])),
         prior=bm.SparsePrior(1e-9, fallback=3),
     ),
+    "as many triplets as actions": bm.fit(  # which a tuple could not say
+        COUNTS,
+        task(bm.model.RewardTriplets(np.array([5, 11]), np.array([0.1, -2]))),
+    ),
     "no reward, all labels": bm.fit(
         COUNTS,
         task(([], [], [], []), terminal=(), **LABELS),
@@ -230,6 +234,11 @@ def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
     run = load(path)
     record = run.describe()
     assert json.loads(json.dumps(record)) == record
+    assert " ".join(record) == (
+        "schema_version path source columns notes versions seed n_states n_actions "
+        "terminal discount n_transitions n_distinct n_available min_count prior results"
+    )
+    assert record["schema_version"] == 1
     assert record["n_states"] == 25
     assert record["results"] == ["policy"]
     text = run.summary()

@@ -1,7 +1,9 @@
 """Studies: the same bytes whatever interrupts them, and nothing lost."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_study
@@ -10,7 +12,7 @@ from click.testing import CliRunner
 from bayesmdp import paper
 from bayesmdp.cli import main
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from bayesmdp.paper import Effort, Job, Study, find_study, run_study
+from bayesmdp.paper import Effort, Study, find_study, run_study
 
 QUICK = Effort(quick=True)
 
@@ -96,7 +98,7 @@ def test_the_command_prints_the_summary_and_says_where_it_is(
     assert again.exit_code == 2
     assert "--resume" in again.stderr
     record = json.loads(CliRunner().invoke(main, [*asked, "--resume", "--json"]).stdout)
-    assert record["study"] == "coins"
+    assert (record["schema_version"], record["study"]) == (1, "coins")
 
 
 def test_an_interrupt_leaves_what_was_done(
@@ -117,24 +119,43 @@ def test_an_interrupt_leaves_what_was_done(
     assert kept == ["coin-00.jsonl", "coin-01.jsonl"]
 
 
-def test_pictures_are_drawn_where_matplotlib_is_and_a_reason_given_where_not(
+def with_picture() -> Study:
+    figures = pytest.importorskip("matplotlib.figure")
+
+    def plot(records: list[dict[str, float]]) -> dict[str, Any]:
+        figure = figures.Figure(figsize=(2, 2))
+        figure.subplots().plot([x["share"] for x in records])
+        return {"coins": figure}
+
+    return replace(toy_study.STUDY, plot=plot)
+
+
+def test_pictures_are_the_same_files_in_every_run(tmp_path: Path) -> None:
+    one, two = (run_study(with_picture(), QUICK, tmp_path / x) for x in "ab")
+    assert results(one.directory) == results(two.directory)
+    assert {"coins.png", "coins.svg"} <= results(one.directory).keys()
+    assert one.skipped == ()
+
+
+def test_a_reason_is_given_where_matplotlib_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Figure:
-        def savefig(self, path: Path, **_: object) -> None:
-            path.write_text("picture")
-
-    study = Study(
-        "coins",
-        "Coins",
-        lambda effort: [Job("one", {"seed": 0})],
-        toy_study.work,
-        toy_study.tell,
-        plot=lambda records: {"coins": Figure()},
-    )
+    study = replace(toy_study.STUDY, plot=lambda records: {})
     monkeypatch.setattr("bayesmdp.paper._study.find_spec", lambda name: None)
-    assert "matplotlib" in run_study(study, QUICK, tmp_path / "without").skipped[0]
-    monkeypatch.setattr("bayesmdp.paper._study.find_spec", lambda name: object())
-    drawn = run_study(study, QUICK, tmp_path / "with")
-    assert drawn.skipped == ()
-    assert {"coins.png", "coins.svg"} <= {x.name for x in drawn.directory.iterdir()}
+    assert "matplotlib" in run_study(study, QUICK, tmp_path).skipped[0]
+
+
+def test_a_kill_at_the_very_beginning_stands_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "coins").mkdir()
+    (tmp_path / "coins" / ".fresh-7-study.json").write_text('{"sch')
+    directory = run_study(toy_study.STUDY, QUICK, tmp_path, resume=True).directory
+    assert not list(directory.rglob(".*"))
+
+
+def test_records_of_two_versions_are_not_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_study(toy_study.STUDY, QUICK, tmp_path)
+    monkeypatch.setattr("bayesmdp.paper._study.__version__", "99")
+    with pytest.raises(ArgumentError, match="another version"):
+        run_study(toy_study.STUDY, QUICK, tmp_path, resume=True)

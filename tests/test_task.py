@@ -66,6 +66,18 @@ def test_triplets_and_the_dense_array_are_the_same_reward() -> None:
     assert np.array_equal(all_rewards(task(tuple(columns))), reward)
 
 
+def test_a_task_takes_the_reward_of_another() -> None:
+    """Also of four states, whose four columns of two could be [S, A]."""
+    rng = np.random.default_rng(0)
+    reward = np.zeros((S, A, S))
+    reward[[0, 3], [1, 0], [2, 2]] = rng.standard_normal(2)
+    at = np.nonzero(reward)
+    known = bm.model.reward_triplets(*at, reward[at], n_states=S, n_actions=A)
+    made = task(known)
+    assert np.array_equal(all_rewards(made), reward)
+    assert np.array_equal(all_rewards(task(made.reward)), reward)
+
+
 def test_no_triplets_are_no_reward() -> None:
     assert not all_rewards(task(([], [], [], []))).any()
 

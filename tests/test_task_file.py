@@ -82,6 +82,23 @@ def test_rewards_by_name_and_by_id_mean_the_same(
         assert np.array_equal(found.start, wanted.start)
 
 
+def test_numbers_that_are_names_are_names(tmp_path: Path) -> None:
+    """Also in a template, whose rewards and labels come from the data."""
+    import polars as pl
+
+    table = pl.DataFrame(
+        {"s": [20, 1], "a": [1, 2], "sp": [1, 0], "r": [0.0, 7.0], "done": [0, 1]}
+    )
+    data = bm.read_transitions(table, labels=True)
+    template = task_template(data).replace('"uniform"', '"20"')
+    found = read(tmp_path, template, data)
+    assert found.state_labels == ("0", "1", "20")
+    assert found.terminal.tolist() == [0]
+    assert found.start.tolist() == [0, 0, 1]
+    by_id = make_task({"discount": 1, "terminal": [0], "start": 1}, data)
+    assert (by_id.terminal.tolist(), by_id.start.tolist()) == ([0], [0, 1, 0])
+
+
 def test_four_states_and_as_many_transitions_as_actions(tmp_path: Path) -> None:
     # Four columns of two could be taken for the rows of a table [4, 2].
     text = "discount=1\nterminal=[3]\nn_states=4\nn_actions=2\n" + "".join(
@@ -122,53 +139,36 @@ def test_sizes_and_names_come_from_the_data(tmp_path: Path) -> None:
     assert found.n_states == 9
 
 
-def from_data(data: bm.Transitions, **given: Any) -> bm.Task:
-    """Stand in for `Task.from_data`: means of logged rewards, states never left."""
-    counts, paid = data.counts(), data.reward_statistics()
-    if given["start"] == "logged":
-        given["start"] = 0
-    reward, terminal = given.pop("reward"), given.pop("terminal")
-    if reward is None:
-        reward = (paid.state, paid.action, paid.next_state, paid.mean)
-    if terminal is None:
-        terminal = np.setdiff1d(counts.next_state, counts.state)
-    labels = data.state_labels and [str(x) for x in data.state_labels]
-    return bm.Task(reward=reward, terminal=terminal, state_labels=labels, **given)
-
-
 @pytest.mark.parametrize("labelled", [False, True])
-def test_what_the_file_leaves_out_the_data_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labelled: bool
-) -> None:
-    asked: list[dict[str, Any]] = []
-
-    def ask(data: bm.Transitions, **given: Any) -> bm.Task:
-        asked.append(given)
-        return from_data(data, **given)
-
-    monkeypatch.setattr(bm.Task, "from_data", ask, raising=False)
-    log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2], reward=[3, 4])
+def test_what_the_file_leaves_out_the_data_say(tmp_path: Path, labelled: bool) -> None:
+    log = bm.Transitions.from_arrays(
+        [0, 1],
+        [0, 1],
+        [1, 2],
+        reward=[3, 4],
+        terminated=[False, True],
+        episode=[0, 1],
+        step=[0, 0],
+    )
     names = "state_labels = ['a', 'b', 'c']\n"
     more = names if labelled else ""
+    at = np.array([[0, 1], [0, 1], [1, 2]])
     for text in ("discount = 0.5\n", "discount = 0.5\n[reward]\nfrom_data = true\n"):
         found = read(tmp_path, more + text, log)
         assert found.terminal.tolist() == [2]
-        assert found.transition_reward(
-            np.array([0, 1]), np.array([0, 1]), np.array([1, 2])
-        ).tolist() == [3, 4]
+        assert found.transition_reward(*at).tolist() == [3, 4]
         assert found.state_labels == (("a", "b", "c") if labelled else None)
-    read(tmp_path, "start = 'logged'\n" + IDS + "reward.state = {}", log)
-    assert asked[-1]["start"] == "logged"
-    read(tmp_path, "terminal = ['b']\ndiscount = 0.5\nstart = 'a'\n" + names, log)
-    assert asked[-1]["terminal"] == [1]
-    assert asked[-1]["start"] == 0
-    read(tmp_path, "terminal = [1]\ndiscount = 0.5", log)
-    read(tmp_path, "discount = 0.5\nreward.state = { 2 = 7 }", log)
-    one, other = asked[-2:]
-    assert one["reward"] is None
-    assert one["terminal"] == [1]
-    assert other["reward"].tolist() == [0, 0, 7]
-    assert other["terminal"] is None
+    found = read(tmp_path, "start = 'logged'\n" + IDS + "reward.state = {}", log)
+    assert found.start.tolist() == [0.5, 0.5, 0]
+    found = read(tmp_path, "terminal = ['b']\ndiscount = 1\nstart = 'a'\n" + names, log)
+    assert found.terminal.tolist() == [1]
+    assert found.start.tolist() == [1, 0, 0]
+    found = read(tmp_path, "terminal = [1]\ndiscount = 0.5", log)
+    assert found.terminal.tolist() == [1]
+    assert found.transition_reward(*at).tolist() == [3, 4]
+    found = read(tmp_path, "discount = 0.5\nreward.state = { 2 = 7 }", log)
+    assert found.reward.tolist() == [0, 0, 7]  # type: ignore[union-attr]
+    assert found.terminal.tolist() == [2]
     with pytest.raises(TaskError, match="name things differently"):
         read(tmp_path, "discount = 0.5\nstate_labels = ['x', 'y', 'z']", NAMED)
 
@@ -195,7 +195,7 @@ BAD: list[tuple[str, str]] = [
     (IDS + "reward.state = 3", "`reward.state` must be a table"),
     (IDS + "reward.state.7 = 3", "`reward.state` must be in 0..2; got 7"),
     (IDS + "reward.state.icu = 3", "'icu' is a label, but the task has none"),
-    (HEAD + "reward.state.hme = 3", "'hme' is not among the labels. Did you mean"),
+    (HEAD + "reward.state.hme = 3", "'hme' is not among the labels (did you mean"),
     (HEAD + "reward.state.1 = 3", "'1' is not among the labels"),
     (HEAD + "reward.state.home = 'x'", "`reward.state.home` must be a number"),
     (HEAD + "reward.state.home = true", "`reward.state.home` must be a number"),

@@ -22,7 +22,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     killed = 0
     for attempt in range(20):
         if broken.is_dir():  # as of a kill in the middle of a write
-            (broken / "jobs" / f".coin-00.jsonl.{attempt}.tmp").write_text("{")
+            (broken / "jobs" / f".fresh-{attempt}-coin-00.jsonl").write_text("{")
         process = subprocess.Popen(
             [sys.executable, toy_study.__file__, str(tmp_path / "broken"), "1"],
             start_new_session=True,

@@ -11,6 +11,8 @@ import click
 from bayesmdp.errors import BayesmdpWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+#: Of what --json prints: raised when a key goes, or comes to mean something else.
+SCHEMA_VERSION = 1
 
 
 def seed_option(function: Function) -> Function:

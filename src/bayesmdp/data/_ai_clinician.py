@@ -118,7 +118,8 @@ def read_ai_clinician(
         connection,
     )
     states, actions = (tuple(str(i + 1) for i in range(sizes[x])) for x in sizes)
-    return Transitions(rows, (*states, death, survival), actions, (note, said, *begun))
+    notes = (note, said, *begun)
+    return Transitions(rows, (*states, death, survival), actions, notes, found)
 
 
 def check_ends(death: object, survival: object) -> None:

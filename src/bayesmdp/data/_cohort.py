@@ -87,7 +87,14 @@ def check_layout(
     both = set(named["log"]) & set(named["binary"])
     if both:
         raise ArgumentError(f"{min(both)!r} stands both in `log` and in `binary`.")
+    roles: dict[str | None, str] = {}
     for name, value in keys.items():
+        if value in roles:
+            raise ArgumentError(
+                f"{value!r} is given both as `{roles[value]}` and as `{name}`: name a "
+                "column for each, and no `patient` to split by stays."
+            )
+        roles[value] = name
         if value in (*named["features"], *named["doses"]):
             raise ArgumentError(
                 f"{value!r} is given as `{name}`, and must not be a feature or a dose: "

@@ -183,7 +183,7 @@ def _runner(
         n_actions,
         first_state,
         first_action,
-        [np.cumsum(row / row.sum()).tolist() if row.any() else None for row in rows],
+        [_cumulative(row) if row.any() else None for row in rows],
         max_steps or (spec and spec.max_episode_steps) or _MAX_STEPS,
     )
 
@@ -219,6 +219,12 @@ def _probabilities(
     return rows
 
 
+def _cumulative(row: FloatArray) -> list[float]:
+    """Add up a row; the last action that has any probability ends at 1 exactly."""
+    total = np.cumsum(row)
+    return (total / total[-1]).tolist()  # type: ignore[no-any-return]
+
+
 def _reward(reward: Any, episode: int) -> float:
     try:
         return float(reward)
@@ -234,8 +240,8 @@ def _warn_of_ends_that_go_on(columns: dict[str, NDArray[Any]]) -> None:
     both = np.intersect1d(columns["next_state"][ends], columns["state"])
     if both.size:
         warnings.warn(
-            f"`collect`: {both.size} states both ended an episode and were left in one "
-            f"(first: state {both[0]}), which counts cannot tell apart; "
+            f"`collect`: episodes both ended in and went on from {both.size} of the "
+            f"states (first: state {both[0]}), which counts cannot tell apart; "
             "`add_end=True` gives ends a state of their own.",
             BayesmdpWarning,
             stacklevel=3,

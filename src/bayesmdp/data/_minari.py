@@ -7,6 +7,7 @@ two observations is a transition. The second says what the spaces are: ids of
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -26,6 +27,7 @@ _FILE, _METADATA, _FOLDER = "main_data.hdf5", "metadata.json", "data"
 _PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
 # A damaged file makes h5py raise whatever its bytes happen to lead to.
 _H5PY_RAISES = (OSError, LookupError, RuntimeError, TypeError, ValueError, MemoryError)
+_GROUP = re.compile("episode_(0|[1-9][0-9]*)")
 _REMEDY = "number them from 0 and give them to `bm.Transitions.from_arrays`"
 
 
@@ -158,7 +160,7 @@ def _space(metadata: dict[str, Any], name: str, path: Path) -> _Space:
         kind = space["type"]
         if kind == "Discrete":
             return _Space(int(space["n"]), int(space["start"]))
-    except (TypeError, ValueError, KeyError) as problem:
+    except (TypeError, ValueError, KeyError, OverflowError) as problem:
         raise CountsError(
             f"`{name}` of `{path.parent}` must describe a space as Minari does; got "
             f"{said!r:.80}."
@@ -170,14 +172,13 @@ def _space(metadata: dict[str, Any], name: str, path: Path) -> _Space:
 
 def _stored(file: Any, h5py: Any, said: str) -> Iterator[_Episode]:
     """Episodes of a file in the order of their numbers, one at a time."""
-    numbers = [name.removeprefix("episode_") for name in file]
-    strange = [name for name, x in zip(file, numbers, strict=True) if not x.isdecimal()]
+    strange = [name for name in file if not _GROUP.fullmatch(name)]
     if strange:
         raise CountsError(
             f"{said} is not a Minari dataset: it holds {strange[0]!r:.40} where groups "
             "are named episode_0, episode_1, and so on."
         )
-    for number in sorted(map(int, numbers)):
+    for number in sorted(int(name.removeprefix("episode_")) for name in file):
         group = file[f"episode_{number}"]
         for name in _PARTS:
             part = group.get(name) if isinstance(group, h5py.Group) else None

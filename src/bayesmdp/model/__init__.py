@@ -4,16 +4,19 @@ from bayesmdp.model._align import align
 from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows
 from bayesmdp.model._policies import Belief, as_policy, restrict
+from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._task import Task
 
 __all__ = [
     "Availability",
     "Belief",
     "Dynamics",
+    "RewardTriplets",
     "Rows",
     "Task",
     "align",
     "as_policy",
     "availability",
     "restrict",
+    "reward_triplets",
 ]

@@ -142,8 +142,8 @@ def _sized(counts: Counts, task: Task) -> Counts:
             column = getattr(counts, axis)
             if column.size and column.max() >= wanted:
                 raise CountsError(
-                    f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()}."
-                    " Ids start from 0."
+                    f"`{axis}` must be in 0..{wanted - 1}; the data has {column.max()} "
+                    "(ids start from 0)."
                 )
     if all(counts.sized):
         return counts

@@ -16,6 +16,7 @@ from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
 from bayesmdp.model._names import listed, names_given
+from bayesmdp.model._reward import reward_triplets
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
@@ -48,7 +49,7 @@ def task_from_data(
     statistics = _rewards(data) if reward is None else None
     if statistics is not None:
         s = statistics
-        reward = (s.state, s.action, s.next_state, s.mean)
+        reward = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
     endings = data.endings() if terminal is None else None
     if isinstance(start, str) and start == "logged":
         start = _logged_start(data, sizes["n_states"])

@@ -39,8 +39,8 @@ def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None)
             )
         if name not in labels:
             near = get_close_matches(name, labels, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise TaskError(f"`{what}` {name!r} is not among the labels.{hint}")
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise TaskError(f"`{what}` {name!r} is not among the labels{hint}.")
         return labels.index(name)
     index = _checks.integer(what, name, 0, TaskError)
     if index >= size:

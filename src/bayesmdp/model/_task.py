@@ -16,7 +16,7 @@ Inside, everything is a transition reward. The first kind becomes ::
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +33,10 @@ from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
+from bayesmdp.model._reward import RewardTriplets, columns_of
 
 _SUM_TOLERANCE = 1e-8
 _AXES = ("state", "action", "next_state")
-
-
-class RewardTriplets(NamedTuple):
-    """Rewards of some transitions, zero elsewhere; sorted by key."""
-
-    key: IntArray  # [K], (state * n_actions + action) * n_states + next_state
-    reward: FloatArray  # [K]
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -55,10 +49,10 @@ class Task:
         Sizes.
     reward
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
-        next_state, reward) with zero elsewhere. ``[S]`` is for being in a state, the
-        others for a transition; they differ by one factor of the discount. No
-        transition leaves a terminal state: what the other forms say about its rows is
-        ignored.
+        next_state, reward) with zero elsewhere; also ``reward`` of another task.
+        ``[S]`` is for being in a state, the others for a transition; they differ by one
+        factor of the discount. No transition leaves a terminal state: what the other
+        forms say about its rows is ignored.
     discount
         In [0, 1]. With 1, every policy that is evaluated must end.
     start
@@ -91,7 +85,9 @@ class Task:
         self,
         n_states: int,
         n_actions: int,
-        reward: ArrayLike | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike],
+        reward: ArrayLike
+        | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
+        | RewardTriplets,
         *,
         discount: float,
         start: Name | ArrayLike = "uniform",
@@ -374,13 +370,16 @@ class Task:
 
     def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
         shape = (self.n_states, self.n_actions, self.n_states)
+        if isinstance(reward, RewardTriplets):
+            key = _checks.index_array("reward.key", reward.key, TaskError)
+            return self._read_triplets(*columns_of(key, *shape[:2]), reward.reward)
         four = isinstance(reward, tuple) and len(reward) == 4
         if four and not np.isscalar(reward[0]):
             sizes = {_checks.any_array("reward", x, TaskError).shape for x in reward}
             if shape[0] == 4 and sizes == {shape[1:2]}:
                 raise TaskError(
                     "`reward` as a tuple of four could be [S, A] or four columns; give "
-                    "[S, A] as an array."
+                    "it as an array, [S, A] or [S, A, S]."
                 )
             return self._read_triplets(*reward)
         n_axes = _checks.any_array("reward", reward, TaskError).ndim

@@ -21,15 +21,20 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
+from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from bayesmdp._progress import progress_bar
+from bayesmdp._version import __version__
 from bayesmdp.errors import ArgumentError, BayesmdpError
 
 Record = dict[str, Any]
 _SCHEMA = 1
+_NOTE = "study.json"
+_FRESH = ".fresh-"  # begins the name of a file until it is whole
+_NO_DATE = {"Date": None}
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ def run_study(
                 _keep(directory, job, records, seconds)
                 if show is not None:
                     show(done, f"{done}/{len(jobs)}")
-        texts = [_file(directory, job).read_text() for job in jobs]
+        texts = [_file(directory, job).read_text(encoding="utf-8") for job in jobs]
         _write(directory / "records.jsonl", "".join(texts))
         records = [json.loads(line) for text in texts for line in text.splitlines()]
         summary = study.tell(records)
@@ -112,31 +117,39 @@ def _file(directory: Path, job: Job) -> Path:
 
 
 def _open(directory: Path, study: Study, effort: Effort, resume: bool) -> None:
-    """Make the directory, or see that what is there was asked for alike."""
-    asked = json.dumps(
-        {"schema": _SCHEMA, "study": study.name, **asdict(effort)}, indent=2
-    )
-    note = directory / "study.json"
+    """Make the directory, or see that what is there was asked for alike.
+
+    The note comes first: a kill leaves nothing, a leftover of writing it, or a run.
+    """
+    what = {"schema": _SCHEMA, "bayesmdp": __version__, "study": study.name}
+    asked = json.dumps({**what, **asdict(effort)}, indent=2)
+    note = directory / _NOTE
     if note.exists():
         if not resume:
             raise ArgumentError(
                 f"`{directory}` holds a run already: go on with `--resume`, or name "
                 "another place with `--out`."
             )
-        if note.read_text() != asked:
+        if note.read_text(encoding="utf-8") != asked:
             raise ArgumentError(
-                f"`{directory}` was begun with other options, see `{note}`: give the "
-                "same, or name another place with `--out`."
+                f"`{directory}` was begun with other options or by another version, "
+                f"see `{note}`: give the same, or name another place with `--out`."
             )
-    elif directory.exists() and any(directory.iterdir()):
+    elif directory.exists() and not set(directory.iterdir()) <= _leftovers(directory):
         raise ArgumentError(
             f"`{directory}` is not empty and holds no run: name another place with "
             "`--out`."
         )
-    (directory / "jobs").mkdir(parents=True, exist_ok=True)
-    for leftover in directory.rglob(".*.tmp"):  # of a kill in the middle of a write
+    directory.mkdir(parents=True, exist_ok=True)
+    for leftover in _leftovers(directory):
         leftover.unlink(missing_ok=True)
     _write(note, asked)
+    (directory / "jobs").mkdir(exist_ok=True)
+
+
+def _leftovers(directory: Path) -> set[Path]:
+    """Files of a kill in the middle of a write."""
+    return set(directory.rglob(f"{_FRESH}*"))
 
 
 def _worked(
@@ -180,10 +193,10 @@ def _keep(directory: Path, job: Job, records: list[Record], seconds: float) -> N
     _write(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    fresh.write_text(text)
+    fresh = path.with_name(f"{_FRESH}{os.getpid()}-{path.name}")
+    fresh.write_bytes(content.encode() if isinstance(content, str) else content)
     fresh.replace(path)
 
 
@@ -192,10 +205,15 @@ def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ..
         return ()
     if find_spec("matplotlib") is None:
         return ('the picture needs matplotlib: pip install "bayesmdp[paper]"',)
+    from matplotlib import rc_context
+
     for name, figure in study.plot(records).items():
-        figure.savefig(directory / f"{name}.png", dpi=150)
         # Without a date and with fixed ids, so that equal pictures are equal files.
-        figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
+        for kind, more in (("png", {"dpi": 150}), ("svg", {"metadata": _NO_DATE})):
+            drawn = BytesIO()
+            with rc_context({"svg.hashsalt": study.name}):
+                figure.savefig(drawn, format=kind, **more)
+            _write(directory / f"{name}.{kind}", drawn.getvalue())
     return ()
 
 

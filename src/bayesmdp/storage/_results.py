@@ -172,8 +172,9 @@ def drop_results(directory: Path, run: str, *, alone: bool) -> None:
     with suppress(OSError):  # they are not listed any more, and the next save tries
         for head in folder.glob("*.json"):
             if _run_of(head) not in (run, None):
-                head.unlink()
+                # The head goes last, so that what a kill leaves is found again.
                 head.with_suffix(".npz").unlink(missing_ok=True)
+                head.unlink()
         clean(folder, alone=alone)
 
 

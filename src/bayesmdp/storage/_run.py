@@ -56,6 +56,8 @@ from bayesmdp.storage._plain import plain
 from bayesmdp.storage._results import drop_results, result_names
 from bayesmdp.storage._task_arrays import task_from_arrays, task_to_arrays
 
+DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
@@ -97,6 +99,7 @@ class Run:
         """
         task, config = self.posterior.task, self.config
         return {
+            "schema_version": DESCRIPTION,
             "path": str(self.path),
             "source": config["source"],
             "columns": config["columns"],

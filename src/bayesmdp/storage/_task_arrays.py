@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp.errors import BayesmdpError, StorageError
-from bayesmdp.model import Task
+from bayesmdp.model import RewardTriplets, Task
 
 #: Kind and number of axes of every array a task may consist of.
 LAYOUT: dict[str, tuple[str, int]] = {
@@ -63,9 +63,7 @@ def task_from_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> Task:
         n_states, n_actions = int(arrays["n_states"]), int(arrays["n_actions"])
         reward: Any = arrays["reward"]
         if "reward_key" in arrays:
-            pair, next_state = np.divmod(arrays["reward_key"], max(n_states, 1))
-            state, action = np.divmod(pair, max(n_actions, 1))
-            reward = (state, action, next_state, reward)
+            reward = RewardTriplets(arrays["reward_key"], reward)
         return Task(
             n_states,
             n_actions,

@@ -199,12 +199,24 @@ def _from_data(data: Transitions | None, names: _Names, known: dict[str, Any]) -
                 f"terminal states cannot come from the data: leave out `{name}`, or "
                 "give both `reward` and `terminal`."
             )
+    if data.state_labels is not None:
+        known = _by_name(known, [str(x) for x in data.state_labels])
     found = Task.from_data(
         data, n_states=names.n_states, n_actions=names.n_actions, **known
     )
     return found.with_labels(
         state_labels=names.state_labels, action_labels=names.action_labels
     )
+
+
+def _by_name(known: dict[str, Any], labels: list[str]) -> dict[str, Any]:
+    """Give ends by name and a start by weights: names may be numbers, like ids."""
+    terminal, start = known["terminal"], known["start"]
+    if terminal is not None:
+        terminal = [labels[state] for state in terminal]
+    if isinstance(start, int):
+        start = np.eye(1, len(labels), start)[0]
+    return {**known, "terminal": terminal, "start": start}
 
 
 def _names(settings: Mapping[str, Any], data: Transitions | None) -> _Names:

@@ -8,9 +8,9 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import FloatArray
 from bayesmdp.errors import TaskError, TooLargeError
-from bayesmdp.model import Task
+from bayesmdp.model import RewardTriplets, Task, reward_triplets
 
 _REWARDS = ("state", "state_action", "transition", "from_data")
 _TRANSITION = ("state", "action", "next_state", "value")
@@ -66,8 +66,8 @@ def _by_action(content: Any, known: Task) -> FloatArray:
     return values
 
 
-def _by_transition(content: Any, known: Task) -> Any:
-    """Columns state, action, next_state, value."""
+def _by_transition(content: Any, known: Task) -> RewardTriplets:
+    """Numbers by state, action and next state."""
     where = "reward.transition"
     if not isinstance(content, list):
         raise TaskError(f"`{where}` must be a list of tables: [[{where}]].")
@@ -84,27 +84,20 @@ def _by_transition(content: Any, known: Task) -> Any:
             known.state(as_name(said["next_state"], known.state_labels), where),
         )
         if triplet in rows:
-            raise TaskError(f"`{where}` {i} repeats {list(rows).index(triplet)}.")
+            raise TaskError(
+                f"`{where}` {i} repeats {list(rows).index(triplet)}: leave one out."
+            )
         rows[triplet] = _number(said["value"], f"{where} {i}.value")
     state, action, next_state = np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
     value = np.array(list(rows.values()), dtype=np.float64)
-    return as_columns(known, state, action, next_state, value)
-
-
-def as_columns(
-    known: Task,
-    state: IntArray,
-    action: IntArray,
-    next_state: IntArray,
-    value: FloatArray,
-) -> Any:
-    """Return four columns; a small array where a task would take them for rows."""
-    if known.n_states != 4 or value.size != known.n_actions:
-        return state, action, next_state, value
-    reward = np.zeros((4, known.n_actions, 4))
-    for s, a, t, paid in zip(state, action, next_state, value, strict=True):
-        reward[s, a, t] = paid
-    return reward
+    return reward_triplets(
+        state,
+        action,
+        next_state,
+        value,
+        n_states=known.n_states,
+        n_actions=known.n_actions,
+    )
 
 
 def _table(content: Any, where: str, example: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp.data import Transitions
-from bayesmdp.errors import ArgumentError, CountsError, StorageError
+from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.storage._config import as_path
 from bayesmdp.storage._files import worded
 
@@ -143,9 +143,7 @@ def write_template(
 
 
 def _reward(data: Transitions, keys: list[str]) -> str:
-    try:
-        data.reward_statistics()
-    except CountsError:  # there is no such column
+    if "reward" not in data.table.roles:
         shown = ", ".join(f"{key} = 0.0" for key in keys[:_SHOWN])
         return (
             "# The data have no reward: say what it is to be in these states.\n"

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import ArrayLike, FloatArray, Name
-from bayesmdp.errors import ArgumentError, BayesmdpError, DynamicsError
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpError,
+    DynamicsError,
+    TooLargeError,
+)
 from bayesmdp.model import Task
 from bayesmdp.worlds._outcomes import Outcomes
 from bayesmdp.worlds._world import World
@@ -57,9 +63,17 @@ def from_craam(
     columns = _read(Path(path).expanduser()).T
     state, action, next_state = columns[:3].astype(np.int64)
     n_states = int(max(state.max(), next_state.max())) + 1
+    n_actions = int(action.max()) + 1
+    needed = 8 * n_states * n_actions
+    if needed > available_bytes():
+        raise TooLargeError(
+            f"`{path}` has ids up to state {n_states - 1} and action {n_actions - 1}, "
+            f"which takes {gigabytes(needed)} of memory: number both from 0 without "
+            "gaps."
+        )
     outcomes = Outcomes(
         n_states,
-        int(action.max()) + 1,
+        n_actions,
         state,
         action,
         next_state,
@@ -70,7 +84,7 @@ def from_craam(
     live = np.isin(np.arange(n_states), state)
     task = Task(
         n_states,
-        outcomes.n_actions,
+        n_actions,
         outcomes.mean_reward("from_craam", live),
         discount=discount,
         start=start,

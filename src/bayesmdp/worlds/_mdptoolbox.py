@@ -13,8 +13,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
-from bayesmdp.model import Dynamics, Task
-from bayesmdp.worlds._outcomes import RewardColumns, task_reward
+from bayesmdp.model import Dynamics, Task, reward_triplets
 from bayesmdp.worlds._world import World
 
 _SUM_TOLERANCE = 1e-8
@@ -133,7 +132,7 @@ def _entries(
 
 def _columns(
     matrices: list[_Entries],
-) -> RewardColumns:
+) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """State, action, next state and value of every entry."""
     action = np.repeat(np.arange(len(matrices)), [m[1].size for m in matrices])
     state, next_state = (np.concatenate([m[i] for m in matrices]) for i in (1, 2))
@@ -177,7 +176,8 @@ def _reward(reward: Any, n_states: int, n_actions: int) -> Any:
         reward = _checks.any_array("reward", reward, TaskError)
         shape = reward.shape
     if shape == (n_actions, n_states, n_states):
-        return task_reward(_columns(matrices), n_states, n_actions)
+        columns = _columns(matrices)
+        return reward_triplets(*columns, n_states=n_states, n_actions=n_actions)
     if shape not in {(n_states,), (n_states, n_actions)}:
         raise TaskError(
             f"`reward` must be [S], [S, A] or [A, S, S] with {n_states} states and "

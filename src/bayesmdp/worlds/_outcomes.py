@@ -2,16 +2,12 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.errors import BayesmdpWarning
-from bayesmdp.model import Dynamics
-
-#: State, action, next state and reward of transitions, each ``[K]``.
-RewardColumns: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
+from bayesmdp.model import Dynamics, RewardTriplets
 
 _ROUNDING = 1e-9
 
@@ -45,10 +41,8 @@ class Outcomes:
             n_actions=self.n_actions,
         )
 
-    def mean_reward(
-        self, needed_by: str, live: BoolArray
-    ) -> RewardColumns | FloatArray:
-        """Mean reward of each transition, as a task takes it.
+    def mean_reward(self, needed_by: str, live: BoolArray) -> RewardTriplets:
+        """Mean reward of each transition.
 
         Says aloud where a transition from one of the ``live`` states ``[S]`` pays now
         this and now that; ``needed_by`` is the function that users called.
@@ -71,22 +65,4 @@ class Outcomes:
                 BayesmdpWarning,
                 stacklevel=3,
             )
-        pair, next_state = np.divmod(key, self.n_states)
-        columns = (*np.divmod(pair, self.n_actions), next_state, mean)
-        return task_reward(columns, self.n_states, self.n_actions)
-
-
-def task_reward(
-    columns: RewardColumns, n_states: int, n_actions: int
-) -> RewardColumns | FloatArray:
-    """Return rewards of transitions in a form that a task cannot misread.
-
-    To a task of four states, four columns as long as there are actions might be
-    ``[S, A]``; ``[S, A, S]`` can be nothing else, and is small.
-    """
-    if n_states != 4:
-        return columns
-    *transition, reward = columns
-    dense = np.zeros((n_states, n_actions, n_states))
-    dense[tuple(transition)] = reward
-    return dense
+        return RewardTriplets(key, mean)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
+    SCHEMA_VERSION,
     columns_option,
     exit_1_after_warnings,
     json_option,
@@ -104,14 +105,20 @@ def command(
         raise click.UsageError(
             "Say where to keep the run, -o DIRECTORY; or only --init FILE."
         )
-    if out is not None:
+    if out is None:
+        _check_init(how)
+    else:
         _check_options(how)
         bm.storage.check_target(out, overwrite=overwrite)
     with exit_1_after_warnings(ctx):
         data = bm.read_transitions(list(files), columns=columns, labels=labels)
         if init is not None:
             bm.storage.write_template(data, init, overwrite=overwrite)
-            record: dict[str, Any] = {"task": str(init), "n_rows": data.n_rows}
+            record: dict[str, Any] = {
+                "schema_version": SCHEMA_VERSION,
+                "task": str(init),
+                "n_rows": data.n_rows,
+            }
             said = f"Wrote {init}: look at it, then give it as --task."
         elif out is not None:
             task = _task(data, how)
@@ -127,6 +134,15 @@ def command(
             print_json(record)
         else:
             click.echo(said)
+
+
+def _check_init(how: dict[str, Any]) -> None:
+    """Refuse what a task file that is only written cannot take up."""
+    if how["task_file"] is not None or how["discount"] is not None or how["terminal"]:
+        raise click.UsageError(
+            "--init writes a task file from the data alone: leave out --task, "
+            "--discount and --terminal, and edit the file."
+        )
 
 
 def _check_options(how: dict[str, Any]) -> None:

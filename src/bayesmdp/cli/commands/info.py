@@ -8,7 +8,12 @@ import click
 
 from bayesmdp._checks import thread_count
 from bayesmdp._version import __version__
-from bayesmdp.cli._options import exit_1_after_warnings, json_option, print_json
+from bayesmdp.cli._options import (
+    SCHEMA_VERSION,
+    exit_1_after_warnings,
+    json_option,
+    print_json,
+)
 
 _PACKAGES = (
     "numpy",
@@ -21,7 +26,15 @@ _PACKAGES = (
     "jinja2",
     "plotly",
 )
-_EXTRAS = ("icu-sepsis",)
+_EXTRAS = (
+    "icu-sepsis",
+    "gymnasium",
+    "h5py",
+    "scikit-learn",
+    "matplotlib",
+    "distributed",
+    "mpi4py",
+)
 
 
 @click.command()
@@ -44,10 +57,10 @@ def command(ctx: click.Context, run: Path | None, as_json: bool) -> None:
         return
     record = _installed()
     if as_json:
-        print_json(record)
+        print_json({"schema_version": SCHEMA_VERSION, **record})
         return
     for name, value in record.items():
-        click.echo(f"{name:<10} {value if value is not None else 'not installed'}")
+        click.echo(f"{name:<12} {value if value is not None else 'not installed'}")
 
 
 def _describe(path: Path, as_json: bool) -> None:

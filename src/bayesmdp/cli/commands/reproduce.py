@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bayesmdp.cli._options import json_option, print_json
+from bayesmdp.cli._options import SCHEMA_VERSION, json_option, print_json
 
 
 @click.command()
@@ -64,6 +64,7 @@ def command(
     if as_json:
         print_json(
             {
+                "schema_version": SCHEMA_VERSION,
                 "study": name,
                 "directory": str(outcome.directory),
                 "seconds": outcome.seconds,
