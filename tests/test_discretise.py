@@ -1,5 +1,6 @@
 """From simulated patients to states and actions, where the right answer is known."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import bayesmdp as bm
-from bayesmdp.data import Discretisation, _clusters, _discretise
+from bayesmdp.data import Discretisation, _clusters
 from bayesmdp.errors import ArgumentError
 
 
@@ -367,6 +368,6 @@ def test_the_record_is_frozen_and_its_arrays_are_read_only(
 def test_without_scikit_learn_the_remedy_is_named(
     patients: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_discretise, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[clinical\]"'):
         made(patients)

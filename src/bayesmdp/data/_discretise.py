@@ -11,7 +11,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -239,7 +238,7 @@ def discretise(
     >>> clinic.dose([[0], [100], [400]]).tolist()
     [0, 1, 4]
     """
-    _need_scikit_learn()
+    _checks.extra("sklearn", "clinical", "discretise")
     keys = {"episode": episode, "step": step, "outcome": outcome, "patient": patient}
     layout = check_layout(features, doses, keys, log, binary)
     check_ends(death, survival)
@@ -275,14 +274,6 @@ class Settings:
     n_starts: int
     weight: FloatArray  # [F]
     ends: tuple[str, str]
-
-
-def _need_scikit_learn() -> None:
-    if find_spec("sklearn") is None:
-        raise ArgumentError(
-            "`discretise` needs scikit-learn, which is not installed: "
-            'pip install "bayesmdp[clinical]".'
-        )
 
 
 def _weights(weights: Mapping[str, float] | None, layout: Layout) -> FloatArray:
