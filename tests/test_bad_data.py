@@ -119,7 +119,7 @@ COUNT_CASES = [
         lambda: bm.Counts.from_arrays([2**40], [0], [0]),
         "`n_states`",
         str(2**40 + 1),
-        "Map ids to 0..n-1 first.",
+        "number both from 0 without gaps.",
     ),
     case(
         "adding counts of different sizes",

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def refused(
         assert fragment in message, message
     assert "\n" not in message
     assert message.endswith(".")
+    assert not re.search(r"[.!?] [A-Z]", message), message  # one sentence
 
 
 CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
@@ -95,7 +97,7 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "two candidates": (
         "state,obs,action,sp\n0,0,0,0\n",
-        ("several columns for `state`: `state` and `obs`",),
+        ("several columns for `state`, `state` and `obs`: choose",),
     ),
     "no header": ("0,0,1\n1,0,2\n", ("must name the columns; it is `0,0,1`",)),
     "duplicate name": (
@@ -104,7 +106,7 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "names that differ by case": (
         "state,action,State,next_state\n0,0,0,0\n",
-        ("several columns for `state`: `state` and `State`",),
+        ("several columns for `state`, `state` and `State`: choose",),
     ),
     "text among numbers": (
         HEAD + "0,0,1\n1,x,2\n",
@@ -117,7 +119,7 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "text in next states": (HEAD + "0,0,1\n1,0,x\n", ("`next_state`", "'x'")),
     "late fraction": (
         HEAD + MANY + "0.5,0,1\n",
-        ("`state`", "whole numbers: row 30000 of `log.csv` has 0.5."),
+        ("`state`", "whole numbers: row 30000 of `log.csv` has 0.5; mend or drop"),
     ),
     "empty ids": (
         HEAD + "0,0,1\n1,,2\n1,,2\n",
@@ -130,7 +132,14 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
         HEAD + f"0,0,{2**40}\n",
         ("`next_state`", "at most 10**7: row 0", str(2**40), "labels=True"),
     ),
-    "beyond 64 bits": (HEAD + "99999999999999999999,0,1\n", ("`state`", "row 0")),
+    "beyond 64 bits": (
+        HEAD + "99999999999999999999,0,1\n",
+        ("`state`", "below 2**53", "row 0", "has 1000000000", "labels=True"),
+    ),
+    "large and fractions": (
+        HEAD + f"{2**60},0,1\n0.5,0,1\n",
+        ("`state`", "whole numbers: row 1", "has 0.5; mend or drop"),
+    ),
     "text reward": (
         "s,a,sp,r\n0,0,1,0.5\n0,0,1,good\n",
         ("Column `r` of `log.csv` must hold numbers: row 1", "'good'"),
@@ -380,6 +389,7 @@ def test_paths_that_lead_nowhere(here: Path) -> None:
     refused(ArgumentError, "s3://ward/log.parquet", "is an address", "DuckDB relation")
     refused(ArgumentError, "~nobody-of-that-name/log.csv", "a user unknown here")
     refused(ArgumentError, "x" * 5000 + ".csv", "name too long")
+    refused(ArgumentError, "x" * 5000 + "*.csv", "no file matches")
     refused(ArgumentError, "a\0b.csv", "null")
     refused(ArgumentError, "\udcff.csv", "is not UTF-8: rename the file")
     refused(ArgumentError, "/dev/null", "is no plain file")
@@ -428,6 +438,16 @@ TABLE_FAULTS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
     "infinite": (table(action=[0.0, np.inf]), ("`action`", "inf"), "row 1"),
     "negative": (table(next_state=[0, -4]), ("-4", "labels=True"), "row 1"),
     "large": (table(state=[2**40, 0]), (str(2**40), "labels=True"), "row 0"),
+    "inexact": (
+        table(state=[0.0, -(2.0**60)]),
+        (
+            "`state`",
+            "below 2**53",
+            str(-(2**60)),
+            "labels=True and the numbers as text",
+        ),
+        "row 1",
+    ),
     "reward": (table(reward=[0.0, np.inf]), ("`reward`", "finite", "inf"), "row 1"),
     "text reward": (table(reward=["a", "b"]), ("`reward`", "must hold numbers"), ""),
     "flags": (table(action=[True, False]), ("`action`", "whole numbers or text"), ""),
@@ -446,6 +466,25 @@ def test_bad_tables(
 ) -> None:
     numbered = [row] if engine in NUMBERED else []
     refused(CountsError, ENGINES[engine](data), *said, *numbered)
+
+
+def test_rows_without_an_order_have_no_first() -> None:
+    for engine, first, where in (
+        ("pandas", ", the first row 1", "row 1"),
+        ("Ibis", "", "a row"),
+    ):
+        make = ENGINES[engine]
+        said = f"has no value in 1 row{first}: drop or mend what is empty."
+        refused(CountsError, make(table(state=[0, None])), said)
+        refused(CountsError, make(table(done=[0, 7])), f"0 and 1: {where} has 7;")
+
+
+@pytest.mark.parametrize("engine", ["pandas", "polars", "DuckDB"])
+def test_steps_that_are_too_large_are_not_names(engine: str) -> None:
+    data = table(episode=[1, 1], step=[0.0, 2.0**53])
+    del data["next_state"]
+    source = ENGINES[engine](data)
+    refused(CountsError, source, "`step`", "below 2**53", "; number from 0.")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

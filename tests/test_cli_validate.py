@@ -97,6 +97,7 @@ def test_a_task_file_is_held_against_the_log() -> None:
         (["clean.csv", "--columns", "state=action"], "'state' is given twice"),
         (["clean.csv", "--columns", "sate=action"], "did you mean 'state'?"),
         (["clean.csv", "--min-count", "-1"], "--min-count"),
+        (["clean.csv", "--task", "x.toml", "--n-states", "3"], "without --task"),
         ([], "FILE..."),
     ],
 )

@@ -113,7 +113,7 @@ EVERY = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 
 
 @EVERY
-def test_every_source_counts_as_arrays_do(log: Log, source: Any) -> None:
+def test_every_source_says_what_arrays_say(log: Log, source: Any) -> None:
     found = bm.read_transitions(source(log))
     assert found.n_rows == log.arrays.n_rows
     assert found.counts() == log.arrays.counts()
@@ -121,11 +121,16 @@ def test_every_source_counts_as_arrays_do(log: Log, source: Any) -> None:
     assert found.counts().sized == (False, False)
     assert found.state_labels is found.action_labels is None
     assert found.notes == ()
+    check_rewards(found, log)
+    for n_folds, seed in ((2, 0), (5, 11)):
+        assert found.counts_by_fold(n_folds, seed=seed) == log.arrays.counts_by_fold(
+            n_folds, seed=seed
+        )
 
 
-@EVERY
-def test_every_source_finds_the_rewards_of_arrays(log: Log, source: Any) -> None:
-    found = bm.read_transitions(source(log)).reward_statistics()
+def check_rewards(log_read: bm.Transitions, log: Log) -> None:
+    """Compare what was paid, and its spread."""
+    found = log_read.reward_statistics()
     wanted = log.arrays.reward_statistics()
     for name in (*TRIPLET, "count"):
         assert np.array_equal(getattr(found, name), getattr(wanted, name))
@@ -136,15 +141,6 @@ def test_every_source_finds_the_rewards_of_arrays(log: Log, source: Any) -> None
     assert wanted.sd.max() > 1
     fixed = found.action == 2
     assert (found.sd[fixed] == 0).all()
-
-
-@EVERY
-def test_every_source_splits_as_arrays_do(log: Log, source: Any) -> None:
-    found = bm.read_transitions(source(log))
-    for n_folds, seed in ((2, 0), (5, 11)):
-        assert found.counts_by_fold(n_folds, seed=seed) == log.arrays.counts_by_fold(
-            n_folds, seed=seed
-        )
 
 
 def test_a_posterior_from_a_file_is_the_posterior_from_arrays(log: Log) -> None:
@@ -368,6 +364,48 @@ def test_episodes_may_be_text() -> None:
     assert sorted(fold.total for fold in folds[0]) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("99999999999999999991", "99999999999999999992"),  # alike as floats
+        ("12.1", "12.10"),
+        ("007", "7"),
+        ("1e3", "1000"),
+        (str(2**60), str(2**60 + 1)),
+        ("7.0", "8"),
+    ],
+)
+def test_episodes_in_files_are_names(tmp_path: Path, one: str, other: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"s,a,sp,id\n0,0,1,{one}\n1,0,1,{one}\n0,0,1,{other}\n")
+    folds = bm.read_transitions(path).counts_by_fold(2)
+    assert sorted(fold.total for fold in folds) == [1, 2]
+
+
+def test_missing_episodes_in_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("s,a,sp,id\n0,0,1,7\n0,0,1,nan\n")
+    with pytest.raises(
+        CountsError, match=r"`id` .* no value in 1 row, the first row 1"
+    ):
+        bm.read_transitions(path)
+
+
+@EACH
+def test_starts_need_every_step(engine: Any) -> None:
+    table = rows(episode=[1, 1, 2], step=[None, 1, 0])
+    log = bm.read_transitions(engine(table))
+    with pytest.raises(CountsError, match="no number for `step` in 1 of its rows"):
+        log.starts()
+
+
+def test_starts_need_steps_that_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("s,a,sp,id,t\n0,0,1,1,noon\n1,0,2,1,2\n")
+    with pytest.raises(CountsError, match="no number for `step` in 1 of its rows"):
+        bm.read_transitions(path).starts()
+
+
 # Columns ------------------------------------------------------------------------------
 
 
@@ -407,7 +445,7 @@ COLUMN_FAULTS = {
         rows(obs=[1, 1, 1]),
         None,
         CountsError,
-        "`state` and `obs`. Choose one with columns={'state': 'state'}",
+        "for `state`, `state` and `obs`: choose one with columns={'state': 'state'}",
     ),
     "a near miss": (
         {"stat": [0], "action": [0], "next_state": [0]},

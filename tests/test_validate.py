@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -770,6 +771,47 @@ def test_what_was_read_is_validated_where_it_is(tmp_path: Path) -> None:
     assert "3 because they are the last" in found.notes[-1].message
     named_log = bm.read_transitions(pd.DataFrame(named()))
     assert bm.validate(named_log, with_labels(), min_count=1).findings == ()
+
+
+def test_labels_of_a_log_are_found_in_the_task() -> None:
+    """Also where the table has ids, and the task another order of the names."""
+    log = bm.Transitions.from_arrays(**clean())  # type: ignore[arg-type]
+    names = ("icu", "ward", "home"), ("wait", "treat")
+    log = replace(log, state_labels=names[0], action_labels=names[1])
+    assert bm.validate(log, with_labels(), min_count=1).findings == ()
+    reward = np.zeros((3, 2, 3))
+    reward[1:, :, 0] = 1
+    turned = task(
+        reward=reward,
+        terminal=[0],
+        state_labels=["home", "ward", "icu"],
+        action_labels=names[1],
+    )
+    assert bm.validate(log, turned, min_count=1).findings == ()
+    found = bm.validate(log, task(), min_count=1)
+    assert {x.code for x in found} == {"labels-without-names"}
+    short = replace(log, state_labels=names[0][:2])
+    with pytest.raises(CountsError, match=r"has state 2, but its `state_labels` are 2"):
+        bm.validate(short)
+
+
+def test_sizes_of_a_log_are_known() -> None:
+    table = pd.DataFrame(clean())
+    for log in (
+        bm.Transitions.from_arrays(**clean(), n_actions=4),  # type: ignore[arg-type]
+        bm.read_transitions(table, n_actions=4),
+    ):
+        (found,) = bm.validate(log, min_count=1)
+        assert (found.code, found.count) == ("unused-actions", 2)
+
+
+def test_fewer_names_than_a_task_without_names_has_are_refused_as_by_fit() -> None:
+    table = pd.DataFrame(named())
+    large = bm.Task(4, 2, np.zeros(4), discount=0.9)
+    (error,) = (x for x in bm.validate(table, large).errors if x.column == "state")
+    assert (error.code, error.count) == ("labels-without-names", 3)
+    with pytest.raises(CountsError, match="which is which is not known"):
+        bm.fit(bm.read_transitions(table), large)
 
 
 def test_unknown_labels_have_a_hint() -> None:

@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sepsis_log import (
     FOLDS,
@@ -28,6 +30,7 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
+from test_validate import CASES, Case, messy, without
 
 import bayesmdp as bm
 
@@ -154,6 +157,11 @@ def database(server: dict[str, Any]) -> Iterator[Any]:
     backend.disconnect()
 
 
+def stored(database: Any, table: dict[str, list[Any]]) -> Any:
+    """Put a small table on the server, until the connection ends."""
+    return database.create_table("small", pa.table(table), temp=True)
+
+
 @contextmanager
 def rows_sent(server: dict[str, Any], sent: list[int]) -> Iterator[None]:
     """Fill in how many rows each statement of the block returned, most first."""
@@ -249,3 +257,124 @@ def test_errors_of_the_server_are_worded(database: Any) -> None:
     with pytest.raises(bm.BayesmdpError, match=r"cannot be read: .*division") as caught:
         bm.read_transitions(log.mutate(state=1 // (log.state - 5)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_validate_finds_the_same(database: Any, case: Case) -> None:
+    """Whatever the other engines find, but no row is the first of the server's."""
+    table, options, code, severity, count, column, row = case
+    found = bm.validate(stored(database, table), **{"min_count": 1, **options})
+    wanted = [x for x in found if x.code == code and x.column in (column, None)]
+    assert wanted, found.summary()
+    finding = wanted[0]
+    assert (finding.severity, finding.count, finding.column) == (
+        severity,
+        count,
+        column,
+    )
+    assert finding.first_row is None
+    assert "the first a row" not in finding.message
+    assert not finding.where.startswith("a row")
+    if row is not None and finding.where and "episode" in table:
+        assert f"episode {table['episode'][row]}" in finding.where
+
+
+@pytest.mark.parametrize("derive", [False, True], ids=["", "derived"])
+def test_validate_finds_as_much_in_a_messy_log(database: Any, derive: bool) -> None:
+    table = messy(0)
+    known = None if derive else bm.Task(9, 5, np.zeros(9), discount=0.9, terminal=[3])
+    if derive:
+        table = without("next_state", table=table)
+    found = bm.validate(stored(database, table), known)
+    wanted = bm.validate(pd.DataFrame(table), known)
+    assert found.n_rows == wanted.n_rows == 400
+    assert len(found) > 9
+    for one, other in zip(found, wanted, strict=True):
+        for key in ("code", "severity", "column", "count", "remedy"):
+            assert getattr(one, key) == getattr(other, key)
+        assert one.first_row is None
+
+
+@pytest.mark.parametrize("name", ["log", "short"])
+def test_validate_fetches_groups_and_first_offenders(
+    server: dict[str, Any],
+    database: Any,
+    table: pd.DataFrame,
+    wanted: Answers,
+    name: str,
+) -> None:
+    counts = wanted.derived if name == "short" else wanted.counts
+    sent: list[int] = []
+    with rows_sent(server, sent):
+        found = bm.validate(database.table(name))
+    assert sent[0] == counts.count.size
+    assert sum(sent[1:]) < 200  # some 20 sums and offenders, and the catalogue
+    codes = {x.code for x in found}
+    assert ("missing-next-states" in codes) == (name == "short")
+    local = table if name == "log" else table[["episode", "step", "state", "action"]]
+    same = bm.validate(local)
+    assert [(x.code, x.count) for x in found] == [(x.code, x.count) for x in same]
+
+
+def test_validate_takes_what_was_read(database: Any, wanted: Answers) -> None:
+    with pytest.warns(bm.BayesmdpWarning, match=f"{wanted.last} because they are"):
+        log = bm.read_transitions(database.table("short"))
+    found = bm.validate(log)
+    assert found.n_rows == wanted.derived.total
+    assert "read-with-notes" in {x.code for x in found.notes}
+
+
+@pytest.mark.parametrize("flag", ["int16", "boolean", "float64"])
+def test_ai_clinician_tables_are_read(
+    server: dict[str, Any], database: Any, table: pd.DataFrame, flag: str
+) -> None:
+    """Ids from 1, a tenth of the rows lost; pandas' answer is held against a loop."""
+    log = database.table("log")
+    some = (log.episode < 1000) & ((log.episode + log.step) % 10 != 0)
+    stays = log.filter(some).select(
+        bloc=log.step + 1,
+        icustayid="episode",
+        state=log.state + 1,
+        action=log.action + 1,
+        reward="reward",
+        outcome=(log.episode % 2 == 0).cast("int32").cast(flag),
+    )
+    rows = table[(table["episode"] < 1000) & ((table.episode + table.step) % 10 != 0)]
+    same = pd.DataFrame(
+        {
+            "bloc": rows["step"] + 1,
+            "icustayid": rows["episode"],
+            "state": rows["state"] + 1,
+            "action": rows["action"] + 1,
+            "reward": rows["reward"],
+            "outcome": (rows["episode"] % 2 == 0).astype(int),
+        }
+    )
+    sent: list[int] = []
+    with pytest.warns(bm.BayesmdpWarning, match="the step after them is missing"):
+        wanted = bm.data.read_ai_clinician(same)
+    with rows_sent(server, sent):
+        with pytest.warns(bm.BayesmdpWarning, match="the step after them is missing"):
+            found = bm.data.read_ai_clinician(stays)
+        counts = found.counts()
+    assert sent[0] == counts.count.size
+    assert sum(sent[1:]) < 100
+    assert counts == wanted.counts()
+    assert 5000 < counts.total < len(rows)
+    assert found.state_labels == wanted.state_labels
+    pandas, ibis_ = "the pandas table", "the ibis table"
+    assert [x.replace(ibis_, pandas) for x in found.notes] == list(wanted.notes)
+    ends = found.endings().terminated
+    assert ends is not None
+    assert ends.tolist() == wanted.endings().terminated.tolist()  # type: ignore[union-attr]
+    assert found.starts().count.tolist() == wanted.starts().count.tolist()
+    rewards = found.reward_statistics()
+    assert rewards.mean.tolist() == wanted.reward_statistics().mean.tolist()
+    assert found.counts_by_fold(3, seed=1) == wanted.counts_by_fold(3, seed=1)
+
+
+def test_ai_clinician_faults_are_worded(database: Any) -> None:
+    log = database.table("log")
+    stays = log.select("state", "action", "episode", "step", outcome=log.episode % 2)
+    with pytest.raises(bm.BayesmdpError, match="must count from 1: a row has 0"):
+        bm.data.read_ai_clinician(stays)

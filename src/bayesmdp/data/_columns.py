@@ -44,19 +44,19 @@ def find_columns(
         if len(fits) > 1:
             said = " and ".join(f"`{x}`" for x in fits)
             raise CountsError(
-                f"{origin} has several columns for `{role}`: {said}. Choose one with "
+                f"{origin} has several columns for `{role}`, {said}: choose one with "
                 f"columns={{{role!r}: {fits[0]!r}}}."
             )
         if fits:
             found[role] = fits[0]
     for role in ("state", "action"):
         if role not in found:
-            raise CountsError(_missing(role, names, origin))
+            raise CountsError(f"{_missing(role, names, origin)}.")
     if "next_state" not in found and not {"episode", "step"} <= found.keys():
         lacking = [x for x in ("episode", "step") if x not in found]
         raise CountsError(
-            f"{_missing('next_state', names, origin)} It can be derived from `episode` "
-            f"and `step`, but there is no `{'` and no `'.join(lacking)}` either."
+            f"{_missing('next_state', names, origin)}, or have it derived: that needs "
+            f"`episode` and `step`, and there is no `{'` and no `'.join(lacking)}`."
         )
     if "next_state" in found and "outcome" in found:
         raise ArgumentError(
@@ -98,13 +98,14 @@ def _named(
 
 
 def _missing(role: str, names: Sequence[str], origin: str) -> str:
+    """Say what was looked for, without a full stop."""
     aliases = CONVENTIONS[role]
     near = [m for x in aliases if len(x) > 2 for m in _near(x, names)]
     hint = f" (did you mean `{near[0]}`?)" if near else ""
     example = near[0] if near else "..."
     return (
         f"{origin} has no column for `{role}`{hint}: looked for {', '.join(aliases)} "
-        f"among {listed(names)}; name it with columns={{{role!r}: {example!r}}}."
+        f"among {listed(names)}; name it with columns={{{role!r}: {example!r}}}"
     )
 
 

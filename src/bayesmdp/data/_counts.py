@@ -200,8 +200,8 @@ class Keys:
             n_actions = int(action.max()) + 1 if action.size else 0
         if n_states**2 * n_actions >= 2**63:
             raise CountsError(
-                f"`n_states` and `n_actions` are too large to index: {n_states} and "
-                f"{n_actions}. Map ids to 0..n-1 first."
+                f"`n_states` and `n_actions` are too large to index, {n_states} and "
+                f"{n_actions}: number both from 0 without gaps."
             )
         key = state * n_actions
         key += action

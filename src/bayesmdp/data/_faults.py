@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._queries import (
     TEXT,
@@ -45,49 +47,40 @@ class Fault:
     first: Offender | None
     message: str  # a sentence without its full stop
     remedy: str  # likewise
-    join: str = "; "  # between them in a refusal; empty: the remedy is left out
+    join: str = "; "  # between them in a refusal
 
     def refusal(self) -> CountsError:
         """Return what a reader raises."""
-        remedy = self.join + self.remedy if self.join else ""
-        return CountsError(f"{self.message}{remedy}.")
+        return CountsError(f"{self.message}{self.join}{self.remedy}.")
 
 
 _LABELS = "number from 0, or give labels=True to take the numbers as names"
-#: What is wrong, how it joins the remedy in a refusal, and the remedy.
+_OR_NAMES = ", or give labels=True and the numbers as text, to take them as names"
+#: What is wrong, and the remedy.
 _WORDS = {
-    "text": ("must hold numbers: {where} has {value!r:.42}{more}", "; ", "mend it"),
+    "text": ("must hold numbers: {where} has {value!r:.42}{more}", "mend it"),
     "text id": (
         "must hold numbers: {where} has {value!r:.42}{more}",
-        "; ",
-        "mend it, or take all as labels=True",
+        "mend it, or give labels=True to take all as names",
     ),
-    "empty": (
-        "has no value in {rows}, the first {where}",
-        ": ",
-        "drop or mend what is empty",
-    ),
-    "infinite": ("must be finite: {where} has {value}{more}", "", "mend or drop it"),
+    "empty": ("has no value in {rows}{first}", "drop or mend what is empty"),
+    "infinite": ("must be finite: {where} has {value}{more}", "mend or drop it"),
     "fraction": (
         "must hold whole numbers: {where} has {value}{more}",
-        "",
         "mend or drop what is no whole number",
     ),
-    "negative": ("must be 0 or more: {where} has {value}{more}", "; ", _LABELS),
-    "large": ("must be at most 10**7: {where} has {value:.0f}{more}", "; ", _LABELS),
+    "negative": ("must be 0 or more: {where} has {value}{more}", _LABELS),
+    "large": ("must be at most 10**7: {where} has {value:.0f}{more}", _LABELS),
     "wide": (
-        "must be below 2**63: {where} has {value}{more}",
-        "; ",
-        "number from 0, or take text as names",
+        "must be below {limit}, where numbers are exact: {where} has {value:.0f}{more}",
+        "number from 0{or_names}",
     ),
     "beyond": (
         "must be below the size given, {upper}: {where} has {value}{more}",
-        "",
-        "mend the ids, or give the size that they need",
+        "count from 0, mend the ids, or give the size that they need",
     ),
     "flag": (
         "must hold True and False, or 0 and 1: {where} has {value!r:.42}{more}",
-        "; ",
         "mend it, or rename the column so that it is not taken for `{role}`",
     ),
 }
@@ -115,6 +108,8 @@ def row_tests(
         if role in IDS and schema[role].is_numeric() and not labels:
             upper = n_actions if role == "action" else n_states
             x = nw.col(role)
+            for kind in ("fraction", "wide"):  # told already
+                known = known & ~asked[kind] if kind in asked else known
             asked |= {"negative": known & (x < 0), "large": known & (x > MAX_ID)}
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
@@ -141,7 +136,8 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
     elif kind.is_float() and role == "reward":
         asked["infinite"] = known & ~x.is_finite()
     elif kind.is_float() and role in (*IDS, "step"):
-        asked["fraction"] = known & (~x.is_finite() | (x % 1 != 0) | (x.abs() >= EXACT))
+        asked["fraction"] = known & (~x.is_finite() | (x % 1 != 0))
+        asked["wide"] = known & x.is_finite() & (x.abs() >= EXACT)
     return known, asked
 
 
@@ -176,14 +172,20 @@ def faults(
             continue
         column = f"{TEXT}{role}" if kind.startswith("text") else role
         first = first_bad(frame, tests[role, kind], [column], origin)
-        said, join, remedy = _WORDS[kind]
+        said, remedy = _WORDS[kind]
+        value = first.values[column]
+        floats = frame.collect_schema()[role].is_float()
         words = {
             "rows": "1 row" if n == 1 else f"{n} rows",
             "more": "" if n == 1 else f" (one of {n} such rows)",
             "where": first.where,
-            "value": first.values[column],
+            "first": first.first,
+            "value": value.item() if isinstance(value, np.number) else value,
             "role": role,
+            "limit": "2**53" if floats else "2**63",
+            "or_names": _OR_NAMES if role in IDS else "",
             "upper": sizes[role == "action"],
         }
         said = f"Column `{found[role]}` of {origin} {said.format(**words)}"
+        join = ": " if kind == "empty" else "; "
         yield Fault(kind, role, n, first, said, remedy.format(**words), join)

@@ -28,6 +28,7 @@ DELIMITERS = (",", ";", "\t", "|")
 MIN_MEMORY = 2**28  # below, DuckDB has no room to work
 WHOLE = r"\s*[+-]?[0-9]+\s*"
 ZEROS = r"\s*[+-]?0[0-9]+\s*"
+ROUND = r"\s*[+-]?[0-9]{1,15}[.]0*\s*"  # whole, and exact as a float
 ID_ROLES = ("state", "next_state", "outcome")  # one set of ids or labels
 NAMED = (*ID_ROLES, "action")
 
@@ -282,14 +283,18 @@ def _typed(
 def _is_text(role: str, labels: bool) -> str:
     """Word in SQL which values are no numbers.
 
-    As names, 007 and 7 are two, and what is beyond 64 bits is a name too.
+    As names, 007 and 7 are two, and what is beyond 64 bits is a name too; so are 1.1
+    and 1.10 for episodes, which are always names.
     """
     text = f"try_cast({role} as double) is null"
-    if labels and role in NAMED:
+    if role == "episode" or (labels and role in NAMED):
         text += (
             f" or ({role} similar to '{WHOLE}' and try_cast({role} as bigint) is null)"
         )
         text += f" or {role} similar to '{ZEROS}'"
+    if role == "episode":
+        whole = f"{role} similar to '{WHOLE}' or {role} similar to '{ROUND}'"
+        text += f" or not ({whole} or isnan(try_cast({role} as double)))"
     return text
 
 

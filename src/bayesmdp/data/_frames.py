@@ -17,10 +17,19 @@ from bayesmdp import _checks
 from bayesmdp._typing import IntArray
 from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._derive import is_empty
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._faults import IDS, TRIPLET, TRUE, Fault
 from bayesmdp.data._folds import check_folds, scramble
-from bayesmdp.data._queries import FILE, TEXT, capital, fetch, fetch_one, worded
+from bayesmdp.data._queries import (
+    FILE,
+    TEXT,
+    capital,
+    fetch,
+    fetch_one,
+    how_many,
+    worded,
+)
 from bayesmdp.data._transitions import Label, RewardStatistics
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -127,6 +136,14 @@ class FrameTable:
         """Count the episodes that begin in each state."""
         import narwhals as nw
 
+        with worded(self.origin):
+            empty = self.frame.select(how_many(is_empty(self.frame, "step")).alias("n"))
+        n_empty = int(fetch_one(empty, self.origin)["n"])
+        if n_empty:
+            raise CountsError(
+                f"{capital(self.origin)} has no number for `step` in {n_empty} of its "
+                "rows, so where episodes begin is not known: mend the steps."
+            )
         with worded(self.origin):
             first = self.frame.group_by("episode").agg(nw.col("step").min())
             rows = self.frame.join(first, on=["episode", "step"], how="inner")

@@ -72,7 +72,7 @@ def _matches(given: str) -> list[str]:
         path = str(Path(given).expanduser())
     except RuntimeError:
         raise ArgumentError(f"`source`: `{given}` names a user unknown here.") from None
-    if not glob.has_magic(path) or Path(path).exists():
+    if not glob.has_magic(path) or os.path.lexists(path):
         return [path]
     # Path.glob would need the part without wildcards apart.
     found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207

@@ -147,6 +147,11 @@ class Offender(NamedTuple):
         row = "a row" if self.row is None else f"row {self.row}"
         return row if self.file is None else f"{row} of `{self.file}`"
 
+    @property
+    def first(self) -> str:
+        """Name the place after how many there are, where rows have an order."""
+        return "" if self.row is None else f", the first {self.where}"
+
 
 def first_bad(
     frame: "Frame", bad: "nw.Expr | None", values: Sequence[str], origin: str

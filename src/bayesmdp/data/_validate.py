@@ -8,10 +8,11 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._frames import FrameTable, names_in, numbers_as_text
-from bayesmdp.data._transitions import Transitions
+from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_episodes import check_episodes, first_states
 from bayesmdp.data._validate_groups import (
     Groups,
+    Names,
     check_actions,
     check_columns,
     check_rewards,
@@ -83,13 +84,15 @@ def validate(
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     sizes = _sizes(task, n_states, n_actions)
     source = as_source(data, columns, labels)
-    if isinstance(data, Transitions) and isinstance(data.table, FrameTable):
-        labels = data.table.labels
+    names: tuple[Names, Names] = None, None
+    if isinstance(data, Transitions):
+        labels, sizes = _as_read(data, task, sizes)
+        names = data.state_labels, data.action_labels
     n_rows, told, subject = open_subject(source, labels, sizes)
     if isinstance(data, Transitions):
         told += [_read_note(note) for note in data.notes]
     if subject is not None:
-        told += _checks_of(subject, task, min_count)
+        told += _checks_of(subject, names, task, min_count)
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)
 
@@ -111,19 +114,34 @@ def _sizes(
     return task.n_states, task.n_actions
 
 
+def _as_read(
+    data: Transitions, task: KnownTask | None, sizes: tuple[int | None, int | None]
+) -> tuple[bool, tuple[int | None, int | None]]:
+    """Say whether numbers are names, and the sizes, where nothing else says them."""
+    table = data.table
+    labels = isinstance(table, FrameTable) and table.labels
+    if task is None and isinstance(table, FrameTable | ArrayTable):
+        said = table.n_states, table.n_actions
+        sizes = sizes[0] or said[0], sizes[1] or said[1]
+    return labels, sizes
+
+
 def _read_note(note: str) -> Finding:
     remedy = "validate the source itself to see which rows"
     return finding("read-with-notes", "note", 1, note.rstrip("."), remedy)
 
 
 def _checks_of(
-    subject: Subject, task: KnownTask | None, min_count: int
+    subject: Subject,
+    names: tuple[Names, Names],
+    task: KnownTask | None,
+    min_count: int,
 ) -> Iterator[Finding]:
-    """Run every check of sound rows."""
-    groups = fetch_groups(subject)
+    """Run every check of sound rows; names are those that the table itself lacks."""
+    groups = fetch_groups(subject, names)
     if not subject.labels:
-        names = names_in(groups.raw, False)
-        for fault in numbers_as_text(names, subject.found, subject.origin):
+        text = names_in(groups.raw, False)
+        for fault in numbers_as_text(text, subject.found, subject.origin):
             yield from_fault(fault, subject.found)
     yield from check_columns(subject, groups)
     yield from check_rewards(subject, groups)

@@ -5,7 +5,7 @@ The engine counts distinct transitions; only these, and first offenders, reach P
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from bayesmdp.data._frames import names_in, numbers
 from bayesmdp.data._queries import fetch, worded, zero_or_one
 from bayesmdp.data._validate_open import Subject, finding, many
 from bayesmdp.data._validate_record import Finding
+from bayesmdp.errors import CountsError
+
+#: What ids are called, if anything.
+Names: TypeAlias = Sequence[Any] | None
 
 _SAME = 1e-9  # relative: what engines and files may do to a number
 
@@ -32,8 +36,8 @@ class Groups:
     high: FloatArray | None  # [K], largest reward
     ended: IntArray | None  # [K], rows that say `terminated`
     raw: dict[str, NDArray[Any]]  # [K] each: ids as the table has them
-    state_names: Sequence[Any] | None  # by id
-    action_names: Sequence[Any] | None
+    state_names: Names  # by id
+    action_names: Names
 
     def of(self, mask: BoolArray) -> "Groups":
         """Return some of the transitions."""
@@ -75,8 +79,14 @@ class Groups:
         return {role: [self.raw[role][k : k + 1].tolist()[0]] for role in TRIPLET}
 
 
-def fetch_groups(subject: Subject) -> Groups:
-    """Let the engine count distinct transitions, with rewards and flags."""
+def fetch_groups(subject: Subject, named: tuple[Names, Names] = (None, None)) -> Groups:
+    """Let the engine count distinct transitions, with rewards and flags.
+
+    Parameters
+    ----------
+    named
+        What the ids of states and of actions are called, where the table has only ids.
+    """
     import narwhals as nw
 
     asked = [nw.len().alias("count")]
@@ -107,9 +117,24 @@ def fetch_groups(subject: Subject) -> Groups:
         high,
         found["ended"].astype(np.int64)[order] if "ended" in found else None,
         {role: found[role][order] for role in TRIPLET},
-        None if names[0] is None else names[0].tolist(),
-        None if names[1] is None else names[1].tolist(),
+        _names("state", names[0], named[0], s, t),
+        _names("action", names[1], named[1], a),
     )
+
+
+def _names(
+    what: str, found: NDArray[Any] | None, named: Names, *ids: IntArray
+) -> Names:
+    """Return what ids are called, in the table or else where it was read."""
+    if found is not None:
+        return list(found.tolist())
+    largest = max(int(x.max()) for x in ids)
+    if named is not None and largest >= len(named):
+        raise CountsError(
+            f"`data` has {what} {largest}, but its `{what}_labels` are {len(named)}: "
+            "name every one from 0."
+        )
+    return named
 
 
 def check_columns(subject: Subject, groups: Groups) -> Iterator[Finding]:
@@ -129,7 +154,7 @@ def check_columns(subject: Subject, groups: Groups) -> Iterator[Finding]:
                 "warning",
                 1,
                 f"Ids of {role}s in {subject.of(role)} run from 1 to {ids.max()}: ids "
-                f"count from 0, so that there would be a {role} 0 that nobody saw",
+                f"count from 0, and nobody saw {role} 0",
                 "take 1 off every id, or give labels=True to take numbers as names",
                 column=subject.found[role],
                 first=subject.first_with({role: [int(groups.raw[role].min())]}),

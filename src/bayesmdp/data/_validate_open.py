@@ -89,9 +89,10 @@ def finding(
     """Make a finding; sentences come without their full stop."""
     where, row = "", None
     if first is not None:
-        known = [(x, first.values[x]) for x in CONTEXT if x in first.values]
-        where = ", ".join([first.where, *(f"{name} {x}" for name, x in known)])
         row = first.row
+        place = [] if row is None else [first.where]
+        known = [f"{x} {first.values[x]}" for x in CONTEXT if x in first.values]
+        where = ", ".join(place + known)
     remedy = remedy[:1].upper() + remedy[1:]
     return Finding(
         code, severity, column, count, row, where, f"{message}.", f"{remedy}."

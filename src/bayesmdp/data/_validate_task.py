@@ -117,7 +117,17 @@ def _by_order(
     subject: Subject, role: str, names: Sequence[Any], size: int, has_task: bool
 ) -> Iterator[Finding]:
     column = subject.found[role]
-    if len(names) > size:
+    if has_task and len(names) < size:  # more are told below
+        yield finding(
+            "labels-without-names",
+            "error",
+            len(names),
+            f"Column `{column}` has {many(len(names), 'name')}, but the task has "
+            f"{size} {role}s and no `{role}_labels`: which is which is not known",
+            f"give the task its `{role}_labels`",
+            column=column,
+        )
+    elif len(names) > size:
         yield finding(
             "ids-beyond-sizes",
             "error",
@@ -131,8 +141,8 @@ def _by_order(
             "labels-without-names",
             "warning",
             len(names),
-            f"Column `{column}` has names, but the task has no `{role}_labels`: they "
-            "would be numbered in sorted order",
+            f"Column `{column}` has names, but the task has no `{role}_labels`: which "
+            "is which hangs on their order alone",
             f"give the task its `{role}_labels`",
             column=column,
         )

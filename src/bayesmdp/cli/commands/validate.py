@@ -61,6 +61,10 @@ def command(
     """
     import bayesmdp as bm
 
+    if task_file is not None and (n_states, n_actions) != (None, None):
+        raise click.UsageError(
+            "--n-states and --n-actions are for logs without --task, which has its own."
+        )
     found = bm.validate(
         list(files),
         columns=columns,
