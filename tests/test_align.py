@@ -8,7 +8,12 @@ import pandas as pd
 import pytest
 
 import bayesmdp as bm
-from bayesmdp.errors import ArgumentError, CountsError, TaskError
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpWarning,
+    CountsError,
+    TaskError,
+)
 
 STATES = ("death", "home", "icu", "ward")
 ACTIONS = ("treat", "wait")
@@ -70,14 +75,19 @@ def test_the_posterior_is_the_one_of_data_numbered_by_hand(
 
 def test_a_task_without_names_takes_those_of_the_data() -> None:
     plain = task()
-    posterior = bm.fit(named(random_log()), plain)
+    with pytest.warns(BayesmdpWarning, match="state 0 is 'death'") as told:
+        posterior = bm.fit(named(random_log()), plain)
+    assert {x.filename for x in told} == {__file__}
     assert plain.state_labels is None  # not changed in place
     assert posterior.task.state_labels == STATES
     assert posterior.task.action_labels == ACTIONS
     assert posterior.counts == random_log().counts()
     assert np.array_equal(posterior.task.is_terminal, plain.is_terminal)
     assert np.array_equal(posterior.task.start, plain.start)
-    sparse = bm.fit(named(random_log()), plain, prior=bm.SparsePrior(fallback="death"))
+    with pytest.warns(BayesmdpWarning, match="action 0 is"):
+        sparse = bm.fit(
+            named(random_log()), plain, prior=bm.SparsePrior(fallback="death")
+        )
     assert sparse.rows.next_state.max() == 3
 
 
@@ -116,6 +126,7 @@ def test_numbers_as_names_compare_as_text() -> None:
     assert counts.next_state.tolist() == [2, 0]
 
 
+@pytest.mark.filterwarnings("ignore:`task` has no")
 def test_an_update_finds_names_too() -> None:
     first, second = named(random_log(0)), named(random_log(1))
     order = STATES[::-1]
@@ -197,6 +208,7 @@ def test_other_data_are_refused() -> None:
         bm.model.align({}, task())  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:`task` has no")
 def test_names_stand_in_every_table() -> None:
     # The icu is left once, which is too seldom; nothing is known of the theatre.
     rows = [(3, 0, 2)] * 9 + [(2, 1, 1), (3, 0, 4), (3, 0, 4)]

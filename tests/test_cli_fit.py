@@ -66,12 +66,25 @@ def test_fit_saves_what_the_library_would_fit() -> None:
     assert loaded.config["columns"]["outcome"] == "end"
 
 
+def test_fit_warns_of_what_validate_finds() -> None:
+    rows = "episode,step,state,action,next_state,reward,done\n"
+    rows += "0,0,1,1,2,0,0\n0,1,2,2,3,1,1\n1,0,2,1,3,0,1\n1,0,2,1,3,0,1\n"
+    Path("from1.csv").write_text(rows)
+    result = run("fit", "from1.csv", "--discount", "0.9", "-o", "r")
+    assert result.exit_code == 1
+    assert "`bayesmdp validate` finds" in result.stderr
+    assert "ids-from-1" in result.stderr
+    assert "duplicate-rows" in result.stderr
+    Path("from1.csv").unlink()
+
+
 def test_init_writes_a_task_file_that_fit_takes() -> None:
     result = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "Wrote new.toml" in result.stdout
     result = run("fit", "ward.csv", *OUTCOME, "--task", "new.toml", "-o", "ward")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output
+    assert "every reward is 0" in result.stderr  # the template leaves that open
     assert bm.storage.load("ward").posterior.task.terminal.tolist() == [0, 1]
     again = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
     assert again.exit_code == 2

@@ -341,6 +341,7 @@ def test_errors_are_as_large_as_logs_differ() -> None:
     assert 0.65 < gap_error / gap.std() < 1.5
 
 
+@pytest.mark.filterwarnings("ignore:`task` has no")
 def test_a_task_without_names_takes_the_log_s() -> None:
     log = replace(DATA, state_labels=tuple("abcde"))
     found = bm.compare_priors({"flat": bm.SymmetricPrior()}, log, TASK)

@@ -118,6 +118,7 @@ def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
     assert {x.name for x in fields(bm.Posterior)} == made | kept
 
 
+@pytest.mark.filterwarnings("ignore:`task` has no")
 def test_the_config_says_what_was_done(tmp_path: Path) -> None:
     log = tmp_path / "ward.csv"
     log.write_text("s,a,sp,note\n30,0,40,x\n40,1,30,y\n40,1,30,y\n")

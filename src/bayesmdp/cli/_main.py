@@ -5,6 +5,9 @@ Results go to stdout, everything else to stderr; a library error becomes one sen
 and exit code 2.
 """
 
+import errno
+import os
+import sys
 import warnings
 from importlib import import_module
 from pkgutil import iter_modules
@@ -13,6 +16,7 @@ import click
 
 from bayesmdp._version import __version__
 from bayesmdp.cli import commands
+from bayesmdp.cli._options import as_options
 from bayesmdp.errors import BayesmdpError
 
 
@@ -36,14 +40,31 @@ class _Commands(click.Group):
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
-                return super().invoke(ctx)
+                result = super().invoke(ctx)
+                sys.stdout.flush()  # a full disk shows here, not after the end
             except BayesmdpError as problem:
-                click.echo(f"bayesmdp: {problem}", err=True)
+                click.echo(f"bayesmdp: {as_options(str(problem))}", err=True)
                 ctx.exit(2)
+            except KeyboardInterrupt:
+                click.echo("bayesmdp: interrupted.", err=True)
+                ctx.exit(130)
+            except OSError as problem:
+                if problem.errno == errno.EPIPE:
+                    raise  # click's: whoever read has seen enough
+                _forget_output()
+                said = problem.strerror or str(problem)
+                click.echo(f"bayesmdp: cannot go on: {said}.", err=True)
+                ctx.exit(2)
+            return result
+
+
+def _forget_output() -> None:
+    """Keep Python from trying again, at its end, to write what cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"bayesmdp: warning: {message}", err=True)
+    click.echo(f"bayesmdp: warning: {as_options(str(message))}", err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,6 +1,7 @@
 """Options that mean the same in every command."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -96,6 +97,21 @@ def exit_1_after_warnings(ctx: click.Context) -> Iterator[None]:
         yield
     if seen:
         ctx.exit(1)
+
+
+_SPOKEN = {  # how the library names an argument, and how the command line does
+    r"labels=True": "--labels",
+    r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
+    r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
+    r"min_count=(\d+)": r"--min-count \1",
+}
+
+
+def as_options(text: str) -> str:
+    """Speak of options where the library speaks of arguments."""
+    for argument, option in _SPOKEN.items():
+        text = re.sub(argument, option, text)
+    return text
 
 
 def print_json(record: dict[str, Any]) -> None:

@@ -20,6 +20,12 @@ KEYS = ("episode", "step")
 KEPT = ("state", "action", "reward", *KEYS, "terminated", "truncated", ROW, FILE)
 
 
+FLAG_REMEDY = (
+    "Name the state that a row led to instead, or read the table with "
+    "data.read_ai_clinician, which takes a flag for death"
+)
+
+
 class Derived(NamedTuple):
     """Rows that have a next state, and what became of the others."""
 
@@ -71,6 +77,30 @@ def with_next_state(
     if lost:
         note += " (the state it ended in can be given as columns={'outcome': ...})"
     return Derived(moves, n_moves + n_known, gaps, lost, note)
+
+
+def outcome_as_flag(
+    frame: "Frame", found: Mapping[str, str], origin: str
+) -> str | None:
+    """Say so where an outcome looks like a flag, not like a state that was led to."""
+    import narwhals as nw
+
+    if "outcome" not in found or not frame.collect_schema()["outcome"].is_numeric():
+        return None
+    known = frame.filter(~is_empty(frame, "outcome"))
+    x = nw.col("outcome")
+    with worded(origin):
+        ends = known.select(x.min().alias("low"), x.max().alias("high"))
+        found_ends = fetch_one(ends, origin) if size(known, origin) else {"low": None}
+    if found_ends["low"] is None or (found_ends["low"], found_ends["high"]) != (0, 1):
+        return None
+    left = frame.filter((nw.col("state") == 0) | (nw.col("state") == 1))
+    if not size(left, origin):
+        return None
+    return (
+        f"Column `{found['outcome']}` of {origin} holds only 0 and 1, and is taken for "
+        "states 0 and 1, which are also left: is it a flag"
+    )
 
 
 def repeated_steps(

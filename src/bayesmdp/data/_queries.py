@@ -34,6 +34,8 @@ def worded(origin: str) -> Iterator[None]:
     except (BayesmdpError, MemoryError):
         raise
     except Exception as problem:  # engines share no base class
+        if type(problem).__name__ == "InterruptException":  # DuckDB's for Ctrl-C
+            raise KeyboardInterrupt from problem
         if "Out of Memory" in str(problem):
             raise TooLargeError(
                 f"{capital(origin)} needs more memory than there is to be had: free "

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import repeated_steps, with_next_state
+from bayesmdp.data._derive import (
+    FLAG_REMEDY,
+    outcome_as_flag,
+    repeated_steps,
+    with_next_state,
+)
 from bayesmdp.data._faults import IDS, Fault, faults, row_tests, tally
 from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import (
@@ -94,6 +99,10 @@ def read_transitions(
         notes = (f"{note}.",)
         if gaps + lost:
             warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
+        flag = outcome_as_flag(source.frame, found, origin)
+        if flag is not None:
+            notes += (f"{flag}?",)
+            warnings.warn(f"{flag}? {FLAG_REMEDY}.", BayesmdpWarning, stacklevel=2)
     table = FrameTable(
         frame, origin, n_rows, n_states, n_actions, labels, source.connection
     )

@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
+from bayesmdp.data._derive import FLAG_REMEDY, outcome_as_flag
 from bayesmdp.data._frames import FrameTable, names_in, numbers_as_text
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_episodes import check_episodes, first_states
@@ -15,6 +16,7 @@ from bayesmdp.data._validate_groups import (
     Names,
     check_actions,
     check_columns,
+    check_names,
     check_rewards,
     check_states,
     fetch_groups,
@@ -92,7 +94,10 @@ def validate(
     if isinstance(data, Transitions):
         told += [_read_note(note) for note in data.notes]
     if subject is not None:
-        told += _checks_of(subject, names, task, min_count)
+        derived = subject.derived
+        dropped = 0 if derived is None else derived.gaps + derived.lost
+        whole = subject.n_rows == n_rows and not dropped
+        told += _checks_of(subject, names, task, min_count, whole)
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)
 
@@ -136,6 +141,7 @@ def _checks_of(
     names: tuple[Names, Names],
     task: KnownTask | None,
     min_count: int,
+    whole: bool,
 ) -> Iterator[Finding]:
     """Run every check of sound rows; names are those that the table itself lacks."""
     groups = fetch_groups(subject, names)
@@ -143,7 +149,12 @@ def _checks_of(
         text = names_in(groups.raw, False)
         for fault in numbers_as_text(text, subject.found, subject.origin):
             yield from_fault(fault, subject.found)
-    yield from check_columns(subject, groups)
+    yield from check_columns(subject, groups, whole)
+    yield from check_names(subject, groups)
+    flag = outcome_as_flag(subject.rows, subject.found, subject.origin)
+    if flag is not None:
+        column = subject.found["outcome"]
+        yield finding("outcome-flags", "warning", 1, flag, FLAG_REMEDY, column=column)
     yield from check_rewards(subject, groups)
     unknown, groups = match_labels(subject, groups, task)
     yield from unknown

@@ -3,6 +3,7 @@
 The engine counts distinct transitions; only these, and first offenders, reach Python.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,6 +23,9 @@ from bayesmdp.errors import CountsError
 Names: TypeAlias = Sequence[Any] | None
 
 _SAME = 1e-9  # relative: what engines and files may do to a number
+
+#: What people write where there is nothing, blanks and case aside.
+NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "missing"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +141,9 @@ def _names(
     return named
 
 
-def check_columns(subject: Subject, groups: Groups) -> Iterator[Finding]:
-    """Find columns that never vary, and ids that begin with 1."""
-    if groups.count.sum() > 1:
+def check_columns(subject: Subject, groups: Groups, whole: bool) -> Iterator[Finding]:
+    """Find columns that never vary (if no row was left out), and ids from 1."""
+    if whole and groups.count.sum() > 1:
         for role in (*TRIPLET, "reward"):
             yield from _constant(subject, groups, role)
     states = np.concatenate([groups.state, groups.next_state])
@@ -159,6 +163,39 @@ def check_columns(subject: Subject, groups: Groups) -> Iterator[Finding]:
                 column=subject.found[role],
                 first=subject.first_with({role: [int(groups.raw[role].min())]}),
             )
+
+
+def check_names(subject: Subject, groups: Groups) -> Iterator[Finding]:
+    """Find names that say nothing, and names that differ in blanks or case only."""
+    for role, names in (("state", groups.state_names), ("action", groups.action_names)):
+        texts = [x for x in names or () if isinstance(x, str)]
+        empty = [x for x in texts if x.strip().casefold() in NOTHING]
+        like = Counter(x.strip().casefold() for x in texts)
+        alike = [x for x in texts if like[x.strip().casefold()] > 1]
+        for code, wrong, said, remedy in (
+            (
+                "names-of-nothing",
+                empty,
+                "which usually stands for a value that is not there",
+                "leave such cells empty, or rename it",
+            ),
+            (
+                "names-alike",
+                alike,
+                "which differs from another only in blanks or case",
+                "spell it in one way",
+            ),
+        ):
+            if wrong:
+                yield finding(
+                    code,
+                    "warning",
+                    len(wrong),
+                    f"{many(len(wrong), role)} of {subject.origin} called, first, "
+                    f"{wrong[0]!r}, {said}",
+                    remedy,
+                    column=subject.found[role],
+                )
 
 
 def starts_at_1(ids: IntArray, n: int | None) -> bool:

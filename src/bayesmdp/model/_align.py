@@ -1,12 +1,13 @@
 """Data in the task's terms: names are found, ids are checked, sizes are the task's."""
 
+import warnings
 from difflib import get_close_matches
 
 import numpy as np
 
 from bayesmdp._typing import IntArray, Sequence
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 from bayesmdp.model._task import Task
 
 
@@ -104,6 +105,12 @@ def _adopted(
             f"which is which is not known; give the task `{what}_labels`, or make it "
             "with Task.from_data(data, ...)."
         )
+    warnings.warn(
+        f"`task` has no `{what}_labels`, so those of the data are taken in their "
+        f"order: {what} 0 is {names[0]!r}, {what} {size - 1} {names[-1]!r}.",
+        BayesmdpWarning,
+        stacklevel=4,
+    )
     return names
 
 

@@ -279,6 +279,13 @@ class Task:
         """How a pair is called in messages."""
         return f"state {self.state_name(state)}, action {self.action_name(action)}"
 
+    @property
+    def pays(self) -> bool:
+        """Whether some reward is not 0."""
+        reward = self.reward
+        paid = reward if isinstance(reward, np.ndarray) else reward.reward
+        return bool(np.any(paid))
+
     @cached_property
     def is_terminal(self) -> BoolArray:
         """Mask of terminal states, ``[S]``."""

@@ -14,7 +14,9 @@ share, are kept apart.
 """
 
 import json
+import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -22,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,10 @@ def _worked(
         for job in jobs:
             yield job, *_timed(study.work, job.params)
         return
+    others = set(multiprocessing.active_children())
     # Threads of this process must not be copied into the children.
     pool = ProcessPoolExecutor(
-        n_jobs, mp_context=get_context("spawn"), initializer=_one_thread
+        n_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare
     )
     with pool:
         waiting: dict[Future[tuple[list[Record], float]], Job] = {
@@ -173,11 +175,16 @@ def _worked(
                 yield waiting[future], *future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            # What they are at is lost anyhow, and may take minutes.
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
             raise
 
 
-def _one_thread() -> None:
+def _prepare() -> None:
+    """Work on one thread, and leave Ctrl-C to the parent."""
     os.environ["BAYESMDP_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _timed(

@@ -112,7 +112,7 @@ def read_task(path: str | os.PathLike[str], data: Transitions | None = None) -> 
     with worded(file, "read"):
         content = file.read_bytes()
     try:
-        settings = tomllib.loads(content.decode("utf-8"))
+        settings = tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise TaskError(f"`{file}` is not UTF-8 text: save it as UTF-8.") from None
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as problem:

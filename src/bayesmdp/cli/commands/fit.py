@@ -1,5 +1,6 @@
 """``bayesmdp fit``: from logged transitions to a posterior in a run directory."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from bayesmdp.cli._options import (
     labels_option,
     print_json,
 )
+from bayesmdp.errors import BayesmdpWarning
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
+    from bayesmdp.data import Findings
     from bayesmdp.priors import Prior
 
 
@@ -124,6 +127,7 @@ def command(
             task = _task(data, how)
             prior = _prior(task, how)
             posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
+            _warn(bm.validate(data), task)
             source = {"files": list(files), "labels": labels}
             bm.storage.save(
                 posterior, out, data=data, source=source, overwrite=overwrite
@@ -134,6 +138,25 @@ def command(
             print_json(record)
         else:
             click.echo(said)
+
+
+def _warn(found: "Findings", task: "Task") -> None:
+    """Warn of what `validate` finds in the log, and of a task that pays nothing."""
+    wrong = len(found.errors) + len(found.warnings)
+    if wrong:
+        codes = ", ".join(dict.fromkeys(x.code for x in found if x.severity != "note"))
+        warnings.warn(
+            f"`bayesmdp validate` finds {wrong} things to mend in these data ({codes})",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    if not task.pays:
+        warnings.warn(
+            "every reward is 0, so that all policies are alike; say in the task file "
+            "what pays",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
 
 
 def _check_init(how: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayesmdp.cli._options import (
+    as_options,
     columns_option,
     json_option,
     labels_option,
@@ -54,8 +55,8 @@ def command(
     """Look for what is wrong, or odd, in logged transitions.
 
     FILE is CSV, Parquet or JSON lines, also packed, or a quoted glob; several files are
-    one log. The exit code is 0 where there is nothing to mend, 1 with warnings, 2 with
-    errors.
+    one log. Rows are counted from 0, headers aside. The exit code is 0 where there is
+    nothing to mend, 1 with warnings, 2 with errors.
 
     Example: bayesmdp validate ward.csv --columns state=cluster --n-states 752
     """
@@ -105,7 +106,7 @@ def _print(found: "Findings") -> None:
         table.add_row(
             Text(x.severity, style=_COLOURS[x.severity]),
             Text(f"{x.code}\n{x.count}", style="bold"),
-            Text(f"{x.message}{where}\n{x.remedy}"),
+            Text(as_options(f"{x.message}{where}\n{x.remedy}")),
         )
     with console.capture() as printed:
         console.print(table)
