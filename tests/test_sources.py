@@ -18,6 +18,7 @@ from sepsis_log import (
     TRIPLET,
     Answers,
     answers,
+    assert_same_counts,
     assert_same_derived,
     assert_same_log,
     sepsis_log,
@@ -92,12 +93,14 @@ SOURCES: dict[str, Callable[[Log], Any]] = {
     "DuckDB": Log.in_duckdb,
     "Ibis on DuckDB": Log.in_ibis,
 }
-EVERY = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 
 
-@EVERY
-def test_every_source_says_the_same(source: Any, log: Log, wanted: Answers) -> None:
-    assert_same_log(bm.read_transitions(source(log)), wanted)
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_says_the_same(name: str, log: Log, wanted: Answers) -> None:
+    # Rewards and folds of every source are compared in test_read, on fewer rows.
+    whole = name in ("Parquet glob", "polars lazy", "Ibis on DuckDB")
+    check = assert_same_log if whole else assert_same_counts
+    check(bm.read_transitions(SOURCES[name](log)), wanted)
 
 
 @pytest.mark.parametrize("name", ["CSV", "pandas", "polars lazy", "pyarrow", "DuckDB"])

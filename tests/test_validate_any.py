@@ -125,7 +125,7 @@ def test_any_table_is_read_or_refused_and_findings_agree(
     folder = tmp_path_factory.mktemp("any")
     seen = {"read": 0, "found": 0}
 
-    @settings(max_examples=20)
+    @settings(max_examples=12)
     @given(table=tables(), labels=st.booleans())
     def run(table: Table, labels: bool) -> None:
         try:
@@ -149,4 +149,4 @@ def test_any_table_is_read_or_refused_and_findings_agree(
         assert not isinstance(again, Exception), repr(again)
 
     run()
-    assert min(seen.values()) > 2, seen
+    assert min(seen.values()) > 1, seen

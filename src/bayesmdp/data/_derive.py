@@ -125,7 +125,7 @@ def repeated_steps(
         "times"
     )
     place = first_bad(frame, here, list(KEYS), origin)
-    remedy = "number the steps, or what follows what is not known"
+    remedy = "number the steps, for what follows what is not known"
     return Fault("repeated", "step", more, place, said, remedy)
 
 
