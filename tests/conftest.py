@@ -20,6 +20,11 @@ ITERATIVE = {"test_executor", "test_gymnasium", "test_krylov", "test_scale_corne
 ITERATIVE |= {"test_chain", "test_memory", "test_sepsis", "test_solver"}
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the mark also where pytest-xdist is switched off."""
+    config.addinivalue_line("markers", "xdist_group: tests for one process")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file in one process, where there are several."""
     for item in items:

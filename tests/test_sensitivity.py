@@ -285,7 +285,7 @@ CASES = [
         "a state the task does not have",
         CountsError,
         lambda: bm.sensitivity(WAIT, counted((0, 0, 3)), task(), FLAT),
-        "`next_state` must be in 0..2; the data has 3.",
+        "`next_state` must be in 0..2; the data has 3 (ids start from 0).",
     ),
     case(
         "a min_count below 0",

@@ -607,7 +607,7 @@ CASES: dict[str, Case] = {
         {**clean(), "action": [0] * 7},
         {},
         "constant-columns",
-        "warning",
+        "note",
         7,
         "action",
         None,

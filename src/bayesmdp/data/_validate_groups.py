@@ -218,7 +218,7 @@ def _constant(subject: Subject, groups: Groups, role: str) -> Iterator[Finding]:
         said = f"{value:g}" if role == "reward" else name(value)
         yield finding(
             "constant-columns",
-            "warning",
+            "note" if role == "action" else "warning",  # some logs have one action
             int(groups.count.sum()),
             f"Column {subject.of(role)} is {said} in every row: nothing can be learnt "
             "from it",

@@ -7,8 +7,10 @@ preconditioned matrix ``K = M^-1 (I - g T)`` times ``v`` is ``v`` minus one swee
 sweeps alone resolve slowly (long episodes), BiCGSTAB (van der Vorst 1992) resolves in
 tens of products.
 
-**Where rows are short, sweeps go first.** BiCGSTAB reads and writes eight vectors a
-product, a sweep one, which counts beside few entries. What sweeps resolve slowly is
+**Where rows are short and states many, sweeps go first.** BiCGSTAB reads and writes
+eight vectors a product, a sweep one, which counts beside few entries. On fewer states
+it stays alone: it ends with digits to spare, which standard deviations near 0 need to
+agree with elimination. What sweeps resolve slowly is
 mostly one direction, that of the ``w`` below, the length of episodes; how far off
 values are along it can be told from a sweep. It changes them by ``d = K (error)``, and
 ``K w = k``, so they are off by about ``c w`` with ``c = sum d / sum k``. Taken off now
@@ -44,6 +46,7 @@ _ROUNDING = 1e-15  # of a residual, relative to the largest value
 _STALLS = 4  # restarts that gain nothing, after which it gives up
 _BLOWN = 1e8  # growth of a residual after which a restart is better
 _SHORT = 28  # entries a row, on average, below which one sum is faster than four
+_SPILLED = 1 << 13  # states beyond which vectors and short rows take more than 1 MB
 _WINDOW, _QUICK = 4, 0.1  # so many sweeps must bring a bound down to such a part
 _ASIDE = 0.1  # part of a bound that one direction may hold before it is taken off
 _CHUNK = 1024  # elements worked on together, while they are in the nearest cache
@@ -302,7 +305,7 @@ def iterate(
         return 1
     products, stalls = 0, 0
     best = np.inf
-    if not absolute and _are_short(system.begin, system.stop):
+    if not absolute and n > _SPILLED and _are_short(system.begin, system.stop):
         products = settle(system, rhs, scale, tolerance, x, space)
     while True:
         r[:n] = x[:n]
