@@ -160,7 +160,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
     sizes = sorted({x["size"] for x in records})
-    figure = Figure(figsize=(5.2 * len(sizes), 5), layout="constrained")
+    figure = Figure(figsize=(5.2 * len(sizes), 5.4), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(sizes)))
     for axis, size in zip(axes, sizes, strict=True):
         for number, name in enumerate(priors()):
@@ -184,7 +184,8 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         axis.set_xlabel("promised value")
         axis.set_ylabel("delivered value")
         axis.set_title(f"{size:,} patients")
-    axes[0].legend(fontsize=7)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8)
     return {"priors": figure}
 
 
