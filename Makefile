@@ -18,7 +18,7 @@ test: $(STAMP)
 	$(BIN)/pytest -m "not integration" -n auto --maxprocesses 4 --dist loadgroup
 
 test-integration: $(INTEGRATION)
-	$(BIN)/pytest -m integration tests/integration
+	$(BIN)/pytest -m integration tests
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks

@@ -11,6 +11,8 @@ from bayesmdp.evaluation.paired import start_values
 from bayesmdp.optimisation import _bound
 from bayesmdp.optimisation._field import Field
 
+pytestmark = pytest.mark.integration  # for its time
+
 
 def wide_posterior(discount: float) -> bm.Posterior:
     """100 states and an end, 25 actions of 12 next states; one exit from state 0."""

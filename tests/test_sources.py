@@ -27,7 +27,10 @@ from sepsis_log import (
 import bayesmdp as bm
 
 # Ibis 12 calls what DuckDB 2 deprecates.
-pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+pytestmark = [
+    pytest.mark.integration,  # for its time
+    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
+]
 
 FILES = {
     "log.csv": "header",

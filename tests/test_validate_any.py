@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import bayesmdp as bm
 
+pytestmark = pytest.mark.integration  # for its time
+
 Table = dict[str, list[Any]]
 
 #: What readers do not refuse though `validate` calls it an error.
