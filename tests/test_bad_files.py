@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import duckdb
 import ibis
 import numpy as np
@@ -541,9 +540,6 @@ def test_too_little_memory_is_told_from_bad_files() -> None:
         raise duckdb.OutOfMemoryException("Out of Memory Error: could not allocate")
 
 
-@pytest.mark.skipif(
-    "validate" not in main.list_commands(click.Context(main)), reason="no command yet"
-)
 def test_the_command_line_refuses_each_with_exit_code_2(here: Path) -> None:
     files = {f"{name} (CSV)": ("log.csv", x[0]) for name, x in CSV_FAULTS.items()}
     files |= {name: x[:2] for name, x in OTHER_FAULTS.items()}
@@ -556,6 +552,11 @@ def test_the_command_line_refuses_each_with_exit_code_2(here: Path) -> None:
         assert isinstance(found.exception, SystemExit), case
         assert name in found.output, case
         (here / name).unlink()
+
+
+def test_ctrl_c_in_an_engine_is_no_fault_of_the_file() -> None:
+    with pytest.raises(KeyboardInterrupt), worded("x"):
+        raise duckdb.InterruptException("Interrupted!")
 
 
 def test_a_file_that_vanishes_is_a_sentence(here: Path) -> None:

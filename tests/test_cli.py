@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from bayesmdp.cli import main
+from bayesmdp.cli._options import as_options
+from bayesmdp.cli.commands import info
 from bayesmdp.errors import BayesmdpError
 
 
@@ -85,3 +88,28 @@ def test_a_library_error_is_one_sentence_and_exit_code_2(
 
 def test_library_errors_are_value_errors() -> None:
     assert issubclass(BayesmdpError, ValueError)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
+def test_a_full_disk_is_a_sentence() -> None:
+    command = [sys.executable, "-m", "bayesmdp", "info"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120
+        )
+    assert done.returncode == 2
+    assert done.stderr == "bayesmdp: cannot go on: No space left on device.\n"
+
+
+def test_ctrl_c_is_a_sentence_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(info, "thread_count", interrupted)
+    done = CliRunner().invoke(main, ["info"])
+    assert (done.exit_code, done.stderr) == (130, "bayesmdp: interrupted.\n")
+
+
+def test_the_library_s_arguments_are_told_as_options() -> None:
+    said = as_options("give labels=True, columns={'state': 'x'} or min_count=5")
+    assert said == "give --labels, --columns state=x or --min-count 5"

@@ -138,7 +138,7 @@ GOOD = prior_to_dict(bm.SymmetricPrior(support=MASK))["support"]["array"]
     [
         (None, "must be a dict with a 'kind'"),
         ({}, "must be a dict with a 'kind'"),
-        ({"kind": "SparcePrior"}, "did you mean SparsePrior?"),
+        ({"kind": "SparcePrior"}, "did you mean 'SparsePrior'?"),
         ({"kind": ["x"]}, "unknown kind"),
         ({"kind": "Prior"}, "unknown kind"),
         ({"kind": "prior_to_dict"}, "unknown kind"),

@@ -179,9 +179,9 @@ BAD: list[tuple[str, str]] = [
     ("x", "is not a task file in TOML"),
     ("a=" + "[" * 20_000, "is not a task file in TOML"),
     ("", "`discount` is missing"),
-    ("discunt = 1", "`discunt` is not a key of a task (did you mean `discount`?)"),
+    ("discunt = 1", "`discunt` is not a key of a task (did you mean 'discount'?)"),
     (IDS + "[reward]\nstats = {}", "`reward.stats` is not a key"),
-    (IDS + "[reward]\nstats = {}", "did you mean `state`?"),
+    (IDS + "[reward]\nstats = {}", "did you mean 'state'?"),
     (IDS + "reward = [1, 2]", "`reward` must be a table"),
     (IDS + "[reward]", "must say one of state, state_action"),
     (IDS + "reward.state={}\nreward.state_action={}", "it has state and state_action"),
@@ -206,7 +206,7 @@ BAD: list[tuple[str, str]] = [
     (HEAD + "reward.transition = 1", "must be a list of tables: [[reward.transition]]"),
     (HEAD + "reward.transition = [1]", "`reward.transition 0` must be a table"),
     (HEAD + "reward.transition = [{}]", "`reward.transition` 0 lacks `state`"),
-    (HEAD + "reward.transition = [{vlue=1}]", "did you mean `value`?"),
+    (HEAD + "reward.transition = [{vlue=1}]", "did you mean 'value'?"),
     (
         IDS + "reward.transition = [" + "{state=0,action=0,next_state=0,value=1}," * 2
         + "]",

@@ -8,7 +8,8 @@ class it was given, with a sentence that names the parameter and the first offen
 import importlib
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import numpy as np
@@ -192,6 +193,12 @@ def of_type(name: str, value: object, kind: type, error: ErrorClass) -> None:
         raise error(
             f"`{name}` must be of type {kind.__name__}; got {type(value).__name__}."
         )
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Suggest, in brackets, the name that a wrong one resembles; or nothing."""
+    near = get_close_matches(str(word), list(known), 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def extra(module: str, name: str, needed_by: str) -> Any:

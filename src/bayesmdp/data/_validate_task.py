@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from bayesmdp._checks import did_you_mean
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._validate_groups import Groups
 from bayesmdp.data._validate_open import Subject, finding, many
@@ -98,8 +98,7 @@ def _unknown(
     odd = found < 0
     if odd.any():
         values = groups.values(role, odd)
-        near = get_close_matches(str(values[0]), known, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(values[0], known)
         yield finding(
             "unknown-labels",
             "error",

@@ -1,10 +1,10 @@
 """Data in the task's terms: names are found, ids are checked, sizes are the task's."""
 
 import warnings
-from difflib import get_close_matches
 
 import numpy as np
 
+from bayesmdp import _checks
 from bayesmdp._typing import IntArray, Sequence
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
@@ -123,8 +123,7 @@ def _numbers(
     number = {name: i for i, name in enumerate(known)}
     unknown = [x for x in names if x not in number]
     if unknown:
-        near = get_close_matches(unknown[0], known, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = _checks.did_you_mean(unknown[0], known)
         a = "an" if what == "action" else "a"
         more = f", nor do {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise CountsError(

@@ -1,7 +1,6 @@
 """Names of states and actions: labels, and what is found by one."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -38,8 +37,7 @@ def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None)
                 "give an index or set the labels."
             )
         if name not in labels:
-            near = get_close_matches(name, labels, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = _checks.did_you_mean(name, labels)
             raise TaskError(f"`{what}` {name!r} is not among the labels{hint}.")
         return labels.index(name)
     index = _checks.integer(what, name, 0, TaskError)

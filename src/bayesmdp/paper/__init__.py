@@ -3,9 +3,9 @@
 A study is looked up by name and imported only when it is run.
 """
 
-from difflib import get_close_matches
 from importlib import import_module
 
+from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
 from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study
 
@@ -16,8 +16,7 @@ STUDIES: dict[str, str] = {"priors": "_priors"}
 def find_study(name: str) -> Study:
     """Return a study by its name."""
     if name not in STUDIES:
-        near = get_close_matches(name, STUDIES, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(name, STUDIES)
         raise ArgumentError(
             f"There is no study {name!r}{hint}; there are {', '.join(STUDIES)}."
         )

@@ -16,7 +16,6 @@ import dataclasses
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,8 @@ def _registry() -> dict[str, type]:
     """Every prior of the room that is a dataclass, by name."""
     from bayesmdp import priors
 
-    found = {name: getattr(priors, name) for name in priors.__all__}
+    names = [name for name in priors.__all__ if name.endswith("Prior")]
+    found = {name: getattr(priors, name) for name in names}
     return {
         name: item
         for name, item in found.items()
@@ -197,8 +197,7 @@ def _decode_prior(
 ) -> Any:
     known, name = _registry(), record["kind"]
     if not isinstance(name, str) or name not in known:
-        near = get_close_matches(str(name), known, 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = _checks.did_you_mean(name, known)
         raise PriorError(
             f"`{where}` is of an unknown kind, {name!r:.80}{hint}; known are "
             f"{', '.join(sorted(known))}: a newer bayesmdp may know it."

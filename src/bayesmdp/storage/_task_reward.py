@@ -1,7 +1,6 @@
 """What a task file says by state, action and transition."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -120,8 +119,7 @@ def check_keys(settings: Any, known: Sequence[str], where: str) -> None:
         raise TaskError(f"`{where or 'settings'}` must be a table.")
     for key in settings:
         if key not in known:
-            near = get_close_matches(str(key), known, 1)
-            hint = f" (did you mean `{near[0]}`?)" if near else ""
+            hint = _checks.did_you_mean(key, known)
             raise TaskError(
                 f"`{where}{key:.40}` is not a key of a task{hint}; keys are "
                 f"{', '.join(known)}."
