@@ -81,12 +81,13 @@ def _registry() -> dict[str, type]:
     """Every prior of the room that is a dataclass, by name."""
     from bayesmdp import priors
 
-    names = [name for name in priors.__all__ if name.endswith("Prior")]
-    found = {name: getattr(priors, name) for name in names}
+    found = {name: getattr(priors, name) for name in priors.__all__}
     return {
         name: item
         for name, item in found.items()
-        if isinstance(item, type) and dataclasses.is_dataclass(item)
+        if isinstance(item, type)
+        and dataclasses.is_dataclass(item)
+        and name != "EvidenceCurve"  # a record, not a prior
     }
 
 
