@@ -31,7 +31,8 @@ _REFERENCE = "sparse, death"
 def priors() -> dict[str, "Prior | bm.MixturePrior"]:
     """Return the priors that are set side by side, by name."""
     return {
-        "maximum likelihood": bm.SparsePrior(1e-9),  # as good as no prior
+        # As good as no prior; only who was never seen at all is believed to die.
+        "maximum likelihood": bm.SparsePrior(1e-9, fallback=_DEATH),
         "scaled (1 / n_states)": bm.ScaledPrior(1.0),
         "evidence": bm.EvidencePrior(),
         "symmetric, 0.072": bm.SymmetricPrior(0.072),
