@@ -158,6 +158,7 @@ def made_up(
                         "truth": value,
                         "rollout": value * (1 - 0.999**1000),
                         "last_draw": value,
+                        "best": level + 10 * visits,
                         "is_nominal": name == runs.NOMINAL,
                         "batch": 256,
                         "n_draws": 10_000,
@@ -222,6 +223,11 @@ def test_true_values_too_noisy_to_tell_leave_it_to_posterior_ones() -> None:
     for x in records:  # as if the published truth were another
         x["last_draw"] += 100.0 * (x["method"] == runs.MLE)
     assert "it matters, for last posterior draw" in tell("fig3")(records)
+
+
+def test_what_data_would_give_is_told() -> None:
+    said = tell("fig3")(made_up({}))
+    assert "by +10.00 ± 0.00 with 25 transitions, +100.00 ± 0.00 with 250" in said
 
 
 def test_nominal_ahead_with_much_data_and_its_cure_are_told() -> None:

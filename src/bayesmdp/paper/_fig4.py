@@ -91,7 +91,7 @@ def _verdict(records: list[Record]) -> str:
         for name in (MLE, NOMINAL, ADAM)
     }
     finished = pooled(gaps(records, GRADIENT, MAXIMUM, _KEY))
-    ahead = pooled(gaps(records, OURS, GRADIENT, _KEY))
+    behind = pooled(gaps(records, GRADIENT, OURS, _KEY))
     found = ", ".join(f"{name} {x}" for name, x in little.items())
     verdict = view.told(little.values())
     if verdict == "confirmed" and not finished.above:
@@ -103,8 +103,8 @@ def _verdict(records: list[Record]) -> str:
         "**Verdict:** the paper says that with little data the gradient policy has a "
         "larger posterior value than the others, and that the second-order policy is "
         "consistently slightly worse. Measured with 1 to 3 visits, the published "
-        f"gradient is ahead of {found}; over all sizes it is {finished} ahead of the "
-        f"maximum of the second-order objective, and ours is {ahead} ahead of it: "
+        f"gradient is ahead of {found}; over all sizes its difference to the maximum "
+        f"of the second-order objective is {finished}, to ours {behind}: "
         f"{verdict}."
     )
 

@@ -32,7 +32,7 @@ OURS, GRADIENT, NOMINAL = "ours", "gradient, published", "nominal"
 MLE, MAXIMUM, ADAM = "MLE", "second order", "second order, published"
 BETTER, EVEN = "better of the two", "even choice"
 PLACE = "synthetic"  # of jobs that several studies share
-N_WORLDS, N_PUBLISHED = 250, 40  # in the paper; of these, by default, as published
+N_WORLDS, N_PUBLISHED = 250, 50  # in the paper; of these, by default, as published
 SOFTNESS, RATE, N_STEPS, BATCH = 0.5, 0.01, 1000, 256
 N_ROLLOUTS, HORIZON = 10, 1000
 

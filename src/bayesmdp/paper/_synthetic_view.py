@@ -27,7 +27,7 @@ RIVALS = {GRADIENT: (MLE, NOMINAL, ADAM), OURS: (MLE, NOMINAL, MAXIMUM)}
 TITLES = (
     "minus MLE",
     "minus nominal",
-    "minus second order\n(published search; for ours its maximum)",
+    "minus second order\n(as published; ours: its maximum)",
 )
 COLOURS = {GRADIENT: "#0072B2", OURS: "#D55E00"}  # safe for the colour-blind
 DASHES = {GRADIENT: "--", OURS: "-"}
@@ -128,9 +128,10 @@ def note(records: list[Record]) -> str:
     if published < n:
         said += f", published searches on the first {published} (--full: on all)"
     batch, n_draws = records[0]["batch"], records[0]["n_draws"]
+    theirs = "" if batch == BATCH else f" (the paper: {BATCH})"
     return (
-        f"{said}; gradient of {N_STEPS:,} steps x {batch} draws (the paper: {BATCH}), "
-        f"judged on {n_draws:,} draws"
+        f"{said}; gradient of {N_STEPS:,} steps x {batch} draws{theirs}, judged on "
+        f"{n_draws:,} draws"
     )
 
 
@@ -152,7 +153,7 @@ def panels(records: list[Record], rows: int) -> tuple[Any, Any]:
     figure.suptitle(note(records), fontsize=9)
     axes = figure.subplots(rows, len(TITLES), sharex=True)
     for title, top, bottom in zip(TITLES, axes[0], axes[-1], strict=True):
-        top.set_title(title, fontsize=11)
+        top.set_title(title, fontsize=10)
         bottom.set_xlabel("transitions seen")
     for axis in axes.flat:  # above the line a method is ahead
         axis.axhline(0, color="#b00020", linestyle=":", linewidth=1.2)
