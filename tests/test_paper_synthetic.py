@@ -196,7 +196,7 @@ CASES: list[tuple[str, dict[str, float], float, str]] = [
     ("fig4", {runs.NOMINAL: 1}, 0.1, "not confirmed, the errors being too large to"),
     ("fig3", {}, 0.1, "confirmed"),
     ("fig3", {runs.MLE: 0}, 0.1, "not confirmed"),
-    ("relative", {}, 0.1, "confirmed with a caveat: the sign holds"),
+    ("relative", {}, 0.1, "confirmed with a caveat: the advantage is there"),
     ("relative", {runs.ADAM: 0}, 0.1, "not confirmed"),
 ]
 
@@ -267,4 +267,6 @@ def test_only_shares_of_a_gain_survive_another_zero_of_rewards() -> None:
     near_zero = made_up({})
     for x in near_zero:
         x["posterior"] -= 200
-    assert "means nothing where mean values are near 0" in tell("relative")(near_zero)
+    assert "no meaning where the mean value is not above 0" in tell("relative")(
+        near_zero
+    )

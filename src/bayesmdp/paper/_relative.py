@@ -88,11 +88,14 @@ def _verdict(records: list[Record]) -> str:
     verdict = view.told(shares)
     if verdict == "confirmed":
         verdict += (
-            " with a caveat: the sign holds, the size hangs on the zero of rewards"
+            " with a caveat: the advantage is there, its size as a fraction hangs on "
+            "the zero of rewards"
         )
         if unsure:
             sizes = ", ".join(str(n) for n in unsure)
-            verdict += f", and means nothing where mean values are near 0 ({sizes})"
+            verdict += (
+                f", and has no meaning where the mean value is not above 0 ({sizes})"
+            )
 
     def list_of(found: list[Mean]) -> str:
         return ", ".join(f"{x} %" for x in found)
