@@ -1,0 +1,195 @@
+"""What figures 3 and 4 and their relative form share: differences, tables, panels."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp.paper._study import Record
+from bayesmdp.paper._synthetic_runs import (
+    ADAM,
+    BATCH,
+    GRADIENT,
+    MAXIMUM,
+    MLE,
+    N_STEPS,
+    N_WORLDS,
+    NOMINAL,
+    OURS,
+)
+
+PAIRS = 25  # of a state and an action, each visited as often
+LITTLE, MUCH = (1, 2, 3), (8, 9, 10)  # visits
+# Whom the paper compares with whom; ours beside it, with the same objective's maximum.
+RIVALS = {GRADIENT: (MLE, NOMINAL, ADAM), OURS: (MLE, NOMINAL, MAXIMUM)}
+TITLES = (
+    "minus MLE",
+    "minus nominal",
+    "minus second order\n(as published; ours: its maximum)",
+)
+COLOURS = {GRADIENT: "#0072B2", OURS: "#D55E00"}  # safe for the colour-blind
+DASHES = {GRADIENT: "--", OURS: "-"}
+Gaps = dict[int, FloatArray]  # one number a world, by visits
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over worlds, and its standard error."""
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> "Mean":
+        """Take the mean of one number a world."""
+        x = np.asarray(values, dtype=np.float64)
+        error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan
+        return cls(float(x.mean()), float(error))
+
+    @property
+    def above(self) -> bool:
+        """Whether it is above 0 by more than two errors."""
+        return self.value > 2 * self.error
+
+    @property
+    def below(self) -> bool:
+        """Whether it is below 0 by more than two errors."""
+        return self.value < -2 * self.error
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} ± {self.error:.2f}"
+
+
+def columns(records: list[Record], method: str, key: str) -> Gaps:
+    """Return a number of every world that a method was tried on, by visits."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for x in records:
+        if x["method"] == method:
+            found.setdefault(x["visits"], []).append((x["world"], x[key]))
+    return {
+        visits: np.array([value for _, value in sorted(found[visits])])
+        for visits in sorted(found)
+    }
+
+
+def gaps(records: list[Record], method: str, other: str, key: str) -> Gaps:
+    """Return one method minus another, world by world.
+
+    Posterior values are compared draw by draw, with control variates.
+    """
+    key = "minus_ours" if key == "posterior" else key
+    shared = worlds(records, method) & worlds(records, other)
+    records = [x for x in records if x["world"] in shared]
+    one, two = (columns(records, name, key) for name in (method, other))
+    return {visits: one[visits] - two[visits] for visits in one}
+
+
+def worlds(records: list[Record], method: str) -> set[int]:
+    """Return the worlds that a method was tried on."""
+    return {x["world"] for x in records if x["method"] == method}
+
+
+def pooled(of: Gaps, visits: tuple[int, ...] | None = None) -> Mean:
+    """Mean over some sizes, or all; one number a world, for its data sets are nested.
+
+    Where a run has none of the sizes, the nearest one stands for them.
+    """
+    wanted = [k for k in of if visits is None or k in visits]
+    if not wanted:
+        assert visits is not None
+        wanted = [min(of, key=lambda k: abs(k - visits[len(visits) // 2]))]
+    return Mean.of(np.mean([of[k] for k in wanted], axis=0))
+
+
+def table(records: list[Record], method: str, others: list[str], key: str) -> str:
+    """Differences by size: mean and standard error over worlds, and deviation."""
+    by = {other: gaps(records, method, other, key) for other in others}
+    lines = [
+        f"**{method}** minus ..., {len(worlds(records, method))} worlds: mean ± "
+        "standard error (standard deviation over worlds)\n",
+        f"| transitions | {' | '.join(others)} |",
+        f"|---|{'---|' * len(others)}",
+    ]
+    for visits in by[others[0]]:
+        cells = [
+            f"{Mean.of(of[visits])} ({of[visits].std(ddof=1):.1f})"
+            for of in by.values()
+        ]
+        lines.append(f"| {PAIRS * visits} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def note(records: list[Record]) -> str:
+    """Say how many worlds there are, and what was left out for its cost."""
+    n, published = len(worlds(records, OURS)), len(worlds(records, GRADIENT))
+    said = f"{n} worlds" + ("" if n == N_WORLDS else f" (the paper: {N_WORLDS})")
+    if published < n:
+        said += f", published searches on the first {published} (--full: on all)"
+    batch, n_draws = records[0]["batch"], records[0]["n_draws"]
+    theirs = "" if batch == BATCH else f" (the paper: {BATCH})"
+    return (
+        f"{said}; gradient of {N_STEPS:,} steps x {batch} draws{theirs}, judged on "
+        f"{n_draws:,} draws"
+    )
+
+
+def told(means: Iterable[Mean]) -> str:
+    """Return the verdict on a claim that all of these are above 0."""
+    means = list(means)
+    if all(x.above for x in means):
+        return "confirmed"
+    if any(x.below for x in means):
+        return "not confirmed"
+    return "not confirmed, the errors being too large to tell"
+
+
+def panels(records: list[Record], rows: int) -> tuple[Any, Any]:
+    """Return a figure that says what it was made from, and its axes ``[rows, 3]``."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.5, 1.2 + 2.9 * rows), layout="constrained")
+    figure.suptitle(note(records), fontsize=9)
+    axes = figure.subplots(rows, len(TITLES), sharex=True)
+    for title, top, bottom in zip(TITLES, axes[0], axes[-1], strict=True):
+        top.set_title(title, fontsize=10)
+        bottom.set_xlabel("transitions seen")
+    for axis in axes.flat:  # above the line a method is ahead
+        axis.axhline(0, color="#b00020", linestyle=":", linewidth=1.2)
+    return figure, axes
+
+
+def both(axis: Any, records: list[Record], of: dict[str, Gaps], band: str) -> None:
+    """Draw the published method and ours."""
+    for method, found in of.items():
+        curve(
+            axis,
+            found,
+            deviation=band == "deviation",
+            color=COLOURS[method],
+            linestyle=DASHES[method],
+            label=f"{method} ({len(worlds(records, method))} worlds)",
+        )
+
+
+def curve(axis: Any, of: Gaps, *, deviation: bool = False, **style: Any) -> None:
+    """Draw means over worlds against transitions, in bands of errors or deviations."""
+    x = PAIRS * np.array(list(of))
+    mean = np.array([v.mean() for v in of.values()])
+    half = np.array([v.std(ddof=1) for v in of.values()])
+    if not deviation:
+        half = half / np.sqrt([v.size for v in of.values()])
+    axis.plot(x, mean, marker="o", markersize=3, **style)
+    # Bands overlap: those with less noise are narrower, and remain in sight.
+    axis.fill_between(
+        x, mean - half, mean + half, color=style["color"], alpha=0.15, linewidth=0
+    )
+
+
+def legend(figure: Any, *axes: Any, ncols: int = 2) -> None:
+    """Name what the panels show, below all of them."""
+    shown = [axis.get_legend_handles_labels() for axis in axes]
+    handles = [x for part in shown for x in part[0]]
+    names = [x for part in shown for x in part[1]]
+    figure.legend(handles, names, loc="outside lower center", ncols=ncols, fontsize=9)
