@@ -231,10 +231,8 @@ GENERATING = {
     "fallback": (bm.FallbackPrior(bm.ScaledPrior(2.0), 0, 1.0), 4),
     "sets": (SETS, 1),
     "sets, fallback": (bm.FallbackPrior(SETS, 0, 1.5), 2),
-    "sets, fallback outside": (bm.FallbackPrior(NO_ZERO, 0, 0.7), 2),
-    "mixture": (bm.MixturePrior([SETS, bm.ScaledPrior(3.0)]), 2),
-    "mixture of fallbacks": (
-        bm.MixturePrior([bm.FallbackPrior(SETS, 0), bm.FallbackPrior(NO_ZERO, 0)]),
+    "mixture": (
+        bm.MixturePrior([SETS, FLAT, bm.FallbackPrior(NO_ZERO, 0, 0.7)]),
         2,
     ),
     "episodes": (FLAT, Episodes(np.full((3, 2), 0.5), 3, max_steps=6)),

@@ -22,10 +22,11 @@ PRIORS: dict[str, tuple[Any, bm.Task, int]] = {
         TASK,
         10,
     ),
-    "fallback over scaled": (bm.FallbackPrior(bm.ScaledPrior(2.0), 0), SMALL, 3),
     "fallback over hierarchical": (bm.FallbackPrior(SETS, 0, 1.5), SMALL, 2),
     "mixture": (
-        bm.MixturePrior([FLAT, bm.ScaledPrior(1.0), SETS, bm.FallbackPrior(SETS, 0)]),
+        bm.MixturePrior(
+            [SETS, bm.FallbackPrior(bm.ScaledPrior(2.0), 0), bm.FallbackPrior(SETS, 0)]
+        ),
         SMALL,
         2,
     ),
