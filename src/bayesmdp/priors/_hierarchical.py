@@ -155,6 +155,7 @@ class HierarchicalSparsePrior:
         unseen = np.array(
             [self._unseen(*x, *y) for x, y in zip(groups, sizes, strict=True)]
         )[group]
+        # visits become shapes in place: rows may be many and long
         before, shape = known.imagined, known.visits
         before[known.sure] += self.concentration
         shape[known.sure] += self.concentration
