@@ -91,7 +91,6 @@ LOOKING = {
     "pooled on a support",
     "pooled by evidence",
     "fallback over sparse",
-    "fallback over hierarchical",
     "fallback over pooled",
     "mixture as given",
 }

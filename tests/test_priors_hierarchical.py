@@ -1,4 +1,7 @@
-"""The hierarchical prior against every set of possible next states, one by one."""
+"""Means and evidence of the hierarchical prior against every set of next states.
+
+Draws are looked at in ``test_hierarchical_draws.py``.
+"""
 
 from itertools import combinations
 from math import exp, lgamma
@@ -81,39 +84,6 @@ def test_a_pair_never_visited_keeps_mean_and_concentration(
     each, total = alpha[0], alpha.sum()
     assert alpha == pytest.approx(np.full(L, each))
     assert L * each * (each + 1) / (total * (total + 1)) == pytest.approx(expected)
-
-
-def shares_of_variance(n: list[int], a: float, decay: float) -> float:
-    """Variance of the unseen mass in draws, as a share of that in the mixture."""
-    _, _, weight, mean = enumerated(n, a, decay)
-    unseen = np.array(n) == 0
-    k = np.array([len(s) for s in SETS])
-    left = mean[:, unseen].sum(axis=1)
-    exact = weight @ (left * (1 - left) / (k * a + sum(n) + 1) + left**2)
-    exact -= (weight @ left) ** 2
-    prior = bm.HierarchicalSparsePrior(a, decay)
-    alpha = bm.fit(counts_of(n), TASK, prior=prior).alpha[:L]
-    p, total = alpha[unseen].sum() / alpha.sum(), alpha.sum()
-    assert p == pytest.approx(weight @ left)
-    return float(p * (1 - p) / (total + 1) / exact)
-
-
-@given(
-    COUNTS.filter(lambda n: 0 in n),
-    st.sampled_from([0.2, 1.0, 2.5]),
-    st.sampled_from([0.3, 0.9, 1.0]),
-)
-def test_rows_understate_how_much_the_unseen_mass_varies(
-    n: list[int], a: float, decay: float
-) -> None:
-    assert shares_of_variance(n, a, decay) < 1
-
-
-@pytest.mark.parametrize("n", [[1], [5, 3], [40, 9, 1], [4, 3, 2, 1]], ids=str)
-def test_by_how_much_as_the_docstring_states(n: list[int]) -> None:
-    n = n + [0] * (L - len(n))
-    assert 0.25 < shares_of_variance(n, 1.0, 0.9) < 0.9
-    assert shares_of_variance(n, 0.1, 0.9) > 0.6
 
 
 @given(COUNTS)

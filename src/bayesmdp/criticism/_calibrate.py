@@ -63,10 +63,6 @@ def calibrate(
     chosen policy too: who believes the right prior is not disappointed on average. The
     optimiser's curse is what a wrong prior does to a choice; ``truth`` shows it.
 
-    `HierarchicalSparsePrior` generates by its exact model and is fitted by rows that
-    approximate it. Those are not calibrated with few visits: means are right, and
-    intervals too narrow.
-
     Parameters
     ----------
     task
@@ -75,8 +71,8 @@ def calibrate(
         What is fitted; also a mixture.
     truth
         Where true models come from: the prior itself where not given, which must then
-        generate data (symmetric, scaled, hierarchical, a fallback over a Dirichlet
-        prior, or a mixture of these, weighted before the data); another such prior;
+        generate data (symmetric, scaled, hierarchical, a fallback over one of these,
+        or a mixture of all of these, weighted before the data); another such prior;
         or a world, whose model is the truth every time.
     n_visits
         Visits to every pair in each dataset, or how many to each, ``[S, A]``; or

@@ -1,31 +1,35 @@
 """Where true models come from: a prior that generates data, or a known model.
 
 Dirichlet priors generate rows by their own concentrations. A hierarchical prior
-generates by its exact model (a size, a set of that size, a Dirichlet on the set), which
-its posterior rows approximate; calibration then measures the approximation too. A
-mixture draws a component by its weights before the data, then a model from it. Rows
-come from NumPy's generator, draws of a posterior from the package's own: a fault of
-either would show in the ranks.
+generates a size, a set of that size, and a Dirichlet on the set. With imagined visits
+``w[t]`` (a fallback) its density is multiplied by ``theta[t]^w[t]``: sets hold these
+states, sizes are reweighted by the mean of that factor, and the Dirichlet has ``w[t]``
+more. A mixture draws a component by its weights before the data, then a model from it.
+Rows come from NumPy's generator, draws of a posterior from the package's own: a fault
+of either would show in the ranks.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.criticism._advice import AnyPrior, check_prior
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task, availability
 from bayesmdp.priors import (
-    FallbackPrior,
     HierarchicalSparsePrior,
+    Imagined,
     MixturePrior,
     OwnEvidence,
     Prior,
     Tuned,
     check_rows,
+    log_rising,
+    without_fallbacks,
 )
 from bayesmdp.worlds import World
 
@@ -70,20 +74,57 @@ class RandomSets:
     """Rows on random sets of next states (Friedman and Singer 1998)."""
 
     rows: Rows
+    own: BoolArray  # [E], whether it is of the prior's support
+    imagined: FloatArray  # [E], visits before the data
     concentration: float
     decay: float
+
+    @classmethod
+    def of(
+        cls, prior: HierarchicalSparsePrior, imagined: Imagined, task: Task
+    ) -> "RandomSets":
+        """Rows of every pair, before the data."""
+        pair, nothing = every_pair(task), _nothing(task)
+        rows, _, sets = prior.on_sets(pair, nothing, task, imagined)
+        narrow, _ = prior.concentrations(pair, nothing, task)
+        at = rows.row_of_entry
+        _, entry = narrow.find(rows.state[at], rows.action[at], rows.next_state)
+        own = entry >= 0
+        extra = sets.shape - prior.concentration * (own & (sets.shape > 0))
+        return cls(rows, own, extra, prior.concentration, prior.decay)
+
+    @cached_property
+    def _sizes(self) -> list[FloatArray]:
+        """Probability of each size of a row's set, from 0."""
+        rows = zip(self.rows.indptr[:-1], self.rows.indptr[1:], strict=True)
+        return [self._sizes_of(slice(*ends)) for ends in rows]
+
+    def _sizes_of(self, row: slice) -> FloatArray:
+        own, extra = self.own[row], self.imagined[row]
+        length, sure = int(own.sum()), int((own & (extra > 0)).sum())
+        k = np.arange(length + 1)
+        chance = np.ones(length + 1)  # that a set of the size holds all of them
+        for i in range(sure):
+            chance *= np.maximum(k - i, 0) / (length - i)
+        inside, outside = extra[own].sum(), extra[~own].sum()
+        whole = np.maximum(k, 1) * self.concentration + outside
+        log = k * np.log(self.decay) - log_rising(whole, inside)
+        weight = np.where(k > 0, chance * np.exp(log - log[1:].max()), 0.0)
+        return np.asarray(weight / weight.sum())
 
     def draw(self, rng: np.random.Generator) -> Dynamics:
         """Draw sizes, sets and probabilities."""
         theta = np.zeros(self.rows.next_state.size)
-        for first, last in zip(
-            self.rows.indptr[:-1], self.rows.indptr[1:], strict=True
+        for first, last, size in zip(
+            self.rows.indptr[:-1], self.rows.indptr[1:], self._sizes, strict=True
         ):
-            length = int(last - first)
-            weight = self.decay ** np.arange(length)
-            size = 1 + int(rng.choice(length, p=weight / weight.sum()))
-            at = first + rng.choice(length, size, replace=False)
-            theta[at] = rng.dirichlet(np.full(size, self.concentration))
+            own, extra = self.own[first:last], self.imagined[first:last]
+            sure = np.flatnonzero(own & (extra > 0))
+            more = rng.choice(size.size, p=size) - sure.size
+            free = rng.choice(np.flatnonzero(own & (extra == 0)), more, replace=False)
+            chosen = np.concatenate([sure, free, np.flatnonzero(~own)])
+            alpha = extra[chosen] + self.concentration * own[chosen]
+            theta[first + chosen] = rng.dirichlet(alpha)
         return Dynamics(self.rows, _checks.sealed(theta))
 
 
@@ -134,14 +175,18 @@ def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
             f"{type(truth).__name__} generates no data: it is made by looking at them. "
             f"{_REMEDY}"
         )
-    nothing = Counts.from_arrays(
+    base, imagined = without_fallbacks(truth)
+    if isinstance(base, HierarchicalSparsePrior):
+        return RandomSets.of(base, imagined, task)
+    rows, alpha = truth.concentrations(every_pair(task), _nothing(task), task)
+    check_rows(rows, task)
+    return DirichletRows(rows, np.array(alpha))
+
+
+def _nothing(task: Task) -> Counts:
+    return Counts.from_arrays(
         [], [], [], n_states=task.n_states, n_actions=task.n_actions
     )
-    rows, alpha = truth.concentrations(every_pair(task), nothing, task)
-    check_rows(rows, task)
-    if isinstance(truth, HierarchicalSparsePrior):
-        return RandomSets(rows, truth.concentration, truth.decay)
-    return DirichletRows(rows, np.array(alpha))
 
 
 def every_pair(task: Task) -> IntArray:
@@ -152,11 +197,9 @@ def every_pair(task: Task) -> IntArray:
 
 def generates(prior: Prior) -> bool:
     """Whether a prior says how data come about: without looking at any."""
-    base = prior
-    while isinstance(base, FallbackPrior):
-        base = base.base
-    if isinstance(prior, HierarchicalSparsePrior):
-        return not prior.looks_at_data
+    base, _ = without_fallbacks(prior)
+    if isinstance(base, HierarchicalSparsePrior):
+        return not base.looks_at_data
     told = isinstance(base, Tuned | OwnEvidence)  # rows before data are not the model
     return not (prior.looks_at_data or told)
 

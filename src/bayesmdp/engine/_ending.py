@@ -16,6 +16,11 @@ exits holds a state whose such entries are few.
 
 Rewards on termination alone are bounded, and so is the value; only the number of visits
 may then have no mean.
+
+Where it is in doubt which next states are possible, an unseen exit may be missing
+altogether, with positive probability: it counts as a way to the end, and its
+concentration as 0. A set whose exits are all of this kind holds some draws for ever,
+and is refused whatever the rewards are.
 """
 
 from dataclasses import dataclass, replace
@@ -63,9 +68,10 @@ def check_ending(problem: Problem) -> tuple[Ending, ...]:
 def _check_policy(problem: Problem, policy: FloatArray) -> Ending:
     """Check one policy ``[R]``, in every model or component that can be drawn."""
     if problem.alpha.size:
+        sure = problem.sets.shape if problem.sets.shape.size else problem.alpha
         found = [
-            _check_component(problem, policy, alpha)
-            for alpha in problem.alpha[problem.shares > 0]
+            _check_component(problem, policy, problem.alpha[c], sure[c])
+            for c in np.flatnonzero(problem.shares > 0)
         ]
         warnings = [ending.warning for ending in found if ending.warning]
         exist = all(ending.visits_exist for ending in found)
@@ -75,9 +81,11 @@ def _check_policy(problem: Problem, policy: FloatArray) -> Ending:
     return Ending()
 
 
-def _check_component(problem: Problem, policy: FloatArray, alpha: FloatArray) -> Ending:
-    """Check a policy ``[R]`` with Dirichlet rows ``[E]``."""
-    graph = _graph(problem, policy, alpha)
+def _check_component(
+    problem: Problem, policy: FloatArray, alpha: FloatArray, sure: FloatArray
+) -> Ending:
+    """Check a policy ``[R]`` with rows ``[E]``; ``sure`` is 0 where in doubt."""
+    graph = _graph(problem, policy, alpha, sure)
     return _check_cycles(problem, graph, _checked_distance(problem, graph, _WHO))
 
 
@@ -106,8 +114,16 @@ def nearest_rows(problem: Problem) -> IntArray:
     return choice
 
 
-def _graph(problem: Problem, policy: FloatArray, weight: FloatArray) -> _Graph:
-    """Entries under a policy where ``weight`` [E], a concentration, is above 0."""
+def _graph(
+    problem: Problem,
+    policy: FloatArray,
+    weight: FloatArray,
+    sure: FloatArray | None = None,
+) -> _Graph:
+    """Entries under a policy where ``weight`` [E], a concentration, is above 0.
+
+    ``sure`` [E] is the concentration where some of them may be missing from a draw.
+    """
     row = np.repeat(np.arange(policy.size), np.diff(problem.indptr))
     used = (policy[row] > 0) & (weight > 0)
     return _Graph(
@@ -115,7 +131,7 @@ def _graph(problem: Problem, policy: FloatArray, weight: FloatArray) -> _Graph:
         row[used],
         problem.source[row[used]],
         problem.target[used],
-        weight[used],
+        weight[used] if sure is None else sure[used],
         np.abs(problem.rewards[:, used]).max(axis=0),
     )
 
@@ -143,14 +159,21 @@ def _check_cycles(problem: Problem, graph: _Graph, distance: IntArray) -> Ending
     )
     for state in np.flatnonzero(leaving[: graph.n_live] <= 2.0):
         exits, inside = _smallest_trap(graph, [int(state)])
+        if exits <= 1.0 and _may_be_closed(graph, inside):
+            raise EndlessError(
+                f"With discount 1 every episode must end, but in some draws none does "
+                f"from state(s) {_names(problem, inside)}: under this prior it may be "
+                "that no next state outside is possible; add one with FallbackPrior, "
+                "or use a discount below 1."
+            )
         if exits <= 1.0:
             ending = replace(ending, visits_exist=False)
         if exits <= 2.0:
             exits, inside = _smallest_paid_trap(graph, exits, inside)
         if exits > 2.0:
             continue
-        names = ", ".join(_name(problem, int(i)) for i in np.flatnonzero(inside)[:5])
-        what = f"the cycle through state(s) {names} has exits of concentration"
+        cycle = f"the cycle through state(s) {_names(problem, inside)}"
+        what = f"{cycle} has exits of concentration"
         if exits <= 1.0:
             raise EndlessError(
                 f"With discount 1 and rewards along the way the posterior mean is "
@@ -164,6 +187,14 @@ def _check_cycles(problem: Problem, graph: _Graph, distance: IntArray) -> Ending
         )
         ending = replace(ending, warning=warning)
     return ending
+
+
+def _may_be_closed(graph: _Graph, inside: BoolArray) -> bool:
+    """Whether no exit of a trap ``[N]`` is possible for sure."""
+    leaves = inside[graph.tail] & (graph.head >= graph.n_live)
+    live = graph.head < graph.n_live
+    leaves[live] = inside[graph.tail[live]] & ~inside[graph.head[live]]
+    return not (graph.concentration[leaves] > 0).any()
 
 
 def _smallest_paid_trap(
@@ -266,6 +297,10 @@ def _cycle(graph: _Graph, inside: BoolArray, ends: list[int]) -> BoolArray:
     _, label = connected_components(circle.tocsr(), directed=True, connection="strong")
     same = label[ends[0]] == label[ends[1]]
     return np.asarray((label == label[ends[0]]) & inside & same)
+
+
+def _names(problem: Problem, inside: BoolArray) -> str:
+    return ", ".join(_name(problem, int(i)) for i in np.flatnonzero(inside)[:5])
 
 
 def _name(problem: Problem, position: int) -> str:

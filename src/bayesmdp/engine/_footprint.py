@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine._choose import rough_cost
@@ -52,7 +54,10 @@ def bytes_a_thread(
     # a task at work and one that waits to be joined
     blocks = 2 * blocks_a_task(problem, method, bits, n_draws, 2 * threads)
     sums = blocks * bytes_a_block(problem, bits)
-    return int(8 * entries + vectors + held + solving + sums)
+    rows = 0
+    if problem.sets.group.size or problem.alpha.shape[0] > 1:  # one while it is sampled
+        rows = 16 * int(np.diff(problem.indptr).max(initial=0))
+    return int(8 * entries + vectors + held + solving + sums + rows)
 
 
 def check_memory(

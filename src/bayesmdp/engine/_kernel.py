@@ -41,7 +41,12 @@ from bayesmdp.engine._solve import (
     solve_directly,
     solve_iteratively,
 )
-from bayesmdp.posterior.sampling import dirichlet_row, open_stream, possible_row
+from bayesmdp.posterior.sampling import (
+    dirichlet_row,
+    open_stream,
+    possible_row,
+    set_row,
+)
 
 
 @jit
@@ -73,6 +78,42 @@ def sample_component(
 
 
 @jit
+def sample_sets(
+    models: Models,
+    rows: Layout,
+    used: BoolArray,
+    draw: int,
+    stream: BitArray,
+    theta: FloatArray,
+) -> None:
+    """Fill ``theta`` [E] for one draw where some component's rows live on random sets.
+
+    Apart from `sample`, whose loop must not look for groups.
+    """
+    c = model_of(models, draw)
+    alpha, shape = models.alpha[c], models.shape[c]
+    for row in range(rows.source.size):
+        if used[row]:
+            state, action = models.row_id[row, 0], models.row_id[row, 1]
+            open_stream(stream, models.key, draw, state, action)
+            first, last = rows.indptr[row], rows.indptr[row + 1]
+            group = models.group[c, row]
+            if group < 0:
+                possible_row(alpha[first:last], stream, theta[first:last])
+                continue
+            low, high = models.set_start[group], models.set_start[group + 1]
+            set_row(
+                alpha[first:last],
+                shape[first:last],
+                models.concentration[c],
+                models.cumulative[low:high],
+                models.lump[c, row],
+                stream,
+                theta[first:last],
+            )
+
+
+@jit
 def sample(
     models: Models,
     rows: Layout,
@@ -84,6 +125,9 @@ def sample(
     """Fill ``theta`` [E] for one draw: rows ``used`` [R] sampled, or from the table."""
     if models.table.shape[0] > 0:
         theta[:] = models.table[model_of(models, draw)]
+        return
+    if models.group.shape[0] > 0:
+        sample_sets(models, rows, used, draw, stream, theta)
         return
     if models.alpha.shape[0] > 1:
         sample_component(models, rows, used, draw, stream, theta)

@@ -11,7 +11,13 @@ from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.errors import TooLargeError
 from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior import Draws, MixturePosterior, Posterior
+from bayesmdp.posterior import (
+    Draws,
+    MixturePosterior,
+    Posterior,
+    SetTable,
+    no_sets,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +43,7 @@ class Problem:
     policies: FloatArray  # [P, R]
     start: FloatArray  # [S]
     key: NDArray[np.uint64]  # [2]
+    sets: SetTable  # of next states that are in doubt
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what is derived: it would arrive in another form."""
@@ -61,7 +68,13 @@ class Problem:
             read_only(self.member),
             read_only(self.rewards),
             read_only(self.terminal_values),
+            *map(read_only, self.sets),
         )
+
+    @property
+    def dirichlet(self) -> bool:
+        """Whether rows are independent, each a Dirichlet."""
+        return len(self.alpha) == 1 and len(self.sets.group) == 0
 
     @cached_property
     def component_means(self) -> FloatArray:
@@ -97,6 +110,7 @@ class Problem:
                 alpha=alpha,
                 shares=np.ones(1),
                 key=draws.key,
+                sets=belief.set_table.of_rows(problem.row, entries),
             )
         theta_bar = np.ascontiguousarray(belief.mean().probability[entries])
         if isinstance(belief, MixturePosterior):
@@ -107,6 +121,7 @@ class Problem:
                 shares=belief.weights,
                 member=draws.members,
                 key=draws.key,
+                sets=belief.set_table.of_rows(problem.row, entries),
             )
         shares = belief.weights if belief.terminal_values.shape[0] > 1 else np.ones(1)
         return replace(
@@ -182,6 +197,7 @@ class Problem:
             policies=np.ascontiguousarray(of_row[:, row]),
             start=np.ascontiguousarray(task.start[order]),
             key=np.zeros(2, dtype=np.uint64),
+            sets=no_sets(),
         )
 
     def nominal(self) -> "Problem":
@@ -194,6 +210,7 @@ class Problem:
             member=np.zeros(1, dtype=np.int64),
             rewards=self.reward_bar[None],
             terminal_values=self.terminal_bar[None],
+            sets=no_sets(),
         )
 
 

@@ -269,9 +269,8 @@ def nominal(
     adjoint = want.adjoint or control
     chosen = choose(problem, solver, adjoint=adjoint)
     want = replace(want, occupancy=adjoint)
-    # the mean of the second control variate needs rows that are independent
-    independent = problem.alpha.shape[0] == 1
-    fits = control and independent and problem.n_live <= MAX_INVERSE
+    # the mean of the second control variate needs independent Dirichlet rows
+    fits = control and problem.dirichlet and problem.n_live <= MAX_INVERSE
     bits = want.bits(control, fits)
     check_memory(problem, chosen.method, bits, n_draws, threads, to_invert=fits)
     reference = solve_known(problem, chosen, want)

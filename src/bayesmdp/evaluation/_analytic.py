@@ -15,7 +15,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
-from bayesmdp.posterior import Posterior, refuse_mixture
+from bayesmdp.posterior import Posterior, refuse_other_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +92,7 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
     from bayesmdp import engine
     from bayesmdp.evaluation._expansion import expand
 
-    refuse_mixture("evaluate_analytic", posterior)
+    refuse_other_rows("evaluate_analytic", posterior)
     _checks.of_type("posterior", posterior, Posterior, ArgumentError)
     probabilities = as_policy(policy, posterior)
     draws = posterior.draws(2)  # only to name the belief; nothing is sampled

@@ -11,7 +11,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Belief, Ensemble, MixturePosterior
+from bayesmdp.posterior import Belief, Ensemble, has_dirichlet_rows
 
 _MSBI_DRAWS = 512
 
@@ -90,7 +90,7 @@ def _default_names(belief: Belief) -> list[str]:
     names = list(_MAKERS)
     if isinstance(belief, Ensemble):
         names = [name for name in names if name not in _NEEDS_COUNTS]
-    if isinstance(belief, Ensemble | MixturePosterior):
+    if not has_dirichlet_rows(belief):
         names = [name for name in names if name not in _NEEDS_ROWS]
     if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]

@@ -1,7 +1,7 @@
 """Refusals, worded once."""
 
 from bayesmdp.errors import BeliefError
-from bayesmdp.posterior import Counted, Posterior, refuse_mixture
+from bayesmdp.posterior import Counted, Posterior, refuse_other_rows
 
 
 def needs_counts(what: str, belief: object) -> None:
@@ -11,7 +11,7 @@ def needs_counts(what: str, belief: object) -> None:
 
 def needs_rows(what: str, belief: object) -> None:
     """Refuse a belief that is not one of independent Dirichlet rows."""
-    refuse_mixture(what, belief)
+    refuse_other_rows(what, belief)
     _needs(what, belief, isinstance(belief, Posterior), "Dirichlet rows")
 
 

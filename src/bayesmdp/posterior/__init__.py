@@ -1,13 +1,20 @@
 """What is believed: Dirichlet rows or a set of models, and draws from them."""
 
 from bayesmdp.model import Availability
-from bayesmdp.posterior._belief import Belief, Counted, check_belief, refuse_mixture
+from bayesmdp.posterior._belief import (
+    Belief,
+    Counted,
+    check_belief,
+    has_dirichlet_rows,
+    refuse_other_rows,
+)
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._fit import fit
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
+from bayesmdp.posterior._sets import SetTable, no_sets
 
 __all__ = [
     "Availability",
@@ -17,9 +24,12 @@ __all__ = [
     "Ensemble",
     "MixturePosterior",
     "Posterior",
+    "SetTable",
     "check_belief",
     "evidence_of",
     "fit",
-    "refuse_mixture",
+    "has_dirichlet_rows",
+    "no_sets",
+    "refuse_other_rows",
     "weights_after",
 ]

@@ -20,10 +20,20 @@ def check_belief(posterior: object) -> None:
         )
 
 
-def refuse_mixture(what: str, posterior: object) -> None:
-    """Refuse a mixture where rows must be independent."""
+def has_dirichlet_rows(belief: object) -> bool:
+    """Whether rows are independent, each a Dirichlet."""
+    return isinstance(belief, Posterior) and belief.sets is None
+
+
+def refuse_other_rows(what: str, posterior: object) -> None:
+    """Refuse a posterior whose rows are not independent, or not Dirichlet."""
     if isinstance(posterior, MixturePosterior):
         raise BeliefError(
             f"`{what}` needs independent Dirichlet rows, and those of a mixture share "
             "their prior; use one of `posterior.components`."
+        )
+    if isinstance(posterior, Posterior) and not has_dirichlet_rows(posterior):
+        raise BeliefError(
+            f"`{what}` needs Dirichlet rows, and with {posterior.prior} which next "
+            "states are possible is in doubt; use draws, or another prior."
         )

@@ -1,7 +1,7 @@
 """Draws of the dynamics: lazy, and pure functions of their address.
 
-The row ``theta[draw, s, a, :]`` depends on (purpose, seed, draw, s, a) and on the row's
-Dirichlet parameters, on nothing else. So every policy meets the same draws, any subset
+The row ``theta[draw, s, a, :]`` depends on (purpose, seed, draw, s, a) and on what is
+believed of the row, on nothing else. So every policy meets the same draws, any subset
 can be made without the others, on any number of threads or machines, and nothing needs
 to be stored. The purpose keeps streams apart: draws a policy was chosen on are never
 those it is scored on, whatever the seed.
@@ -124,11 +124,17 @@ class Draws:
 
     def _sampled(self, posterior: "Posterior", draw: int) -> FloatArray:
         """Sample every row of one draw, ``[E]``."""
-        from bayesmdp.posterior.sampling import sample_rows  # numba: only where used
+        from bayesmdp.posterior import sampling  # numba: only where used
 
         rows, theta = posterior.rows, np.empty(posterior.alpha.size)
         where = rows.state, rows.action, rows.indptr
-        sample_rows(self.key, draw, *where, posterior.alpha, theta)
+        if posterior.sets is None:
+            sampling.sample_rows(self.key, draw, *where, posterior.alpha, theta)
+        else:
+            sets = posterior.set_table
+            sampling.sample_set_rows(
+                self.key, draw, *where, posterior.alpha, sets, theta
+            )
         return theta
 
     def __repr__(self) -> str:

@@ -13,11 +13,14 @@ import numpy as np
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors import OwnEvidence, Prior, log_rising
+from bayesmdp.priors import OnSets, OwnEvidence, Prior, log_rising, without_fallbacks
 
 
 def evidence_of(prior: Prior, pair: IntArray, counts: Counts, task: Task) -> float:
     """Log probability of the counts of sorted pairs ``[R]`` under a prior."""
+    base, imagined = without_fallbacks(prior)
+    if isinstance(base, OnSets):
+        return base.log_evidence(pair, counts, task, imagined)
     if isinstance(prior, OwnEvidence):
         return prior.log_evidence(pair, counts, task)
     rows, before = prior.concentrations(pair, counts, task)

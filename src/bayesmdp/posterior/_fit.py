@@ -10,7 +10,15 @@ from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.model import Availability, Task, align, availability
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
-from bayesmdp.priors import MixturePrior, Prior, SymmetricPrior, check_rows, locate
+from bayesmdp.priors import (
+    MixturePrior,
+    OnSets,
+    Prior,
+    SymmetricPrior,
+    check_rows,
+    locate,
+    without_fallbacks,
+)
 
 
 @overload
@@ -88,14 +96,19 @@ def fit(
 def _fit_rows(
     prior: Prior, counts: Counts, task: Task, pairs: Availability
 ) -> Posterior:
-    """Dirichlet rows of the available pairs."""
-    rows, before = prior.concentrations(np.flatnonzero(pairs.available), counts, task)
+    """Rows of the available pairs."""
+    pair, sets = np.flatnonzero(pairs.available), None
+    base, imagined = without_fallbacks(prior)
+    if isinstance(base, OnSets):
+        rows, before, sets = base.on_sets(pair, counts, task, imagined)
+    else:
+        rows, before = prior.concentrations(pair, counts, task)
     check_rows(rows, task)
     alpha = np.array(before)
     _, entry = locate(rows, counts, task)
     seen = entry >= 0
     alpha[entry[seen]] += counts.count[seen]
-    return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha))
+    return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha), sets)
 
 
 def _mix(

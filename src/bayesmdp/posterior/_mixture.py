@@ -5,10 +5,11 @@ its posterior::
 
     P(theta | D) = sum_c weights[c] prod_rows Dirichlet(theta[row]; alpha[c, row])
 
-Rows are not independent: they share the component. Given the component they are. The
-component of a draw is a pure function of (purpose, seed, draw), from a stream of its
-own, and a draw of component ``c`` is the draw of that number and seed of the
-component's own posterior, to the bit.
+(or, for a row, the component's own mixture over sets of next states). Rows are not
+independent: they share the component. Given the component they are. The component of a
+draw is a pure function of (purpose, seed, draw), from a stream of its own, and a draw
+of component ``c`` is the draw of that number and seed of the component's own posterior,
+to the bit.
 """
 
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from bayesmdp.model import Availability, Dynamics, Rows, Task, align
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._overlay import overlay
 from bayesmdp.posterior._posterior import Posterior
+from bayesmdp.posterior._sets import SetTable, set_table
 from bayesmdp.priors import MixturePrior
 
 _NEVER = 1e-16  # a weight below is 0: no draw would ever meet it
@@ -77,6 +79,12 @@ class MixturePosterior:
     def alpha(self) -> FloatArray:
         """Dirichlet parameters, ``[C, E]``; 0 where a component rules a state out."""
         return self._overlaid[1]
+
+    @cached_property
+    def set_table(self) -> SetTable:
+        """Sets of next states of every component, as samplers read them."""
+        parts = [(c.rows, c.alpha, c.sets) for c in self.components]
+        return set_table(parts, self.rows)
 
     @cached_property
     def _mean(self) -> Dynamics:

@@ -1,8 +1,9 @@
-"""From counts and a prior to Dirichlet rows.
+"""From counts and a prior to rows, one a pair, independent of each other.
 
 For every available pair, ``theta[s, a, :] ~ Dirichlet(alpha[s, a, :])`` with
-``alpha = prior concentration + counts``, independently of the other pairs. Rewards are
-known.
+``alpha = prior concentration + counts``. Where the prior doubts which next states are
+possible, a row is a mixture of Dirichlets over sets of them (``sets``), and ``alpha``
+says its mean alone. Rewards are known.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Availability, Dynamics, Rows, Task, align
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._evidence import evidence_of
-from bayesmdp.priors import Prior, tuned
+from bayesmdp.posterior._sets import SetTable, set_table
+from bayesmdp.priors import Prior, Sets, tuned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +42,12 @@ class Posterior:
     availability: Availability
     rows: Rows
     alpha: FloatArray  # [E]
+    sets: Sets | None = None  # of next states, where they are in doubt
+
+    @cached_property
+    def set_table(self) -> SetTable:
+        """Sets of next states as samplers read them."""
+        return set_table([(self.rows, self.alpha, self.sets)], self.rows)
 
     @property
     def available(self) -> BoolArray:

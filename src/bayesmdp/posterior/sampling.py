@@ -5,6 +5,7 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
 from bayesmdp.posterior._random import dirichlet_row, open_stream, uniform
+from bayesmdp.posterior._sets import SetTable
 
 __all__ = [
     "dirichlet_row",
@@ -13,6 +14,8 @@ __all__ = [
     "possible_row",
     "sample_members",
     "sample_rows",
+    "sample_set_rows",
+    "set_row",
     "uniform",
 ]
 
@@ -67,6 +70,81 @@ def pick(cumulative: FloatArray, u: float) -> int:
         if u < cumulative[i]:
             return i
     return cumulative.size - 1
+
+
+@jit
+def set_row(
+    alpha: FloatArray,
+    shape: FloatArray,
+    concentration: float,
+    cumulative: FloatArray,
+    lump: int,
+    stream: BitArray,
+    theta: FloatArray,
+) -> None:
+    """Fill one row on a random set of next states; those outside get exactly 0.
+
+    How many unseen states are in it comes from ``cumulative`` (0, 1, ..., all of them),
+    which ones by going through them once: each is taken with probability wanted / left.
+
+    Parameters
+    ----------
+    alpha
+        [L] above 0 where a next state may be possible.
+    shape
+        [L] concentration of those that are for sure, 0 of others.
+    concentration
+        Of the unseen ones that are taken.
+    cumulative
+        [U + 1] for ``U`` unseen states.
+    lump
+        Entry that has the concentrations of all of them; -1: each its own.
+    stream, theta
+        Open; [L] to be filled.
+    """
+    left = cumulative.size - 1
+    wanted = pick(cumulative, uniform(stream))
+    shapes = shape.copy()
+    if lump >= 0:
+        shapes[lump] += wanted * concentration
+    elif wanted > 0:
+        for i in range(alpha.size):
+            if shape[i] == 0.0 and alpha[i] > 0.0:
+                if uniform(stream) * left < wanted:
+                    shapes[i] = concentration
+                    wanted -= 1
+                    if wanted == 0:
+                        break
+                left -= 1
+    possible_row(shapes, stream, theta)
+
+
+@jit
+def sample_set_rows(
+    key: BitArray,
+    draw: int,
+    state: IntArray,
+    action: IntArray,
+    indptr: IntArray,
+    alpha: FloatArray,
+    sets: SetTable,
+    theta: FloatArray,
+) -> None:
+    """Fill ``theta`` [E] with one draw of all rows, each on a set of its own."""
+    stream = np.empty(4, dtype=np.uint64)
+    for row in range(state.size):
+        open_stream(stream, key, draw, state[row], action[row])
+        first, last = indptr[row], indptr[row + 1]
+        group = sets.group[0, row]
+        set_row(
+            alpha[first:last],
+            sets.shape[0, first:last],
+            sets.concentration[0],
+            sets.cumulative[sets.start[group] : sets.start[group + 1]],
+            sets.lump[0, row],
+            stream,
+            theta[first:last],
+        )
 
 
 @jit

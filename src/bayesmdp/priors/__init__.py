@@ -10,7 +10,7 @@ from bayesmdp.priors._contract import (
 )
 from bayesmdp.priors._curve import EvidenceCurve, evidence_curve
 from bayesmdp.priors._evidence import EvidencePrior
-from bayesmdp.priors._fallback import FallbackPrior
+from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
@@ -18,6 +18,7 @@ from bayesmdp.priors._named import named_prior
 from bayesmdp.priors._pooled import PooledPrior
 from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
+from bayesmdp.priors._sets import Imagined, OnSets, Sets
 from bayesmdp.priors._sparse import SparsePrior
 from bayesmdp.priors._symmetric import SymmetricPrior
 
@@ -26,11 +27,14 @@ __all__ = [
     "EvidencePrior",
     "FallbackPrior",
     "HierarchicalSparsePrior",
+    "Imagined",
     "MixturePrior",
+    "OnSets",
     "OwnEvidence",
     "PooledPrior",
     "Prior",
     "ScaledPrior",
+    "Sets",
     "SparsePrior",
     "SymmetricPrior",
     "Tuned",
@@ -42,4 +46,5 @@ __all__ = [
     "prior_from_dict",
     "prior_to_dict",
     "tuned",
+    "without_fallbacks",
 ]

@@ -95,6 +95,19 @@ def rows_from_keys(pair: IntArray, key: IntArray, task: Task) -> Rows:
     return rows_from_entries(pair, length, next_state, task)
 
 
+def including(rows: Rows, state: int, task: Task) -> tuple[Rows, IntArray]:
+    """Add a next state to rows that lack it; where their entries were inserted."""
+    everywhere = np.full(rows.pair.size, state)
+    _, entry = rows.find(rows.state, rows.action, everywhere)
+    missing = np.flatnonzero(entry < 0)
+    if missing.size == 0:
+        return rows, missing
+    key = rows.row_of_entry * task.n_states + rows.next_state
+    new = missing * task.n_states + state
+    at = np.searchsorted(key, new)
+    return rows_from_keys(rows.pair, np.insert(key, at, new), task), at
+
+
 def check_rows(rows: Rows, task: Task) -> None:
     """Refuse rows without a next state."""
     length = np.diff(rows.indptr)

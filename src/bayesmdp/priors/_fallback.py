@@ -9,6 +9,13 @@ Pseudo-counts are part of a Dirichlet prior, so the evidence is defined where th
 is a Dirichlet prior that does not look at the data. It judges the base with the
 pessimism added. Where the base chooses its concentration by evidence, it does so before
 the fallback is added.
+
+Over a `HierarchicalSparsePrior` they are what they are for a Dirichlet: ``weight``
+visits that were imagined before the data, which multiply the density of every row by
+``theta[fallback]^weight``. The fallback is then possible for sure, and the posterior is
+that of the base with the imagined visits among the counts; rows, draws and evidence are
+exact. A fallback that the base's support rules out has the concentration ``weight``
+alone, in every set.
 """
 
 from dataclasses import dataclass, replace
@@ -23,9 +30,10 @@ from bayesmdp.priors._contract import (
     OwnEvidence,
     Prior,
     checked_concentration,
-    rows_from_keys,
+    including,
     tuned,
 )
+from bayesmdp.priors._sets import Imagined, OnSets
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,9 @@ class FallbackPrior:
 
     @property
     def looks_at_data(self) -> bool:
-        """Where the base does, or its rows are not Dirichlet before the data."""
-        return self.base.looks_at_data or isinstance(self.base, OwnEvidence)
+        """Where the base does, or has an evidence that no fallback can be added to."""
+        own = isinstance(self.base, OwnEvidence) and not isinstance(self.base, OnSets)
+        return self.base.looks_at_data or own
 
     def tuned(self, pair: IntArray, counts: Counts, task: Task) -> Prior:
         """Return the prior with the numbers its base chooses."""
@@ -82,16 +91,22 @@ class FallbackPrior:
         self, pair: IntArray, counts: Counts, task: Task
     ) -> tuple[Rows, FloatArray]:
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
+        base, imagined = without_fallbacks(self)
+        if isinstance(base, OnSets):
+            return base.on_sets(pair, counts, task, imagined)[:2]
         fallback = task.state(self.fallback, "fallback")
-        rows, alpha = self.base.concentrations(pair, counts, task)
+        rows, before = self.base.concentrations(pair, counts, task)
+        rows, at = including(rows, fallback, task)
+        alpha = np.insert(np.asarray(before, dtype=np.float64), at, 0.0)
         _, entry = rows.find(rows.state, rows.action, np.full(pair.size, fallback))
-        missing = np.flatnonzero(entry < 0)
-        alpha = np.array(alpha, dtype=np.float64)
-        alpha[entry[entry >= 0]] += self.weight
-        if missing.size == 0:
-            return rows, alpha
-        key = rows.row_of_entry * task.n_states + rows.next_state
-        new = missing * task.n_states + fallback
-        at = np.searchsorted(key, new)
-        wider = rows_from_keys(pair, np.insert(key, at, new), task)
-        return wider, np.insert(alpha, at, self.weight)
+        alpha[entry] += self.weight
+        return rows, alpha
+
+
+def without_fallbacks(prior: Prior) -> tuple[Prior, Imagined]:
+    """Return what a prior adds fallbacks to, and these; itself if it adds none."""
+    added = []
+    while isinstance(prior, FallbackPrior):
+        added.append((prior.fallback, prior.weight))
+        prior = prior.base
+    return prior, tuple(added)

@@ -14,32 +14,40 @@ Dirichlet with concentration ``a`` on each state of the set. After ``N`` visits 
 left for the others. The probability of the data is the sum of the first line over ``k``
 times ``prod_t G(a + n[t]) / G(a)``.
 
-**How draws treat it.** The posterior is a mixture of Dirichlets over sets. Given the
-mass of the seen states, its split among them is exactly Dirichlet(``a + n[t]``) and
-independent of that mass. Rows keep this part, and give the unseen states together the
-concentration ``e = (m a + N) (1 - C) / C``, so that every predictive probability above
-is the posterior mean. What is approximated is how the unseen mass is split (evenly
-small concentrations, whose draws fall on few states, in place of a random set) and how
-it varies: ``Beta(e, m a + N)`` in place of a mixture of betas with the same mean. The
-second moment of such a beta is convex in its mean, so **draws understate the doubt
-about the unseen mass**. At concentration 1 and decay 0.9 its variance is about half of
-the exact one (a quarter to nine tenths, over 6 to 716 states and 1 to 50 visits a seen
-state); smaller concentrations come closer, a decay of 1 can be far off where most
-visits led to new states. A Dirichlet cannot have this mean, this variance and the exact
-split among seen states. A pair never visited has the symmetric Dirichlet with the same
-mean of ``sum_t theta[t]^2``.
+**How draws treat it.** Exactly: a row of a draw has a set of its own. The number of
+unseen states in it, ``k - m``, comes from ``P(k | data)``, which states these are is
+even among the ``L - m``, and ``theta`` is Dirichlet with ``a + n[t]`` on seen states,
+``a`` on chosen ones, and exactly 0 on others. ``P(k | data)`` is the same for all rows
+of equal (``m``, ``N``, ``L``), which form a group and share a table.
 
-Rows over the whole support are long. With a ``fallback`` the unseen mass lies on that
-one state instead: rows stay as short as the data, and what was never seen is bad.
+Dirichlet parameters stand for a row where only its mean is asked for (``alpha / sum of
+alpha``): ``a + n[t]`` for seen states, and ``(m a + N) (1 - C) / C`` for the others
+together. A row so made would have the exact mean, and too little doubt about the
+unseen mass. A pair never visited has the symmetric Dirichlet with the same mean of
+``sum_t theta[t]^2``.
+
+**Fallback.** Rows over the whole support are long. With a ``fallback`` the unseen mass
+lies on that one state instead: rows stay as short as the data, and what was never seen
+is bad. The posterior is the one above, with the sum of ``theta`` over unseen states
+moved: given ``k``, the row is Dirichlet with ``a + n[t]`` on seen states and
+``(k - m) a`` more on the fallback, which is exactly 0 where ``k = m`` and it was not
+seen itself.
+
+**Imagined visits** (`FallbackPrior`) to a state of the support count as visits that
+need not be whole: the state is one of the ``m``, and ``N`` holds them. A state outside
+the support has its imagined visits ``w`` as its concentration in every set, so that
+``k a`` becomes ``k a + w``. The probability of the data is then that of both, over that
+of the imagined visits alone.
 """
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray, IntArray, Name
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
@@ -48,10 +56,12 @@ from bayesmdp.priors._contract import (
     check_rows,
     checked_concentration,
     counted,
+    including,
     locate,
     rows_from_keys,
 )
 from bayesmdp.priors._marginal import log_rising
+from bayesmdp.priors._sets import Imagined, Sets
 from bayesmdp.priors._support import (
     Support,
     checked_support,
@@ -64,9 +74,9 @@ from bayesmdp.priors._support import (
 class HierarchicalSparsePrior:
     """Dirichlet on an unknown set of possible next states.
 
-    The file's docstring has the formulas, and says what its draws approximate. The
-    evidence is that of the exact model; with a ``fallback`` there is none. Means are
-    exact too; draws understate the doubt about unseen next states.
+    The file's docstring has the formulas. Means, draws and evidence are those of the
+    exact model; with a ``fallback`` there is no evidence. In a draw, next states may
+    have probability 0 that another draw allows.
 
     Parameters
     ----------
@@ -122,69 +132,167 @@ class HierarchicalSparsePrior:
         self, pair: IntArray, counts: Counts, task: Task
     ) -> tuple[Rows, FloatArray]:
         """Dirichlet parameters which, with the counts, have the predictive mean."""
+        return self.on_sets(pair, counts, task)[:2]
+
+    def on_sets(
+        self, pair: IntArray, counts: Counts, task: Task, imagined: Imagined = ()
+    ) -> tuple[Rows, FloatArray, Sets]:
+        """Rows of sorted pairs ``[R]``, parameters before the data, and sets after.
+
+        Parameters
+        ----------
+        pair, counts, task
+            As for ``concentrations``.
+        imagined
+            States (or labels), and visits to each in every row before the data.
+        """
+        fallback = -1
         if self.fallback is not None:
-            return self._lumped(pair, counts, task, self.fallback)
-        rows = support_rows(self.support, pair, task, n_bytes=32)
-        check_rows(rows, task)
-        row, entry = locate(rows, counts, task)
-        inside = entry >= 0
-        length = np.diff(rows.indptr)
-        seen, visits = _totals(row[inside], counts.count[inside], pair.size)
-        unseen = self._unseen(seen, visits, length)
-        alpha = np.repeat(unseen / np.maximum(length - seen, 1), length)
-        alpha[entry[inside]] = self.concentration
-        return rows, np.maximum(alpha, LEAST, out=alpha)
+            fallback = task.state(self.fallback, "fallback")
+        known = self._known(pair, counts, task, imagined, fallback)
+        groups, group, _ = known.groups(known.visits)
+        sizes = [self._sizes(*x) for x in groups]
+        unseen = np.array(
+            [self._unseen(*x, *y) for x, y in zip(groups, sizes, strict=True)]
+        )[group]
+        # visits become shapes in place: rows may be many and long
+        before, shape = known.imagined, known.visits
+        before[known.sure] += self.concentration
+        shape[known.sure] += self.concentration
+        if fallback < 0:
+            left = ~known.sure & known.own
+            seen = np.array([x[0] for x in groups])[group]
+            each = unseen / np.maximum(known.length - seen, 1)
+            before[left] = each[known.rows.row_of_entry[left]]
+        else:
+            before[known.rows.next_state == fallback] += unseen
+        np.maximum(before, LEAST, out=before)
+        start, cumulative = _tables(groups, sizes)
+        sets = Sets(
+            self.concentration,
+            _checks.sealed(shape),
+            _checks.sealed(group),
+            start,
+            cumulative,
+            fallback,
+        )
+        return known.rows, before, sets
 
-    def _lumped(
-        self, pair: IntArray, counts: Counts, task: Task, fallback: Name
-    ) -> tuple[Rows, FloatArray]:
-        """Rows of observed next states and the fallback, which takes the rest."""
-        if self.support is not None:
-            wide = support_rows(self.support, pair, task)
-            check_rows(wide, task)
-            locate(wide, counts, task)
-        length = support_lengths(self.support, pair, task)
-        row, next_state, count = counted(pair, counts, task)
-        unseen = self._unseen(*_totals(row, count, pair.size), length)
-        bad = np.arange(pair.size) * task.n_states + task.state(fallback, "fallback")
-        key = row * task.n_states + next_state
-        every = np.union1d(key, bad)
-        alpha = np.where(np.isin(every, key), self.concentration, 0.0)
-        alpha[np.searchsorted(every, bad)] += unseen
-        return rows_from_keys(pair, every, task), np.maximum(alpha, LEAST)
+    def log_evidence(
+        self, pair: IntArray, counts: Counts, task: Task, imagined: Imagined = ()
+    ) -> float:
+        """Log probability of the counts of sorted pairs ``[R]``.
 
-    def log_evidence(self, pair: IntArray, counts: Counts, task: Task) -> float:
-        """Log probability of the counts of sorted pairs ``[R]`` in the exact model."""
-        row, _, count = counted(pair, counts, task)
-        length = support_lengths(self.support, pair, task)
-        groups, _, n_rows = _groups(*_totals(row, count, pair.size), length)
+        Visits ``imagined`` before the data are as for ``on_sets``.
+        """
+        known = self._known(pair, counts, task, imagined, None)
+        _, entry = locate(known.rows, counts, task)
+        entry, count = entry[entry >= 0], counts.count[entry >= 0]
+        at = known.imagined[entry] + self.concentration * known.own[entry]
+        total = self._log_sets(known, known.visits) + float(log_rising(at, count).sum())
+        if imagined:
+            total -= self._log_sets(known, known.imagined)
+        return total
+
+    def _log_sets(self, known: "_Known", visits: FloatArray) -> float:
+        """Log of the sums over sizes of all rows after visits ``[E]``."""
         from scipy.special import logsumexp
 
-        sets = [float(logsumexp(self._sizes(*group)[1])) for group in groups]
-        return float(n_rows @ sets + log_rising(self.concentration, count).sum())
+        groups, _, n_rows = known.groups(visits)
+        return float(n_rows @ [logsumexp(self._sizes(*x)[1]) for x in groups])
 
-    def _unseen(self, seen: IntArray, visits: IntArray, length: IntArray) -> FloatArray:
-        """Concentration of each row's unseen states together, ``[R]``."""
-        groups, inverse, _ = _groups(seen, visits, length)
-        return np.array([self._unseen_of(*group) for group in groups])[inverse]
+    def _known(
+        self,
+        pair: IntArray,
+        counts: Counts,
+        task: Task,
+        imagined: Imagined,
+        fallback: int | None,
+    ) -> "_Known":
+        """Gather visits; rows hold the support where ``fallback`` is -1.
 
-    def _unseen_of(self, seen: int, visits: int, length: int) -> float:
-        a = self.concentration
-        k, weight = self._sizes(seen, visits, length)
-        weight = np.exp(weight - weight.max())
-        weight /= weight.sum()
-        if seen == 0:
+        Otherwise they hold what was seen or imagined, and the fallback unless it is
+        None.
+        """
+        states = [task.state(name, "fallback") for name, _ in imagined]
+        if fallback == -1:
+            rows, own = self._wide(pair, task, states)
+            length = np.bincount(rows.row_of_entry[own], minlength=pair.size)
+        else:
+            more = states if fallback is None else [*states, fallback]
+            rows, own = self._short(pair, counts, task, states, more)
+            length = support_lengths(self.support, pair, task)
+        before = np.zeros(own.size)
+        for state, (_, weight) in zip(states, imagined, strict=True):
+            before[rows.next_state == state] += weight
+        visits = before.copy()
+        _, entry = locate(rows, counts, task)
+        visits[entry[entry >= 0]] += counts.count[entry >= 0]
+        return _Known(rows, own, length, before, visits)
+
+    def _wide(
+        self, pair: IntArray, task: Task, states: list[int]
+    ) -> tuple[Rows, BoolArray]:
+        """Rows of the support and given states, and which entries are the support's."""
+        rows = support_rows(self.support, pair, task, n_bytes=56)
+        check_rows(rows, task)
+        own = np.ones(rows.next_state.size, dtype=np.bool_)
+        for state in states:
+            rows, at = including(rows, state, task)
+            own = np.insert(own, at, False)
+        return rows, own
+
+    def _short(
+        self,
+        pair: IntArray,
+        counts: Counts,
+        task: Task,
+        states: list[int],
+        more: list[int],
+    ) -> tuple[Rows, BoolArray]:
+        """Rows of what was seen and ``more``; which entries are the support's.
+
+        Data outside the support are refused, but for those that lead to ``states``.
+        """
+        row, next_state, _ = counted(pair, counts, task)
+        first = np.arange(pair.size) * task.n_states
+        keys = [row * task.n_states + next_state, *(first + state for state in more)]
+        rows = rows_from_keys(pair, np.unique(np.concatenate(keys)), task)
+        if self.support is None:
+            return rows, np.ones(rows.next_state.size, dtype=np.bool_)
+        wide = support_rows(self.support, pair, task)
+        check_rows(wide, task)
+        at = rows.row_of_entry
+        _, entry = wide.find(rows.state[at], rows.action[at], rows.next_state)
+        for state in states:
+            wide, _ = including(wide, state, task)
+        locate(wide, counts, task)
+        return rows, entry >= 0
+
+    def _unseen(
+        self,
+        seen: int,
+        visits: float,
+        outside: float,
+        length: int,
+        k: IntArray,
+        log_weight: FloatArray,
+    ) -> float:
+        """Concentration of a row's unseen states together, for its mean."""
+        a, weight = self.concentration, _normalised(log_weight)
+        known = seen * a + outside + visits
+        if known == 0:
             if length == 1:
                 return a
             square = float(weight @ ((a + 1) / (k * a + 1)))
             return length * (1 - square) / (length * square - 1)
-        known = seen * a + visits
-        kept = float(weight @ (known / (k * a + visits)))
-        left = float(weight @ ((k - seen) * a / (k * a + visits)))
+        total = k * a + outside + visits
+        kept = float(weight @ (known / total))
+        left = float(weight @ ((k - seen) * a / total))
         return known * left / kept
 
     def _sizes(
-        self, seen: int, visits: int, length: int
+        self, seen: int, visits: float, outside: float, length: int
     ) -> tuple[IntArray, FloatArray]:
         """Sizes of the set, and the log weight of each after the data."""
         from scipy.special import gammaln
@@ -195,24 +303,56 @@ class HierarchicalSparsePrior:
         rate = math.log(self.decay)
         sizes = np.arange(1, length + 1) * rate
         log_size = k * rate - (sizes[0] + math.log(np.exp(sizes - sizes[0]).sum()))
-        return k, log_size + log_sets - log_rising(k * self.concentration, visits)
+        whole = k * self.concentration + outside
+        return k, log_size + log_sets - log_rising(whole, visits)
 
 
-def _totals(row: IntArray, count: IntArray, n: int) -> tuple[IntArray, IntArray]:
-    """Different next states and visits of each of ``n`` rows."""
-    visits = np.zeros(n, dtype=np.int64)
-    np.add.at(visits, row, count)
-    return np.bincount(row, minlength=n), visits
+_Group = tuple[int, float, float, int]  # seen, visits, concentration outside, length
 
 
-def _groups(
-    seen: IntArray, visits: IntArray, length: IntArray
-) -> tuple[list[list[int]], IntArray, IntArray]:
-    """Rows that are alike: what they have, the group of each, and its size."""
-    groups, inverse, n_rows = np.unique(
-        np.stack([seen, visits, length], axis=1),
-        axis=0,
-        return_inverse=True,
-        return_counts=True,
-    )
-    return groups.tolist(), inverse.ravel(), n_rows
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Visits to the entries of rows, before anything is made of them."""
+
+    rows: Rows
+    own: BoolArray  # [E], whether it is of the support
+    length: IntArray  # [R], of the support
+    imagined: FloatArray  # [E]
+    visits: FloatArray  # [E], imagined ones included
+
+    @cached_property
+    def sure(self) -> BoolArray:
+        """Whether a state of the support is possible for sure, ``[E]``."""
+        return np.asarray(self.own & (self.visits > 0))
+
+    def groups(self, visits: FloatArray) -> tuple[list[_Group], IntArray, IntArray]:
+        """Rows alike after visits ``[E]``: groups, the group of each, their sizes."""
+        at, n = self.rows.row_of_entry, self.length.size
+        outside = np.bincount(at, np.where(self.own, 0.0, self.imagined), n)
+        seen = np.bincount(at[self.own & (visits > 0)], minlength=n)
+        total = np.bincount(at, visits, n) - outside
+        groups, inverse, n_rows = np.unique(
+            np.stack([seen, total, outside, self.length], axis=1),
+            axis=0,
+            return_inverse=True,
+            return_counts=True,
+        )
+        found = [(int(m), v, w, int(length)) for m, v, w, length in groups.tolist()]
+        return found, inverse.ravel(), n_rows
+
+
+def _normalised(log_weight: FloatArray) -> FloatArray:
+    weight = np.exp(log_weight - log_weight.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _tables(
+    groups: list[_Group], sizes: list[tuple[IntArray, FloatArray]]
+) -> tuple[IntArray, FloatArray]:
+    """Probability of at most 0, 1, ... unseen states in the set, group by group."""
+    tables = [
+        np.concatenate([np.zeros(k[0] - seen), np.cumsum(_normalised(log_weight))])
+        for (seen, *_), (k, log_weight) in zip(groups, sizes, strict=True)
+    ]
+    start = np.cumsum([0, *(table.size for table in tables)])
+    return _checks.sealed(start), _checks.sealed(np.concatenate([[], *tables]))
