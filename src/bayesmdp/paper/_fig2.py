@@ -25,6 +25,7 @@ from bayesmdp.paper._paired import (
     lead,
     signs,
     sizes_said,
+    steps_said,
     table,
 )
 from bayesmdp.paper._study import Record, Study
@@ -62,11 +63,6 @@ def _n_series(records: list[Record]) -> tuple[int, int]:
     return len({x["number"] for x in records}), len(having)
 
 
-def _steps_said(records: list[Record]) -> str:
-    steps = max(x.get("gradient_steps", 0) for x in records)
-    return f"{steps:,} steps of {BATCH} draws"
-
-
 def _verdict(records: list[Record]) -> str:
     """Say whether gradient outperforms its rivals, above all with little data."""
     where = {other: signs(lead(records, GRADIENT, other)) for other in RIVALS}
@@ -82,9 +78,9 @@ def _verdict(records: list[Record]) -> str:
     return (
         "**Verdict:** the paper says that the gradient policy consistently outperforms "
         "the others, above all with little data. With "
-        f"{_steps_said(records)}, at three standard errors, against {said} "
-        "(transitions; second order is the maximum of its objective, which the "
-        f"published search misses): {word}."
+        f"{steps_said(records)} of {BATCH} draws, at three standard errors, against "
+        f"{said} (transitions; second order is the maximum of its objective, far above "
+        f"the published policies of that name): {word}."
     )
 
 
@@ -160,7 +156,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     n, n_gradient = _n_series(records)
     figure.supxlabel(
         f"mean over {n} series, bars: its standard error, shade: standard deviation, "
-        f"linear up to {_LINEAR:g}; gradient, {_steps_said(records)}, on the first "
+        f"linear up to {_LINEAR:g}; gradient, {steps_said(records)}, on the first "
         f"{n_gradient} series",
         fontsize=8,
     )

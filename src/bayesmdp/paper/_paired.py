@@ -61,6 +61,12 @@ def lead(records: list[Record], method: str, other: str) -> dict[Any, FloatArray
     return {n: -x for n, x in columns(records, other, f"minus_{method}").items()}
 
 
+def steps_said(records: list[Record]) -> str:
+    """Write how many steps the gradient policies took."""
+    steps = sorted({x["gradient_steps"] for x in records if "gradient_steps" in x})
+    return f"{' or '.join(f'{n:,}' for n in steps)} steps"
+
+
 def mean_and_error(values: ArrayLike) -> tuple[float, float]:
     """Return the mean over data sets and its standard error, nan for a single one."""
     x = np.asarray(values, dtype=np.float64)

@@ -22,6 +22,7 @@ from bayesmdp.paper._paired import (
     mean_and_error,
     said,
     sign,
+    steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
 
@@ -31,6 +32,7 @@ _BATCH_KEPT, _FEW_KEPT = "{batch} kept", f"{_FEW} kept"
 _MATTERS = 0.2  # share of what is left to gain, from which a better rate matters
 _SLOWING = 10  # part of the steps after which the rate has halved
 _SIZES = {"grid": (25, 250), "synthetic": (1, 5)}
+_UNITS = {"grid": "transitions", "synthetic": "visit(s) a pair"}
 _RATES = {"grid": _grid_runs.RATE, "synthetic": _msbi.RATE}
 _BATCHES = {"grid": _grid_runs.BATCH, "synthetic": _msbi.BATCH}
 _SOFTNESS = {"grid": _grid_runs.SOFTNESS, "synthetic": _msbi.SOFTNESS}
@@ -48,13 +50,13 @@ def _jobs(effort: Effort) -> list[Job]:
                 "problem": problem,
                 "number": number,
                 "size": size,
-                "n_steps": 100 if effort.quick else _STEPS[problem],
-                "n_draws": 2_000 if effort.quick else 10_000,
+                "n_steps": 50 if effort.quick else _STEPS[problem],
+                "n_draws": 1_000 if effort.quick else 10_000,
             },
         )
         for problem, sizes in _SIZES.items()
         for number in range(effort.seeds or usual[problem])
-        for size in sizes
+        for size in (sizes[:1] if effort.quick else sizes)
     ]
 
 
@@ -91,6 +93,7 @@ def _work(
     for record in records:
         name = record["method"]
         record |= {"problem": problem, "number": number, "size": size}
+        record["gradient_steps"] = n_steps
         if name.endswith("kept"):
             # On a kept sample the last step's batch is the sample itself.
             record["promise"] = results[name].history[-1].value
@@ -105,6 +108,12 @@ def _learnt(problem: str, number: int, size: int) -> bm.Posterior:
     return _synthetic.believe(counts, _synthetic.world(number).task)
 
 
+def _cases(records: list[Record]) -> list[tuple[str, int]]:
+    """Return problems and sizes, in the order of jobs."""
+    found = {(x["problem"], x["size"]) for x in records}
+    return [(p, n) for p, sizes in _SIZES.items() for n in sizes if (p, n) in found]
+
+
 def _of(records: list[Record], problem: str, size: int) -> list[Record]:
     return [x for x in records if x["problem"] == problem and x["size"] == size]
 
@@ -117,23 +126,22 @@ def _cells(rows: list[Record], method: str) -> tuple[str, str]:
 
 def _tell(records: list[Record]) -> str:
     lines = [
-        "Mean over data sets ± standard error.\n",
+        f"Mean over data sets ± standard error; {steps_said(records)}.\n",
         "| problem | data sets | variant | value minus that with fresh draws | "
         "promise of its own draws minus value |",
         "|---|---|---|---|---|",
     ]
-    for problem, sizes in _SIZES.items():
-        for size in sizes:
-            rows = _of(records, problem, size)
-            names = dict.fromkeys(x["method"] for x in rows)
-            n = len({x["number"] for x in rows})
-            unit = "transitions" if problem == "grid" else "visits a pair"
-            lines += [
-                f"| {problem}, {size} {unit} | {n} | {name} | "
-                f"{' | '.join(_cells(rows, name))} |"
-                for name in names
-                if name != FRESH
-            ]
+    for problem, size in _cases(records):
+        rows = _of(records, problem, size)
+        names = dict.fromkeys(x["method"] for x in rows)
+        n = len({x["number"] for x in rows})
+        unit = _UNITS[problem]
+        lines += [
+            f"| {problem}, {size} {unit} | {n} | {name} | "
+            f"{' | '.join(_cells(rows, name))} |"
+            for name in names
+            if name != FRESH
+        ]
     return "\n".join([*lines, "", _rates(records), "", _verdict(records)])
 
 
@@ -142,12 +150,10 @@ def _less(
 ) -> dict[str, FloatArray]:
     """Return a number of a variant, for each problem and size."""
     found = {}
-    for problem, sizes in _SIZES.items():
+    for problem, size in _cases(records):
         method = name.format(batch=_BATCHES[problem])
-        for size in sizes:
-            rows = _of(records, problem, size)
-            values = columns(rows, method, key)
-            found[f"{problem} {size}"] = next(iter(values.values()))
+        values = columns(_of(records, problem, size), method, key)
+        found[f"{problem} {size}"] = values[size]
     return found
 
 
@@ -201,8 +207,9 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
     names = (_BATCH_KEPT, _FEW_KEPT, FALLING, OURS)
     figure = Figure(figsize=(9.5, 3.4), layout="constrained")
-    cases = [(p, size) for p, sizes in _SIZES.items() for size in sizes]
-    for axis, (problem, size) in zip(figure.subplots(1, 4), cases, strict=True):
+    cases = _cases(records)
+    axes = figure.subplots(1, len(cases))
+    for axis, (problem, size) in zip(axes, cases, strict=True):
         rows = _of(records, problem, size)
         for number, name in enumerate(names):
             method = name.format(batch=_BATCHES[problem])
@@ -214,7 +221,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         ticks = [x.format(batch=_BATCHES[problem]) for x in names]
         axis.set_xticks(range(len(names)), ticks, rotation=40, ha="right", fontsize=8)
         axis.margins(x=0.15)
-        unit = "transitions" if problem == "grid" else "visits a pair"
+        unit = _UNITS[problem]
         n = len({x["number"] for x in rows})
         axis.set_title(f"{problem}, {size} {unit}\n({n} data sets)", fontsize=9)
     figure.axes[0].set_ylabel("posterior value minus fresh draws'")
