@@ -23,7 +23,7 @@ WINDS = (0.0, 0.25, 0.5)
 STAR = 0  # top left
 _LIVE = 20
 _KINDS = ("epistemic_sd", "aleatoric_sd")
-_SMALL = 0.1  # of its largest: what epistemic sd must have fallen to
+_SMALL = 0.2  # of its largest: what epistemic sd must have fallen to
 
 
 def _jobs(effort: Effort) -> list[Job]:
