@@ -143,7 +143,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         for number, method in ((3, GRADIENT), (4, OURS)):
             if method != other:
                 found = lead(records, method, other)
-                band(axis, found, method, COLOURS[number], deviation=True)
+                band(axis, found, method, COLOURS[number], shade=True)
         axis.axhline(0, color="#C00000", linestyle="--", linewidth=1)
         axis.set_yscale("symlog", linthresh=_LINEAR, linscale=0.5)
         axis.set_title(f"minus {other}")
@@ -155,7 +155,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         axis.set(xscale="log", xlabel="transitions")
     n, n_gradient = _n_series(records)
     figure.supxlabel(
-        f"mean over {n} series, bars: its standard error, shade: standard deviation, "
+        f"mean over {n} series, bars: its standard error, shade: middle 68 %, "
         f"linear up to {_LINEAR:g}; gradient, {steps_said(records)}, on the first "
         f"{n_gradient} series",
         fontsize=8,

@@ -214,7 +214,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
             }.items()
         ):
             found = _lead(records, panel, OURS, other)
-            band(axis, found, label, COLOURS[1 - number], deviation=panel != "truth")
+            band(axis, found, label, COLOURS[1 - number], shade=panel != "truth")
         found = _lead(records, panel, GRADIENT, MSBI)
         if found:
             band(
@@ -242,7 +242,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         ncols=3,
         frameon=False,
         fontsize=9,
-        title=f"{'; '.join(notes)}; bars: standard error, shade: deviation",
+        title=f"{'; '.join(notes)}; bars: standard error, shade: middle 68 %",
         title_fontsize=8,
     )
     return {"msbi": figure}

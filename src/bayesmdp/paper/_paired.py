@@ -125,11 +125,11 @@ def band(
     label: str,
     colour: str,
     *,
-    deviation: bool = False,
+    shade: bool = False,
     marker: str = "o",
     linestyle: str = "-",
 ) -> None:
-    """Mean over data sets with its error as bars, their deviation as a shade."""
+    """Draw means over data sets, their errors as bars, the middle 68 % as a shade."""
     x = np.array(list(found), dtype=np.float64)
     mean, error = np.array([mean_and_error(v) for v in found.values()]).T
     error = np.nan_to_num(error)
@@ -145,8 +145,9 @@ def band(
         linewidth=1.3,
         capsize=2,
     )
-    if deviation:
-        spread = np.array([np.std(np.asarray(v)) for v in found.values()])
-        axis.fill_between(
-            x, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0
-        )
+    if shade:
+        # As far as one standard deviation of a normal; never below what was found.
+        low, high = np.array(
+            [np.quantile(np.asarray(v), [0.16, 0.84]) for v in found.values()]
+        ).T
+        axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
