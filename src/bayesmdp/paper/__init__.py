@@ -15,6 +15,10 @@ STUDIES: dict[str, str] = {
     "fig4": "_fig4",
     "priors": "_priors",
     "relative": "_relative",
+    "fig1": "_fig1",
+    "fig2": "_fig2",
+    "msbi": "_msbi",
+    "resampling": "_resampling",
 }
 
 

@@ -1,0 +1,20 @@
+"""Quick runs of the gridworld studies, from start to pictures."""
+
+from pathlib import Path
+
+import pytest
+
+from bayesmdp.paper import Effort, find_study, run_study
+
+pytestmark = pytest.mark.integration
+
+
+def test_quick_runs_end_in_a_verdict_and_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name in ("fig1", "fig2", "msbi", "resampling"):
+        outcome = run_study(find_study(name), Effort(quick=True), tmp_path)
+        assert "**Verdict:**" in outcome.summary
+        assert (outcome.directory / f"{name}.png").stat().st_size > 10_000
+    shared = sorted(x.stem for x in (tmp_path / "grid" / "jobs").glob("*.jsonl"))
+    assert sum(x.startswith("grid-") for x in shared) == 4
+    assert sum(x.startswith("synthetic-") for x in shared) == 3

@@ -1,0 +1,252 @@
+"""The gridworld studies: data, policies, statistics, and verdicts that can turn."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesmdp as bm
+from bayesmdp.paper import (
+    Effort,
+    _fig1,
+    _fig2,
+    _grid,
+    _grid_runs,
+    _msbi,
+    _paired,
+    _resampling,
+)
+from bayesmdp.paper._grid_runs import GRADIENT, MLE, MSBI, NOMINAL, ONE_DRAW, OURS
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "fig1_p25.json").read_text())
+
+
+def test_data_sets_are_nested_and_have_the_sizes_of_the_paper() -> None:
+    assert tuple(d["n"] for d in GOLDEN["datasets"]) == _grid.SIZES
+    before = np.zeros((25, 4, 25))
+    for size in _grid.SIZES[:6]:
+        counts = _grid.learnt(3, size).counts.to_dense()
+        assert counts.sum() == size
+        assert (counts >= before).all()
+        before = counts
+
+
+@pytest.mark.parametrize("at", [0, 5, 11])
+def test_figure_1_agrees_with_the_scripts_of_the_paper(at: int) -> None:
+    """At 5 errors of both sides; 180 comparisons, family error below 1.1e-4."""
+    dataset = GOLDEN["datasets"][at]
+    counts = bm.Counts.from_arrays(
+        *np.array(dataset["counts"]).T, n_states=25, n_actions=4
+    )
+    ours = _fig1.measured(np.array(dataset["policy"]), _grid.believe(counts), 10_000)
+    for key in ("value", "epistemic_sd", "aleatoric_sd"):
+        error = np.array(ours[f"{key}_error"])
+        plain = np.array(dataset["epistemic_sd"])[:20] / 100
+        theirs = plain if key == "value" else error
+        off = np.array(ours[key]) - np.array(dataset[key])[:20]
+        assert np.abs(off / np.hypot(error, theirs)).max() < 5
+
+
+def test_chance_in_the_true_grid() -> None:
+    """Right, then down: one step in the wind along the cliff, then none."""
+    policy = np.ones(25, dtype=int)
+    policy[4::5] = 2
+    assert _fig1.chance(policy, 0.0) == pytest.approx(np.zeros(25), abs=1e-7)
+    sd = _fig1.chance(policy, 0.25)
+    assert sd[19] == pytest.approx(0, abs=1e-7)
+    assert sd[18] == pytest.approx(0.999 * np.sqrt(0.25 * 0.75))
+
+
+def test_one_draw_means_a_plan_for_that_draw() -> None:
+    belief = _grid.learnt(0, 50)
+    policy = _grid_runs.plan_for_one_draw(belief)
+    draw = belief.draws(2, seed=_grid_runs._SINGLE).dynamics(0)
+    theta, value = draw.to_dense(), bm.World(draw, belief.task).value(policy)
+    entered = theta[:20, :, 24]
+    ahead = entered + 0.999 * theta[:20, :, :20] @ value[:20]
+    assert value[:20] == pytest.approx(ahead.max(axis=1), abs=1e-9)
+
+
+def test_records_of_a_data_set() -> None:
+    records = _grid_runs.work(0, 50, True, 5, [64, 5], 500)
+    by = {x["method"]: x for x in records}
+    assert set(by) >= {MLE, NOMINAL, OURS, GRADIENT, MSBI, ONE_DRAW}
+    assert by[OURS][f"minus_{OURS}"] == 0
+    assert by[_grid_runs.BETTER]["value"] in {
+        by[GRADIENT]["value"],
+        by[NOMINAL]["value"],
+    }
+    for x in records:  # a paired difference is a difference
+        gap = x["value"] - by[OURS]["value"] - x[f"minus_{OURS}"]
+        error = np.hypot(x["value_error"], by[OURS]["value_error"])
+        assert abs(gap) <= 5 * error
+    assert json.loads(json.dumps(records)) == records
+
+
+def test_the_published_second_order_policy_is_far_below_the_maximum() -> None:
+    """Golden: the authors' scripts. Gradient is ahead of theirs, not of the maximum."""
+    path = Path(__file__).parent / "golden" / "fig2_seed0.json"
+    dataset = json.loads(path.read_text())["datasets"][3]
+    assert dataset["n"] == 250
+    triplets = np.array(dataset["counts"]).T
+    belief = _grid.believe(bm.Counts.from_arrays(*triplets, n_states=25, n_actions=4))
+    policies = {"maximum": bm.policies.second_order(belief)}
+    for name in ("second_order", "gradient"):
+        policy = np.array(dataset[name])  # stored in single precision
+        policies[name] = policy / policy.sum(axis=1, keepdims=True)
+    rows = _paired.judged(policies, belief, 2_000, ["maximum"])
+    minus = {x["method"]: x["minus_maximum"] for x in rows}
+    assert minus["second_order"] < -0.3
+    assert minus["gradient"] == pytest.approx(0, abs=0.001)
+
+
+def test_no_seed_of_draws_is_used_twice() -> None:
+    assert len({_paired._JUDGE, _grid_runs._CHOOSE, _grid_runs._SINGLE}) == 3
+
+
+def test_costly_methods_are_for_the_first_series_unless_all_is_asked_for() -> None:
+    def n(effort: Effort, study: Any = _fig2) -> tuple[int, int]:
+        jobs = study.STUDY.jobs(effort)
+        return len(jobs), sum(job.params["costly"] for job in jobs)
+
+    assert n(Effort()) == (600, 120)
+    assert n(Effort(full=True)) == (600, 600)
+    assert n(Effort(seeds=3)) == (36, 36)
+    assert n(Effort(), _msbi) == (120 + 250, 120 + 10)
+    shared = {job.key: job.params for job in _fig2.STUDY.jobs(Effort())}
+    for job in _msbi.STUDY.jobs(Effort())[:120]:
+        assert shared[job.key] == job.params
+    assert _fig2.STUDY.jobs_in == _msbi.STUDY.jobs_in == "grid"
+
+
+def test_means_and_errors() -> None:
+    x = np.array([1.0, 2.0, 4.0])
+    assert _paired.mean_and_error(x) == pytest.approx((x.mean(), stats.sem(x)))
+    assert _paired.said([1.0, 2.0, 4.0]) == "2.3 ± 0.9"
+    assert (_paired.said([0.0, 0.0]), _paired.said([0.5])) == ("0", "0.5")
+    assert [_paired.sign(v) for v in ([5, 5.1], [-5, -5.1], [-1, 1], [0, 0])] == [
+        1,
+        -1,
+        0,
+        0,
+    ]
+
+
+def test_the_falling_rate_goes_as_far_as_the_constant_one() -> None:
+    rates = [_resampling.falling(k, 10.0, 1000) for k in range(1000)]
+    assert sum(rates) == pytest.approx(10.0 * 1000, rel=0.02)
+    assert rates[100] == pytest.approx(rates[0] / 2)
+
+
+def grid_records(**leads: float) -> list[dict[str, Any]]:
+    """Records in which gradient leads each rival by so much, at all sizes alike."""
+    records = []
+    for size in (25, 5_000):
+        for number in range(4):
+            noise = 1e-4 * (number - 1.5)
+            minus = {name.replace("_", " "): -x + noise for name, x in leads.items()}
+            minus |= {GRADIENT: 0.0, OURS: 0.0}
+            minus[_grid_runs.BETTER] = max(0.0, minus[NOMINAL])
+            for name, x in minus.items():
+                record = {"method": name, "number": number, "size": size, "value": x}
+                record |= {f"minus_{y}": x - minus[y] for y in (NOMINAL, OURS)}
+                record |= {"problem": "grid", "gradient_steps": 10_000}
+                records.append(record | {f"minus_{GRADIENT}": x})
+    return records
+
+
+def test_the_verdict_of_figure_2_can_turn() -> None:
+    ahead = {"MLE": 0.1, "nominal": 0.05, "second_order": 0.01}
+    says = {
+        "confirmed": ahead,
+        "confirmed with a caveat": ahead | {"second_order": -0.01},
+        "not confirmed": ahead | {"nominal": -0.05},
+    }
+    for word, leads in says.items():
+        told = _fig2._tell(grid_records(**leads))
+        assert told.splitlines()[-1].startswith("**Verdict:**")
+        assert told.endswith(f": {word}.")
+    assert "behind nominal at none: confirmed." in told
+    never = _fig2._tell(grid_records(**ahead))
+    assert "not confirmed, nominal is never ahead" in never
+
+
+def msbi_records(grid: float, synthetic: float) -> list[dict[str, Any]]:
+    """Records in which ours and gradient lead MSBI by so much."""
+    records = []
+    for problem, lead in (("grid", grid), ("synthetic", synthetic)):
+        for number in range(4):
+            x = -lead - 1e-4 * number
+            for name in (MSBI, ONE_DRAW, NOMINAL, GRADIENT, OURS):
+                minus = 0.0 if name in {GRADIENT, OURS} else x
+                record = {"problem": problem, "number": number, "size": 1}
+                record["gradient_steps"] = 10
+                for y in (OURS, GRADIENT):
+                    record |= {f"minus_{y}": minus, f"minus_truth {y}": minus}
+                records.append(record | {"method": name})
+    return records
+
+
+def test_the_verdict_about_msbi_can_turn() -> None:
+    assert _msbi._tell(msbi_records(0.1, 5.0)).endswith(": confirmed.")
+    assert _msbi._tell(msbi_records(0.1, -5.0)).endswith(": not confirmed.")
+    caveat = msbi_records(0.1, 5.0)
+    for x in caveat:
+        if x["method"] == MSBI:
+            x[f"minus_{GRADIENT}"] = 1e-3
+    assert _msbi._tell(caveat).endswith(": confirmed with a caveat.")
+
+
+def uncertain(left: float, reverse: bool = False) -> list[dict[str, Any]]:
+    """Records in which a share of the doubt is left, and chance grows with wind."""
+    records = []
+    for wind in _fig1.WINDS:
+        luck = 0.5 - wind if reverse else wind + 0.1
+        for i, size in enumerate(_grid.SIZES):
+            sd = 0.2 * left ** (i / 11)
+            record = {"p_rand": wind, "series": 0, "size": size}
+            record |= {"epistemic_sd": [sd] * 20, "aleatoric_sd": [luck] * 20}
+            records.append(record | {"true_aleatoric_sd": [luck] * 20})
+    return records
+
+
+def test_the_verdict_of_figure_1_can_turn() -> None:
+    assert _fig1._tell(uncertain(0.05)).endswith(": confirmed.")
+    assert _fig1._tell(uncertain(0.5)).endswith(": not confirmed.")
+    assert _fig1._tell(uncertain(0.05, reverse=True)).endswith(": not confirmed.")
+    bumpy = uncertain(0.05)
+    bumpy[1]["epistemic_sd"] = [0.3] * 20
+    assert _fig1._tell(bumpy).endswith(": confirmed with a caveat.")
+
+
+def kept_records(batch: float, few: float, falling: float) -> list[dict[str, Any]]:
+    """Records with so much more value than fresh draws."""
+    records = []
+    for problem, sizes in _resampling._SIZES.items():
+        names = list(_resampling.methods(problem, 10))
+        more = [0.0, batch, few, falling]
+        for size in sizes:
+            for number in range(3):
+                noise = 1e-3 * (number - 1)
+                for name, x in zip([*names, OURS], [*more, 1.0], strict=True):
+                    record = {"problem": problem, "size": size, "number": number}
+                    record["gradient_steps"] = 10
+                    record |= {"method": name, "optimism": -x + noise}
+                    key = f"minus_{_resampling.FRESH}"
+                    records.append(record | {key: x + noise})
+    return records
+
+
+def test_the_verdicts_about_draws_and_rates_can_turn() -> None:
+    told = _resampling._tell(kept_records(-0.1, -1.0, 0.0))
+    assert told.endswith(": confirmed.")
+    assert "in 0 of 4 cases" in told
+    assert _resampling._tell(kept_records(0.0, -1.0, 0.0)).endswith("with a caveat.")
+    assert _resampling._tell(kept_records(0.1, 0.1, 0.0)).endswith("not confirmed.")
+    assert ": not confirmed.\n" in _resampling._tell(kept_records(-1.0, -1.0, 0.5))
+    assert ": confirmed with a caveat.\n" in _resampling._tell(
+        kept_records(-1.0, -1.0, 0.05)
+    )
