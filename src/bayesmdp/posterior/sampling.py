@@ -4,9 +4,16 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
-from bayesmdp.posterior._random import dirichlet_row, open_stream, uniform
+from bayesmdp.posterior._random import (
+    advance,
+    dirichlet_row,
+    open_stream,
+    uniform,
+    unit,
+)
 
 __all__ = [
+    "advance",
     "dirichlet_row",
     "open_stream",
     "pick",
@@ -14,6 +21,7 @@ __all__ = [
     "sample_members",
     "sample_rows",
     "uniform",
+    "unit",
 ]
 
 
