@@ -7,10 +7,15 @@ from importlib import import_module
 
 from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
-from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study
+from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study, without_times
 
 #: Name of each study, and the file that holds it.
-STUDIES: dict[str, str] = {"priors": "_priors"}
+STUDIES: dict[str, str] = {
+    "bounds": "_bounds",
+    "casino": "_casino",
+    "priors": "_priors",
+    "scaling": "_scaling",
+}
 
 
 def find_study(name: str) -> Study:
@@ -24,4 +29,13 @@ def find_study(name: str) -> Study:
     return study
 
 
-__all__ = ["STUDIES", "Effort", "Job", "Outcome", "Study", "find_study", "run_study"]
+__all__ = [
+    "STUDIES",
+    "Effort",
+    "Job",
+    "Outcome",
+    "Study",
+    "find_study",
+    "run_study",
+    "without_times",
+]
