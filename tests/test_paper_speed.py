@@ -236,7 +236,7 @@ def test_sizes_that_a_fixed_sample_cannot_hold_are_left_out() -> None:
     assert "dense-000100-256-fixed" in keys
     assert "dense-000200-256-fixed" not in keys
     assert {"dense-000200-256-fresh", "sparse-100000-008-fresh"} <= keys
-    assert "dense-000400-256-fresh" in {x.key for x in scaling.STUDY.jobs(_FULL)}
+    assert "dense-000800-256-fresh" in {x.key for x in scaling.STUDY.jobs(_FULL)}
 
 
 _FULL = Effort(full=True)
@@ -245,7 +245,7 @@ _FULL = Effort(full=True)
 # ---------------------------------------------------------------- pictures
 
 
-def test_pictures_are_drawn(evening: Records, tmp_path: Path) -> None:
+def test_every_study_has_a_picture(evening: Records) -> None:
     pytest.importorskip("matplotlib")
     far = [x | {"world": "synthetic"} for x in runs(10.0)]
     for study, records in (
@@ -255,7 +255,7 @@ def test_pictures_are_drawn(evening: Records, tmp_path: Path) -> None:
     ):
         assert study.plot is not None
         (figure,) = study.plot(records).values()
-        figure.savefig(tmp_path / f"{study.name}.png", dpi=30)
+        assert all(axis.lines for axis in figure.axes)
         assert find_study(study.name) is study
 
 

@@ -126,13 +126,13 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         axis.plot(
             [x["play"] for x in curve],
             [x["value"] for x in curve],
-            color="C0",
+            color="#0072B2",
             label="value, exact",
         )
         for name, marker, colour in (
-            ("never", "s", "C7"),
-            ("always", "D", "C3"),
-            ("ours", "o", "C1"),
+            ("never", "s", "grey"),
+            ("always", "D", "#CC79A7"),
+            ("ours", "o", "#D55E00"),
         ):
             x = found[name]
             label = f"{name}: {x['value']:.2f}"

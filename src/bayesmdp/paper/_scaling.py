@@ -48,12 +48,12 @@ class _Clock:
 
 
 def _jobs(effort: Effort) -> list[Job]:
-    dense: tuple[int, ...] = (5, 10, 20, 50, 100, 200)
+    dense: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 400)
     sparse: tuple[int, ...] = (1_000, 10_000, 100_000)
     if effort.quick:
         dense, sparse = (5, 10, 20, 40), (500, 2_000)
     if effort.full:
-        dense = (*dense, 400)
+        dense = (*dense, 800)
     jobs = [
         _job(_DENSE, n, batch, fresh, 5 if effort.quick else 50)
         for n in dense
@@ -219,11 +219,11 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         axis.loglog(
             *_curve(records, _DENSE, batch, fresh),
             "o-" if fresh else "s--",
-            color="C0" if batch == 256 else "C1",
+            color="#0072B2" if batch == 256 else "#D55E00",
             label=f"batch {batch}, {'resampled' if fresh else 'fixed sample'}",
         )
     sparse = _curve(records, _SPARSE, 8, True)
-    axis.loglog(*sparse, "^-", color="C2", label="batch 8, resampled, sparse")
+    axis.loglog(*sparse, "^-", color="#009E73", label="batch 8, resampled, sparse")
     known = list(AUTHORS), list(AUTHORS.values())
     axis.loglog(
         *known,
