@@ -21,7 +21,12 @@ from bayesmdp.errors import ArgumentError, BayesmdpWarning, TooLargeError
 from bayesmdp.evaluation import Evaluation, checked_draws, share_of_visits
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Draws
-from bayesmdp.rivals._total_variance import Estimates, of_start, of_states
+from bayesmdp.rivals._total_variance import (
+    Estimates,
+    from_start,
+    of_start,
+    of_states,
+)
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Ending, Problem
@@ -265,7 +270,6 @@ def _evaluation(
     """Put the record together, and say what to warn of."""
     task, n = draws.belief.task, ground.n_rollouts
     m, v = _every_state(walked, problem)
-    start = m @ task.start
     states, whole = of_states(m, v, n), of_start(m, v, n, task.start)
     visits = np.empty_like(walked.visits)
     visits[:, problem.order] = walked.visits
@@ -284,7 +288,7 @@ def _evaluation(
         **fields,
         occupancy=_checks.sealed(occupancy),
         occupancy_error=_checks.sealed(error),
-        start_values=_checks.sealed(start),
+        start_values=_checks.sealed(from_start(m, task.start)),
         n_draws=draws.n_draws,
         exact=False,
         n_endless=0,

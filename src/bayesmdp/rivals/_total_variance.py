@@ -52,9 +52,16 @@ def of_states(m: FloatArray, v: FloatArray, n: int) -> Estimates:
 
 def of_start(m: FloatArray, v: FloatArray, n: int, rho: FloatArray) -> Estimates:
     """Estimates from the start distribution, ``[1]``."""
-    start = m @ rho
-    chance = v @ rho + (m - start[:, None]) ** 2 @ rho - v @ (rho * (1 - rho)) / n
-    return _estimates(start[:, None], chance[:, None], (v @ rho**2)[:, None] / n)
+    start = from_start(m, rho)[:, None]
+    chance = from_start((m - start) ** 2, rho) + from_start(v, rho)
+    chance -= from_start(v, rho * (1 - rho)) / n
+    noise = from_start(v, rho**2) / n
+    return _estimates(start, chance[:, None], noise[:, None])
+
+
+def from_start(x: FloatArray, rho: FloatArray) -> FloatArray:
+    """Sum states ``[D, S]`` by weights ``[S]``, without the threads of BLAS."""
+    return np.asarray(np.einsum("ds,s->d", x, rho))
 
 
 def _estimates(m: FloatArray, v: FloatArray, noise: FloatArray) -> Estimates:
