@@ -272,9 +272,9 @@ def _name(key: _Setting) -> str:
 def _reached(groups: _Groups, quantity: str, what: str) -> str:
     lines = [
         f"**To an error of {_AIM:g} in {what}** (CPU seconds on one thread, geometric "
-        "means over data sets; ~ extrapolated from the longest run; none is taken to be "
-        "sooner than the shortest, mostly fixed cost; roll-outs with the number a state "
-        "that serves them best)\n",
+        "means over data sets; ~ extrapolated from the longest run; none is taken to "
+        "be sooner than the shortest, mostly fixed cost; roll-outs with the number a "
+        "state that serves them best)\n",
         "| setting | exact, as published: draws, seconds | with control variates | "
         "roll-outs | sooner, as published (range) | with control variates |",
         "|---|---|---|---|---|---|",
