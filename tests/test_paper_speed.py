@@ -147,7 +147,7 @@ def test_records_of_bounds_are_those_of_another_run_but_for_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ladder = [(bounds._PLAIN, 0, (16, 64)), (bounds._ROLLOUTS, 2, (16, 64))]
-    monkeypatch.setattr(bounds, "_ladder", lambda world, quick: ladder)
+    monkeypatch.setattr(bounds, "_ladder", lambda *given: ladder)
     params = {"world": "grid", "size": 100, "discount": 0.9, "seed": 1, "quick": True}
     one, two = (bounds.STUDY.work(**params) for _ in range(2))
     assert [without_times(x) for x in one] == [without_times(x) for x in two]
