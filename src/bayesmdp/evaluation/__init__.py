@@ -3,7 +3,12 @@
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
-from bayesmdp.evaluation._evaluate import Swept, evaluate
+from bayesmdp.evaluation._evaluate import (
+    Swept,
+    checked_draws,
+    evaluate,
+    share_of_visits,
+)
 from bayesmdp.evaluation._evaluation import Evaluation, columns, rounded
 
 __all__ = [
@@ -12,10 +17,12 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "Swept",
+    "checked_draws",
     "columns",
     "compare",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
     "rounded",
+    "share_of_visits",
 ]

@@ -7,18 +7,21 @@ from importlib import import_module
 
 from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
-from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study
+from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study, without_times
 
 #: Name of each study, and the file that holds it.
 STUDIES: dict[str, str] = {
-    "fig3": "_fig3",
-    "fig4": "_fig4",
-    "priors": "_priors",
-    "relative": "_relative",
     "fig1": "_fig1",
     "fig2": "_fig2",
+    "fig3": "_fig3",
+    "fig4": "_fig4",
+    "relative": "_relative",
+    "casino": "_casino",
+    "scaling": "_scaling",
     "msbi": "_msbi",
+    "bounds": "_bounds",
     "resampling": "_resampling",
+    "priors": "_priors",
 }
 
 
@@ -33,4 +36,13 @@ def find_study(name: str) -> Study:
     return study
 
 
-__all__ = ["STUDIES", "Effort", "Job", "Outcome", "Study", "find_study", "run_study"]
+__all__ = [
+    "STUDIES",
+    "Effort",
+    "Job",
+    "Outcome",
+    "Study",
+    "find_study",
+    "run_study",
+    "without_times",
+]

@@ -4,7 +4,9 @@ A job's records depend on its parameters alone, not on the clock, the number of
 processes or what ran before. They are written to a file of their own as soon as the
 job is done, whole or not at all. So a kill loses at most the jobs in hand, and a run
 that was resumed ends with the same bytes as one that was not. Times, which no two runs
-share, are kept apart.
+share, are kept apart. Where they are the subject of a study it is `timed`: its records
+hold measured times in fields whose names begin with ``seconds``, and equal those of
+another run in all others.
 
     out/NAME/study.json         what was asked for
     out/NAME/jobs/KEY.jsonl     records of one job, and KEY.seconds
@@ -72,6 +74,12 @@ class Study:
     tell: Callable[[list[Record]], str]  # Markdown: tables, then a verdict
     plot: Callable[[list[Record]], Mapping[str, Any]] | None = None  # name -> figure
     jobs_in: str | None = None  # where its jobs lie, if shared with other studies
+    timed: bool = False  # fields that begin with "seconds" differ from run to run
+
+
+def without_times(record: Record) -> Record:
+    """Return what a record of a timed study shares with that of another run."""
+    return {k: x for k, x in record.items() if not k.startswith("seconds")}
 
 
 @dataclass(frozen=True)

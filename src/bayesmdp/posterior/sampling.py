@@ -6,8 +6,16 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
 from bayesmdp.posterior._random import dirichlet_row, open_stream, uniform
 from bayesmdp.posterior._sets import SetTable
+from bayesmdp.posterior._random import (
+    advance,
+    dirichlet_row,
+    open_stream,
+    uniform,
+    unit,
+)
 
 __all__ = [
+    "advance",
     "dirichlet_row",
     "open_stream",
     "pick",
@@ -17,6 +25,7 @@ __all__ = [
     "sample_set_rows",
     "set_row",
     "uniform",
+    "unit",
 ]
 
 

@@ -68,6 +68,7 @@ def command(
                 "study": name,
                 "directory": str(outcome.directory),
                 "seconds": outcome.seconds,
+                "timed": study.timed,
                 "summary": outcome.summary,
                 "skipped": list(outcome.skipped),
             }
@@ -76,4 +77,10 @@ def command(
         click.echo(outcome.summary)
     for reason in outcome.skipped:
         click.echo(f"bayesmdp: {reason}", err=True)
+    if study.timed:
+        click.echo(
+            "bayesmdp: records of this study hold measured times, which no two runs "
+            "share.",
+            err=True,
+        )
     click.echo(f"kept in {outcome.directory}", err=True)

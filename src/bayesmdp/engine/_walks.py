@@ -1,0 +1,173 @@
+"""Roll-outs of a policy in posterior draws, each a pure function of its address.
+
+In one draw, the policy's chain leaves live state ``s`` by entry ``e`` (an action and a
+next state) with probability ``p[e] = pi[s, a] theta[s, a, t]``. The entries of a state
+stand together, so one alias table a state (Walker 1977, built as Vose 1991) picks one
+of them from one uniform number, however many there are::
+
+    i, f = whole part and fraction of u n        n entries
+    e    = i where f < keep[i], else other[i]
+
+The return of a walk of at most ``H`` steps is ``sum_{t < H} g^t r[e_t]``. The stream of
+a walk is that of (seed, draw, state, number), whoever walks it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmdp._jit import jit
+from bayesmdp._typing import BitArray, BoolArray, FloatArray, IndexArray, IntArray
+from bayesmdp.engine._kernel import reward_of, sample
+from bayesmdp.engine._layout import Layout, Models
+from bayesmdp.posterior.sampling import advance, open_stream, unit
+
+
+class Ground(NamedTuple):
+    """Where walks start and how long they may be."""
+
+    key: BitArray  # [2], of the walks' streams
+    state: IntArray  # [N], number of each live state: the address of its walks
+    begin: IndexArray  # [N + 1], first entry of each live state
+    start: FloatArray  # [S]
+    n_rollouts: int
+    horizon: int
+    discount: float
+
+
+class Table(NamedTuple):
+    """Alias tables of all live states in one draw, and space to build them."""
+
+    keep: FloatArray  # [E]
+    other: IndexArray  # [E]
+    waiting: IndexArray  # [E]
+
+
+@jit
+def fill_table(begin: IndexArray, p: FloatArray, table: Table) -> None:
+    """Turn entries' probabilities ``p`` [E] into alias tables; each state sums to 1."""
+    for s in range(begin.size - 1):
+        first, last = np.int64(begin[s]), np.int64(begin[s + 1])
+        n = last - first
+        low, high = first, last  # too small from the left, the others from the right
+        for e in range(first, last):
+            table.keep[e] = p[e] * n
+            table.other[e] = e
+            if table.keep[e] < 1.0:
+                table.waiting[low] = e
+                low += 1
+            else:
+                high -= 1
+                table.waiting[high] = e
+        while low > first and high < last:
+            small, large = table.waiting[low - 1], table.waiting[high]
+            table.other[small] = large
+            table.keep[large] -= 1.0 - table.keep[small]
+            low -= 1
+            if table.keep[large] < 1.0:  # now it waits on the other side
+                high += 1
+                table.waiting[low] = large
+                low += 1
+        for at in range(first, low):  # 1 but for rounding
+            table.keep[table.waiting[at]] = 1.0
+        for at in range(high, last):
+            table.keep[table.waiting[at]] = 1.0
+
+
+@jit
+def fill_chain_entries(
+    rows: Layout, policy: FloatArray, theta: FloatArray, p: FloatArray
+) -> None:
+    """Fill ``p`` [E] with the probability of leaving a state by each entry."""
+    for row in range(rows.source.size):
+        for e in range(rows.indptr[row], rows.indptr[row + 1]):
+            p[e] = policy[row] * theta[e]
+
+
+@jit
+def walk(
+    ground: Ground,
+    target: IndexArray,
+    reward: FloatArray,
+    table: Table,
+    stream: BitArray,
+    state: int,
+    weight: float,
+    visits: FloatArray,
+) -> tuple[float, int]:
+    """Return of one walk, and whether it was cut at the horizon.
+
+    Adds ``weight`` times discounted visits to ``visits`` [S].
+    """
+    n_live = np.uint64(ground.state.size)
+    one = np.uint64(1)
+    at, total, factor = np.uint64(state), 0.0, 1.0
+    words = (stream[0], stream[1], stream[2], stream[3])
+    for _ in range(ground.horizon):
+        visits[at] += weight * factor
+        first, last = np.int64(ground.begin[at]), np.int64(ground.begin[at + one])
+        bits, words = advance(words)
+        u = unit(bits) * np.float64(last - first)
+        whole = np.int64(u)
+        e = np.uint64(first + whole)
+        other = np.uint64(table.other[e])  # read in any case: no branch to guess
+        e = e if u - np.float64(whole) < table.keep[e] else other
+        total += factor * reward[e]
+        factor *= ground.discount
+        at = np.uint64(target[e])
+        if at >= n_live:
+            visits[at] += weight * factor
+            return total, 0
+    return total, 1
+
+
+@jit
+def roll_out(
+    first: int,
+    rows: Layout,
+    models: Models,
+    used: BoolArray,
+    policy: FloatArray,
+    ground: Ground,
+    mean: FloatArray,
+    variance: FloatArray,
+    visits: FloatArray,
+    cut: IntArray,
+) -> None:
+    """Walk from every live state of draws ``first, first + 1, ...``, again and again.
+
+    Fills, of each draw and state, the mean and the unbiased variance of returns
+    ``[D, N]``; adds discounted visits from the start to ``visits`` [D, S] and walks cut
+    at the horizon to ``cut`` [N].
+    """
+    n_entries = rows.target.size
+    theta, p = np.empty(n_entries), np.empty(n_entries)
+    table = Table(
+        np.empty(n_entries),
+        np.empty(n_entries, dtype=np.uint32),
+        np.empty(n_entries, dtype=np.uint32),
+    )
+    stream = np.empty(4, dtype=np.uint64)
+    n = ground.n_rollouts
+    for i in range(mean.shape[0]):
+        draw = first + i
+        sample(models, rows, used, draw, stream, theta)
+        fill_chain_entries(rows, policy, theta, p)
+        fill_table(ground.begin, p, table)
+        reward = reward_of(models, draw)
+        for s in range(ground.state.size):
+            average, squares = 0.0, 0.0
+            weight = ground.start[s] / n
+            for k in range(n):
+                open_stream(stream, ground.key, draw, ground.state[s], k)
+                found, was_cut = walk(
+                    ground, rows.target, reward, table, stream, s, weight, visits[i]
+                )
+                off = found - average
+                average += off / (k + 1)
+                squares += off * (found - average)
+                cut[s] += was_cut
+            mean[i, s] = average
+            variance[i, s] = squares / (n - 1)
+        for s in range(ground.state.size, ground.start.size):
+            visits[i, s] += ground.start[s]

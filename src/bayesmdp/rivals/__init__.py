@@ -1,0 +1,9 @@
+"""Other ways to get uncertainties, which the paper argues against.
+
+Each is written as its authors describe it, made as fast as we can, and answers with the
+same `bayesmdp.Evaluation`, so that it can be set beside `bayesmdp.evaluate`.
+"""
+
+from bayesmdp.rivals._rollouts import rollout_evaluate, truncation_bound
+
+__all__ = ["rollout_evaluate", "truncation_bound"]
