@@ -4,8 +4,6 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
-from bayesmdp.posterior._random import dirichlet_row, open_stream, uniform
-from bayesmdp.posterior._sets import SetTable
 from bayesmdp.posterior._random import (
     advance,
     dirichlet_row,
@@ -13,6 +11,7 @@ from bayesmdp.posterior._random import (
     uniform,
     unit,
 )
+from bayesmdp.posterior._sets import SetTable
 
 __all__ = [
     "advance",
