@@ -13,6 +13,7 @@ from bayesmdp import (
     policies,
     posterior,
     priors,
+    rivals,
     storage,
     worlds,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "priors",
     "read_transitions",
     "restrict",
+    "rivals",
     "sensitivity",
     "storage",
     "validate",
