@@ -1,7 +1,7 @@
 """Quantile networks against returns that are known, and the study end to end.
 
-Training is deterministic, so a test passes or fails for good on one machine; stated
-tolerances are several times the deviations seen over five seeds.
+Training is deterministic, so a test passes or fails for good on one machine. Seeds and
+tolerances are fixed; how far other seeds stray was not measured.
 """
 
 import json
@@ -79,14 +79,15 @@ def test_rewards_of_states_and_mixed_actions() -> None:
     assert np.array_equal(e.value[1:], [1.0, -0.5])
 
 
-def test_an_episode_that_is_cut_does_not_end() -> None:
+def test_a_process_without_end_has_its_discounted_value() -> None:
     still = bm.Dynamics.from_dense([[[1.0]]])
     world = bm.World(still, bm.Task(1, 1, [1], discount=0.5))
     e = bm.rivals.quantile_evaluate(
-        [0], world, n_steps=1_000, target_every=20, **SMALL
+        [0], world, n_steps=1_500, target_every=20, **SMALL
     ).evaluation
     assert e.value == pytest.approx([2.0], abs=0.02)
-    assert e.aleatoric_sd == pytest.approx([0.0], abs=0.03)
+    # Nothing is random: what is left is the jitter of Adam at a fixed rate.
+    assert e.aleatoric_sd == pytest.approx([0.0], abs=0.05)
 
 
 def test_the_loss_is_that_of_all_pairs_and_so_is_its_slope() -> None:
