@@ -18,6 +18,7 @@ STUDIES: dict[str, str] = {
     "relative": "_relative",
     "casino": "_casino",
     "scaling": "_scaling",
+    "ensemble": "_ensemble",
     "msbi": "_msbi",
     "bounds": "_bounds",
     "resampling": "_resampling",

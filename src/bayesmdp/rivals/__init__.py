@@ -4,6 +4,17 @@ Each is written as its authors describe it, made as fast as we can, and answers 
 same `bayesmdp.Evaluation`, so that it can be set beside `bayesmdp.evaluate`.
 """
 
+from bayesmdp.rivals._quantile import (
+    QuantileEvaluation,
+    QuantileHistory,
+    quantile_evaluate,
+)
 from bayesmdp.rivals._rollouts import rollout_evaluate, truncation_bound
 
-__all__ = ["rollout_evaluate", "truncation_bound"]
+__all__ = [
+    "QuantileEvaluation",
+    "QuantileHistory",
+    "quantile_evaluate",
+    "rollout_evaluate",
+    "truncation_bound",
+]
