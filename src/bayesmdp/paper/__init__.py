@@ -10,7 +10,12 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study
 
 #: Name of each study, and the file that holds it.
-STUDIES: dict[str, str] = {"priors": "_priors"}
+STUDIES: dict[str, str] = {
+    "fig5": "_fig5",
+    "uncertainty": "_uncertainty",
+    "evidence": "_evidence",
+    "priors": "_priors",
+}
 
 
 def find_study(name: str) -> Study:
