@@ -159,3 +159,37 @@ def test_records_of_two_versions_are_not_mixed(
     monkeypatch.setattr("bayesmdp.paper._study.__version__", "99")
     with pytest.raises(ArgumentError, match="another version"):
         run_study(toy_study.STUDY, QUICK, tmp_path, resume=True)
+
+
+def test_studies_that_share_jobs_do_each_once(tmp_path: Path) -> None:
+    def fails(seed: int) -> list[dict[str, float]]:
+        raise AssertionError(f"job {seed} was done already")
+
+    alone = run_study(toy_study.STUDY, QUICK, tmp_path)
+    first = run_study(toy_study.TOSSES, QUICK, tmp_path)
+    second = run_study(replace(toy_study.LUCK, work=fails), QUICK, tmp_path)
+    records = [x.directory / "records.jsonl" for x in (alone, first, second)]
+    assert len({x.read_bytes() for x in records}) == 1
+    assert first.summary == alone.summary != second.summary
+    assert second.seconds == first.seconds  # whoever spent them
+    assert not (first.directory / "jobs").exists()
+    assert len(list((tmp_path / "coins-jobs" / "jobs").glob("*.jsonl"))) == 6
+
+
+def test_shared_jobs_are_completed_and_never_of_other_options(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    for study in (toy_study.TOSSES, toy_study.LUCK):
+        run_study(study, QUICK, whole)
+    broken = tmp_path / "broken"
+    directory = run_study(toy_study.LUCK, QUICK, broken).directory
+    (broken / "coins-jobs" / "jobs" / "coin-04.jsonl").unlink()
+    run_study(toy_study.TOSSES, QUICK, broken, n_jobs=2)
+    assert results(broken) == results(whole)
+    with pytest.raises(ArgumentError, match="holds a run already"):
+        run_study(toy_study.LUCK, QUICK, broken)
+    (directory / "study.json").unlink()
+    for file in directory.iterdir():
+        file.unlink()
+    with pytest.raises(ArgumentError, match=r"coins-jobs.*other options"):
+        run_study(toy_study.LUCK, Effort(), broken)
+    assert not any(directory.iterdir())

@@ -27,8 +27,15 @@ def tell(records: list[dict[str, float]]) -> str:
     return f"heads: {np.mean(shares):.4f} over {len(shares)} coins"
 
 
+def tell_luck(records: list[dict[str, float]]) -> str:
+    return f"luckiest: {max(x['share'] for x in records):.4f}"
+
+
 STUDY = Study("coins", "Coins", jobs, work, tell)
+TOSSES = Study("tosses", "Tosses", jobs, work, tell, jobs_in="coins-jobs")
+LUCK = Study("luck", "Luck", jobs, work, tell_luck, jobs_in="coins-jobs")
 
 
 if __name__ == "__main__":
-    run_study(STUDY, Effort(), Path(sys.argv[1]), n_jobs=int(sys.argv[2]), resume=True)
+    study = {x.name: x for x in (STUDY, TOSSES, LUCK)}[sys.argv[3]]
+    run_study(study, Effort(), Path(sys.argv[1]), n_jobs=int(sys.argv[2]), resume=True)

@@ -16,20 +16,28 @@ from bayesmdp.paper import Effort, run_study
 pytestmark = pytest.mark.integration
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    whole = run_study(toy_study.STUDY, Effort(), tmp_path / "whole").directory
-    broken = tmp_path / "broken" / "coins"
+@pytest.mark.parametrize("names", [["coins"], ["luck", "tosses"]], ids=len)
+def test_a_killed_run_goes_on_to_the_same_bytes(
+    tmp_path: Path, names: list[str]
+) -> None:
+    """Alone, and with two studies that share their jobs and take turns."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    studies = {x.name: x for x in (toy_study.STUDY, toy_study.TOSSES, toy_study.LUCK)}
+    for name in names:
+        run_study(studies[name], Effort(), whole)
+    jobs = broken / (studies[names[0]].jobs_in or names[0]) / "jobs"
     killed = 0
     for attempt in range(20):
-        if broken.is_dir():  # as of a kill in the middle of a write
-            (broken / "jobs" / f".fresh-{attempt}-coin-00.jsonl").write_text("{")
+        if jobs.is_dir():  # as of a kill in the middle of a write
+            (jobs / f".fresh-{attempt}-coin-00.jsonl").write_text("{")
+        name = names[attempt % len(names)]
         process = subprocess.Popen(
-            [sys.executable, toy_study.__file__, str(tmp_path / "broken"), "1"],
+            [sys.executable, toy_study.__file__, str(broken), "1", name],
             start_new_session=True,
         )
-        before = len(list(broken.glob("jobs/*.jsonl")))
+        before = len(list(jobs.glob("*.jsonl")))
         while process.poll() is None:
-            if len(list(broken.glob("jobs/*.jsonl"))) > before + attempt % 3:
+            if len(list(jobs.glob("*.jsonl"))) > before + attempt % 3:
                 os.killpg(process.pid, signal.SIGKILL)
                 killed += 1
                 break
@@ -37,7 +45,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
         process.wait()
         if process.returncode == 0:
             break
-    else:
-        run_study(toy_study.STUDY, Effort(), tmp_path / "broken", resume=True)
+    for name in names:
+        run_study(studies[name], Effort(), broken, resume=True)
     assert killed >= 5
     assert results(broken) == results(whole)

@@ -11,6 +11,12 @@ share, are kept apart.
     out/NAME/records.jsonl      all of them, in the order of jobs
     out/NAME/summary.md         tables and verdict
     out/NAME/*.png, *.svg       pictures, where matplotlib is installed
+
+Studies that tell different things of the same jobs name one place for them,
+``jobs_in``: each then does only what no other has done. That place has a note of its
+own, so that jobs of other options are never mixed.
+
+    out/PLACE/study.json, out/PLACE/jobs/...
 """
 
 import json
@@ -65,6 +71,7 @@ class Study:
     work: Callable[..., list[Record]]  # called with a job's parameters
     tell: Callable[[list[Record]], str]  # Markdown: tables, then a verdict
     plot: Callable[[list[Record]], Mapping[str, Any]] | None = None  # name -> figure
+    jobs_in: str | None = None  # where its jobs lie, if shared with other studies
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Outcome:
 
     directory: Path
     summary: str
-    seconds: float  # spent on jobs, in all runs together
+    seconds: float  # spent on its jobs in all runs together, also by other studies
     skipped: tuple[str, ...]  # what could not be made, and why
 
 
@@ -88,41 +95,43 @@ def run_study(
 ) -> Outcome:
     """Do what is missing of a study, then tell what all of it says."""
     jobs = list(study.jobs(effort))
-    directory = out / study.name
+    directory, home = out / study.name, out / (study.jobs_in or study.name)
     with _worded(directory):
-        _open(directory, study, effort, resume)
-        missing = [job for job in jobs if not _file(directory, job).is_file()]
+        if home != directory:  # nobody is asked to resume what another study began
+            _open(home, effort, resume=True)
+        _open(directory, effort, resume)
+        (home / "jobs").mkdir(exist_ok=True)
+        missing = [job for job in jobs if not _file(home, job).is_file()]
         before = len(jobs) - len(missing)
         with progress_bar(study.name, len(jobs), progress) as show:
             for done, (job, records, seconds) in enumerate(
                 _worked(study, missing, n_jobs), before + 1
             ):
-                _keep(directory, job, records, seconds)
+                _keep(home, job, records, seconds)
                 if show is not None:
                     show(done, f"{done}/{len(jobs)}")
-        texts = [_file(directory, job).read_text(encoding="utf-8") for job in jobs]
+        texts = [_file(home, job).read_text(encoding="utf-8") for job in jobs]
         _write(directory / "records.jsonl", "".join(texts))
         records = [json.loads(line) for text in texts for line in text.splitlines()]
         summary = study.tell(records)
         _write(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
         skipped = _draw(study, records, directory)
         seconds = sum(
-            float(_file(directory, job).with_suffix(".seconds").read_text())
-            for job in jobs
+            float(_file(home, job).with_suffix(".seconds").read_text()) for job in jobs
         )
     return Outcome(directory, summary, seconds, skipped)
 
 
-def _file(directory: Path, job: Job) -> Path:
-    return directory / "jobs" / f"{job.key}.jsonl"
+def _file(home: Path, job: Job) -> Path:
+    return home / "jobs" / f"{job.key}.jsonl"
 
 
-def _open(directory: Path, study: Study, effort: Effort, resume: bool) -> None:
+def _open(directory: Path, effort: Effort, resume: bool) -> None:
     """Make the directory, or see that what is there was asked for alike.
 
     The note comes first: a kill leaves nothing, a leftover of writing it, or a run.
     """
-    what = {"schema": _SCHEMA, "bayesmdp": __version__, "study": study.name}
+    what = {"schema": _SCHEMA, "bayesmdp": __version__, "study": directory.name}
     asked = json.dumps({**what, **asdict(effort)}, indent=2)
     note = directory / _NOTE
     if note.exists():
@@ -145,7 +154,6 @@ def _open(directory: Path, study: Study, effort: Effort, resume: bool) -> None:
     for leftover in _leftovers(directory):
         leftover.unlink(missing_ok=True)
     _write(note, asked)
-    (directory / "jobs").mkdir(exist_ok=True)
 
 
 def _leftovers(directory: Path) -> set[Path]:
@@ -194,8 +202,8 @@ def _timed(
     return work(**params), time.perf_counter() - began
 
 
-def _keep(directory: Path, job: Job, records: list[Record], seconds: float) -> None:
-    path = _file(directory, job)
+def _keep(home: Path, job: Job, records: list[Record], seconds: float) -> None:
+    path = _file(home, job)
     _write(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
     _write(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
 

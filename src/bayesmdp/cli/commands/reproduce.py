@@ -56,7 +56,7 @@ def command(
         outcome = run_study(study, effort, out, n_jobs=n_jobs, resume=resume)
     except KeyboardInterrupt:
         click.echo(
-            f"bayesmdp: interrupted; what was done is kept in `{out / name}`, and "
+            f"bayesmdp: interrupted; what was done is kept in `{out}`, and "
             "`--resume` goes on.",
             err=True,
         )
