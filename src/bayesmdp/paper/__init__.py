@@ -7,9 +7,10 @@ from importlib import import_module
 
 from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
+from bayesmdp.paper._all import PAGE, Part, run_all
 from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study
 
-#: Name of each study, and the file that holds it.
+#: Name of each study, and the file that holds it, in the order of the page of `all`.
 STUDIES: dict[str, str] = {
     "fig5": "_fig5",
     "uncertainty": "_uncertainty",
@@ -21,12 +22,24 @@ STUDIES: dict[str, str] = {
 def find_study(name: str) -> Study:
     """Return a study by its name."""
     if name not in STUDIES:
-        hint = did_you_mean(name, STUDIES)
+        hint = did_you_mean(name, [*STUDIES, "all"])
         raise ArgumentError(
-            f"There is no study {name!r}{hint}; there are {', '.join(STUDIES)}."
+            f"There is no study {name!r}{hint}; there are "
+            f"{', '.join(STUDIES)}, and all."
         )
     study: Study = import_module(f"bayesmdp.paper.{STUDIES[name]}").STUDY
     return study
 
 
-__all__ = ["STUDIES", "Effort", "Job", "Outcome", "Study", "find_study", "run_study"]
+__all__ = [
+    "PAGE",
+    "STUDIES",
+    "Effort",
+    "Job",
+    "Outcome",
+    "Part",
+    "Study",
+    "find_study",
+    "run_all",
+    "run_study",
+]

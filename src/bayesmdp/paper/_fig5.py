@@ -153,7 +153,7 @@ def _relative(records: list[Record], prior: str, policy: str, what: str) -> Floa
     """Gain in per cent of the MLE-optimal policy's value, ``[C, S]``."""
     mle = np.array([x[what] for x in _of(records, prior, _MLE)])
     gain = _gains(records, prior, policy, what)
-    return np.divide(100 * gain, np.maximum(mle, 1e-9))
+    return np.asarray(100 * gain / np.maximum(mle, 1e-9))
 
 
 def _tell(records: list[Record]) -> str:
