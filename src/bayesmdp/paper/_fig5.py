@@ -297,7 +297,7 @@ def _credit(records: list[Record], gain: FloatArray) -> str:
         return "no climb was made, the nominal policy stands for ours"
     nominal = 100 * _gains(records, "sparse", _NOMINAL, "value").mean(axis=1)
     earned = f"the nominal policy gains {said(nominal, 1)}"
-    if np.abs(gain - nominal).max() < 0.05 * np.abs(gain).max():
+    if np.abs(gain - nominal).max() <= 0.05 * np.abs(gain).max():
         return f"{earned}, so that planning with the prior earns it, not the climb"
     return f"{earned}, the climb the rest"
 
