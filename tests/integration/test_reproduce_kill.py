@@ -1,8 +1,9 @@
 """A real study, killed at random moments, ends as one that was left alone.
 
-The command runs in processes of its own, two workers below it, and all of them get
-SIGKILL at a moment drawn at random from the length of a run: while Python starts, in
-the middle of a job or of a write, after the last one.
+The command runs in a process of its own, with and without workers below it, and all of
+them get SIGKILL: first as soon as something is kept, then at moments drawn at random
+from the first half of a run: while Python starts, in the middle of a job or of a write.
+A run that gets through makes place for a new one.
 """
 
 import os
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,47 +20,59 @@ from test_study import results
 
 pytestmark = pytest.mark.integration
 
-KILLS = 20
-JOBS = 2 * 8  # two sizes of cohort, eight cohorts
+KILLS = 10  # in each of two lanes, which run side by side
+N_JOBS = 2 * 4  # two sizes of cohort, four cohorts
 
 
 def begin(out: Path, *options: str) -> "subprocess.Popen[bytes]":
     asked = [sys.executable, "-m", "bayesmdp", "reproduce", "evidence", "--quick"]
     return subprocess.Popen(
-        [*asked, "--seeds", "8", "--out", str(out), *options],
+        [*asked, "--seeds", "4", "--out", str(out), *options],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
 
 
-def finish(out: Path, *options: str) -> float:
-    """Run to the end; return the seconds it took."""
-    began = time.monotonic()
+def kept(out: Path) -> int:
+    return len(list(out.glob("*/jobs/*.jsonl")))
+
+
+def survives(process: "subprocess.Popen[bytes]", out: Path, moment: float) -> bool:
+    """Kill a run after ``moment`` seconds and something kept, unless it is over."""
+    end = time.monotonic() + moment
+    while process.poll() is None:
+        if time.monotonic() >= end and (moment > 0 or kept(out) > 0):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return False
+        time.sleep(0.005)
+    assert process.returncode == 0
+    return True
+
+
+def lane(where: Path, whole: Path, takes: float, jobs: str) -> int:
+    """Kill runs, finish them, compare; return how many kills left a part."""
+    moments = random.Random(jobs)
+    options = ("--jobs", jobs, "--resume")
+    amid, out, moment = 0, where / "0", 0.0
+    for number in range(KILLS):
+        while survives(begin(out, *options), out, moment):
+            assert results(out) == results(whole)
+            out = where / str(number + 1)
+        amid += 0 < kept(out) < N_JOBS
+        moment = moments.uniform(0.01, takes / 2)  # later, and most get through
     assert begin(out, *options).wait() == 0
-    return time.monotonic() - began
+    assert results(out) == results(whole)
+    return amid
 
 
 def test_twenty_kills_leave_no_trace(tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    takes = finish(whole, "--jobs", "1")
-    moments = random.Random(0)
-    killed, rounds, amid = 0, 0, 0
-    while killed < KILLS:
-        broken = tmp_path / f"broken-{rounds}"
-        rounds += 1
-        while killed < KILLS:
-            process = begin(broken, "--jobs", "2", "--resume")
-            try:
-                status = process.wait(moments.uniform(0, takes))
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                killed += 1
-                amid += 0 < len(list(broken.glob("*/jobs/*.jsonl"))) < JOBS
-            else:
-                assert status == 0
-                break
-        finish(broken, "--jobs", "2", "--resume")
-        assert results(broken) == results(whole)
-    assert amid > 0
+    whole, began = tmp_path / "whole", time.monotonic()
+    assert begin(whole, "--jobs", "3").wait() == 0
+    takes = time.monotonic() - began
+    with ThreadPoolExecutor(2) as pool:
+        lanes = [
+            pool.submit(lane, tmp_path / jobs, whole, takes, jobs) for jobs in "12"
+        ]
+    assert all(x.result() > 0 for x in lanes)
