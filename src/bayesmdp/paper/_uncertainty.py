@@ -1,10 +1,10 @@
 """Two kinds of doubt about clinical states (appendix, figures 11 and 12).
 
-The policy is the nominal one under the sparse conservative prior, which is what
-`optimise` returns on these cohorts (study ``fig5``). Every state has an epistemic and
-an aleatoric standard deviation, and a value. A return that is 1 for survival and 0 for
-death is binomial: given the dynamics, its variance is ``V (1 - V)``. Averaged over the
-posterior that leaves, at discount 1,
+The policy is the nominal one under the sparse conservative prior; study ``fig5`` says
+what `optimise` returns in its place, which takes a minute a cohort. Every state has an
+epistemic and an aleatoric standard deviation, and a value. A return that is 1 for
+survival and 0 for death is binomial: given the dynamics, its variance is ``V (1 - V)``.
+Averaged over the posterior that leaves, at discount 1,
 
     aleatoric variance = E[V (1 - V)] = E[V] (1 - E[V]) - epistemic variance.
 
