@@ -7,19 +7,23 @@ from importlib import import_module
 
 from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
+from bayesmdp.paper._all import PAGE, Part, run_all
 from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study, without_times
 
-#: Name of each study, and the file that holds it.
+#: Name of each study, and the file that holds it, in the order of the page of `all`.
 STUDIES: dict[str, str] = {
     "fig1": "_fig1",
     "fig2": "_fig2",
     "fig3": "_fig3",
     "fig4": "_fig4",
-    "relative": "_relative",
+    "fig5": "_fig5",
     "casino": "_casino",
     "scaling": "_scaling",
     "ensemble": "_ensemble",
     "msbi": "_msbi",
+    "relative": "_relative",
+    "uncertainty": "_uncertainty",
+    "evidence": "_evidence",
     "bounds": "_bounds",
     "resampling": "_resampling",
     "priors": "_priors",
@@ -29,21 +33,25 @@ STUDIES: dict[str, str] = {
 def find_study(name: str) -> Study:
     """Return a study by its name."""
     if name not in STUDIES:
-        hint = did_you_mean(name, STUDIES)
+        hint = did_you_mean(name, [*STUDIES, "all"])
         raise ArgumentError(
-            f"There is no study {name!r}{hint}; there are {', '.join(STUDIES)}."
+            f"There is no study {name!r}{hint}; there are "
+            f"{', '.join(STUDIES)}, and all."
         )
     study: Study = import_module(f"bayesmdp.paper.{STUDIES[name]}").STUDY
     return study
 
 
 __all__ = [
+    "PAGE",
     "STUDIES",
     "Effort",
     "Job",
     "Outcome",
+    "Part",
     "Study",
     "find_study",
+    "run_all",
     "run_study",
     "without_times",
 ]

@@ -9,7 +9,6 @@ policy, which was chosen because it looked good, and for the clinicians', which 
 """
 
 import warnings
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 import bayesmdp as bm
 from bayesmdp._typing import ArrayLike
 from bayesmdp.errors import BayesmdpWarning
+from bayesmdp.paper._clinical import sepsis
 from bayesmdp.paper._study import Effort, Job, Record, Study
 
 if TYPE_CHECKING:
@@ -72,14 +72,9 @@ def _jobs(effort: Effort) -> list[Job]:
     ]
 
 
-@lru_cache(maxsize=2)
-def _world(discount: float) -> bm.worlds.SepsisWorld:
-    return bm.worlds.icu_sepsis(discount=discount)
-
-
 def _work(size: int, cohort: int, prior: str, n_draws: int) -> list[Record]:
     """Learn from one cohort with one prior, and judge what comes of it."""
-    world = _world(0.999)
+    world = sepsis()
     data = world.simulate(world.expert, size, seed=cohort)
     belief = bm.fit(data, world.task, prior=priors()[prior], min_count=_MIN_COUNT)
     with warnings.catch_warnings():
@@ -99,7 +94,7 @@ def _work(size: int, cohort: int, prior: str, n_draws: int) -> list[Record]:
             f"{name}_delivers": truth,
             f"{name}_covered": bool(low <= truth <= high),
         }
-    whole = _world(1.0)
+    whole = sepsis(1.0)
     record["survival"] = float(whole.task.start @ whole.value(policies["chosen"]))
     return [record]
 

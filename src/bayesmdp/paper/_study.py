@@ -28,7 +28,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
@@ -100,34 +100,50 @@ def run_study(
     n_jobs: int = 1,
     resume: bool = False,
     progress: bool | None = None,
+    pool: ProcessPoolExecutor | None = None,
 ) -> Outcome:
-    """Do what is missing of a study, then tell what all of it says."""
+    """Do what is missing of a study, then tell what all of it says.
+
+    A ``pool`` of `workers` is used in place of ``n_jobs`` processes of its own.
+    """
     jobs = list(study.jobs(effort))
+    directory, home = open_places(study, effort, out, resume)
+    with _worded(directory):
+        missing = [job for job in jobs if not _file(home, job).is_file()]
+        before = len(jobs) - len(missing)
+        with (
+            _at(pool, n_jobs if len(missing) > 1 else 1) as at,
+            progress_bar(study.name, len(jobs), progress) as show,
+        ):
+            for done, (job, records, seconds) in enumerate(
+                _worked(study, missing, at), before + 1
+            ):
+                _keep(home, job, records, seconds)
+                if show is not None:
+                    show(done, f"{done}/{len(jobs)}")
+        texts = [_file(home, job).read_text(encoding="utf-8") for job in jobs]
+        write_whole(directory / "records.jsonl", "".join(texts))
+        records = [json.loads(line) for text in texts for line in text.splitlines()]
+        summary = study.tell(records)
+        write_whole(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
+        skipped = _draw(study, records, directory)
+        seconds = sum(
+            float(_file(home, job).with_suffix(".seconds").read_text()) for job in jobs
+        )
+    return Outcome(directory, summary, seconds, skipped)
+
+
+def open_places(
+    study: Study, effort: Effort, out: Path, resume: bool
+) -> tuple[Path, Path]:
+    """Make the directories of a study and of its jobs, or see that they suit."""
     directory, home = out / study.name, out / (study.jobs_in or study.name)
     with _worded(directory):
         if home != directory:  # nobody is asked to resume what another study began
             _open(home, effort, resume=True)
         _open(directory, effort, resume)
         (home / "jobs").mkdir(exist_ok=True)
-        missing = [job for job in jobs if not _file(home, job).is_file()]
-        before = len(jobs) - len(missing)
-        with progress_bar(study.name, len(jobs), progress) as show:
-            for done, (job, records, seconds) in enumerate(
-                _worked(study, missing, n_jobs), before + 1
-            ):
-                _keep(home, job, records, seconds)
-                if show is not None:
-                    show(done, f"{done}/{len(jobs)}")
-        texts = [_file(home, job).read_text(encoding="utf-8") for job in jobs]
-        _write(directory / "records.jsonl", "".join(texts))
-        records = [json.loads(line) for text in texts for line in text.splitlines()]
-        summary = study.tell(records)
-        _write(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
-        skipped = _draw(study, records, directory)
-        seconds = sum(
-            float(_file(home, job).with_suffix(".seconds").read_text()) for job in jobs
-        )
-    return Outcome(directory, summary, seconds, skipped)
+    return directory, home
 
 
 def _file(home: Path, job: Job) -> Path:
@@ -161,7 +177,7 @@ def _open(directory: Path, effort: Effort, resume: bool) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in _leftovers(directory):
         leftover.unlink(missing_ok=True)
-    _write(note, asked)
+    write_whole(note, asked)
 
 
 def _leftovers(directory: Path) -> set[Path]:
@@ -170,12 +186,30 @@ def _leftovers(directory: Path) -> set[Path]:
 
 
 def _worked(
-    study: Study, jobs: Sequence[Job], n_jobs: int
+    study: Study, jobs: Sequence[Job], pool: ProcessPoolExecutor | None
 ) -> Iterator[tuple[Job, list[Record], float]]:
     """Yield jobs as they are done, in any order."""
-    if n_jobs == 1 or len(jobs) < 2:
+    if pool is None:
         for job in jobs:
             yield job, *_timed(study.work, job.params)
+        return
+    waiting: dict[Future[tuple[list[Record], float]], Job] = {
+        pool.submit(_timed, study.work, job.params): job for job in jobs
+    }
+    try:
+        for future in as_completed(waiting):
+            yield waiting[future], *future.result()
+    except BaseException:
+        for future in waiting:
+            future.cancel()
+        raise
+
+
+@contextmanager
+def workers(n_jobs: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Yield processes that start when they are needed; None for this one alone."""
+    if n_jobs == 1:
+        yield None
         return
     others = set(multiprocessing.active_children())
     # Threads of this process must not be copied into the children.
@@ -183,18 +217,20 @@ def _worked(
         n_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare
     )
     with pool:
-        waiting: dict[Future[tuple[list[Record], float]], Job] = {
-            pool.submit(_timed, study.work, job.params): job for job in jobs
-        }
         try:
-            for future in as_completed(waiting):
-                yield waiting[future], *future.result()
+            yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             # What they are at is lost anyhow, and may take minutes.
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             raise
+
+
+def _at(
+    pool: ProcessPoolExecutor | None, n_jobs: int
+) -> AbstractContextManager[ProcessPoolExecutor | None]:
+    return workers(n_jobs) if pool is None else nullcontext(pool)
 
 
 def _prepare() -> None:
@@ -212,11 +248,11 @@ def _timed(
 
 def _keep(home: Path, job: Job, records: list[Record], seconds: float) -> None:
     path = _file(home, job)
-    _write(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
-    _write(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
+    write_whole(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
+    write_whole(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
 
 
-def _write(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all."""
     fresh = path.with_name(f"{_FRESH}{os.getpid()}-{path.name}")
     fresh.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -236,7 +272,7 @@ def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ..
             drawn = BytesIO()
             with rc_context({"svg.hashsalt": study.name}):
                 figure.savefig(drawn, format=kind, **more)
-            _write(directory / f"{name}.{kind}", drawn.getvalue())
+            write_whole(directory / f"{name}.{kind}", drawn.getvalue())
     return ()
 
 

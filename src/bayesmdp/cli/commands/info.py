@@ -24,6 +24,7 @@ _PACKAGES = (
     "click",
     "rich",
     "jinja2",
+    "markdown-it-py",
     "plotly",
 )
 _EXTRAS = (

@@ -1,10 +1,16 @@
 """``bayesmdp reproduce``: run a study, or what is missing of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bayesmdp.cli._options import SCHEMA_VERSION, json_option, print_json
+
+if TYPE_CHECKING:
+    from bayesmdp.paper import Effort
 
 
 @click.command()
@@ -41,26 +47,26 @@ def command(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Make the tables and figures of study NAME again.
+    """Make the tables and figures of study NAME again; of every study for `all`.
 
     Records are kept as they come: after Ctrl-C, or a kill, the same command with
-    --resume goes on, and ends with the same records as a run in one piece.
+    --resume goes on, and ends with the same records as a run in one piece. `all` also
+    writes index.html, one page that shows everything; exit code 1: some study could
+    not run.
 
     Example: bayesmdp reproduce priors --quick --jobs 2
+
+    Example: bayesmdp reproduce all --quick --jobs 2
     """
     from bayesmdp.paper import Effort, find_study, run_study
 
-    study = find_study(name)
     effort = Effort(quick=quick, full=full, seeds=seeds)
-    try:
+    if name == "all":
+        _everything(ctx, effort, out, n_jobs, resume, as_json)
+        return
+    study = find_study(name)
+    with _interruptible(ctx, out):
         outcome = run_study(study, effort, out, n_jobs=n_jobs, resume=resume)
-    except KeyboardInterrupt:
-        click.echo(
-            f"bayesmdp: interrupted; what was done is kept in `{out}`, and "
-            "`--resume` goes on.",
-            err=True,
-        )
-        ctx.exit(130)
     if as_json:
         print_json(
             {
@@ -84,3 +90,52 @@ def command(
             err=True,
         )
     click.echo(f"kept in {outcome.directory}", err=True)
+
+
+def _everything(
+    ctx: click.Context,
+    effort: "Effort",
+    out: Path,
+    n_jobs: int,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Run every study and say what each came to."""
+    from bayesmdp.paper import PAGE, run_all
+
+    with _interruptible(ctx, out):
+        parts = run_all(effort, out, n_jobs=n_jobs, resume=resume)
+    if as_json:
+        studies = [
+            {
+                "study": part.name,
+                "seconds": None if part.outcome is None else part.outcome.seconds,
+                "verdicts": part.verdicts,
+                "problem": part.problem,
+                "skipped": [] if part.outcome is None else list(part.outcome.skipped),
+            }
+            for part in parts
+        ]
+        page = str(out / PAGE)
+        print_json({"schema_version": SCHEMA_VERSION, "page": page, "studies": studies})
+    for part in parts:
+        if part.problem is not None:
+            click.echo(f"bayesmdp: {part.name} did not run: {part.problem}", err=True)
+        elif not as_json:
+            click.echo(f"{part.name}: {' '.join(part.verdicts) or part.title}")
+    click.echo(f"kept in {out}; look at {out / PAGE}", err=True)
+    if any(part.problem is not None for part in parts):
+        ctx.exit(1)
+
+
+@contextmanager
+def _interruptible(ctx: click.Context, where: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(
+            f"bayesmdp: interrupted; what was done is kept in `{where}`, and "
+            "`--resume` goes on.",
+            err=True,
+        )
+        ctx.exit(130)

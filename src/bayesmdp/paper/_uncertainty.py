@@ -1,0 +1,174 @@
+"""Two kinds of doubt about clinical states (appendix, figures 11 and 12).
+
+The policy is the nominal one under the sparse conservative prior; study ``fig5`` says
+what `optimise` returns in its place, which takes a minute a cohort. Every state has an
+epistemic and an aleatoric standard deviation, and a value. A return that is 1 for
+survival and 0 for death is binomial: given the dynamics, its variance is ``V (1 - V)``.
+Averaged over the posterior that leaves, at discount 1,
+
+    aleatoric variance = E[V (1 - V)] = E[V] (1 - E[V]) - epistemic variance.
+
+With discount 0.999 a survivor's return is a little less than 1, and varies less still.
+The true values, which the paper could not know, say whether epistemic doubt is as large
+as it must be.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import bayesmdp as bm
+from bayesmdp.paper._clinical import (
+    DEATH,
+    MIN_COUNT,
+    PATIENTS,
+    cohort,
+    said,
+    sepsis,
+)
+from bayesmdp.paper._study import Effort, Job, Record, Study
+
+_CLOSE = 0.95  # correlation from which on two quantities are strongly related
+_FAR = 0.2  # share of V(1 - V) by which a variance may not miss it
+
+
+def _jobs(effort: Effort) -> list[Job]:
+    n_cohorts = effort.seeds or (1 if effort.quick else 3)
+    size, n_draws = (2_000, 128) if effort.quick else (PATIENTS, 2_000)
+    return [
+        Job(f"{number:03}", {"size": size, "number": number, "n_draws": n_draws})
+        for number in range(n_cohorts)
+    ]
+
+
+def _work(size: int, number: int, n_draws: int) -> list[Record]:
+    """Part the doubt about every live state of one cohort."""
+    world = sepsis()
+    prior = bm.SparsePrior(1.0, fallback=DEATH)
+    data = cohort(size, number)
+    belief = bm.fit(data, world.task, prior=prior, min_count=MIN_COUNT)
+    policy = bm.policies.nominal(belief)
+    found = bm.evaluate(policy, belief.draws(n_draws, seed=number))
+    live = world.task.live
+    columns = {
+        "value": found.value,
+        "epistemic_sd": found.epistemic_sd,
+        "aleatoric_sd": found.aleatoric_sd,
+        "aleatoric_sd_error": found.aleatoric_sd_error,
+        "truth": world.value(policy),
+    }
+    visits = belief.counts.pair_totals(world.task.n_states, world.task.n_actions)
+    return [
+        {
+            "size": size,
+            "cohort": number,
+            "n_draws": n_draws,
+            "visits": visits.sum(axis=1)[live].tolist(),
+            **{
+                key: [round(float(x), 8) for x in column[live]]
+                for key, column in columns.items()
+            },
+        }
+    ]
+
+
+def _measures(x: Record) -> dict[str, float]:
+    """Numbers of one cohort that the table gives."""
+    value, epistemic, aleatoric, truth = (
+        np.array(x[key]) for key in ("value", "epistemic_sd", "aleatoric_sd", "truth")
+    )
+    chance = value * (1 - value)
+    return {
+        "epistemic": epistemic.mean(),
+        "aleatoric": aleatoric.mean(),
+        "correlation": np.corrcoef(chance, aleatoric**2)[0, 1],
+        "chance": chance.mean(),
+        "short": np.mean(chance - aleatoric**2),
+        "of_doubt": np.mean(epistemic**2),
+        "of_discount": np.mean(chance - aleatoric**2 - epistemic**2),
+        "covered": 100 * np.mean(np.abs(truth - value) <= 2 * epistemic),
+        "below": 100 * np.mean(value < truth),
+    }
+
+
+def _tell(records: list[Record]) -> str:
+    of = [_measures(x) for x in records]
+    column = {key: [x[key] for x in of] for key in of[0]}
+    rows = {
+        "epistemic sd, mean over states": said(column["epistemic"]),
+        "aleatoric sd, mean over states": said(column["aleatoric"]),
+        "correlation of aleatoric variance with V(1 - V)": said(column["correlation"]),
+        "V(1 - V) minus aleatoric variance, mean": said(column["short"]),
+        "of which epistemic variance": said(column["of_doubt"]),
+        "and the rest, by discounting": said(column["of_discount"]),
+        "states whose true value lies within 2 epistemic sd": said(
+            column["covered"], 0, " %"
+        ),
+        "states whose true value lies above the posterior mean": said(
+            column["below"], 0, " %"
+        ),
+    }
+    n, size = len(records), records[0]["size"]
+    lines = [
+        f"| {n} cohort{'s' if n > 1 else ''} of {size:,} patients, "
+        f"{len(records[0]['value'])} states | |",
+        "|---|---|",
+        *(f"| {what} | {number} |" for what, number in rows.items()),
+        "",
+        _verdict(column),
+    ]
+    return "\n".join(lines)
+
+
+def _verdict(column: dict[str, list[float]]) -> str:
+    claim = (
+        "**Verdict:** the paper finds aleatoric uncertainty and value strongly "
+        "related, returns being nearly binomial."
+    )
+    found = f"Here the correlation with V(1 - V) is {said(column['correlation'])}"
+    if min(column["correlation"]) < _CLOSE:
+        return f"{claim} {found}, below {_CLOSE}: not confirmed."
+    share = np.mean(column["short"]) / np.mean(column["chance"])
+    parts = (
+        f"{claim} {found}; the variance falls short of it by {100 * share:.0f} % on "
+        "average"
+    )
+    if abs(share) > _FAR:
+        return f"{parts}: confirmed with a caveat."
+    return f"{parts}, by discounting and by what is epistemic: confirmed."
+
+
+def _plot(records: list[Record]) -> dict[str, Any]:
+    """States by their two standard deviations, and variance against V(1 - V)."""
+    from matplotlib.figure import Figure
+
+    x = records[0]
+    value, epistemic, aleatoric = (
+        np.array(x[key]) for key in ("value", "epistemic_sd", "aleatoric_sd")
+    )
+    figure = Figure(figsize=(10, 4.3), layout="constrained")
+    kinds, chance = figure.subplots(1, 2)
+    shown = kinds.scatter(epistemic, aleatoric, c=value, s=9, cmap="viridis")
+    figure.colorbar(shown, ax=kinds, label="posterior value")
+    kinds.set(xlabel="epistemic sd", ylabel="aleatoric sd")
+    kinds.set_title(f"{value.size} states of {x['size']:,} patients", fontsize=10)
+    shown = chance.scatter(
+        value * (1 - value), aleatoric**2, c=epistemic, s=9, cmap="cividis"
+    )
+    figure.colorbar(shown, ax=chance, label="epistemic sd")
+    chance.axline((0, 0), slope=1, color="grey", linewidth=0.8)
+    chance.set(xlabel="$V\\,(1 - V)$", ylabel="aleatoric variance")
+    chance.set_title(
+        "Below the line: discounting, and doubt that is epistemic", fontsize=10
+    )
+    return {"uncertainty": figure}
+
+
+STUDY = Study(
+    "uncertainty",
+    "Epistemic and aleatoric doubt about clinical states",
+    _jobs,
+    _work,
+    _tell,
+    _plot,
+)

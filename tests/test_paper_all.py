@@ -1,0 +1,168 @@
+"""All studies in one run: one that cannot run stops nobody, and one page shows all."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_study
+from click.testing import CliRunner
+from test_study import results, with_picture
+
+from bayesmdp import paper
+from bayesmdp.cli import main
+from bayesmdp.errors import ArgumentError, BayesmdpError
+from bayesmdp.paper import Effort, Study, run_all, run_study
+from bayesmdp.paper._all import in_order, minutes, spent
+
+QUICK = Effort(quick=True)
+
+
+def impossible(seed: int) -> list[dict[str, float]]:
+    raise BayesmdpError('`torch` is missing: pip install "bayesmdp[torch]"')
+
+
+def telling(records: list[dict[str, float]]) -> str:
+    share = sum(x["share"] for x in records) / len(records)
+    return (
+        "| coin | share |\n|---|---|\n| <script>alert(1)</script> | "
+        f"{share:.2f} |\n\n**Verdict:** *fair* & square: confirmed."
+    )
+
+
+COINS = replace(toy_study.STUDY, tell=telling, title="Coins <b>")
+BROKEN = Study("broken", "Broken", toy_study.jobs, impossible, toy_study.tell)
+LAST = replace(toy_study.STUDY, name="last", title="Last")
+Offer = Callable[..., None]
+
+
+@pytest.fixture
+def offer(monkeypatch: pytest.MonkeyPatch) -> Offer:
+    """Put other studies in place of the paper's."""
+
+    def put(**studies: Study | BayesmdpError) -> None:
+        def find(name: str) -> Study:
+            study = studies[name]
+            if isinstance(study, BayesmdpError):
+                raise study
+            return study
+
+        monkeypatch.setattr(paper, "STUDIES", dict.fromkeys(studies, "toy"))
+        monkeypatch.setattr(paper, "find_study", find)
+
+    return put
+
+
+class Page(HTMLParser):
+    """What stands on a page: tags, addresses, text."""
+
+    def __init__(self, path: Path) -> None:
+        HTMLParser.__init__(self)
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, Any]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [x for name, x in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_one_page_shows_everything_and_needs_nothing_else(
+    offer: Offer, tmp_path: Path
+) -> None:
+    picture = replace(with_picture(), name="picture", title="A picture")
+    offer(coins=COINS, broken=BROKEN, picture=picture)
+    parts = run_all(QUICK, tmp_path)
+    assert [x.name for x in parts] == ["coins", "broken", "picture"]
+    page = Page(tmp_path / "index.html")
+    assert "script" not in page.tags
+    assert "<script>alert(1)</script>" in page.text  # shown, not obeyed
+    assert "Coins <b>" in page.text
+    assert "fair & square: confirmed." in page.text
+    assert "em" in page.tags
+    assert 'pip install "bayesmdp[torch]"' in page.text
+    assert page.text.count("did not run") + page.text.count("Did not run") == 2
+    sources = [x for x in page.addresses if not x.startswith("#")]
+    assert len(sources) == 1
+    assert sources[0].startswith("data:image/")
+    png, svg = (tmp_path / "picture" / f"coins.{x}" for x in ("png", "svg"))
+    smaller = min(png.stat().st_size, svg.stat().st_size)
+    assert len(sources[0]) < 4 / 3 * smaller + 50
+
+
+def test_a_study_that_fails_leaves_the_processes_to_the_others(
+    offer: Offer, tmp_path: Path
+) -> None:
+    missing = ArgumentError("not installed")
+    offer(absent=missing, broken=BROKEN, coins=toy_study.STUDY, last=LAST)
+    parts = {x.name: x for x in run_all(QUICK, tmp_path / "all", n_jobs=2)}
+    assert [x.problem is None for x in parts.values()] == [False, False, True, True]
+    assert parts["absent"].problem == "not installed"
+    alone = run_study(toy_study.STUDY, QUICK, tmp_path / "alone").directory
+    assert results(tmp_path / "all" / "coins") == results(alone)
+
+
+def test_nothing_is_computed_where_a_place_is_taken(
+    offer: Offer, tmp_path: Path
+) -> None:
+    offer(coins=COINS, last=LAST)
+    run_study(LAST, QUICK, tmp_path)
+    with pytest.raises(ArgumentError, match="--resume"):
+        run_all(QUICK, tmp_path)
+    assert not list((tmp_path / "coins" / "jobs").iterdir())
+    again = run_all(QUICK, tmp_path, resume=True)
+    assert all(x.problem is None for x in again)
+    done = [x.outcome.seconds for x in again if x.outcome is not None]
+    assert spent(tmp_path) == pytest.approx(sum(done))
+
+
+def test_the_command_says_what_did_not_run_and_exits_with_1(
+    offer: Offer, tmp_path: Path
+) -> None:
+    offer(coins=COINS, broken=BROKEN)
+    asked = ["reproduce", "all", "--quick", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 1
+    assert "coins: *fair* & square: confirmed." in done.stdout
+    assert "broken did not run: `torch` is missing" in done.stderr
+    record = json.loads(CliRunner().invoke(main, [*asked, "--resume", "--json"]).stdout)
+    assert record["page"].endswith("index.html")
+    assert [x["problem"] is None for x in record["studies"]] == [True, False]
+    offer(coins=COINS)
+    assert CliRunner().invoke(main, [*asked, "--resume"]).exit_code == 0
+
+
+def test_an_interrupt_of_all_leaves_what_was_done(offer: Offer, tmp_path: Path) -> None:
+    def stop(seed: int) -> list[dict[str, float]]:
+        raise KeyboardInterrupt
+
+    offer(coins=COINS, last=replace(LAST, work=stop))
+    asked = ["reproduce", "all", "--quick", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 130
+    assert "--resume" in done.stderr
+    assert "1 of 2 studies" in Page(tmp_path / "index.html").text
+
+
+def test_long_studies_come_last_and_none_is_lost() -> None:
+    assert in_order(["fig2", "casino", "fig3", "new"]) == [
+        "casino",
+        "new",
+        "fig3",
+        "fig2",
+    ]
+    assert sorted(in_order(paper.STUDIES)) == sorted(paper.STUDIES)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(1.25, "1.2 s"), (90, "1.5 min"), (5400, "1.5 h")]
+)
+def test_times_are_said_as_people_do(seconds: float, said: str) -> None:
+    assert minutes(seconds) == said
