@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bayesmdp.cli._options import SCHEMA_VERSION, json_option, print_json
+from bayesmdp.cli._options import output_options, remark, show
 
 
 @click.command()
@@ -28,7 +28,7 @@ from bayesmdp.cli._options import SCHEMA_VERSION, json_option, print_json
     help="Where to keep records, summary and pictures.",
 )
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
-@json_option
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -40,6 +40,7 @@ def command(
     out: Path,
     resume: bool,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Make the tables and figures of study NAME again.
 
@@ -55,25 +56,19 @@ def command(
     try:
         outcome = run_study(study, effort, out, n_jobs=n_jobs, resume=resume)
     except KeyboardInterrupt:
-        click.echo(
-            f"bayesmdp: interrupted; what was done is kept in `{out / name}`, and "
-            "`--resume` goes on.",
-            err=True,
+        remark(
+            f"interrupted; what was done is kept in `{out / name}`, and `--resume` "
+            "goes on."
         )
         ctx.exit(130)
-    if as_json:
-        print_json(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "study": name,
-                "directory": str(outcome.directory),
-                "seconds": outcome.seconds,
-                "summary": outcome.summary,
-                "skipped": list(outcome.skipped),
-            }
-        )
-    else:
-        click.echo(outcome.summary)
+    record = {
+        "study": name,
+        "directory": str(outcome.directory),
+        "seconds": outcome.seconds,
+        "summary": outcome.summary,
+        "skipped": list(outcome.skipped),
+    }
+    show(outcome.summary, record, as_json=as_json, quiet=quiet)
     for reason in outcome.skipped:
-        click.echo(f"bayesmdp: {reason}", err=True)
-    click.echo(f"kept in {outcome.directory}", err=True)
+        remark(reason, quiet=quiet)
+    remark(f"kept in {outcome.directory}", quiet=quiet)
