@@ -244,7 +244,8 @@ def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
     assert record["n_states"] == 25
     assert record["results"] == ["policy"]
     text = run.summary()
-    for said in ("source: a windy grid", "results: policy", "SymmetricPrior", "numpy"):
+    own = "policy: a result of your own"
+    for said in ("source: a windy grid", own, "SymmetricPrior", "numpy"):
         assert said in text
     assert repr(run).startswith("Run('")
 

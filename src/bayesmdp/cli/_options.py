@@ -117,6 +117,9 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
+        "--resume goes on from it, --overwrite replaces it"
+    ),
     r"overwrite=True, --overwrite": "--overwrite",
     r"`bm\.restrict\(policy, posterior\)`": "--restrict",
     r"`resume` goes on, or give the method more steps": (

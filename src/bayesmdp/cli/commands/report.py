@@ -73,8 +73,9 @@ def command(
         best = bm.storage.load_optimisation(run)
     tried = None
     if sensitivity:
+        first = comparison.evaluations[comparison.rows[0].name]
         tried = bm.sensitivity(
-            comparison.evaluations[comparison.rows[0].name].policy,
+            first.policy if best is None else best.policy,
             posterior.counts,
             task,
             bm.priors.usual_priors(posterior.prior),
@@ -82,7 +83,7 @@ def command(
             seed=seed,
             threads=threads,
         )
-    page = bm.report(  # type: ignore[attr-defined]
+    page = bm.report(
         posterior,
         comparison,
         optimisation=best,
