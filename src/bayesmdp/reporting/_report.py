@@ -76,7 +76,7 @@ class Report:
         """
         target = _checked(path)
         if target.suffix.lower() == ".json":
-            text = json.dumps(self.data, indent=1, allow_nan=False) + "\n"
+            text = json.dumps(self.data, allow_nan=False) + "\n"
         else:
             text = self.html()
         _write(target, text)

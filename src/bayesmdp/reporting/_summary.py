@@ -44,9 +44,12 @@ def summary_section(inputs: Inputs, policies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _question(inputs: Inputs) -> str:
-    others = [row.name for row in inputs.rows if row.name != inputs.reference]
-    listed = " or ".join(f"“{name}”" for name in others)
-    return f"Should one follow {listed} instead of “{inputs.reference}”?"
+    if inputs.recommended == inputs.reference:
+        return f"Is any policy better than “{inputs.reference}”, and how sure are we?"
+    return (
+        f"Is “{inputs.recommended}” better than “{inputs.reference}”, and how sure "
+        "are we?"
+    )
 
 
 def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
