@@ -13,6 +13,7 @@ from bayesmdp import (
     policies,
     posterior,
     priors,
+    reporting,
     storage,
     worlds,
 )
@@ -48,6 +49,7 @@ from bayesmdp.priors import (
     SparsePrior,
     SymmetricPrior,
 )
+from bayesmdp.reporting import Report, report
 from bayesmdp.worlds import World
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "PooledPrior",
     "Posterior",
     "PosteriorMean",
+    "Report",
     "ScaledPrior",
     "SparsePrior",
     "StochasticGradient",
@@ -96,6 +99,8 @@ __all__ = [
     "posterior",
     "priors",
     "read_transitions",
+    "report",
+    "reporting",
     "restrict",
     "sensitivity",
     "storage",
