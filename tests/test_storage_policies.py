@@ -180,6 +180,8 @@ def test_policies_are_found_by_name() -> None:
         storage.find_policies(run, ["optimised"])
     with pytest.raises(PolicyError, match=r"two policies 'mine': leave out 'mine.csv"):
         storage.find_policies(run, ["mine.npy", "mine.csv"])
+    np.save("mle.npy", MIXED)  # not to be taken for the one that is made
+    assert list(storage.find_policies(run, ["mle", "mle.npy"])) == ["mle", "mle.npy"]
     method = bm.MirrorAscent(n_steps=1)
     best = bm.optimise(POSTERIOR, method=method, starts=["nominal"])
     storage.save_optimisation("run", best)

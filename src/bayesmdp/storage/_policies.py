@@ -70,11 +70,17 @@ def find_policies(
     """
     found: dict[str, FloatArray] = {}
     for said in wanted:
-        name = said if _is_name(said) else Path(said).stem
+        name = _called(said)
         if name in found:
             raise PolicyError(f"There are two policies {name!r}: leave out {said!r}.")
         found[name] = _find(run, said, seed, threads, restricted)
     return found
+
+
+def _called(said: str) -> str:
+    """Name a file by its stem, unless another policy is known by that."""
+    stem = Path(said).stem
+    return Path(said).name if _is_name(said) or _is_name(stem) else stem
 
 
 def _is_name(said: str) -> bool:

@@ -19,7 +19,9 @@ from bayesmdp.cli._options import (
 @click.command()
 @run_argument
 @click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
-@click.option("--reference", metavar="POLICY", help="Whom to compare with; the first.")
+@click.option(
+    "--reference", metavar="POLICY", help="Whom to compare with; default the first."
+)
 @click.option(
     "--few",
     type=click.IntRange(1),

@@ -57,6 +57,10 @@ def command(
 
     if out.suffix.lower() != ".html":
         raise click.UsageError(f"-o must end in .html; got {str(out)!r}.")
+    if not out.parent.is_dir():
+        raise click.UsageError(
+            f"`{out}` cannot be written: there is no directory `{out.parent}`."
+        )
     loaded = bm.storage.load(run)
     posterior, task = loaded.posterior, loaded.posterior.task
     comparison, why = bm.storage.current_comparison(
