@@ -199,11 +199,15 @@ def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
     tail = ""
     if check is not None:
         tail = (
-            " For the policy's own values, first-order sds differ from those of the "
-            f"draws by {_per_cent(check['median'])} in the median state, and by at "
-            f"most {_per_cent(check['nine_tenths'])} in nine states of ten."
+            " For the policy's own values, the first order differs from the draws by "
+            f"{_per_cent(check['median'])} in the median state, and by at most "
+            f"{_per_cent(check['nine_tenths'])} in nine states of ten."
         )
-    return f"{said}. Their standard deviations are exact to first order only.{tail}"
+    return (
+        f"{said}. Their standard deviations and probabilities are of first order, "
+        "scaled in each state so that the policy's own value has the standard "
+        f"deviation of the draws.{tail}"
+    )
 
 
 def _per_cent(share: float) -> str:

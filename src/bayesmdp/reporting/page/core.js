@@ -26,9 +26,9 @@ function withError(x, error) {
 }
 function percent(x) {
   if (x === null || x === undefined) return NOTHING;
-  if (x > 0.995 && x < 1) return "> 99 %";
-  if (x > 0 && x < 0.005) return "< 1 %";
-  return `${(100 * x).toFixed(0)} %`;
+  if (x > 0.995 && x < 1) return "> 99\u00a0%";
+  if (x > 0 && x < 0.005) return "< 1\u00a0%";
+  return `${(100 * x).toFixed(0)}\u00a0%`;
 }
 const thousands = (n) => n.toLocaleString("en-GB");
 

@@ -66,7 +66,7 @@ function actionTable(i, pairs) {
   const ordered = [...pairs].sort((p, q) => (EXPLORER.value[q] ?? -Infinity) - (EXPLORER.value[p] ?? -Infinity)
     || (EXPLORER.seen ? EXPLORER.seen[q] - EXPLORER.seen[p] : 0));
   const shape = (j, name) => (j && name !== "90 %" ? "n" : false);
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, make("table", { id: "action-table" },
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, make("table", { id: "action-table", class: "dense" },
     make("caption", {}, "Actions, the most valuable first; the last columns say how often each policy takes them. Select one for its next states."),
     make("thead", {}, make("tr", {}, ...columns.map(([name], j) => make("th", { scope: "col", class: shape(j, name) }, name)))),
     make("tbody", {}, ...ordered.map((p) => make("tr", { class: !EXPLORER.available[p] ? "unavailable" : plays(EXPLORER.policy, p) > 0.01 && "chosen" },
@@ -107,7 +107,7 @@ function nextTable(p) {
     const name = stateName(next.state[k]);
     rows.push(make("tr", {},
       make("th", { scope: "row" }, place === undefined ? name : make("a", { href: stateLink(place) }, name)),
-      make("td", { class: "n" }, `${(100 * mid).toFixed(1)} %`),
+      make("td", { class: "n" }, `${(100 * mid).toFixed(1)}\u00a0%`),
       make("td", {}, rangeBar(low, mid, high, 0, widest)),
       make("td", { class: "n" }, `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)} %`),
       next.count && make("td", { class: "n" }, thousands(next.count[k]))));
@@ -235,7 +235,7 @@ function drawMap() {
     }, arrow);
   });
   byId("state-map").replaceChildren(
-    make("p", { class: "small" }, `Arrows: what ${EXPLORER.policy} does. Darker or brighter squares: from ${sig(low, 3)} to ${sig(high, 3)} in value.`),
+    make("p", { class: "small" }, `Arrows: what ${EXPLORER.policy} does. The stronger the colour, the higher the value: from ${sig(low, 3)} to ${sig(high, 3)}.`),
     make("div", { class: "map", role: "group", "aria-label": "Map of the states" }, ...squares));
   markOnMap();
 }
