@@ -15,7 +15,9 @@ combination ``m`` of the actions of one state ``s``, ``sum_a m[a] Q[s, a]``, has
 
     sum_x c[x]^2 q[x] + 2 c[s] sum_a m[a] pi[s, a] w[s, a] + sum_a m[a]^2 w[s, a]
 
-``m`` is one action, or the difference of two decisions. The posterior mean is ::
+``m`` is one action, or the difference of two decisions. All sds of a state are then
+scaled by one factor, which gives the policy's own value there the sd of the draws. The
+posterior mean is ::
 
     sum_t theta_bar[r, t] (reward + g E V[t])
         + g pi[r] Cov_{t ~ theta_bar[r]}(X[t, s], h[r, t]) / (alpha0[r] + 1)
@@ -37,6 +39,7 @@ from bayesmdp.model import Dynamics
 from bayesmdp.posterior import Belief, Ensemble, Posterior
 
 MAX_STATES = 2_000  # live ones: the inverse is dense
+_TINY = 1e-12
 _BLOCK = 2_000_000  # entries of a dense block of rows
 
 
@@ -75,6 +78,8 @@ def action_values(
     first = _FirstOrder(belief, mean, policy, paid)
     value = value + first.shift
     variance, against, gain, of_state = first.variances(change)
+    scale = _scale(np.sqrt(of_state), evaluation.epistemic_sd)  # [S]
+    variance, against = (x * scale[rows.state] ** 2 for x in (variance, against))
     spread = rows.row_sums(mean.probability * worth**2) - (value - first.shift) ** 2
     later = np.where(task.is_terminal, 0.0, evaluation.total_sd**2)
     spread += task.discount**2 * rows.row_sums(
@@ -87,16 +92,22 @@ def action_values(
         aleatoric_sd=np.sqrt(np.maximum(spread - variance, 0.0)),
         chance=chance_above(value - own, np.sqrt(against)),
         gain=gains(value),
-        gain_sd=np.sqrt(gain),
+        gain_sd=scale * np.sqrt(gain),
         state_sd=np.sqrt(of_state),
     )
+
+
+def _scale(first_order: FloatArray, drawn: FloatArray) -> FloatArray:
+    """Factor from first-order sds to those of draws, ``[S]``; 1 without either."""
+    known = (first_order > _TINY) & (drawn > _TINY)
+    return np.where(known, drawn, 1.0) / np.where(known, first_order, 1.0)
 
 
 def chance_above(mean: FloatArray, sd: FloatArray) -> FloatArray:
     """Probability that a normal number is above 0; NaN where nothing varies."""
     from scipy.special import ndtr
 
-    moves = sd > 1e-12
+    moves = sd > _TINY
     return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), np.nan)
 
 
@@ -202,11 +213,11 @@ class _FirstOrder:
 
 
 def sd_check(values: ActionValues, evaluation: Evaluation) -> dict[str, float] | None:
-    """Compare first-order sds of states with those of draws: median and 90 %."""
+    """Compare first-order sds of states with those of draws, before they are scaled."""
     if values.state_sd is None:
         return None
     live, drawn = evaluation.task.live, evaluation.epistemic_sd
-    some = live[drawn[live] > 1e-12]
+    some = live[drawn[live] > _TINY]
     if not some.size:
         return None
     off = np.abs(values.state_sd[some] / drawn[some] - 1.0)

@@ -11,7 +11,7 @@ from bayesmdp.posterior import Ensemble, MixturePosterior
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import plain, quantity
 
-_SHOWN = 20
+_SHOWN = 15
 
 
 def attribution_section(inputs: Inputs) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bayesmdp.reporting._inputs import Inputs
 
 _POOR = 0.05  # share of visits on thin data from which on support is a warning
 _NOISY = 0.1  # of the epistemic sd: a larger Monte Carlo error is worth a warning
+_SURE = 0.95  # probability of being better below which it is a warning
 _AHEAD = 3.0  # standard errors by which another policy must be ahead
 
 Caution = dict[str, str]
@@ -21,6 +22,7 @@ Caution = dict[str, str]
 def cautions(inputs: Inputs) -> list[Caution]:
     """List all cautions, warnings first."""
     found = [
+        *_certainty(inputs),
         *_support(inputs),
         *_convergence(inputs),
         *_draws(inputs),
@@ -33,6 +35,18 @@ def cautions(inputs: Inputs) -> list[Caution]:
 
 def _say(topic: str, level: str, text: str) -> Caution:
     return {"topic": topic, "level": level, "text": text}
+
+
+def _certainty(inputs: Inputs) -> list[Caution]:
+    row = next(r for r in inputs.rows if r.name == inputs.recommended)
+    better = row.probability_better
+    if better is None or better >= _SURE:
+        return []
+    text = (
+        f"The probability that “{row.name}” is better than “{inputs.reference}” is "
+        f"only {100 * better:.0f} %."
+    )
+    return [_say("Certainty", "warning", text)]
 
 
 def _support(inputs: Inputs) -> list[Caution]:

@@ -5,10 +5,11 @@ Pairs are listed state by state: those a policy may use, and those that were log
 ``next_first`` cuts the next states into pairs. Probabilities of next states are whole
 ten-thousandths.
 
-The rule for each state: the evidence suffices to recommend where every action of the
-recommendation was seen ``few`` times or more, and the probability that deciding so once
-is better than deciding as the reference does is at least 95 %. Elsewhere one should
-defer to the reference.
+The rule for each state: where both policies take the same action most often, there is
+nothing to change. Otherwise the evidence suffices to recommend if every action of the
+recommendation was seen ``few`` times or more, and if the probability that deciding so
+once is better than deciding as the reference does is at least 95 %. Elsewhere one
+should defer to the reference.
 """
 
 from typing import Any
@@ -50,9 +51,9 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
         "action": whole(pair % task.n_actions),
         "available": whole(row >= 0),
         "seen": None if inputs.visits is None else whole(inputs.visits.ravel()[pair]),
-        "value": _of_rows(values.value, row, 5),
+        "value": _of_rows(values.value, row, 4),
         "epistemic_sd": _of_rows(values.epistemic_sd, row, 3),
-        "aleatoric_sd": _of_rows(values.aleatoric_sd, row, 4),
+        "aleatoric_sd": _of_rows(values.aleatoric_sd, row, 3),
         "chance": _of_rows(values.chance, row, 3),
         "plays": {
             name: _plays(e.policy.ravel()[pair])
@@ -91,7 +92,7 @@ def _of_rows(values: FloatArray | None, row: IntArray, digits: int) -> Any:
 def _plays(probability: FloatArray) -> dict[str, Any]:
     """Pairs a policy plays, and how often, ``[K]`` each."""
     at = np.flatnonzero(probability > 1e-4)
-    return {"pair": whole(at), "probability": column(probability[at], 4)}
+    return {"pair": whole(at), "probability": column(probability[at], 3)}
 
 
 def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
     if values.gain_sd is not None:
         chance = chance_above(values.gain, values.gain_sd)
     reference = inputs.comparison.evaluations[inputs.reference].policy
-    same = np.all(np.abs(policy - reference) < 1e-9, axis=1)
+    same = policy.argmax(axis=1) == reference.argmax(axis=1)
     said = []
     for s in shown.tolist():
         if inputs.task.is_terminal[s]:
@@ -132,15 +133,11 @@ def _next(inputs: Inputs, row: IntArray) -> dict[str, Any]:
     belief = inputs.posterior
     rows = belief.mean().rows
     wanted = row[row >= 0]
-    played = np.zeros(rows.pair.size)
-    for evaluation in inputs.evaluations.values():
-        played = np.maximum(played, evaluation.policy.ravel()[rows.pair])
-    seen = np.ones(rows.pair.size)
+    first = inputs.best.policy.ravel()[rows.pair[wanted]] > _PLAYED
+    others = ~first
     if inputs.visits is not None:
-        seen = inputs.visits.ravel()[rows.pair].astype(np.float64)
-    wanted = wanted[(seen[wanted] > 0) | (played[wanted] > _PLAYED)]
-    order = np.lexsort((-seen[wanted], played[wanted] <= _PLAYED))
-    found = next_states(belief, wanted[order])
+        others &= inputs.visits.ravel()[rows.pair[wanted]] > 0
+    found = next_states(belief, wanted[first], wanted[others])
     length = np.where(row >= 0, found.length[np.maximum(row, 0)], 0)
     return {
         "shown": SHOWN,
@@ -173,11 +170,12 @@ def _interval_words(inputs: Inputs) -> str:
 
 def _rule(inputs: Inputs) -> str:
     return (
-        f"The evidence suffices to recommend where every action of "
-        f"“{inputs.recommended}” was seen at least {inputs.comparison.few} times and "
-        f"where deciding so once, rather than as “{inputs.reference}” does, is better "
-        f"with a probability of {SURE:.0%} or more. Elsewhere: defer to "
-        f"“{inputs.reference}”."
+        f"Where “{inputs.recommended}” and “{inputs.reference}” take the same action "
+        "most often, there is nothing to change. Otherwise the evidence suffices to "
+        f"recommend if every action of “{inputs.recommended}” was seen at least "
+        f"{inputs.comparison.few} times and if deciding so once, rather than as "
+        f"“{inputs.reference}” does, is better with a probability of "
+        f"{100 * SURE:.0f} % or more. Elsewhere: defer to “{inputs.reference}”."
     )
 
 
@@ -201,11 +199,15 @@ def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
     tail = ""
     if check is not None:
         tail = (
-            " For the policy's own values, first-order sds differ from those of the "
-            f"draws by {_per_cent(check['median'])} in the median state, and by at "
-            f"most {_per_cent(check['nine_tenths'])} in nine states of ten."
+            " For the policy's own values, the first order differs from the draws by "
+            f"{_per_cent(check['median'])} in the median state, and by at most "
+            f"{_per_cent(check['nine_tenths'])} in nine states of ten."
         )
-    return f"{said}. Their standard deviations are exact to first order only.{tail}"
+    return (
+        f"{said}. Their standard deviations and probabilities are of first order, "
+        "scaled in each state so that the policy's own value has the standard "
+        f"deviation of the draws.{tail}"
+    )
 
 
 def _per_cent(share: float) -> str:

@@ -7,6 +7,7 @@ first plot comes into view; the policy in the head forbids every network request
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def page(data: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        num=_number, chance=chance, percent=percent, sig=_significant
+        num=_number, chance=chance, percent=percent, sig=_significant, known=_known
     )
     return environment.get_template("report.html.j2").render(
         **data,
@@ -77,3 +78,14 @@ def _number(x: dict[str, float | None] | None) -> str:
 def _significant(x: float | None, digits: int = 3) -> str:
     """Write a number without an error."""
     return _NOTHING if x is None else f"{x:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _known(x: dict[str, float | None], sd: float | None) -> str:
+    """Write a number to a tenth of the doubt about it, where there is some."""
+    value = x["value"]
+    if value is None:
+        return _NOTHING
+    if not sd or not math.isfinite(sd):
+        return _number(x)
+    digits = min(max(1 - math.floor(math.log10(sd)), 0), 12)
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")

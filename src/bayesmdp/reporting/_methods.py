@@ -128,8 +128,8 @@ def _approximations() -> str:
     return (
         "Two parts are approximations: the attribution of doubt to pairs, and the "
         "values of single actions in the explorer. Both expand the value to first "
-        "order around the mean model (Delage and Mannor 2010); the explorer says how "
-        "far its standard deviations are from those of the draws."
+        "order around the mean model (Delage and Mannor 2010); both say how far the "
+        "first order is from the draws."
     )
 
 

@@ -13,7 +13,7 @@ from bayesmdp.posterior import Belief, Ensemble, MixturePosterior, Posterior
 
 SHOWN = 20
 LEVEL = 0.9
-MAX_ENTRIES = 100_000  # of all pairs together, so that the page stays small
+MAX_ENTRIES = 75_000  # of all pairs together, so that the page stays small
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +28,28 @@ class NextStates:
     count: IntArray | None  # [L], how often it was logged; None without counts
 
 
-def next_states(belief: Belief, priority: IntArray) -> NextStates:
-    """Collect the likeliest next states of rows, those first in ``priority`` first."""
+def next_states(belief: Belief, first: IntArray, others: IntArray) -> NextStates:
+    """Collect the likeliest next states of rows: of ``first`` all that are shown.
+
+    Where that is too much, those of ``others`` are cut to fewer, the same for all.
+    """
     mean = belief.mean()
     rows = mean.rows
-    length = np.minimum(np.diff(rows.indptr), SHOWN)
-    room = np.cumsum(length[priority]) <= MAX_ENTRIES
-    kept = np.zeros(length.size, dtype=np.bool_)
-    kept[priority[room]] = True
-    length = np.where(kept, length, 0)
+    length = np.zeros(rows.pair.size, dtype=np.int64)
+    full = np.minimum(np.diff(rows.indptr), SHOWN)
+    length[first] = full[first]
+    room = MAX_ENTRIES - int(length.sum())
+    most = next(
+        (k for k in range(SHOWN, 0, -1) if np.minimum(full[others], k).sum() <= room), 0
+    )
+    length[others] = np.minimum(full[others], most)
     entry = np.concatenate(
-        [np.empty(0, dtype=np.int64)]
-        + [
-            _likeliest(mean.probability, rows.indptr, int(r))
-            for r in np.flatnonzero(kept)
+        [
+            np.empty(0, dtype=np.int64),
+            *(
+                _likeliest(mean.probability, rows.indptr, int(row), int(length[row]))
+                for row in np.flatnonzero(length)
+            ),
         ]
     )
     low, high = _interval(belief, entry)
@@ -55,11 +63,13 @@ def next_states(belief: Belief, priority: IntArray) -> NextStates:
     )
 
 
-def _likeliest(probability: FloatArray, indptr: IntArray, row: int) -> IntArray:
+def _likeliest(
+    probability: FloatArray, indptr: IntArray, row: int, many: int
+) -> IntArray:
     """Entries of the likeliest next states of one row, the likeliest first."""
     begin, end = indptr[row], indptr[row + 1]
     order = np.argsort(-probability[begin:end], kind="stable")
-    return np.asarray(begin + order[:SHOWN])
+    return np.asarray(begin + order[:many])
 
 
 def _interval(belief: Belief, entry: IntArray) -> tuple[FloatArray, FloatArray]:

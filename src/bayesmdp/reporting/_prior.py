@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import column, plain, quantity
 
@@ -20,21 +21,35 @@ def _evidence(inputs: Inputs) -> dict[str, Any]:
             "left_out": "No evidence curve was given; "
             "`bm.priors.evidence_curve(data, task)` computes one."
         }
-    said = curve.summary().splitlines()[:2]
     return {
         "grid": column(curve.grid, 6),
         "log_evidence": column(curve.log_evidence, 9),
         "best": None if curve.best is None else plain(curve.best, 6),
-        "interval": None if curve.interval is None else column_of(curve.interval),
-        "said": ": ".join(line.strip() for line in said) + ".",
+        "interval": None
+        if curve.interval is None
+        else [plain(x, 5) for x in curve.interval],
+        "said": _said(curve),
         "n_pairs": curve.n_pairs,
         "n_transitions": curve.n_transitions,
     }
 
 
-def column_of(pair: tuple[float, float]) -> list[float | None]:
-    """Return two numbers, short."""
-    return [plain(x, 5) for x in pair]
+def _said(curve: EvidenceCurve) -> str:
+    """Say the best concentration and how sure the data are of it."""
+    rests = (
+        f"It rests on {curve.n_transitions:,} transitions of {curve.n_pairs:,} pairs."
+    )
+    if curve.best is None or curve.interval is None:
+        return (
+            "How well symmetric priors foretell the data; they have no best "
+            f"concentration between the ends that were searched. {rests}"
+        )
+    low, high = curve.interval
+    return (
+        "How well symmetric priors foretell the data (log evidence). The best "
+        f"concentration is {curve.best:.3g}, 95 % interval {low:.3g} to {high:.3g}. "
+        f"{rests}"
+    )
 
 
 def _sensitivity(inputs: Inputs) -> dict[str, Any]:
