@@ -176,13 +176,22 @@ def test_nothing_is_half_written_where_nothing_can_be_written() -> None:
     quick = ("--steps", "1", "--start", "nominal")
     done = run("optimise", "ward", *quick, "--policy-out", "wall/p.csv", code=2)
     assert "`wall/p.csv` cannot be written" in done.stderr
+    compare = ("compare", "ward", "mle", "nominal")
+    run(*compare)
+    kept = Path("ward/results/comparison.npz")
+    before = kept.read_bytes()
+    limited = f"ulimit -f 20; {' '.join([*COMMAND, *compare])} --seed 1"  # 20 kB a file
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "results/comparison.json` cannot be written: File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert kept.read_bytes() == before
+    assert bm.storage.load_comparison("ward").evaluations["mle"].seed == 0
     names = {path.name for path in Path().rglob("*")}
     assert not {name for name in names if name.startswith(".")}
     if Path("/dev/full").exists():
-        before = (Path("ward/results/comparison.json")).read_bytes()
         with Path("/dev/full").open("w") as full:
             command = [*COMMAND, "evaluate", "ward", "mle", "--draws", "64"]
             full_disk = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
         assert full_disk.returncode == 2
         assert full_disk.stderr == b"bayesmdp: cannot go on: No space left on device.\n"
-        assert Path("ward/results/comparison.json").read_bytes() == before
