@@ -390,6 +390,7 @@ def run(
     names = list(dict.fromkeys(parts)) or list(PARTS)
     effort = Effort(quick, thread_count(threads))
     record: dict[str, Any] = {
+        "schema_version": 1,
         "problem": "clinical size and beyond, one thread unless it says otherwise",
         "made_with": made_with() | _rival_versions(),
         "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],

@@ -1,8 +1,10 @@
 """The command line, run as a user would."""
 
 import json
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from click.testing import CliRunner
 from bayesmdp.cli import main
 from bayesmdp.cli._options import as_options
 from bayesmdp.cli.commands import info
-from bayesmdp.errors import BayesmdpError
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +28,7 @@ def names() -> list[str]:
 
 
 def test_demo_shows_epistemic_doubt_falling_and_says_why() -> None:
-    result = run("demo")
+    result = run("demo", "--threads", "1")
     assert result.returncode == 0, result.stderr
     assert "After 100 random transitions" in result.stdout
     assert "After 10000 random transitions" in result.stdout
@@ -35,7 +37,8 @@ def test_demo_shows_epistemic_doubt_falling_and_says_why() -> None:
 
 
 def test_demo_json_holds_the_numbers() -> None:
-    record = json.loads(run("demo", "--json", "--threads", "1").stdout)
+    done = CliRunner().invoke(main, ["demo", "--json", "--threads", "1"])
+    record = json.loads(done.stdout)
     little, much = record["100"], record["10000"]
     assert much["start_epistemic_sd"] < little["start_epistemic_sd"] / 5
     assert much["start_aleatoric_sd"] > 0.2
@@ -48,15 +51,16 @@ def test_info_says_versions_and_threads() -> None:
     assert record["schema_version"] == 1
     assert record["threads"] >= 1
     assert record["numba"]
-    assert "numba" in run("info").stdout
+    assert "numba" in CliRunner().invoke(main, ["info"]).stdout
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_command_has_help_with_an_example(name: str) -> None:
     result = CliRunner().invoke(main, [name, "--help"])
     assert result.exit_code == 0
-    assert "Example: bayesmdp" in result.output
-    assert "--json" in result.output
+    assert f"Example: bayesmdp {name}" in result.output
+    for option in ("--json", "--quiet"):
+        assert option in result.output
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,11 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
         (["demo", "--threads", "0"], "Invalid value for '--threads'"),
         (["demo", "--seed", "-1"], "Invalid value for '--seed'"),
         (["no-such"], "No such command 'no-such'"),
+        (["dmeo"], "No such command 'dmeo' (did you mean 'demo'?)"),
+        (["demo", "--thread", "1"], "Did you mean"),
+        (["--debgu", "demo"], "No such option '--debgu'. Did you mean '--debug'?"),
+        (["bench", "gama"], "(did you mean 'gamma'?)"),
+        (["reproduce", "prios"], "no study 'prios' (did you mean 'priors'?)"),
     ],
 )
 def test_bad_arguments_exit_with_2_and_a_sentence(
@@ -90,6 +99,58 @@ def test_library_errors_are_value_errors() -> None:
     assert issubclass(BayesmdpError, ValueError)
 
 
+def failing(monkeypatch: pytest.MonkeyPatch, problem: BaseException) -> None:
+    """Have `bayesmdp info` fail."""
+
+    def fail(_: object) -> int:
+        raise problem
+
+    monkeypatch.setattr(info, "thread_count", fail)
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (BayesmdpError("`x` is 7."), "bayesmdp: `x` is 7.\n"),
+        (OSError(5, "Input/output error"), "cannot go on: Input/output error.\n"),
+        (MemoryError(), "cannot go on: there is not enough memory.\n"),
+        (KeyError("x"), "bayesmdp itself, please report it: KeyError: 'x'; `bayesmdp"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_debug_shows_where_an_error_came_from(
+    problem: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, problem)
+    plain = CliRunner().invoke(main, ["info"])
+    assert (plain.exit_code, plain.stdout) == (2, "")
+    assert said in plain.stderr
+    assert plain.stderr.count("\n") == 1
+    shown = CliRunner().invoke(main, ["--debug", "info"])
+    assert shown.exit_code == 2
+    assert "Traceback (most recent call last)" in shown.stderr
+    assert "in fail" in shown.stderr
+    assert said in shown.stderr
+
+
+@pytest.mark.filterwarnings("default::RuntimeWarning")
+def test_warnings_are_told_once_and_exit_with_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def warn(_: object) -> int:
+        for category in (BayesmdpWarning, BayesmdpWarning, RuntimeWarning):
+            warnings.warn(f"{category.__name__}: min_count=5", category, stacklevel=1)
+        return 1
+
+    monkeypatch.setattr(info, "thread_count", warn)
+    done = CliRunner().invoke(main, ["info"])
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "bayesmdp: warning: BayesmdpWarning: --min-count 5",
+        "bayesmdp: warning: RuntimeWarning: --min-count 5",
+    ]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
 def test_a_full_disk_is_a_sentence() -> None:
     command = [sys.executable, "-m", "bayesmdp", "info"]
@@ -101,11 +162,49 @@ def test_a_full_disk_is_a_sentence() -> None:
     assert done.stderr == "bayesmdp: cannot go on: No space left on device.\n"
 
 
-def test_ctrl_c_is_a_sentence_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: object) -> int:
-        raise KeyboardInterrupt
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
+def test_help_on_a_full_disk_is_a_sentence() -> None:
+    command = [sys.executable, "-m", "bayesmdp", "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120
+        )
+    assert done.returncode == 2
+    assert done.stderr == "bayesmdp: cannot go on: No space left on device.\n"
 
-    monkeypatch.setattr(info, "thread_count", interrupted)
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info"], ["validate", "log.csv"]])
+def test_a_closed_pipe_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
+    log = "state,action,next_state\n0,0,1\n" + "1,0,-1\n" * 3
+    (tmp_path / "log.csv").write_text(log)
+    reader, writer = os.pipe()
+    os.close(reader)  # as head does once it has seen enough
+    command = [sys.executable, "-m", "bayesmdp", *arguments]
+    done = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, cwd=tmp_path, timeout=120
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == (2 if "validate" in arguments else 0)
+
+
+def test_help_takes_less_than_half_a_second() -> None:
+    """By the processor's clock, which other work on the machine does not slow down."""
+    resource = pytest.importorskip("resource")
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert run("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = (after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
+        seconds.append(sum(used))
+        if seconds[-1] < 0.5:
+            return
+    pytest.fail(f"took {min(seconds):.2f} s")
+
+
+def test_ctrl_c_is_a_sentence_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
     done = CliRunner().invoke(main, ["info"])
     assert (done.exit_code, done.stderr) == (130, "bayesmdp: interrupted.\n")
 

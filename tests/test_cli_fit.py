@@ -175,7 +175,7 @@ def test_info_describes_a_run() -> None:
         f"bayesmdp {bm.__version__}",
         "SymmetricPrior(concentration=1.0)",
         "from 4 transitions",
-        "results: mine",
+        "results:\n    mine: a result of your own",
     ):
         assert said in result.stdout
 

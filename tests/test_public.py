@@ -7,7 +7,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.criticism, bm.rivals, bm.storage)
+ROOMS += (bm.criticism, bm.rivals, bm.storage, bm.reporting)
 CONTRACT = [
     "Counts",
     "Dynamics",
@@ -26,6 +26,7 @@ CONTRACT = [
     "evaluate",
     "evaluate_analytic",
     "fit",
+    "report",
     "restrict",
     "sensitivity",
     "worlds",

@@ -236,14 +236,16 @@ def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
     record = run.describe()
     assert json.loads(json.dumps(record)) == record
     assert " ".join(record) == (
-        "schema_version path source columns notes versions seed n_states n_actions "
-        "terminal discount n_transitions n_distinct n_available min_count prior results"
+        "schema_version path source columns notes warnings versions seed n_states "
+        "n_actions terminal discount n_transitions n_distinct n_available min_count "
+        "prior results"
     )
     assert record["schema_version"] == 1
     assert record["n_states"] == 25
     assert record["results"] == ["policy"]
     text = run.summary()
-    for said in ("source: a windy grid", "results: policy", "SymmetricPrior", "numpy"):
+    own = "policy: a result of your own"
+    for said in ("source: a windy grid", own, "SymmetricPrior", "numpy"):
         assert said in text
     assert repr(run).startswith("Run('")
 

@@ -13,6 +13,7 @@ from bayesmdp import (
     policies,
     posterior,
     priors,
+    reporting,
     rivals,
     storage,
     worlds,
@@ -49,6 +50,7 @@ from bayesmdp.priors import (
     SparsePrior,
     SymmetricPrior,
 )
+from bayesmdp.reporting import Report, report
 from bayesmdp.worlds import World
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "PooledPrior",
     "Posterior",
     "PosteriorMean",
+    "Report",
     "ScaledPrior",
     "SparsePrior",
     "StochasticGradient",
@@ -97,6 +100,8 @@ __all__ = [
     "posterior",
     "priors",
     "read_transitions",
+    "report",
+    "reporting",
     "restrict",
     "rivals",
     "sensitivity",

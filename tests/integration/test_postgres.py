@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from debian import install
 from sepsis_log import (
     FOLDS,
     N_ROWS,
@@ -54,12 +55,7 @@ COLUMNS = {
 def programs() -> Path:
     """Where Debian keeps the newest server, installed if that is allowed."""
     if not list(PROGRAMS.glob("*/bin/postgres")):
-        if os.environ.get("BAYESMDP_TEST_APT") != "1":
-            pytest.skip("PostgreSQL is not installed, and BAYESMDP_TEST_APT is not 1")
-        apt = ["apt-get", "-qq", "-y"]
-        quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run([*apt, "update"], check=True, env=quiet)
-        subprocess.run([*apt, "install", "postgresql"], check=True, env=quiet)
+        install("PostgreSQL", "postgresql")
     found = PROGRAMS.glob("*/bin/postgres")
     return max(found, key=lambda path: int(path.parts[-3])).parent
 

@@ -1,23 +1,29 @@
 """The ``bayesmdp`` command: one file in ``commands/`` is one command.
 
 A module there defines ``command``; its name, with ``-`` for ``_``, is the command's.
-Results go to stdout, everything else to stderr; a library error becomes one sentence
-and exit code 2.
+Results go to stdout, everything else to stderr. Exit codes: 0; 1 for done, with
+warnings; 2 for what the caller can mend, one sentence; 130 after Ctrl-C.
 """
 
-import errno
-import os
 import sys
+import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import click
 
+from bayesmdp._checks import did_you_mean
 from bayesmdp._version import __version__
 from bayesmdp.cli import commands
 from bayesmdp.cli._options import as_options
-from bayesmdp.errors import BayesmdpError
+from bayesmdp.cli._streams import forget, patient_streams
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning
+
+_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
 
 class _Commands(click.Group):
@@ -36,40 +42,105 @@ class _Commands(click.Group):
             raise TypeError(f"{module.__name__} must define a click command")
         return command
 
-    def invoke(self, ctx: click.Context) -> object:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known, name = self.list_commands(ctx), args[0]
+        if name not in known and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, known)}.")
+        return click.Group.resolve_command(self, ctx, args)
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        with patient_streams():
             try:
-                result = super().invoke(ctx)
+                return click.Group.main(self, *args, **settings)
+            except OSError as problem:  # in what click itself prints, as help
+                _tell(problem)
+                sys.exit(2)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _told_warnings() as warned:
+            ctx.obj = warned
+            try:
+                result = click.Group.invoke(self, ctx)
                 sys.stdout.flush()  # a full disk shows here, not after the end
-            except BayesmdpError as problem:
-                click.echo(f"bayesmdp: {as_options(str(problem))}", err=True)
-                ctx.exit(2)
+            except _OWN:
+                raise
             except KeyboardInterrupt:
                 click.echo("bayesmdp: interrupted.", err=True)
                 ctx.exit(130)
-            except OSError as problem:
-                if problem.errno == errno.EPIPE:
-                    raise  # click's: whoever read has seen enough
-                _forget_output()
-                said = problem.strerror or str(problem)
-                click.echo(f"bayesmdp: cannot go on: {said}.", err=True)
+            except Exception as problem:  # told, and shown by --debug
+                if ctx.params["debug"]:
+                    traceback.print_exc()
+                _tell(problem)
                 ctx.exit(2)
-            return result
+        if warned:
+            ctx.exit(1)
+        return result
 
 
-def _forget_output() -> None:
-    """Keep Python from trying again, at its end, to write what cannot be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _tell(problem: Exception) -> None:
+    """Say what happened in one sentence."""
+    if isinstance(problem, BayesmdpError):
+        said = as_options(str(problem))
+    elif isinstance(problem, OSError):
+        forget(sys.stdout)
+        said = f"cannot go on: {problem.strerror or problem}."
+    elif isinstance(problem, MemoryError):
+        said = "cannot go on: there is not enough memory."
+    else:
+        said = (
+            f"a fault of bayesmdp itself, please report it: {type(problem).__name__}: "
+            f"{problem}; `bayesmdp --debug ...` shows where."
+        )
+    click.echo(f"bayesmdp: {said}", err=True)
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"bayesmdp: warning: {as_options(str(message))}", err=True)
+@contextmanager
+def _told_warnings() -> Iterator[list[str]]:
+    """Show each warning once, and collect those of this package."""
+    shown: set[str] = set()
+    ours: list[str] = []
+
+    def show(
+        message: Warning | str, category: type[Warning], *_: Any, **__: Any
+    ) -> None:
+        if str(message) in shown:
+            return
+        shown.add(str(message))
+        if issubclass(category, BayesmdpWarning):
+            ours.append(str(message))
+        click.echo(f"bayesmdp: warning: {as_options(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        warnings.simplefilter("always", BayesmdpWarning)
+        yield ours
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = """\b
+A whole analysis:
+  bayesmdp validate ward.csv
+  bayesmdp fit ward.csv --init task.toml
+  bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death -o ward
+  bayesmdp optimise ward
+  bayesmdp compare ward behaviour mle nominal optimised
+  bayesmdp report ward -o ward.html
+
+Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.
+"""
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+)
+@click.option(
+    "--debug", is_flag=True, help="Show where an error came from; before the command."
+)
 @click.version_option(__version__, prog_name="bayesmdp")
-def main() -> None:
+def main(debug: bool) -> None:
     """From logged transitions to a policy you can defend.
 
     Example: bayesmdp demo

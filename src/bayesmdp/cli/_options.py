@@ -2,14 +2,11 @@
 
 import json
 import re
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-
-from bayesmdp.errors import BayesmdpWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
@@ -36,10 +33,44 @@ def threads_option(function: Function) -> Function:
     )(function)
 
 
-def json_option(function: Function) -> Function:
-    """``--json``."""
-    return click.option(
+def output_options(function: Function) -> Function:
+    """``--json`` and ``--quiet``."""
+    as_json = click.option(
         "--json", "as_json", is_flag=True, help="Print one JSON object."
+    )
+    quiet = click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        help="No progress and no text; warnings, errors, --json and exit code stay.",
+    )
+    return as_json(quiet(function))
+
+
+def run_argument(function: Function) -> Function:
+    """``RUN``."""
+    return click.argument("run", type=click.Path(path_type=Path))(function)
+
+
+def draws_option(function: Function) -> Function:
+    """``--draws``."""
+    return click.option(
+        "--draws",
+        "n_draws",
+        type=click.IntRange(2),
+        default=10_000,
+        show_default=True,
+        help="Draws of the posterior; errors shrink with the root of their number.",
+    )(function)
+
+
+def restrict_option(function: Function) -> Function:
+    """``--restrict``."""
+    return click.option(
+        "--restrict",
+        "restricted",
+        is_flag=True,
+        help="Drop actions that are not available from policies in files.",
     )(function)
 
 
@@ -81,29 +112,19 @@ def _columns(
     return found
 
 
-@contextmanager
-def exit_1_after_warnings(ctx: click.Context) -> Iterator[None]:
-    """Exit with code 1 in the end if there were warnings; they are shown as ever."""
-    seen: list[object] = []
-    with warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def showwarning(message: Warning | str, *more: Any, **rest: Any) -> None:
-            seen.append(message)
-            show(message, *more, **rest)
-
-        warnings.showwarning = showwarning
-        warnings.simplefilter("always", BayesmdpWarning)
-        yield
-    if seen:
-        ctx.exit(1)
-
-
 _SPOKEN = {  # how the library names an argument, and how the command line does
     r"labels=True": "--labels",
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
+        "--resume goes on from it, --overwrite replaces it"
+    ),
+    r"overwrite=True, --overwrite": "--overwrite",
+    r"`bm\.restrict\(policy, posterior\)`": "--restrict",
+    r"`resume` goes on, or give the method more steps": (
+        "--resume goes on, or give more --steps"
+    ),
 }
 
 
@@ -114,6 +135,23 @@ def as_options(text: str) -> str:
     return text
 
 
-def print_json(record: dict[str, Any]) -> None:
-    """Print a record as JSON."""
-    click.echo(json.dumps(record, indent=2))
+def show(
+    text: str, record: dict[str, Any], *, as_json: bool = False, quiet: bool = False
+) -> None:
+    """Print a result: its record as JSON, its text, or nothing."""
+    if as_json:
+        said = {"schema_version": SCHEMA_VERSION, **record}
+        click.echo(json.dumps(said, indent=2, allow_nan=False))
+    elif not quiet:
+        click.echo(as_options(text))
+
+
+def remark(text: str, *, quiet: bool = False) -> None:
+    """Say something that is no result."""
+    if not quiet:
+        click.echo(f"bayesmdp: {as_options(text)}", err=True)
+
+
+def wants_progress(quiet: bool) -> bool | None:
+    """No bar where none is wanted; otherwise on a terminal."""
+    return False if quiet else None

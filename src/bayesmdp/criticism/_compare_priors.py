@@ -30,9 +30,10 @@ from bayesmdp.criticism._advice import (
     state_visits,
 )
 from bayesmdp.criticism._heldout import Folds, HeldOut, Scores, deal, held_out, score
-from bayesmdp.criticism._tables import number, percent, plain, table
+from bayesmdp.criticism._tables import number, percent, table
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.evaluation import plain
 from bayesmdp.model import Task, align
 from bayesmdp.posterior import Counted
 

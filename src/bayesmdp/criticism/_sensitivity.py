@@ -32,10 +32,10 @@ from bayesmdp.criticism._advice import (
     naming,
     state_visits,
 )
-from bayesmdp.criticism._tables import number, percent, plain, table
+from bayesmdp.criticism._tables import number, percent, table
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import Evaluation, evaluate
+from bayesmdp.evaluation import Evaluation, evaluate, plain
 from bayesmdp.model import Task, align, as_policy
 
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd")

@@ -28,8 +28,3 @@ def percent(share: float | None, error: float | None = None) -> str:
     if error is None or not error > 0:
         return f"{100 * share:.3g} %"
     return f"{rounded(100 * share, 100 * error)} %"
-
-
-def plain(value: object) -> object:
-    """Return a number that JSON can hold: what is not finite is None."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

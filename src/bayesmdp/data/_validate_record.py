@@ -1,8 +1,10 @@
 """What `validate` found, as a record, as text and as a dict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
+
+from bayesmdp.errors import ArgumentError
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -125,6 +127,30 @@ class Findings:
             "worst": self.worst,
             "findings": [asdict(finding) for finding in self.findings],
         }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Findings":
+        """Make findings again from what `to_dict` said.
+
+        Parameters
+        ----------
+        record
+            As `to_dict` returns it, also by way of JSON.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> found = bm.validate(bm.Transitions.from_arrays([0], [0], [0]))
+        >>> bm.data.Findings.from_dict(found.to_dict()) == found
+        True
+        """
+        try:
+            told = tuple(Finding(**x) for x in record["findings"])
+            return cls(told, record["n_rows"], record["origin"])
+        except (KeyError, TypeError) as problem:
+            raise ArgumentError(
+                f"`record` must be what `Findings.to_dict` returns; {problem!r:.80}."
+            ) from None
 
     def _of(self, severity: Severity) -> tuple[Finding, ...]:
         return tuple(x for x in self.findings if x.severity == severity)

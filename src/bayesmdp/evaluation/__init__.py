@@ -9,7 +9,7 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, columns, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, columns, plain, rounded
 
 __all__ = [
     "AnalyticEvaluation",
@@ -23,6 +23,7 @@ __all__ = [
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
+    "plain",
     "rounded",
     "share_of_visits",
 ]

@@ -18,7 +18,7 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
     sweep_policies,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, columns, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, columns, plain, rounded
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -68,7 +68,9 @@ class Comparison:
         return {
             "reference": self.reference,
             "few": self.few,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [
+                {name: plain(x) for name, x in asdict(row).items()} for row in self.rows
+            ],
         }
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -163,8 +165,10 @@ def compare(
         _checks.of_type("reference", reference, str, ArgumentError)
     reference = names[0] if reference is None else reference
     if reference not in policies:
+        hint = _checks.did_you_mean(reference, names)
         raise ArgumentError(
-            f"`reference` {reference!r} is not among the policies: {', '.join(names)}."
+            f"`reference` {reference!r} is not among the policies: {', '.join(names)}"
+            f"{hint}."
         )
     few = _checks.integer("few", few, 1, ArgumentError)
     probabilities = np.stack(

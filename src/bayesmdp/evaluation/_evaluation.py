@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,36 @@ class Evaluation:
     seed: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON; what is not finite is None.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200))
+        >>> sorted(evaluation.to_dict()["states"][7])[:3]
+        ['aleatoric_sd', 'aleatoric_sd_error', 'epistemic_sd']
+        """
+        with_errors = [x for q in _QUANTITIES for x in (q, f"{q}_error")]
+        names = ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
+        names += ["variance_reduction", "prior_share", "seed"]
+        per_state = [*with_errors, "occupancy", "occupancy_error"]
+        columns = {name: getattr(self, name).tolist() for name in per_state}
+        return {
+            **{f"start_{x}": plain(getattr(self, f"start_{x}")) for x in with_errors},
+            **{name: plain(getattr(self, name)) for name in names},
+            "notes": list(self.notes),
+            "states": [
+                {
+                    "state": self.task.state_name(s),
+                    **{name: plain(column[s]) for name, column in columns.items()},
+                }
+                for s in range(self.task.n_states)
+            ],
+        }
 
     @property
     def _of(self) -> str:
@@ -138,6 +169,11 @@ class Evaluation:
             f"epistemic_sd={self.start_epistemic_sd:.3g}, "
             f"aleatoric_sd={self.start_aleatoric_sd:.3g}, {self.n_draws} draws)"
         )
+
+
+def plain(value: object) -> object:
+    """Return a number that JSON can hold: what is not finite is None."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def rounded(value: float, error: float) -> str:

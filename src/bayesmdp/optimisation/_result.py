@@ -1,9 +1,10 @@
 """The record of an optimisation."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation
+from bayesmdp.evaluation import Evaluation, plain
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,26 @@ class Optimisation:
     draws_used: int  # of the optimiser's own stream; `resume` goes on after them
     seconds: float
     seed: int
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it: the best policy so far, and `resume` goes on."""
+        return self.status.startswith("interrupted")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON; what is not finite is None.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.optimise(bm.worlds.casino(), seed=0).to_dict()["converged"]
+        True
+        """
+        names = ["start_value", "start_value_error", "upper_bound", "upper_bound_error"]
+        names += ["gap", "gap_error", "chosen_start", "converged", "interrupted"]
+        names += ["status", "steps", "draws_used", "seconds", "seed"]
+        found = {name: plain(getattr(self, name)) for name in names}
+        return found | {"evaluation": self.evaluation.to_dict()}
 
     def summary(self) -> str:
         """Say what was found.

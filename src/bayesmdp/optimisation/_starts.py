@@ -19,13 +19,6 @@ Workers = tuple[int | None, Executor | None]  # threads, executor
 Maker = Callable[[Belief, int, Workers], FloatArray]
 
 
-def _uniform(belief: Belief, seed: int, workers: Workers) -> FloatArray:
-    available = belief.available.astype(np.float64)
-    total = available.sum(axis=1, keepdims=True)
-    np.divide(available, total, available, where=total > 0)
-    return available
-
-
 def _random(number: int) -> "Maker":
     def start(belief: Belief, seed: int, workers: Workers) -> FloatArray:
         rng = np.random.default_rng([seed % 2**63, number])
@@ -52,7 +45,7 @@ _MAKERS: dict[str, Maker] = {
     "mle": lambda belief, *_: policies.mle(belief),
     "second_order": lambda belief, *_: policies.second_order(belief),
     "msbi": _msbi,
-    "uniform": _uniform,
+    "uniform": lambda belief, *_: policies.uniform(belief),
     "random_1": _random(1),
     "random_2": _random(2),
 }

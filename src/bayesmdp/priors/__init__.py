@@ -14,7 +14,7 @@ from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
-from bayesmdp.priors._named import named_prior
+from bayesmdp.priors._named import named_prior, usual_priors
 from bayesmdp.priors._pooled import PooledPrior
 from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
@@ -46,5 +46,6 @@ __all__ = [
     "prior_from_dict",
     "prior_to_dict",
     "tuned",
+    "usual_priors",
     "without_fallbacks",
 ]

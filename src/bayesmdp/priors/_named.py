@@ -8,6 +8,7 @@ from bayesmdp.priors._contract import Prior
 from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior
 from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
+from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._pooled import PooledPrior
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
@@ -60,3 +61,22 @@ def named_prior(
         return SparsePrior(1.0 if concentration is None else concentration, fallback)
     base = _NAMED[name]() if concentration is None else _NAMED[name](concentration)
     return base if fallback is None else FallbackPrior(base, fallback)
+
+
+def usual_priors(own: Prior | MixturePrior) -> dict[str, Prior | MixturePrior]:
+    """Return priors to hold one's own against: itself, and two that fit any data.
+
+    Parameters
+    ----------
+    own
+        The prior of a posterior.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> list(bm.priors.usual_priors(bm.SparsePrior()))
+    ['as fitted', 'symmetric', 'scaled']
+    """
+    usual: dict[str, Prior] = {"symmetric": SymmetricPrior(), "scaled": ScaledPrior()}
+    others = {name: prior for name, prior in usual.items() if prior != own}
+    return {"as fitted": own, **others}

@@ -47,8 +47,8 @@ def check_arrays(arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write checked arrays."""
-    with worded(path, "written"), zipfile.ZipFile(path, "w") as archive:
+    """Write checked arrays; callers word what goes wrong, as the name is hidden."""
+    with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980
             entry.compress_type = zipfile.ZIP_DEFLATED

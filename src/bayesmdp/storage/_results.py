@@ -7,7 +7,8 @@ them.
 
 import os
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +18,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bayesmdp.errors import StorageError
+from bayesmdp.evaluation import rounded
 from bayesmdp.storage._arrays import check_arrays, read_arrays, write_arrays
 from bayesmdp.storage._config import HEAD, as_path, read_config
 from bayesmdp.storage._files import (
+    HIDDEN,
     clean,
     find_file,
     locked,
@@ -97,11 +100,7 @@ def save_result(
         run = read_config(directory)["checksum"]
         folder.mkdir(exist_ok=True)
         clean(folder, alone=alone)
-        if head.exists() and not overwrite and _run_of(head) in (run, None):
-            raise StorageError(
-                f"`{head}` is there already: take another name, or say that it may be "
-                "replaced (overwrite=True, --overwrite)."
-            )
+        _check_free(head, run, overwrite)
         wrapped = {"format": FORMAT, "schema": SCHEMA, "run": run, "record": said}
         write_bundle(folder, head.name, wrapped, files)
         clean(folder, alone=alone)
@@ -184,3 +183,77 @@ def _run_of(head: Path) -> Any:
         return read_head(head, FORMAT, SCHEMA).get("run")
     except StorageError:
         return None
+
+
+def in_words(directory: Path, name: str) -> str:
+    """Say in one line what a result is."""
+    try:
+        record = read_head(directory / FOLDER / f"{name}.json", FORMAT, SCHEMA)[
+            "record"
+        ]
+        return _IN_WORDS[record["kind"]](record)
+    except StorageError:
+        return "damaged; make it anew"
+    except (KeyError, TypeError, ValueError):  # saved by somebody else's program
+        return "a result of your own"
+
+
+def _worth(record: Mapping[str, Any]) -> str:
+    value = rounded(record["start_value"], record["start_value_error"])
+    return f"a policy worth {value} from the start"
+
+
+_IN_WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "evaluation": lambda record: f"{_worth(record)}, on {record['n_draws']} draws",
+    "optimisation": lambda record: f"{_worth(record)}; {record['status']}",
+    "comparison": lambda record: (
+        f"{', '.join(row['name'] for row in record['rows'])} (best first), compared "
+        f"with {record['reference']} on {record['evaluations'][0]['n_draws']} draws"
+    ),
+}
+
+
+def check_result(
+    path: str | os.PathLike[str], name: str, *, overwrite: bool = False
+) -> None:
+    """Say before a long job whether `save_result` would refuse.
+
+    Parameters
+    ----------
+    path
+        A directory that `save` wrote.
+    name
+        What the result shall be called.
+    overwrite
+        Whether a result of that name may be replaced.
+
+    Examples
+    --------
+    >>> import tempfile, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+    >>> path = bm.storage.save(posterior, tempfile.mkdtemp())
+    >>> bm.storage.check_result(path, "optimised")
+    """
+    directory, name = as_path(path), _checked(name)
+    run = read_config(directory)["checksum"]
+    folder = directory / FOLDER
+    _check_free(folder / f"{name}.json", run, overwrite)
+    with worded(folder, "written"):
+        made = not folder.exists()
+        folder.mkdir(exist_ok=True)
+        try:
+            with tempfile.TemporaryFile(dir=folder, prefix=HIDDEN) as probe:
+                probe.write(b"room for a result")
+        finally:
+            if made:
+                folder.rmdir()
+
+
+def _check_free(head: Path, run: str, overwrite: bool) -> None:
+    """Refuse to replace a result of this run unasked."""
+    if head.exists() and not overwrite and _run_of(head) in (run, None):
+        raise StorageError(
+            f"`{head}` is there already: take another name, or say that it may be "
+            "replaced (overwrite=True, --overwrite)."
+        )

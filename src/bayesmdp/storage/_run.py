@@ -16,7 +16,7 @@ import hashlib
 import os
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +30,9 @@ from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
 from bayesmdp._version import __version__
-from bayesmdp.data import Transitions
+from bayesmdp.data import Findings, Transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
+from bayesmdp.model import Task
 from bayesmdp.posterior import Counted, Ensemble, MixturePosterior, Posterior, fit
 from bayesmdp.priors import prior_from_dict, prior_to_dict
 from bayesmdp.storage._arrays import read_arrays, write_arrays
@@ -53,7 +54,7 @@ from bayesmdp.storage._files import (
     write_bundle,
 )
 from bayesmdp.storage._plain import plain
-from bayesmdp.storage._results import drop_results, result_names
+from bayesmdp.storage._results import drop_results, in_words, result_names
 from bayesmdp.storage._task_arrays import task_from_arrays, task_to_arrays
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
@@ -85,6 +86,17 @@ class Run:
         """Names of the results that are there now, sorted."""
         return result_names(self.path, self.config["checksum"])
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was warned of when it was fitted, where that was kept."""
+        return tuple(self.config.get("warnings") or ())
+
+    @property
+    def findings(self) -> Findings | None:
+        """What `bayesmdp.validate` said of the data, where that was kept."""
+        said = self.config.get("findings")
+        return None if said is None else Findings.from_dict(said)
+
     def describe(self) -> dict[str, Any]:
         """Say what the run is, as a plain dict.
 
@@ -104,6 +116,7 @@ class Run:
             "source": config["source"],
             "columns": config["columns"],
             "notes": config["notes"],
+            "warnings": list(self.warnings),
             "versions": config["versions"],
             "seed": config["seed"],
             "n_states": task.n_states,
@@ -143,10 +156,15 @@ class Run:
             f"source: {_in_words(said['source'])}",
             *[f"column {name!r} is the {role}" for role, name in columns.items()],
             *[f"note: {note}" for note in said["notes"]],
+            *[f"warning: {x}" for x in self.warnings if x not in said["notes"]],
             f"written with {versions}",
-            f"results: {', '.join(self.results) or 'none'}",
+            *(["results:"] if self.results else ["results: none"]),
+            *[f"  {name}: {told}" for name, told in self._results_in_words().items()],
         ]
         return "\n  ".join(lines) + f"\n{self.posterior.summary()}"
+
+    def _results_in_words(self) -> dict[str, str]:
+        return {name: in_words(self.path, name) for name in self.results}
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.posterior!r})"
@@ -159,6 +177,8 @@ def save(
     data: Transitions | None = None,
     source: Any = None,
     seed: int | None = None,
+    findings: Findings | None = None,
+    warnings: Iterable[str] = (),
     overwrite: bool = False,
 ) -> Path:
     """Keep a posterior in a directory; a kill at any moment leaves the old or the new.
@@ -176,6 +196,10 @@ def save(
         Where the data came from, in words or as what JSON can hold.
     seed
         The seed behind the data, if there was one.
+    findings
+        What `bayesmdp.validate` said of the data.
+    warnings
+        What was warned of on the way; `Run.summary` says it again.
     overwrite
         Whether a run that is there may be replaced.
 
@@ -194,6 +218,10 @@ def save(
     ['config.json', 'counts.parquet', 'task.npz']
     """
     config = _config(posterior, data, source, seed)
+    if findings is not None:
+        _checks.of_type("findings", findings, Findings, StorageError)
+        config["findings"] = plain("findings", findings.to_dict())
+    config["warnings"] = plain("warnings", list(warnings))
     arrays = task_to_arrays(posterior.task)
     directory = as_path(path)
     check_target(directory, overwrite=overwrite)
@@ -294,11 +322,36 @@ def _labels(posterior: Counted, data: Transitions | None) -> dict[str, Any]:
     return found
 
 
+def load_task(path: str | os.PathLike[str]) -> Task:
+    """Read the task of a run, without fitting anything again.
+
+    Parameters
+    ----------
+    path
+        A directory that `save` wrote.
+
+    Examples
+    --------
+    >>> import tempfile, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+    >>> path = bm.storage.save(posterior, tempfile.mkdtemp())
+    >>> bm.storage.load_task(path).discount
+    0.999
+    """
+    directory = as_path(path)
+    return steady(directory / HEAD, lambda: _task_of(directory, read_config(directory)))
+
+
+def _task_of(directory: Path, config: Mapping[str, Any]) -> Task:
+    path = find_file(directory, "task.npz", config)
+    return task_from_arrays(read_arrays(path), directory / "task.npz")
+
+
 def _load(directory: Path) -> Run:
     config = read_config(directory)
-    task_path = find_file(directory, "task.npz", config)
+    task = _task_of(directory, config)
     counts_path = find_file(directory, "counts.parquet", config)
-    task = task_from_arrays(read_arrays(task_path), directory / "task.npz")
     needed = 8 * task.n_states * task.n_actions
     if needed > available_bytes():
         raise StorageError(

@@ -7,7 +7,8 @@ from types import ModuleType
 
 import click
 
-from bayesmdp.cli._options import json_option, print_json, threads_option
+from bayesmdp._checks import did_you_mean
+from bayesmdp.cli._options import output_options, show, threads_option
 from bayesmdp.errors import BayesmdpError
 
 
@@ -25,7 +26,7 @@ from bayesmdp.errors import BayesmdpError
     "whole table, .benchmarks/scale.json for less, in the checkout.",
 )
 @threads_option
-@json_option
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -34,6 +35,7 @@ def command(
     out: Path | None,
     threads: int | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Measure speed at clinical size and beyond, against rivals in the same run.
 
@@ -50,17 +52,19 @@ def command(
         if name not in scale.PARTS:
             known = ", ".join(scale.PARTS)
             raise click.BadParameter(
-                f"{name!r} is none of {known}.", ctx, None, "PARTS"
+                f"{name!r} is none of {known}{did_you_mean(name, scale.PARTS)}.",
+                ctx,
+                None,
+                "PARTS",
             )
-    record = scale.run(parts, quick=quick, threads=threads, say=_say)
+    say = (lambda _: None) if quiet else _say
+    record = scale.run(parts, quick=quick, threads=threads, say=say)
     if not record["rows"]:
         raise BayesmdpError("Nothing was measured: every part was skipped, see above.")
-    if as_json:
-        print_json(record)
-    else:
-        click.echo(import_module("benchmarks").text_table(record))
+    table = import_module("benchmarks").text_table(record)
+    show(table, record, as_json=as_json, quiet=quiet)
     try:
-        _say(f"stored in {scale.store(record, out, say=_say)}")
+        say(f"stored in {scale.store(record, out, say=say)}")
     except OSError as problem:
         raise BayesmdpError(
             f"The record cannot be stored ({problem}); name a place with `--out`."

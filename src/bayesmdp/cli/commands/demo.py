@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayesmdp.cli._options import json_option, print_json, seed_option, threads_option
+from bayesmdp.cli._options import (
+    output_options,
+    seed_option,
+    show,
+    threads_option,
+    wants_progress,
+)
 
 if TYPE_CHECKING:
     from bayesmdp import Evaluation
@@ -16,8 +22,8 @@ _N_DRAWS = 10_000
 @click.command()
 @seed_option
 @threads_option
-@json_option
-def command(seed: int, threads: int | None, as_json: bool) -> None:
+@output_options
+def command(seed: int, threads: int | None, as_json: bool, quiet: bool) -> None:
     """Evaluate one policy of the paper's gridworld on little and on much data.
 
     Example: bayesmdp demo --seed 1
@@ -35,19 +41,22 @@ def command(seed: int, threads: int | None, as_json: bool) -> None:
     for n in _SIZES:
         posterior = bm.fit(world.sample(n, seed), world.task, prior=prior)
         draws = posterior.draws(_N_DRAWS, seed)
-        results[n] = bm.evaluate(policy, draws, threads=threads)
+        results[n] = bm.evaluate(
+            policy, draws, threads=threads, progress=wants_progress(quiet)
+        )
     truth = float(world.task.start @ world.value(policy))
-    if as_json:
-        record: dict[str, object] = {str(n): _numbers(results[n]) for n in _SIZES}
-        print_json(record | {"true_start_value": truth})
-        return
-    click.echo(
+    record: dict[str, object] = {str(n): _numbers(results[n]) for n in _SIZES}
+    tables = [
+        f"After {n} random transitions\n{results[n].summary(5)}\n" for n in _SIZES
+    ]
+    said = [
         "A windy grid: climb, walk right along the top, come down on the goal.\n"
-        "The wind pushes down a quarter of the time; the bottom row is a cliff.\n"
-    )
-    for n in _SIZES:
-        click.echo(f"After {n} random transitions\n{results[n].summary(5)}\n")
-    click.echo(_what_changed(results[_SIZES[0]], results[_SIZES[1]], truth))
+        "The wind pushes down a quarter of the time; the bottom row is a cliff.\n",
+        *tables,
+        _what_changed(results[_SIZES[0]], results[_SIZES[1]], truth),
+    ]
+    record["true_start_value"] = truth
+    show("\n".join(said), record, as_json=as_json, quiet=quiet)
 
 
 def _numbers(evaluation: "Evaluation") -> dict[str, float]:

@@ -1,24 +1,19 @@
 """``bayesmdp fit``: from logged transitions to a posterior in a run directory."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bayesmdp.cli._options import (
-    SCHEMA_VERSION,
     columns_option,
-    exit_1_after_warnings,
-    json_option,
     labels_option,
-    print_json,
+    output_options,
+    show,
 )
-from bayesmdp.errors import BayesmdpWarning
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
-    from bayesmdp.data import Findings
     from bayesmdp.priors import Prior
 
 
@@ -78,7 +73,7 @@ if TYPE_CHECKING:
     help="Visits a pair needs to be available to policies.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace what is there.")
-@json_option
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -90,6 +85,7 @@ def command(
     labels: bool,
     overwrite: bool,
     as_json: bool,
+    quiet: bool,
     **how: Any,
 ) -> None:
     """Learn a posterior from logs (CSV, Parquet, JSON) and keep it in a directory.
@@ -113,50 +109,29 @@ def command(
     else:
         _check_options(how)
         bm.storage.check_target(out, overwrite=overwrite)
-    with exit_1_after_warnings(ctx):
-        data = bm.read_transitions(list(files), columns=columns, labels=labels)
-        if init is not None:
-            bm.storage.write_template(data, init, overwrite=overwrite)
-            record: dict[str, Any] = {
-                "schema_version": SCHEMA_VERSION,
-                "task": str(init),
-                "n_rows": data.n_rows,
-            }
-            said = f"Wrote {init}: look at it, then give it as --task."
-        elif out is not None:
-            task = _task(data, how)
-            prior = _prior(task, how)
-            posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
-            _warn(bm.validate(data), task)
-            source = {"files": list(files), "labels": labels}
-            bm.storage.save(
-                posterior, out, data=data, source=source, overwrite=overwrite
-            )
-            record = bm.storage.load(out).describe() if as_json else {}
-            said = f"{posterior.summary()}\nSaved in {out}"
-        if as_json:
-            print_json(record)
-        else:
-            click.echo(said)
-
-
-def _warn(found: "Findings", task: "Task") -> None:
-    """Warn of what `validate` finds in the log, and of a task that pays nothing."""
-    wrong = len(found.errors) + len(found.warnings)
-    if wrong:
-        codes = ", ".join(dict.fromkeys(x.code for x in found if x.severity != "note"))
-        warnings.warn(
-            f"`bayesmdp validate` finds {wrong} things to mend in these data ({codes})",
-            BayesmdpWarning,
-            stacklevel=2,
+    data = bm.read_transitions(list(files), columns=columns, labels=labels)
+    if init is not None:
+        bm.storage.write_template(data, init, overwrite=overwrite)
+        record: dict[str, Any] = {"task": str(init), "n_rows": data.n_rows}
+        said = f"Wrote {init}: look at it, then give it as --task."
+    elif out is not None:
+        task = _task(data, how)
+        prior = _prior(task, how)
+        posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
+        findings = bm.validate(data)
+        bm.storage.warn_of(findings, task)
+        bm.storage.save(
+            posterior,
+            out,
+            data=data,
+            source={"files": list(files), "labels": labels},
+            findings=findings,
+            warnings=ctx.find_root().obj,
+            overwrite=overwrite,
         )
-    if not task.pays:
-        warnings.warn(
-            "every reward is 0, so that all policies are alike; say in the task file "
-            "what pays",
-            BayesmdpWarning,
-            stacklevel=2,
-        )
+        record = bm.storage.load(out).describe() if as_json else {}
+        said = f"{posterior.summary()}\nSaved in {out}"
+    show(said, record, as_json=as_json, quiet=quiet)
 
 
 def _check_init(how: dict[str, Any]) -> None:

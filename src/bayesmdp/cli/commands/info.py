@@ -8,12 +8,7 @@ import click
 
 from bayesmdp._checks import thread_count
 from bayesmdp._version import __version__
-from bayesmdp.cli._options import (
-    SCHEMA_VERSION,
-    exit_1_after_warnings,
-    json_option,
-    print_json,
-)
+from bayesmdp.cli._options import output_options, show
 
 _PACKAGES = (
     "numpy",
@@ -40,38 +35,27 @@ _EXTRAS = (
 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@json_option
-@click.pass_context
-def command(ctx: click.Context, run: Path | None, as_json: bool) -> None:
+@output_options
+def command(run: Path | None, as_json: bool, quiet: bool) -> None:
     """Say which versions are installed, or what RUN, a directory of `fit`, holds.
 
-    Files of a run are checked, and its posterior is fitted again. Exit code 1: there
-    are warnings.
+    Files of a run are checked, and its posterior is fitted again; what `fit` warned of
+    is said again, and the results kept there are listed. Exit code 1: there are
+    warnings about the run itself.
 
     Example: bayesmdp info --json
 
     Example: bayesmdp info ward
     """
     if run is not None:
-        with exit_1_after_warnings(ctx):
-            _describe(run, as_json)
+        import bayesmdp as bm
+
+        loaded = bm.storage.load(run)
+        show(loaded.summary(), loaded.describe(), as_json=as_json, quiet=quiet)
         return
     record = _installed()
-    if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **record})
-        return
-    for name, value in record.items():
-        click.echo(f"{name:<12} {value if value is not None else 'not installed'}")
-
-
-def _describe(path: Path, as_json: bool) -> None:
-    import bayesmdp as bm
-
-    run = bm.storage.load(path)
-    if as_json:
-        print_json(run.describe())
-    else:
-        click.echo(run.summary())
+    lines = [f"{name:<12} {x or 'not installed'}" for name, x in record.items()]
+    show("\n".join(lines), record, as_json=as_json, quiet=quiet)
 
 
 def _installed() -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayesmdp.cli._options import SCHEMA_VERSION, json_option, print_json
+from bayesmdp.cli._options import output_options, remark, show, wants_progress
 
 if TYPE_CHECKING:
     from bayesmdp.paper import Effort
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="Where to keep records, summary and pictures.",
 )
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
-@json_option
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -46,6 +46,7 @@ def command(
     out: Path,
     resume: bool,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Make the tables and figures of study NAME again; of every study for `all`.
 
@@ -62,34 +63,33 @@ def command(
 
     effort = Effort(quick=quick, full=full, seeds=seeds)
     if name == "all":
-        _everything(ctx, effort, out, n_jobs, resume, as_json)
+        _everything(ctx, effort, out, n_jobs, resume, as_json, quiet)
         return
     study = find_study(name)
     with _interruptible(ctx, out):
-        outcome = run_study(study, effort, out, n_jobs=n_jobs, resume=resume)
-    if as_json:
-        print_json(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "study": name,
-                "directory": str(outcome.directory),
-                "seconds": outcome.seconds,
-                "timed": study.timed,
-                "summary": outcome.summary,
-                "skipped": list(outcome.skipped),
-            }
+        outcome = run_study(
+            study,
+            effort,
+            out,
+            n_jobs=n_jobs,
+            resume=resume,
+            progress=wants_progress(quiet),
         )
-    else:
-        click.echo(outcome.summary)
+    record = {
+        "study": name,
+        "directory": str(outcome.directory),
+        "seconds": outcome.seconds,
+        "timed": study.timed,
+        "summary": outcome.summary,
+        "skipped": list(outcome.skipped),
+    }
+    show(outcome.summary, record, as_json=as_json, quiet=quiet)
     for reason in outcome.skipped:
-        click.echo(f"bayesmdp: {reason}", err=True)
+        remark(reason, quiet=quiet)
     if study.timed:
-        click.echo(
-            "bayesmdp: records of this study hold measured times, which no two runs "
-            "share.",
-            err=True,
-        )
-    click.echo(f"kept in {outcome.directory}", err=True)
+        said = "records of this study hold measured times, which no two runs share."
+        remark(said, quiet=quiet)
+    remark(f"kept in {outcome.directory}", quiet=quiet)
 
 
 def _everything(
@@ -99,32 +99,34 @@ def _everything(
     n_jobs: int,
     resume: bool,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Run every study and say what each came to."""
     from bayesmdp.paper import PAGE, run_all
 
     with _interruptible(ctx, out):
-        parts = run_all(effort, out, n_jobs=n_jobs, resume=resume)
-    if as_json:
-        studies = [
-            {
-                "study": part.name,
-                "seconds": None if part.outcome is None else part.outcome.seconds,
-                "verdicts": part.verdicts,
-                "problem": part.problem,
-                "skipped": [] if part.outcome is None else list(part.outcome.skipped),
-            }
-            for part in parts
-        ]
-        page = str(out / PAGE)
-        print_json({"schema_version": SCHEMA_VERSION, "page": page, "studies": studies})
+        parts = run_all(
+            effort, out, n_jobs=n_jobs, resume=resume, progress=wants_progress(quiet)
+        )
+    studies = [
+        {
+            "study": part.name,
+            "seconds": None if part.outcome is None else part.outcome.seconds,
+            "verdicts": part.verdicts,
+            "problem": part.problem,
+            "skipped": [] if part.outcome is None else list(part.outcome.skipped),
+        }
+        for part in parts
+    ]
+    ran = [part for part in parts if part.problem is None]
+    text = "\n".join(f"{x.name}: {' '.join(x.verdicts) or x.title}" for x in ran)
+    record = {"page": str(out / PAGE), "studies": studies}
+    show(text, record, as_json=as_json, quiet=quiet)
     for part in parts:
         if part.problem is not None:
-            click.echo(f"bayesmdp: {part.name} did not run: {part.problem}", err=True)
-        elif not as_json:
-            click.echo(f"{part.name}: {' '.join(part.verdicts) or part.title}")
-    click.echo(f"kept in {out}; look at {out / PAGE}", err=True)
-    if any(part.problem is not None for part in parts):
+            remark(f"{part.name} did not run: {part.problem}")
+    remark(f"kept in {out}; look at {out / PAGE}", quiet=quiet)
+    if len(ran) < len(parts):
         ctx.exit(1)
 
 
@@ -133,9 +135,7 @@ def _interruptible(ctx: click.Context, where: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(
-            f"bayesmdp: interrupted; what was done is kept in `{where}`, and "
-            "`--resume` goes on.",
-            err=True,
+        remark(
+            f"interrupted; what was done is kept in `{where}`, and `--resume` goes on."
         )
         ctx.exit(130)

@@ -8,9 +8,9 @@ import click
 from bayesmdp.cli._options import (
     as_options,
     columns_option,
-    json_option,
     labels_option,
-    print_json,
+    output_options,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _PLAIN_WIDTH = 100  # of what is piped
 )
 @click.option("--n-states", type=click.IntRange(1), help="How many states there are.")
 @click.option("--n-actions", type=click.IntRange(1), help="How many actions there are.")
-@json_option
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -51,6 +51,7 @@ def command(
     n_states: int | None,
     n_actions: int | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Look for what is wrong, or odd, in logged transitions.
 
@@ -83,15 +84,12 @@ def command(
             labels=labels,
             min_count=min_count,
         )
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        _print(found)
+    show(_table(found), found.to_dict(), as_json=as_json, quiet=quiet)
     ctx.exit(found.exit_code)
 
 
-def _print(found: "Findings") -> None:
-    """Print a table, without colours and frames where nobody sees them."""
+def _table(found: "Findings") -> str:
+    """Return a table, without colours and frames where nobody sees them."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -110,6 +108,6 @@ def _print(found: "Findings") -> None:
         )
     with console.capture() as printed:
         console.print(table)
-    click.echo(found.headline())
     lines = printed.get().splitlines()  # padded to the width
-    click.echo("".join(f"\n{line.rstrip()}" for line in lines).rstrip())
+    text = "".join(f"\n{line.rstrip()}" for line in lines).rstrip()
+    return f"{found.headline()}\n{text}"

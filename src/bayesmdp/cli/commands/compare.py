@@ -1,0 +1,73 @@
+"""``bayesmdp compare``: policies side by side, on the same draws."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp.cli._options import (
+    draws_option,
+    output_options,
+    restrict_option,
+    run_argument,
+    seed_option,
+    show,
+    threads_option,
+    wants_progress,
+)
+
+
+@click.command()
+@run_argument
+@click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
+@click.option(
+    "--reference", metavar="POLICY", help="Whom to compare with; default the first."
+)
+@click.option(
+    "--few",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Observations below which a pair counts as poorly supported.",
+)
+@draws_option
+@restrict_option
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    policies: tuple[str, ...],
+    reference: str | None,
+    few: int,
+    n_draws: int,
+    restricted: bool,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Set policies side by side on the same draws, and keep the table in RUN.
+
+    RUN is a directory of `fit`; POLICY is as in `bayesmdp evaluate`, at least two. A
+    file is called by its name without ending. Values are in units of reward. `report`
+    shows the last comparison.
+
+    Example: bayesmdp compare ward mle nominal optimised behaviour --reference behaviour
+    """
+    import bayesmdp as bm
+
+    loaded = bm.storage.load(run)
+    comparison = bm.compare(
+        bm.storage.find_policies(
+            loaded, policies, seed=seed, threads=threads, restricted=restricted
+        ),
+        loaded.posterior.draws(n_draws, seed),
+        reference=reference,
+        few=few,
+        threads=threads,
+        progress=wants_progress(quiet),
+    )
+    kept = bm.storage.save_comparison(run, comparison, overwrite=True)
+    made = {"run": str(run), "result": str(kept), "n_draws": n_draws, "seed": seed}
+    record = {**made, **comparison.to_dict()}
+    show(f"{comparison}\nSaved in {kept}", record, as_json=as_json, quiet=quiet)

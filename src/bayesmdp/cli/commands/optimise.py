@@ -1,0 +1,96 @@
+"""``bayesmdp optimise``: the policy that is best given what is known."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp.cli._options import (
+    output_options,
+    remark,
+    run_argument,
+    seed_option,
+    show,
+    threads_option,
+    wants_progress,
+)
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    default=150,
+    show_default=True,
+    help="Most steps of the ascent; short climbs of every start come on top.",
+)
+@click.option(
+    "--start",
+    "starts",
+    multiple=True,
+    metavar="NAME",
+    help="Where to begin: nominal, mle, second_order, msbi, uniform, random_1 or "
+    "random_2; may be repeated; all that suit where not given.",
+)
+@click.option("--resume", is_flag=True, help="Go on from the policy kept in RUN.")
+@click.option("--overwrite", is_flag=True, help="Replace the policy kept in RUN.")
+@click.option(
+    "--policy-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the policy as CSV: state, action, probability.",
+)
+@seed_option
+@threads_option
+@output_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: Path,
+    steps: int,
+    starts: tuple[str, ...],
+    resume: bool,
+    overwrite: bool,
+    policy_out: Path | None,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Find the policy of the largest posterior value, and keep it in RUN.
+
+    RUN is a directory of `fit`. Other commands call what is found `optimised`. After
+    Ctrl-C the best policy so far is kept, the exit code is 130, and --resume goes on;
+    a second Ctrl-C gives up. Exit code 1: it ended before the search converged.
+
+    Example: bayesmdp optimise ward --policy-out best.csv
+
+    Example: bayesmdp optimise ward --resume --steps 300
+    """
+    import bayesmdp as bm
+
+    if resume and starts:
+        raise click.UsageError("--resume goes on from what is kept: leave out --start.")
+    bm.storage.check_result(run, bm.storage.OPTIMISED, overwrite=overwrite or resume)
+    loaded = bm.storage.load(run)
+    result = bm.optimise(
+        loaded.posterior,
+        method=bm.MirrorAscent(n_steps=steps),
+        starts=starts or None,
+        seed=seed,
+        resume=bm.storage.load_optimisation(run) if resume else None,
+        threads=threads,
+        progress=wants_progress(quiet),
+    )
+    kept = bm.storage.save_optimisation(run, result, overwrite=overwrite or resume)
+    if policy_out is not None:
+        bm.storage.write_policy(result.policy, loaded.posterior, policy_out)
+    record = {"run": str(run), "result": str(kept), **result.to_dict()}
+    rows = bm.storage.policy_rows(result.policy, loaded.posterior)
+    said = f"{result.summary()}\nSaved in {kept}"
+    show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)
+    if result.interrupted:
+        remark("interrupted; the best so far is kept, and `--resume` goes on.")
+        ctx.exit(130)
+    if not result.converged:
+        remark(f"warning: {result.status}")
+        ctx.exit(1)

@@ -1,0 +1,112 @@
+"""``bayesmdp report``: one page that can be defended."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp.cli._options import (
+    draws_option,
+    output_options,
+    remark,
+    run_argument,
+    seed_option,
+    show,
+    threads_option,
+    wants_progress,
+)
+
+
+@click.command()
+@run_argument
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The page; its data are written beside it, ending in .json.",
+)
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Also what other priors would say; as costly as three evaluations and more.",
+)
+@draws_option
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    out: Path,
+    sensitivity: bool,
+    n_draws: int,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
+
+    It shows the last `compare`; where there is none, or the optimised policy is newer,
+    one is made of behaviour, mle, nominal and, if there, the optimised policy. What
+    stands there already is replaced.
+
+    Example: bayesmdp report ward -o ward.html
+    """
+    import bayesmdp as bm
+
+    if out.suffix.lower() != ".html":
+        raise click.UsageError(f"-o must end in .html; got {str(out)!r}.")
+    if not out.parent.is_dir():
+        raise click.UsageError(
+            f"`{out}` cannot be written: there is no directory `{out.parent}`."
+        )
+    loaded = bm.storage.load(run)
+    posterior, task = loaded.posterior, loaded.posterior.task
+    comparison, why = bm.storage.current_comparison(
+        loaded,
+        n_draws=n_draws,
+        seed=seed,
+        threads=threads,
+        progress=wants_progress(quiet),
+    )
+    if why:
+        remark(why, quiet=quiet)
+    best = None
+    if bm.storage.OPTIMISED in loaded.results:
+        best = bm.storage.load_optimisation(run)
+    tried = None
+    if sensitivity:
+        first = comparison.evaluations[comparison.rows[0].name]
+        tried = bm.sensitivity(
+            first.policy if best is None else best.policy,
+            posterior.counts,
+            task,
+            bm.priors.usual_priors(posterior.prior),
+            min_count=posterior.min_count,
+            seed=seed,
+            threads=threads,
+        )
+    page = bm.report(
+        posterior,
+        comparison,
+        optimisation=best,
+        findings=loaded.findings,
+        evidence=bm.priors.evidence_curve(
+            posterior.counts, task, min_count=posterior.min_count
+        ),
+        sensitivity=tried,
+    )
+    data = out.with_suffix(".json")
+    page.save(out)
+    page.save(data)
+    record = {
+        "run": str(run),
+        "html": str(out),
+        "json": str(data),
+        "policies": [row.name for row in comparison.rows],
+        "reference": comparison.reference,
+        "comparison_made": bool(why),
+        "sensitivity": sensitivity,
+    }
+    show(f"Wrote {out} and {data}", record, as_json=as_json, quiet=quiet)

@@ -1,0 +1,62 @@
+"""Policies by a word, as the command line asks for them."""
+
+from collections.abc import Callable
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, Seed
+from bayesmdp.errors import PolicyError
+from bayesmdp.policies._behaviour import behaviour
+from bayesmdp.policies._mle import mle
+from bayesmdp.policies._msbi import msbi
+from bayesmdp.policies._nominal import nominal
+from bayesmdp.policies._second_order import second_order
+from bayesmdp.policies._uniform import uniform
+from bayesmdp.posterior import Belief
+
+_NAMED: dict[str, Callable[..., FloatArray]] = {
+    "behaviour": behaviour,
+    "mle": mle,
+    "nominal": nominal,
+    "second-order": second_order,
+    "msbi": msbi,
+    "uniform": uniform,
+}
+#: What `named_policy` knows.
+POLICY_NAMES = tuple(_NAMED)
+
+
+def named_policy(
+    name: str, posterior: Belief, *, seed: Seed = 0, threads: int | None = None
+) -> FloatArray:
+    """Make a policy by its name.
+
+    Parameters
+    ----------
+    name
+        ``behaviour``, ``mle``, ``nominal``, ``second-order``, ``msbi`` or ``uniform``.
+    posterior
+        What is believed.
+    seed, threads
+        Of ``msbi``; the others draw nothing.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
+    >>> bm.policies.named_policy("uniform", posterior)[0].tolist()
+    [0.2, 0.2, 0.2, 0.2, 0.2]
+    """
+    if name not in _NAMED:
+        hint = _checks.did_you_mean(name, _NAMED)
+        raise PolicyError(
+            f"`name` must be one of {', '.join(_NAMED)}; got {name!r:.40}{hint}."
+        )
+    if name == "msbi":
+        return msbi(posterior, seed=seed, threads=threads)
+    return _NAMED[name](posterior)

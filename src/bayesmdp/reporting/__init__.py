@@ -1,0 +1,8 @@
+"""SHOW IT: results -> a plain dict -> JSON, or one HTML file that needs no network.
+
+README.md in this folder says how it works.
+"""
+
+from bayesmdp.reporting._report import Report, report
+
+__all__ = ["Report", "report"]

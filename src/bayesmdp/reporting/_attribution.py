@@ -1,0 +1,69 @@
+"""Where the doubt about the recommended policy comes from, to first order."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning
+from bayesmdp.evaluation import evaluate_analytic
+from bayesmdp.posterior import Ensemble, MixturePosterior
+from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._numbers import plain, quantity
+
+_SHOWN = 15
+
+
+def attribution_section(inputs: Inputs) -> dict[str, Any]:
+    """Share of the start value's epistemic variance that each pair causes."""
+    belief = inputs.posterior
+    if isinstance(belief, Ensemble | MixturePosterior):
+        kind = "an ensemble" if isinstance(belief, Ensemble) else "a mixture of priors"
+        return {
+            "left_out": f"The doubt of {kind} is not a sum over pairs of state and "
+            "action, so it cannot be divided among them."
+        }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
+            found = evaluate_analytic(inputs.best.policy, belief)
+    except BayesmdpError as problem:
+        return {"left_out": str(problem)}
+    doubt = found.doubt
+    order = np.argsort(-doubt, axis=None, kind="stable")
+    shares = doubt.ravel()[order]
+    order = order[:_SHOWN][shares[:_SHOWN] > 0]
+    by_state = doubt.sum(axis=1)
+    visits = inputs.visits
+    pairs = []
+    for index in order:
+        state, action = (int(i) for i in np.unravel_index(index, doubt.shape))
+        pairs.append(
+            {
+                "state": state,
+                "state_label": inputs.task.state_name(state),
+                "action": action,
+                "action_label": inputs.task.action_name(action),
+                "share": plain(float(doubt[state, action]), 4),
+                "visits": None if visits is None else int(visits[state, action]),
+            }
+        )
+    states = np.argsort(-by_state, kind="stable")[:_SHOWN]
+    drawn = inputs.best
+    return {
+        "policy": inputs.recommended,
+        "pairs": pairs,
+        "states": [
+            {
+                "state": int(s),
+                "state_label": inputs.task.state_name(int(s)),
+                "share": plain(float(by_state[s]), 4),
+            }
+            for s in states
+            if by_state[s] > 0
+        ],
+        "n_for_half": int(np.searchsorted(np.cumsum(shares), 0.5) + 1),
+        "n_pairs": int((doubt > 0).sum()),
+        "first_order_sd": plain(found.start_epistemic_sd, 5),
+        "drawn_sd": quantity(drawn.start_epistemic_sd, drawn.start_epistemic_sd_error),
+    }

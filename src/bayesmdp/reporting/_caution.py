@@ -1,0 +1,158 @@
+"""What a reader must know before believing the first screen.
+
+A caution is ``{"topic", "level", "text"}``; the level is ``ok``, ``note`` (not
+examined, or good to know) or ``warning``.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bayesmdp.reporting._draws import start_values
+from bayesmdp.reporting._inputs import Inputs
+
+_POOR = 0.05  # share of visits on thin data from which on support is a warning
+_NOISY = 0.1  # of the epistemic sd: a larger Monte Carlo error is worth a warning
+_SURE = 0.95  # probability of being better below which it is a warning
+_AHEAD = 3.0  # standard errors by which another policy must be ahead
+
+Caution = dict[str, str]
+
+
+def cautions(inputs: Inputs) -> list[Caution]:
+    """List all cautions, warnings first."""
+    found = [
+        *_certainty(inputs),
+        *_support(inputs),
+        *_convergence(inputs),
+        *_draws(inputs),
+        *_prior(inputs),
+        *_data(inputs),
+    ]
+    order = {"warning": 0, "note": 1, "ok": 2}
+    return sorted(found, key=lambda x: order[x["level"]])
+
+
+def _say(topic: str, level: str, text: str) -> Caution:
+    return {"topic": topic, "level": level, "text": text}
+
+
+def _certainty(inputs: Inputs) -> list[Caution]:
+    row = next(r for r in inputs.rows if r.name == inputs.recommended)
+    better = row.probability_better
+    if better is None or better >= _SURE:
+        return []
+    text = (
+        f"The probability that “{row.name}” is better than “{inputs.reference}” is "
+        f"only {100 * better:.0f} %."
+    )
+    return [_say("Certainty", "warning", text)]
+
+
+def _support(inputs: Inputs) -> list[Caution]:
+    row = next(r for r in inputs.rows if r.name == inputs.recommended)
+    few, name = inputs.comparison.few, inputs.recommended
+    if row.support is None:
+        text = (
+            "The belief is an ensemble: how often a pair of state and action was seen "
+            "is not known."
+        )
+        return [_say("Support", "note", text)]
+    thin = f"{_percent(row.support)} of the visits under “{name}”"
+    if row.support > _POOR:
+        text = (
+            f"{thin} are on pairs of state and action seen fewer than {few} times: "
+            "there the prior speaks louder than the data."
+        )
+        return [_say("Support", "warning", text)]
+    text = f"{thin} are on pairs of state and action seen fewer than {few} times."
+    return [_say("Support", "ok", text)]
+
+
+def _convergence(inputs: Inputs) -> list[Caution]:
+    result = inputs.optimisation
+    if result is None:
+        text = "No optimisation was given: a better policy than these may exist."
+        return [_say("Convergence", "note", text)]
+    found = []
+    kept = result.chosen_start.endswith("as it was")
+    status = result.status[0].upper() + result.status[1:].rstrip(".")
+    level = "ok" if result.converged or kept else "warning"
+    found.append(_say("Convergence", level, f"Optimisation: {status}."))
+    if not inputs.optimised:
+        text = "The optimised policy is not among the policies compared."
+        found.append(_say("Convergence", "warning", text))
+    return found
+
+
+def _draws(inputs: Inputs) -> list[Caution]:
+    best = inputs.best
+    found = [
+        _say("Draws", "warning", note)
+        for note in dict.fromkeys(
+            n for e in inputs.evaluations.values() for n in e.notes
+        )
+    ]
+    if not best.exact and best.start_value_error > _NOISY * best.start_epistemic_sd > 0:
+        text = (
+            f"The Monte Carlo error of the value is more than {_NOISY:.0%} of its "
+            "epistemic sd; use more draws."
+        )
+        found.append(_say("Draws", "warning", text))
+    found += _ahead(inputs)
+    if not found:
+        said = "models, exactly" if best.exact else "draws, all of them solved"
+        found.append(_say("Draws", "ok", f"{best.n_draws:,} {said}."))
+    return found
+
+
+def _ahead(inputs: Inputs) -> list[Caution]:
+    """Say if a policy is clearly better than the recommended one on common draws."""
+    values, weights = start_values(inputs)
+    of_best = values[inputs.recommended]
+    found = []
+    for name, value in values.items():
+        gap = value - of_best
+        mean = float(weights @ gap)
+        error = 0.0
+        if not inputs.best.exact:
+            error = float(np.sqrt(weights @ (gap - mean) ** 2 / gap.size))
+        tiny = 1e-9 * float(np.abs(of_best).max())
+        if mean > max(_AHEAD * error, tiny):
+            text = f"“{name}” is ahead of the recommended policy by {mean:.3g}."
+            found.append(_say("Choice", "warning", text))
+    return found
+
+
+def _prior(inputs: Inputs) -> list[Caution]:
+    found = inputs.sensitivity
+    if found is None:
+        text = "How much hangs on the choice of the prior was not examined."
+        return [_say("Prior", "note", text)]
+    moved = float(np.ptp(found.start_value))
+    doubt = float(found.start_epistemic_sd.max())
+    flips = found.flip_share
+    text = (
+        f"Over {len(found.names)} priors the value moves by {moved:.2g}, "
+        f"{moved / doubt:.2g} times the largest epistemic sd; "
+        if doubt > 0
+        else f"Over {len(found.names)} priors the value moves by {moved:.2g}; "
+    )
+    text += f"recommendations flip in {_percent(flips)} of the logged visits."
+    bad = moved > doubt or flips > _POOR
+    return [_say("Prior", "warning" if bad else "ok", text)]
+
+
+def _data(inputs: Inputs) -> list[Caution]:
+    found = inputs.findings
+    if found is None:
+        return [_say("Data", "note", "The data were not validated.")]
+    if found.exit_code == 0:
+        return [_say("Data", "ok", found.headline())]
+    worst: Any = [*found.errors, *found.warnings]
+    text = f"{found.headline()} First: {worst[0].message}"
+    return [_say("Data", "warning", text)]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"

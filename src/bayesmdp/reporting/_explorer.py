@@ -1,0 +1,214 @@
+"""Everything about one state, for all states: columns, so that the page stays small.
+
+Pairs are listed state by state: those a policy may use, and those that were logged.
+``first[i]`` to ``first[i + 1]`` are the pairs of the i-th state shown; in the same way
+``next_first`` cuts the next states into pairs. Probabilities of next states are whole
+ten-thousandths.
+
+The rule for each state: where both policies take the same action most often, there is
+nothing to change. Otherwise the evidence suffices to recommend if every action of the
+recommendation was seen ``few`` times or more, and if the probability that deciding so
+once is better than deciding as the reference does is at least 95 %. Elsewhere one
+should defer to the reference.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.posterior import Ensemble, MixturePosterior
+from bayesmdp.reporting._actions import (
+    MAX_STATES,
+    ActionValues,
+    action_values,
+    chance_above,
+    sd_check,
+)
+from bayesmdp.reporting._grid import find_grid
+from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._next_states import LEVEL, SHOWN, next_states
+from bayesmdp.reporting._numbers import column, plain, whole
+
+SURE = 0.95
+_PLAYED = 0.01  # probability from which on an action is part of a recommendation
+_SCALE = 10_000
+
+
+def explorer_section(inputs: Inputs) -> dict[str, Any]:
+    """Return columns over states, pairs and next states."""
+    task, belief = inputs.task, inputs.posterior
+    reference = inputs.comparison.evaluations[inputs.reference]
+    values = action_values(belief, inputs.best, reference.policy)
+    pair, row = _pairs(inputs)
+    state = pair // task.n_actions
+    check = sd_check(values, inputs.best)
+    return {
+        "policy": inputs.recommended,
+        "reference": inputs.reference,
+        "action_labels": [task.action_name(a) for a in range(task.n_actions)],
+        "first": whole(np.searchsorted(state, np.append(inputs.shown, task.n_states))),
+        "action": whole(pair % task.n_actions),
+        "available": whole(row >= 0),
+        "seen": None if inputs.visits is None else whole(inputs.visits.ravel()[pair]),
+        "value": _of_rows(values.value, row, 4),
+        "epistemic_sd": _of_rows(values.epistemic_sd, row, 3),
+        "aleatoric_sd": _of_rows(values.aleatoric_sd, row, 3),
+        "chance": _of_rows(values.chance, row, 3),
+        "plays": {
+            name: _plays(e.policy.ravel()[pair])
+            for name, e in inputs.evaluations.items()
+        },
+        **_verdicts(inputs, values),
+        "next": _next(inputs, row),
+        "grid": find_grid(task, belief.mean()),
+        "rule": _rule(inputs),
+        "how": _how(inputs, check),
+        "check": check,
+    }
+
+
+def _pairs(inputs: Inputs) -> tuple[IntArray, IntArray]:
+    """Pairs of the states shown, and the row of each in the mean model, or -1."""
+    rows = inputs.posterior.mean().rows
+    listed = rows.available.copy()
+    if inputs.visits is not None:
+        listed |= inputs.visits > 0
+    listed[inputs.task.is_terminal] = False
+    hidden = np.ones(listed.shape[0], dtype=np.bool_)
+    hidden[inputs.shown] = False
+    listed[hidden] = False
+    pair = np.flatnonzero(listed)
+    row = np.minimum(np.searchsorted(rows.pair, pair), rows.pair.size - 1)
+    return pair, np.where(rows.pair[row] == pair, row, -1)
+
+
+def _of_rows(values: FloatArray | None, row: IntArray, digits: int) -> Any:
+    if values is None:
+        return None
+    return column(np.where(row >= 0, values[np.maximum(row, 0)], np.nan), digits)
+
+
+def _plays(probability: FloatArray) -> dict[str, Any]:
+    """Pairs a policy plays, and how often, ``[K]`` each."""
+    at = np.flatnonzero(probability > 1e-4)
+    return {"pair": whole(at), "probability": column(probability[at], 3)}
+
+
+def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
+    """Say for each state shown whether the evidence suffices."""
+    policy, shown = inputs.best.policy, inputs.shown
+    seen = None
+    if inputs.visits is not None:
+        seen = np.where(policy > _PLAYED, inputs.visits, np.iinfo(np.int64).max)
+        seen = seen.min(axis=1)
+    chance = None
+    if values.gain_sd is not None:
+        chance = chance_above(values.gain, values.gain_sd)
+    reference = inputs.comparison.evaluations[inputs.reference].policy
+    same = policy.argmax(axis=1) == reference.argmax(axis=1)
+    said = []
+    for s in shown.tolist():
+        if inputs.task.is_terminal[s]:
+            said.append("end")
+        elif same[s]:
+            said.append("same")
+        elif seen is None or chance is None:
+            said.append("unknown")
+        elif seen[s] < inputs.comparison.few:
+            said.append("thin")
+        else:
+            said.append("recommend" if chance[s] >= SURE else "unclear")
+    return {
+        "verdict": said,
+        "gain": column(values.gain[shown], 4),
+        "gain_sd": None if values.gain_sd is None else column(values.gain_sd[shown], 3),
+        "gain_chance": None if chance is None else column(chance[shown], 4),
+        "n_verdicts": {x: said.count(x) for x in dict.fromkeys(said)},
+    }
+
+
+def _next(inputs: Inputs, row: IntArray) -> dict[str, Any]:
+    """Return next states of the pairs listed that have a row and were seen."""
+    belief = inputs.posterior
+    rows = belief.mean().rows
+    wanted = row[row >= 0]
+    first = inputs.best.policy.ravel()[rows.pair[wanted]] > _PLAYED
+    others = ~first
+    if inputs.visits is not None:
+        others &= inputs.visits.ravel()[rows.pair[wanted]] > 0
+    found = next_states(belief, wanted[first], wanted[others])
+    length = np.where(row >= 0, found.length[np.maximum(row, 0)], 0)
+    return {
+        "shown": SHOWN,
+        "level": LEVEL,
+        "scale": _SCALE,
+        "first": whole(np.concatenate([[0], np.cumsum(length)])),
+        "state": whole(found.next_state),
+        "probability": _scaled(found.probability),
+        "low": _scaled(found.low),
+        "high": _scaled(found.high),
+        "count": None if found.count is None else whole(found.count),
+        "how": _interval_words(inputs),
+    }
+
+
+def _scaled(probability: FloatArray) -> list[int]:
+    return whole(np.rint(_SCALE * probability).astype(np.int64))
+
+
+def _interval_words(inputs: Inputs) -> str:
+    if isinstance(inputs.posterior, Ensemble):
+        return "Intervals are quantiles of the models, 90 %."
+    if isinstance(inputs.posterior, MixturePosterior):
+        return (
+            "Intervals hold 90 %; they are those of a Beta distribution with the "
+            "mean and variance of the mixture."
+        )
+    return "Intervals hold 90 % of the posterior probability (Beta distributions)."
+
+
+def _rule(inputs: Inputs) -> str:
+    return (
+        f"Where “{inputs.recommended}” and “{inputs.reference}” take the same action "
+        "most often, there is nothing to change. Otherwise the evidence suffices to "
+        f"recommend if every action of “{inputs.recommended}” was seen at least "
+        f"{inputs.comparison.few} times and if deciding so once, rather than as "
+        f"“{inputs.reference}” does, is better with a probability of "
+        f"{100 * SURE:.0f} % or more. Elsewhere: defer to “{inputs.reference}”."
+    )
+
+
+def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
+    """Say where the values of actions come from, and how good they are."""
+    said = (
+        f"Values are of taking the action once and following “{inputs.recommended}” "
+        "afterwards"
+    )
+    if isinstance(inputs.posterior, Ensemble | MixturePosterior):
+        return (
+            f"{said}, in the mean model with values of later states from the draws. "
+            "Their epistemic sd is not shown: it needs independent Dirichlet rows."
+        )
+    if inputs.task.live.size > MAX_STATES:
+        return (
+            f"{said}, in the mean model with values of later states from the draws. "
+            f"Their epistemic sd is not shown: it is offered up to {MAX_STATES:,} "
+            "states."
+        )
+    tail = ""
+    if check is not None:
+        tail = (
+            " For the policy's own values, the first order differs from the draws by "
+            f"{_per_cent(check['median'])} in the median state, and by at most "
+            f"{_per_cent(check['nine_tenths'])} in nine states of ten."
+        )
+    return (
+        f"{said}. Their standard deviations and probabilities are of first order, "
+        "scaled in each state so that the policy's own value has the standard "
+        f"deviation of the draws.{tail}"
+    )
+
+
+def _per_cent(share: float) -> str:
+    return f"{plain(100 * share, 2):g} %"

@@ -1,0 +1,66 @@
+"""Numbers as JSON holds them: rounded to what they know, with their errors.
+
+A quantity is ``{"value": x, "error": e}``; ``e`` is a Monte Carlo standard error, 0
+where there is none. What is not finite is None.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+
+VALUE_DIGITS, ERROR_DIGITS = 5, 2
+
+
+def plain(value: float, digits: int = 12) -> float | None:
+    """Return a float with so many significant digits; None if it is not finite."""
+    number = float(value)
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else None
+
+
+def quantity(value: float, error: float = 0.0) -> dict[str, float | None]:
+    """Return a number with its error."""
+    return {"value": plain(value), "error": plain(error, 4)}
+
+
+def column(values: FloatArray, digits: int = VALUE_DIGITS) -> list[float | None]:
+    """Return many numbers, short."""
+    return [plain(x, digits) for x in values.tolist()]
+
+
+def whole(values: IntArray | BoolArray) -> list[int]:
+    """Return whole numbers, and truth as 0 and 1."""
+    return [int(x) for x in values.tolist()]
+
+
+def share(hits: float, n: float) -> dict[str, float | None]:
+    """Return the probability of an event met in a share ``hits`` of ``n`` draws.
+
+    With no draw on one side the error is that of the first that might come: 1 / n.
+    """
+    error = math.sqrt(max(hits * (1.0 - hits), 0.0) / n) if n else math.nan
+    return quantity(hits, max(error, 1.0 / n) if n and math.isfinite(n) else 0.0)
+
+
+def quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
+    """Smallest value that at least ``level`` of the weight does not exceed."""
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    at = np.searchsorted(mass, level * mass[-1] * (1 - 1e-12))
+    return float(values[order][min(int(at), values.size - 1)])
+
+
+def interval(
+    values: FloatArray, weights: FloatArray, *, exact: bool, level: float = 0.9
+) -> dict[str, Any]:
+    """Return a central interval of draws ``[D]``; errors by order statistics."""
+    found: dict[str, Any] = {"level": level}
+    n = values.size
+    for name, at in (("low", (1 - level) / 2), ("high", (1 + level) / 2)):
+        step = 0.0 if exact else math.sqrt(at * (1 - at) / n)
+        below = quantile(values, weights, max(at - step, 0.0))
+        above = quantile(values, weights, min(at + step, 1.0))
+        found[name] = quantity(quantile(values, weights, at), (above - below) / 2)
+    return found

@@ -1,0 +1,50 @@
+"""Policies side by side."""
+
+from typing import Any
+
+import numpy as np
+
+from bayesmdp.evaluation import ComparisonRow
+from bayesmdp.reporting._draws import acceptability, best_shares, start_values
+from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._numbers import interval, quantity, share
+
+
+def policies_section(inputs: Inputs) -> dict[str, Any]:
+    """Say what each policy is worth, and how it compares with the reference."""
+    values, weights = start_values(inputs)
+    exact = inputs.best.exact
+    best = best_shares(values, weights, exact)
+    rows = []
+    for row in inputs.rows:
+        gap = values[row.name] - values[inputs.reference]
+        rows.append(
+            {
+                **_row(row, inputs),
+                "interval": interval(values[row.name], weights, exact=exact),
+                "difference_interval": interval(gap, weights, exact=exact),
+                "probability_best": best[row.name],
+            }
+        )
+    return {
+        "reference": inputs.reference,
+        "recommended": inputs.recommended,
+        "few": inputs.comparison.few,
+        "rows": rows,
+        "acceptability": acceptability(values, weights, inputs.reference),
+    }
+
+
+def _row(row: ComparisonRow, inputs: Inputs) -> dict[str, Any]:
+    evaluation = inputs.comparison.evaluations[row.name]
+    n = np.inf if evaluation.exact else evaluation.n_draws
+    better = row.probability_better
+    return {
+        "name": row.name,
+        "value": quantity(row.value, row.value_error),
+        "difference": quantity(row.difference, row.difference_error),
+        "probability_better": None if better is None else share(better, n),
+        "epistemic_sd": quantity(row.epistemic_sd, evaluation.start_epistemic_sd_error),
+        "aleatoric_sd": quantity(row.aleatoric_sd, evaluation.start_aleatoric_sd_error),
+        "support": None if row.support is None else quantity(row.support),
+    }

@@ -1,0 +1,172 @@
+"""`bayesmdp.report`: one record of an analysis, as data and as a page."""
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayesmdp import _checks
+from bayesmdp.criticism import Sensitivity
+from bayesmdp.data import Findings
+from bayesmdp.errors import ArgumentError, StorageError
+from bayesmdp.evaluation import Comparison
+from bayesmdp.optimisation import Optimisation
+from bayesmdp.posterior import Belief
+from bayesmdp.priors import EvidenceCurve
+from bayesmdp.reporting._inputs import Inputs
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """An analysis as plain data, and as a page; made by `bayesmdp.report`.
+
+    ``data`` holds dicts, lists, text and numbers only; it is what the page shows.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> casino = bm.worlds.casino()
+    >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+    >>> bm.report(casino, table).data["summary"]["recommended"]
+    'leave'
+    """
+
+    data: dict[str, Any]
+
+    def html(self) -> str:
+        """Return the page as text: one file that needs neither network nor server.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> casino = bm.worlds.casino()
+        >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+        >>> bm.report(casino, table).html()[:15]
+        '<!DOCTYPE html>'
+        """
+        from bayesmdp.reporting._html import page
+
+        return page(self.data)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page (``.html``) or the data (``.json``), whole or not at all.
+
+        Parameters
+        ----------
+        path
+            A file in a directory that exists; a file that is there is replaced.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, bayesmdp as bm
+        >>> casino = bm.worlds.casino()
+        >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "casino.json")
+        >>> bm.report(casino, table).save(path).name
+        'casino.json'
+        """
+        target = _checked(path)
+        if target.suffix.lower() == ".json":
+            text = json.dumps(self.data, allow_nan=False) + "\n"
+        else:
+            text = self.html()
+        _write(target, text)
+        return target
+
+    def __repr__(self) -> str:
+        summary = self.data["summary"]
+        return (
+            f"Report(recommended={summary['recommended']!r}, "
+            f"reference={summary['reference']!r})"
+        )
+
+
+def report(
+    posterior: Belief,
+    comparison: Comparison,
+    *,
+    optimisation: Optimisation | None = None,
+    findings: Findings | None = None,
+    evidence: EvidenceCurve | None = None,
+    sensitivity: Sensitivity | None = None,
+) -> Report:
+    """Put an analysis together for people to read.
+
+    The policy it recommends is the optimised one where that is among the policies
+    compared, otherwise the best of them.
+
+    Parameters
+    ----------
+    posterior
+        What is believed.
+    comparison
+        From `bayesmdp.compare`, on draws of that belief.
+    optimisation
+        From `bayesmdp.optimise`.
+    findings
+        From `bayesmdp.validate`.
+    evidence
+        From `bayesmdp.priors.evidence_curve`.
+    sensitivity
+        From `bayesmdp.sensitivity`.
+
+    Returns
+    -------
+    Report
+        Its ``save`` writes one HTML file, or the data as JSON.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> prior = bm.SymmetricPrior(support=world.support)
+    >>> posterior = bm.fit(world.sample(500, seed=0), world.task, prior=prior)
+    >>> policies = {"logged": bm.policies.behaviour(posterior),
+    ...             "nominal": bm.policies.nominal(posterior)}
+    >>> table = bm.compare(policies, posterior.draws(500))
+    >>> bm.report(posterior, table)
+    Report(recommended='nominal', reference='logged')
+    """
+    from bayesmdp.reporting._sections import sections
+
+    inputs = Inputs(
+        posterior, comparison, optimisation, findings, evidence, sensitivity
+    )
+    return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
+
+
+def _checked(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        _checks.of_type("path", path, str, ArgumentError)
+    target = Path(str(path))
+    if target.suffix.lower() not in (".html", ".htm", ".json"):
+        raise StorageError(
+            f"`{target}` must end in .html (the page) or .json (its data)."
+        )
+    if not target.parent.is_dir():
+        raise StorageError(
+            f"`{target}` cannot be written: there is no directory `{target.parent}`."
+        )
+    return target
+
+
+def _write(target: Path, text: str) -> None:
+    """Write beside the target, then rename: a reader never meets half a file."""
+    fresh = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(target)
+    except OSError as problem:
+        said = problem.strerror or str(problem)
+        raise StorageError(f"`{target}` cannot be written: {said}.") from problem
+    finally:
+        fresh.unlink(missing_ok=True)

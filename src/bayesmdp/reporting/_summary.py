@@ -1,0 +1,157 @@
+"""The first screen: the question, the answer, its doubt, and what to be wary of."""
+
+import math
+from typing import Any
+
+from bayesmdp.evaluation import Evaluation, rounded
+from bayesmdp.posterior import Ensemble
+from bayesmdp.reporting._caution import cautions
+from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._numbers import quantity
+
+
+def summary_section(inputs: Inputs, policies: dict[str, Any]) -> dict[str, Any]:
+    """Say what is recommended and how sure we are."""
+    best = inputs.best
+    row = next(r for r in policies["rows"] if r["name"] == inputs.recommended)
+    reference = next(r for r in policies["rows"] if r["name"] == inputs.reference)
+    found: dict[str, Any] = {
+        "question": _question(inputs),
+        "recommended": inputs.recommended,
+        "reference": inputs.reference,
+        "chosen_by": "optimisation" if inputs.optimised else "comparison",
+        "same_as": [n for n in inputs.optimised if n != inputs.recommended],
+        "value": row["value"],
+        "interval": row["interval"],
+        "epistemic_sd": row["epistemic_sd"],
+        "aleatoric_sd": row["aleatoric_sd"],
+        "total_sd": quantity(best.start_total_sd, best.start_total_sd_error),
+        "epistemic_share": _epistemic_share(best),
+        "reference_value": reference["value"],
+        "difference": row["difference"],
+        "difference_interval": row["difference_interval"],
+        "probability_better": row["probability_better"],
+        "n_draws": best.n_draws,
+        "exact": best.exact,
+    }
+    result = inputs.optimisation
+    if result is not None:
+        found["upper_bound"] = quantity(result.upper_bound, result.upper_bound_error)
+        found["gap"] = quantity(result.gap, result.gap_error)
+    found["sentences"] = _sentences(inputs, found)
+    found["cautions"] = cautions(inputs)
+    return found
+
+
+def _question(inputs: Inputs) -> str:
+    if inputs.recommended == inputs.reference:
+        return f"Is any policy better than “{inputs.reference}”, and how sure are we?"
+    return (
+        f"Is “{inputs.recommended}” better than “{inputs.reference}”, and how sure "
+        "are we?"
+    )
+
+
+def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
+    """Part of the variance of one return that is epistemic.
+
+    With ``f = e^2 / (e^2 + a^2)``, ``df = 2 f (1 - f) |(de/e, da/a)|``.
+    """
+    e, a = evaluation.start_epistemic_sd, evaluation.start_aleatoric_sd
+    if e <= 0 or a <= 0:
+        return quantity(float(e > 0))
+    part = e**2 / (e**2 + a**2)
+    relative = math.hypot(
+        evaluation.start_epistemic_sd_error / e,
+        evaluation.start_aleatoric_sd_error / a,
+    )
+    return quantity(part, 2 * part * (1 - part) * relative)
+
+
+def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
+    """Sentences that can be quoted as they stand."""
+    name, low, high = found["recommended"], found["interval"]["low"], found["interval"]
+    high = high["high"]
+    said = {
+        "value": (
+            f"Under “{name}” the expected return from the start is "
+            f"{_said(found['value'])}; given the data, it lies between "
+            f"{low['value']:.4g} and {high['value']:.4g} with probability 90 %."
+        ),
+        "doubt": _doubt(found),
+        "choice": _choice(inputs),
+    }
+    if found["probability_better"] is not None:
+        gap = found["difference_interval"]
+        said["promise"] = (
+            f"It promises {_said(found['difference'])} "
+            f"{'more' if found['difference']['value'] >= 0 else '(less)'} than "
+            f"“{found['reference']}” ({_said(found['reference_value'])}); 90 % "
+            f"interval of the difference {gap['low']['value']:.3g} to "
+            f"{gap['high']['value']:.3g}. The probability that it is better is "
+            f"{chance(found['probability_better'])}."
+        )
+    else:
+        said["promise"] = (
+            f"No policy was found that is better than “{found['reference']}”, with "
+            "which the others were compared."
+        )
+    return said
+
+
+def _doubt(found: dict[str, Any]) -> str:
+    part = percent(found["epistemic_share"])
+    return (
+        f"One outcome differs from this by {_said(found['total_sd'])} (standard "
+        f"deviation). Of the doubt, {part} would go away with more data (epistemic "
+        f"sd {_said(found['epistemic_sd'])}); the rest is chance that no data remove "
+        f"(aleatoric sd {_said(found['aleatoric_sd'])})."
+    )
+
+
+def _choice(inputs: Inputs) -> str:
+    n = len(inputs.rows)
+    same = [x for x in inputs.optimised if x != inputs.recommended]
+    also = f" It is the same as “{same[0]}”." if same else ""
+    if inputs.optimised:
+        return (
+            "It was found by optimisation, on draws that play no part in these "
+            f"numbers.{also}"
+        )
+    what = "models" if isinstance(inputs.posterior, Ensemble) else "draws"
+    return (
+        f"It is the best of the {n} policies compared, chosen on the same {what} that "
+        "judge it."
+    )
+
+
+def _said(x: dict[str, float | None]) -> str:
+    value, error = x["value"], x["error"]
+    if value is None:
+        return "not known"
+    return rounded(value, error or 0.0)
+
+
+def percent(x: dict[str, float | None]) -> str:
+    """Write a share in per cent, with two digits."""
+    value = x["value"]
+    if value is None:
+        return "an unknown part"
+    said = 100 * value
+    return f"{said:.0f} %" if said >= 10 or said == 0 else f"{said:.2g} %"
+
+
+def chance(x: dict[str, float | None]) -> str:
+    """Write a probability from draws: never 0 or 100 % because no draw said else."""
+    value, error = x["value"] or 0.0, x["error"] or 0.0
+    if error and value > 1 - 2 * error:
+        return f"above {_floor(100 * (1 - 3 * error))} %"
+    if error and value < 2 * error:
+        return f"below {300 * error:.2g} %"
+    if not error:
+        return f"{100 * value:.4g} %"
+    return f"{rounded(100 * value, 100 * error)} %"
+
+
+def _floor(per_cent: float) -> str:
+    return f"{math.floor(100 * max(per_cent, 0.0)) / 100:g}"

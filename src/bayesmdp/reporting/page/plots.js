@@ -1,0 +1,160 @@
+"use strict";
+// Plots: drawn when they come into view, and again when the theme changes.
+let plotlyReady = false;
+function ensurePlotly() {
+  if (plotlyReady) return;
+  const script = document.createElement("script");
+  script.textContent = byId("plotly-source").textContent;
+  document.head.append(script);  // runs at once
+  plotlyReady = true;
+}
+const narrow = () => window.innerWidth < 760;
+function axis(title, more) {
+  return {
+    title: { text: title, standoff: 8 }, gridcolor: colour("line"), zeroline: false, linecolor: colour("other"),
+    showline: true, ticks: "outside", tickcolor: colour("other"), automargin: true, ...more,
+  };
+}
+function draw(element, traces, layout) {
+  ensurePlotly();
+  const shared = {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") },
+    margin: { l: 56, r: 14, t: 12, b: 48 },
+    hoverlabel: { bgcolor: colour("card"), bordercolor: colour("other"), font: { color: colour("ink") } },
+    ...layout,
+  };
+  Plotly.react(element, traces, shared, { displayModeBar: false, responsive: true, scrollZoom: false });
+}
+const shade = (name) => name === DATA.summary.recommended ? colour("accent") : colour("other");
+const LINES = ["solid", "dash", "dot", "dashdot", "longdash"];
+
+function intervals(element) {
+  const rows = [...DATA.policies.rows].reverse();
+  const at = rows.map((row) => row.value.value);
+  draw(element, [{
+    type: "scatter", mode: "markers", x: at, y: rows.map((row) => escaped(row.name)),
+    marker: { size: 10, color: rows.map((row) => shade(row.name)) },
+    error_x: {
+      type: "data", symmetric: false, thickness: 2.5, width: 6, color: colour("muted"),
+      array: rows.map((row, i) => row.interval.high.value - at[i]),
+      arrayminus: rows.map((row, i) => at[i] - row.interval.low.value),
+    },
+    text: rows.map((row) => `${sig(row.interval.low.value, 4)} to ${sig(row.interval.high.value, 4)}`),
+    hovertemplate: "%{y}: %{x:.4g}<br>90 %: %{text}<extra></extra>",
+  }], { xaxis: axis("value from the start"), yaxis: axis("", { showgrid: false, range: [-0.6, rows.length - 0.4] }) });
+}
+function acceptability(element) {
+  const { x, probability } = DATA.policies.acceptability;
+  const names = POLICIES.filter((name) => name in probability);
+  draw(element, names.map((name, i) => ({
+    type: "scatter", mode: "lines", name: escaped(name), x, y: probability[name],
+    line: { color: name === DATA.summary.recommended ? colour("accent") : [colour("aleatoric"), colour("epistemic"), colour("other")][i % 3],
+            width: name === DATA.summary.recommended ? 3 : 2, dash: LINES[i % LINES.length] },
+    hovertemplate: "%{y:.3f} to gain at least %{x:.3g}<extra>%{fullData.name}</extra>",
+  })), {
+    showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 56, r: 14, t: 40, b: 48 },
+    xaxis: axis(`gain over ${escaped(DATA.policies.reference)}, at least`, { zeroline: true, zerolinecolor: colour("muted") }),
+    yaxis: axis("probability", { range: [-0.02, 1.02] }),
+  });
+}
+const chosenPolicies = () => [byId("policy-a").value, byId("policy-b").value];
+function livePlaces() {
+  return STATES.state.map((_, i) => i).filter((i) => !STATES.terminal[i]);
+}
+function sizes(policy, places) {
+  const most = Math.max(...places.map((i) => policy.occupancy[i] ?? 0), 1e-12);
+  return places.map((i) => 4 + 14 * Math.sqrt((policy.occupancy[i] ?? 0) / most));
+}
+function openOnClick(element) {
+  if (element.dataset.opens) return;
+  element.dataset.opens = "yes";
+  element.on("plotly_click", (event) => { location.hash = stateLink(event.points[0].customdata); });
+}
+function scatter(element) {
+  const [a] = chosenPolicies(), of = STATES.policies[a], places = livePlaces();
+  draw(element, [{
+    type: "scatter", mode: "markers", customdata: places, text: places.map((i) => escaped(STATES.label[i])),
+    x: places.map((i) => of.aleatoric_sd[i]), y: places.map((i) => of.epistemic_sd[i]),
+    marker: { size: sizes(of, places), color: colour("epistemic"), opacity: 0.55, line: { width: 0.5, color: colour("card") } },
+    hovertemplate: "state %{text}<br>epistemic %{y:.3g}<br>aleatoric %{x:.3g}<extra></extra>",
+  }], { xaxis: axis("aleatoric sd"), yaxis: axis("epistemic sd", { rangemode: "tozero" }) });
+  openOnClick(element);
+}
+function diagonal(element) {
+  const [a, b] = chosenPolicies(), up = STATES.policies[a], along = STATES.policies[b], places = livePlaces();
+  const x = places.map((i) => along.value[i]), y = places.map((i) => up.value[i]);
+  const low = Math.min(...x, ...y), high = Math.max(...x, ...y);
+  const bar = (of) => ({ type: "data", array: places.map((i) => of.epistemic_sd[i]), thickness: 0.7, width: 0, color: colour("other") });
+  draw(element, [
+    { type: "scatter", mode: "lines", x: [low, high], y: [low, high], line: { color: colour("muted"), width: 1, dash: "dash" }, hoverinfo: "skip" },
+    {
+      type: "scatter", mode: "markers", x, y, error_x: bar(along), error_y: bar(up), customdata: places,
+      text: places.map((i) => escaped(STATES.label[i])),
+      marker: { size: 6, color: colour("accent"), opacity: 0.7 },
+      hovertemplate: "state %{text}<br>%{x:.4g} and %{y:.4g}<extra></extra>",
+    },
+  ], { xaxis: axis(`value under ${escaped(b)}`), yaxis: axis(`value under ${escaped(a)}`) });
+  openOnClick(element);
+}
+function attribution(element) {
+  const rows = DATA.attribution.states.slice(0, 15).reverse();
+  draw(element, [{
+    type: "bar", orientation: "h", x: rows.map((row) => 100 * row.share), y: rows.map((row) => `state ${escaped(row.state_label)}`),
+    customdata: rows.map((row) => PLACE.get(row.state)), marker: { color: colour("epistemic") },
+    hovertemplate: "%{y}: %{x:.2f} %<extra></extra>",
+  }], { xaxis: axis("share of the epistemic variance, %"), yaxis: axis("", { type: "category", ticks: "", showgrid: false }), bargap: 0.35 });
+  openOnClick(element);
+}
+function support(element) {
+  const { map, map_states: states, action_labels: labels } = DATA.support;
+  const z = map.map((row) => row.map((n) => (n > 0 ? Math.log10(n) : null)));
+  const top = Math.max(1, ...map.map((row) => Math.max(...row)));
+  const ticks = [1, 10, 100, 1000, 1e4, 1e5, 1e6].filter((n) => n <= top * 1.01);
+  const names = states.map((s) => escaped(stateName(s)));
+  draw(element, [{
+    type: "heatmap", z, y: labels.map(escaped), zmin: 0, zmax: Math.log10(top), xgap: states.length < 120 ? 1 : 0, ygap: 1,
+    colorscale: [[0, colour("heat-low")], [1, colour("heat-high")]], hoverongaps: false,
+    text: map.map((row) => row.map((n, i) => `state ${names[i]}: ${n}`)),
+    hovertemplate: "%{text} times<br>%{y}<extra></extra>",
+    colorbar: { title: { text: "seen", side: "top" }, tickvals: ticks.map(Math.log10), ticktext: ticks.map((n) => thousands(n)), thickness: 10, outlinewidth: 0, len: 0.9 },
+  }], {
+    xaxis: axis("states, most visited first", { showgrid: false }),
+    yaxis: axis("", { type: "category", ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
+  });
+}
+function evidence(element) {
+  const { grid, log_evidence: height, best, interval } = DATA.prior.evidence;
+  const shapes = best === null ? [] : [
+    { type: "rect", x0: interval[0], x1: interval[1], yref: "paper", y0: 0, y1: 1, fillcolor: colour("epistemic"), opacity: 0.25, line: { width: 0 } },
+    { type: "line", x0: best, x1: best, yref: "paper", y0: 0, y1: 1, line: { color: colour("epistemic"), width: 1.5, dash: "dot" } },
+  ];
+  draw(element, [{ type: "scatter", mode: "lines", x: grid, y: height, line: { color: colour("accent"), width: 2.5 },
+    hovertemplate: "concentration %{x:.3g}<br>log evidence %{y:.1f}<extra></extra>" }],
+  { shapes, xaxis: axis("concentration of a symmetric prior", { type: "log", dtick: 1, exponentformat: "power" }), yaxis: axis("log evidence") });
+}
+const DRAWERS = {
+  "plot-intervals": intervals, "plot-acceptability": acceptability, "plot-scatter": scatter, "plot-diagonal": diagonal,
+  "plot-attribution": attribution, "plot-support": support, "plot-evidence": evidence,
+};
+const drawn = new Set();
+function drawPlot(id) { drawn.add(id); DRAWERS[id](byId(id)); }
+const present = Object.keys(DRAWERS).filter(byId);
+for (const id of present) whenNear(byId(id), () => drawPlot(id));
+const redraw = () => drawn.forEach(drawPlot);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+for (const id of ["policy-a", "policy-b"]) {
+  byId(id).addEventListener("change", () => {
+    stateTable(...chosenPolicies());
+    for (const plot of ["plot-scatter", "plot-diagonal"]) if (drawn.has(plot)) drawPlot(plot);
+  });
+}
+whenNear(byId("state-table"), () => stateTable(...chosenPolicies()));
+window.addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printing");
+  present.forEach(drawPlot);
+});
+window.addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printing");
+  redraw();
+});

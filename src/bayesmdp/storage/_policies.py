@@ -1,0 +1,299 @@
+"""Policies by name, from a run's results, or from files that people write.
+
+A file is ``.npy``, an array as everywhere else, or CSV: a row for each action that may
+be taken, in columns ``state``, ``action`` and, unless every state has one action,
+``probability``. Names are labels where the task has some; numbers are ids.
+"""
+
+import csv
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, FloatArray, Seed
+from bayesmdp.errors import PolicyError, StorageError
+from bayesmdp.model import Task, as_policy, restrict
+from bayesmdp.policies import POLICY_NAMES, named_policy
+from bayesmdp.posterior import Belief
+from bayesmdp.storage._config import as_path
+from bayesmdp.storage._files import HIDDEN, worded
+from bayesmdp.storage._outcomes import OPTIMISED, load_optimisation
+from bayesmdp.storage._run import Run
+
+_COLUMNS = ("state", "action", "probability")
+_SUFFIXES = (".csv", ".npy")
+
+
+def find_policies(
+    run: Run,
+    wanted: Iterable[str],
+    *,
+    seed: Seed = 0,
+    threads: int | None = None,
+    restricted: bool = False,
+) -> dict[str, FloatArray]:
+    """Return policies for a run by what people call them.
+
+    Parameters
+    ----------
+    run
+        From `load`.
+    wanted
+        Names that `policies.named_policy` knows, ``optimised`` for what
+        `save_optimisation` kept, or files as `read_policy` takes them, which are called
+        by their names without ending.
+    seed, threads
+        As for `policies.named_policy`.
+    restricted
+        Whether policies from files lose actions that are not available, with a
+        warning, as `bayesmdp.restrict` does it.
+
+    Returns
+    -------
+    dict
+        Policies ``[S, A]`` by name, in the order given.
+
+    Examples
+    --------
+    >>> import tempfile, bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
+    >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
+    >>> list(bm.storage.find_policies(run, ["mle", "uniform"]))
+    ['mle', 'uniform']
+    """
+    found: dict[str, FloatArray] = {}
+    for said in wanted:
+        name = _called(said)
+        if name in found:
+            raise PolicyError(f"There are two policies {name!r}: leave out {said!r}.")
+        found[name] = _find(run, said, seed, threads, restricted)
+    return found
+
+
+def _called(said: str) -> str:
+    """Name a file by its stem, unless another policy is known by that."""
+    stem = Path(said).stem
+    return Path(said).name if _is_name(said) or _is_name(stem) else stem
+
+
+def _is_name(said: str) -> bool:
+    return said in (*POLICY_NAMES, OPTIMISED)
+
+
+def _find(
+    run: Run, said: str, seed: Seed, threads: int | None, restricted: bool
+) -> FloatArray:
+    if said == OPTIMISED:
+        if OPTIMISED not in run.results:
+            raise StorageError(
+                f"`{run.path}` has no optimised policy yet: `bayesmdp optimise "
+                f"{run.path}` makes it."
+            )
+        return load_optimisation(run.path).policy
+    if _is_name(said):
+        return named_policy(said, run.posterior, seed=seed, threads=threads)
+    if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
+        return read_policy(said, run.posterior, restricted=restricted)
+    known = (*POLICY_NAMES, OPTIMISED)
+    raise PolicyError(
+        f"There is no policy {said!r:.60}{_checks.did_you_mean(said, known)}: take one "
+        f"of {', '.join(known)}, or a file that ends in .csv or .npy."
+    )
+
+
+def read_policy(
+    path: str | os.PathLike[str], belief: Belief, *, restricted: bool = False
+) -> FloatArray:
+    r"""Read a policy from a file.
+
+    Parameters
+    ----------
+    path
+        ``.npy`` with an array ``[S, A]`` or ``[S]``, or CSV with columns ``state``,
+        ``action`` and maybe ``probability``; labels or ids. Terminal states may be
+        left out.
+    belief
+        What the policy is for.
+    restricted
+        Whether actions that are not available are dropped, with a warning; otherwise
+        they are refused.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, bayesmdp as bm
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "mine.csv")
+    >>> _ = path.write_text("state,action\n0,1\n1,0\n")
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9)
+    >>> posterior = bm.fit(bm.Counts.from_arrays([0, 1], [0, 1], [1, 0]), task)
+    >>> bm.storage.read_policy(path, posterior).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    file = as_path(path)
+    with worded(file, "read"):
+        found: ArrayLike
+        if file.suffix.lower() == ".npy":
+            found = np.load(file, allow_pickle=False)
+        else:
+            with file.open(encoding="utf-8-sig", newline="") as stream:
+                found = _table(file, csv.DictReader(stream, strict=True), belief.task)
+    if restricted:
+        return restrict(found, belief)
+    return as_policy(found, belief, str(file))
+
+
+def _table(file: Path, rows: "csv.DictReader[str]", task: Task) -> FloatArray:
+    """Read the rows of a CSV file."""
+    _check_columns(file, rows.fieldnames or ())
+    policy = np.zeros((task.n_states, task.n_actions))
+    seen = np.zeros(policy.shape, dtype=np.bool_)
+    certain = "probability" not in (rows.fieldnames or ())
+    for row in rows:
+        where = f"`{file}`, line {rows.line_num}"
+        if None in row:
+            raise PolicyError(f"{where} has more cells than the first line.")
+        state = _index(where, "state", row["state"], task.n_states, task.state_labels)
+        action = _index(
+            where, "action", row["action"], task.n_actions, task.action_labels
+        )
+        if seen[state, action] or (certain and seen[state].any()):
+            raise PolicyError(
+                f"{where}: {task.pair_name(state, action)} is one too many; a state "
+                "with several actions needs a column `probability`, each pair once."
+            )
+        seen[state, action] = True
+        policy[state, action] = 1.0 if certain else _share(where, row["probability"])
+    missing = task.live[~seen[task.live].any(axis=1)]
+    if missing.size:
+        raise PolicyError(
+            f"`{file}` does not say what to do in {missing.size} states, such as "
+            f"{task.state_name(int(missing[0]))}: every state that is not terminal "
+            "needs a row."
+        )
+    return policy
+
+
+def _check_columns(file: Path, found: Iterable[str]) -> None:
+    names = list(found)
+    for name in _COLUMNS[:2]:
+        if name not in names:
+            near = [x for x in names if _checks.did_you_mean(x, [name])]
+            hint = f" ({near[0]!r} must be called so?)" if near else ""
+            raise PolicyError(
+                f"`{file}` has no column {name!r}{hint}: a policy has the columns "
+                "state, action and maybe probability, named in the first line."
+            )
+    for name in names:
+        if name not in _COLUMNS:
+            hint = _checks.did_you_mean(name, _COLUMNS)
+            raise PolicyError(
+                f"`{file}` has a column {name!r:.40}, which means nothing{hint}: leave "
+                "it out."
+            )
+
+
+def _index(
+    where: str, what: str, said: str | None, size: int, labels: tuple[str, ...] | None
+) -> int:
+    """Find a state or action by its label, or by its id where no label is a number."""
+    text = (said or "").strip()
+    if labels is not None and text in labels:
+        return labels.index(text)
+    numbered = labels is not None and any(label.isdecimal() for label in labels)
+    if text.isascii() and text.isdecimal() and not numbered and int(text) < size:
+        return int(text)
+    hint = _checks.did_you_mean(text, labels or ())
+    known = f"0..{size - 1}" if labels is None else "the task's labels"
+    raise PolicyError(f"{where}: there is no {what} {text!r:.40} in {known}{hint}.")
+
+
+def _share(where: str, said: str | None) -> float:
+    try:
+        return float(said or "")
+    except ValueError:
+        raise PolicyError(
+            f"{where}: `probability` must be a number; got {said!r:.40}."
+        ) from None
+
+
+def policy_rows(policy: ArrayLike, belief: Belief) -> list[dict[str, Any]]:
+    """Say a policy in words: state, action and probability of all it may do.
+
+    Parameters
+    ----------
+    policy
+        ``[S, A]`` or ``[S]``.
+    belief
+        What the policy is for.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9, terminal=[1])
+    >>> posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task)
+    >>> bm.storage.policy_rows([1, 0], posterior)
+    [{'state': '0', 'action': '1', 'probability': 1.0}]
+    """
+    task, checked = belief.task, as_policy(policy, belief)
+    return [
+        {
+            "state": task.state_name(state),
+            "action": task.action_name(action),
+            "probability": float(checked[state, action]),
+        }
+        for state, action in np.argwhere(checked > 0).tolist()
+    ]
+
+
+def write_policy(
+    policy: ArrayLike, belief: Belief, path: str | os.PathLike[str]
+) -> Path:
+    """Write a policy as CSV: state, action, probability, in words where there are any.
+
+    A file that is there is replaced in one moment; whatever goes wrong, it stays.
+
+    Parameters
+    ----------
+    policy
+        ``[S, A]`` or ``[S]``.
+    belief
+        What the policy is for.
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, bayesmdp as bm
+    >>> task = bm.Task(2, 2, [1, 0], discount=0.9, terminal=[1],
+    ...                state_labels=["up", "end"])
+    >>> posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "best.csv")
+    >>> bm.storage.write_policy([1, 0], posterior, path).read_text().splitlines()
+    ['state,action,probability', 'up,1,1.0']
+    """
+    file = as_path(path)
+    rows = policy_rows(policy, belief)
+    hidden = file.parent / f"{HIDDEN}{uuid.uuid4().hex}"
+    with worded(file, "written"):
+        try:
+            with hidden.open("x", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerow(_COLUMNS)
+                writer.writerows(row.values() for row in rows)
+            hidden.replace(file)
+        except BaseException:
+            with suppress(OSError):
+                hidden.unlink()
+            raise
+    return file

@@ -1,0 +1,311 @@
+"""``evaluate``, ``optimise``, ``compare``, ``report`` say what the library says."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import bayesmdp as bm
+from bayesmdp.cli import main
+
+LOG = """patient,step,state,action,next_state
+1,0,ward,wait,icu
+1,1,icu,treat,ward
+1,2,ward,treat,home
+2,0,ward,wait,ward
+2,1,ward,treat,icu
+2,2,icu,wait,death
+3,0,icu,treat,home
+4,0,ward,treat,home
+5,0,ward,wait,home
+"""
+TASK = """discount = 0.9
+terminal = ["home", "death"]
+[reward]
+state = { home = 1.0 }
+"""
+FEW = ("--draws", "200", "--seed", "3")
+QUICK = ("--steps", "2", "--start", "nominal", "--start", "mle")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, and the same with an optimised policy."""
+    here = tmp_path_factory.mktemp("analysis")
+    (here / "ward.csv").write_text(LOG)
+    (here / "task.toml").write_text(TASK)
+    files = (str(here / "ward.csv"), "--task", str(here / "task.toml"))
+    prior = ("--prior", "sparse", "--fallback", "death", "--min-count", "1")
+    assert run("fit", *files, *prior, "-o", str(here / "ward")).exit_code == 0
+    shutil.copytree(here / "ward", here / "best")
+    done = run("optimise", str(here / "best"), *QUICK)
+    assert done.exit_code in (0, 1), done.output
+    return here
+
+
+@pytest.fixture(autouse=True)
+def _here(fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(fitted, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def test_evaluate_says_what_the_library_says() -> None:
+    result = run("evaluate", "ward", "nominal", *FEW, "--states", "1")
+    posterior = bm.storage.load("ward").posterior
+    wanted = bm.evaluate(bm.policies.nominal(posterior), posterior.draws(200, 3))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == wanted.summary(1) + "\n"
+    record = json.loads(run("evaluate", "ward", "nominal", *FEW, "--json").stdout)
+    assert record.pop("schema_version") == 1
+    assert (record.pop("run"), record.pop("policy")) == ("ward", "nominal")
+    assert record == wanted.to_dict()
+    assert [x["state"] for x in record["states"]] == ["death", "home", "icu", "ward"]
+
+
+def test_a_policy_of_one_s_own_is_evaluated() -> None:
+    Path("mine.csv").write_text("state,action\nward,treat\nicu,treat\n")
+    record = json.loads(run("evaluate", "ward", "mine.csv", *FEW, "--json").stdout)
+    posterior = bm.storage.load("ward").posterior
+    wanted = bm.evaluate([0, 0, 0, 0], posterior.draws(200, 3))
+    assert record["policy"] == "mine"
+    assert record["start_value"] == wanted.start_value
+
+
+def test_a_tolerance_that_is_not_met_is_a_warning() -> None:
+    result = run("evaluate", "ward", "mle", *FEW, "--tolerance", "1e-12")
+    assert result.exit_code == 1
+    assert "bayesmdp: warning: `tolerance` 1e-12 was not reached" in result.stderr
+    assert "from the start" in result.stdout
+
+
+def test_optimise_keeps_what_the_library_finds() -> None:
+    result = run("optimise", "ward", *QUICK, "--policy-out", "p.csv", "--seed", "2")
+    posterior = bm.storage.load("ward").posterior
+    method = bm.MirrorAscent(n_steps=2)
+    wanted = bm.optimise(posterior, method=method, starts=["nominal", "mle"], seed=2)
+    assert result.exit_code == int(not wanted.converged)
+    kept = bm.storage.load_optimisation("ward")
+    assert np.array_equal(kept.policy, wanted.policy)
+    assert (kept.start_value, kept.seed) == (wanted.start_value, 2)
+    assert "Worth " in result.stdout
+    assert result.stdout.endswith("Saved in ward/results/optimised.json\n")
+    read = bm.storage.read_policy("p.csv", posterior)
+    assert np.array_equal(read, wanted.policy)
+
+
+def test_a_policy_that_is_kept_is_replaced_only_when_asked() -> None:
+    result = run("optimise", "best", *QUICK)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is there already: --resume goes on from it, --overwrite" in result.stderr
+    before = bm.storage.load_optimisation("best")
+    assert run("optimise", "best", "--resume", "--steps", "1").exit_code in (0, 1)
+    resumed = bm.storage.load_optimisation("best")
+    assert list(resumed.starts) == ["resumed"]
+    assert resumed.draws_used > before.draws_used
+    assert run("optimise", "best", "--overwrite", *QUICK).exit_code in (0, 1)
+    assert list(bm.storage.load_optimisation("best").starts) == ["nominal", "mle"]
+
+
+def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal in a process of its own: tests/integration."""
+    from bayesmdp.optimisation import _ascend
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_ascend, "refine", interrupted)
+        result = run("optimise", "ward", *QUICK)
+    assert result.exit_code == 130, result.output
+    assert "interrupted; the best so far is kept, and `--resume`" in result.stderr
+    assert bm.storage.load_optimisation("ward").interrupted
+    assert run("optimise", "ward", "--resume", "--steps", "2").exit_code in (0, 1)
+    assert not bm.storage.load_optimisation("ward").interrupted
+
+
+def test_a_search_without_an_end_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    found = bm.storage.load_optimisation("best")
+    status = "all steps taken; `resume` goes on, or give the method more steps"
+    unfinished = dataclasses.replace(found, converged=False, status=status)
+    monkeypatch.setattr(bm, "optimise", lambda *_, **__: unfinished)
+    result = run("optimise", "ward")
+    assert result.exit_code == 1
+    said = "bayesmdp: warning: all steps taken; --resume goes on, or give more --steps"
+    assert result.stderr == f"{said}\n"
+
+
+def test_compare_sets_policies_side_by_side_and_keeps_the_table() -> None:
+    names = ("mle", "nominal", "optimised", "behaviour")
+    result = run("compare", "best", *names, "--reference", "behaviour", *FEW)
+    assert (result.exit_code, result.stderr) == (0, "")
+    posterior = bm.storage.load("best").posterior
+    policies = {name: getattr(bm.policies, name)(posterior) for name in names[:2]}
+    policies["optimised"] = bm.storage.load_optimisation("best").policy
+    policies["behaviour"] = bm.policies.behaviour(posterior)
+    draws = posterior.draws(200, 3)
+    wanted = bm.compare(policies, draws, reference="behaviour")
+    assert result.stdout == f"{wanted}\nSaved in best/results/comparison.json\n"
+    assert bm.storage.load_comparison("best").rows == wanted.rows
+    again = run("compare", "best", "mle", "uniform", *FEW, "--few", "2", "--json")
+    record = json.loads(again.stdout)
+    assert (record["reference"], record["few"], record["seed"]) == ("mle", 2, 3)
+    assert record["rows"] == bm.storage.load_comparison("best").to_dict()["rows"]
+
+
+class _Pages:
+    """Stands in for `bm.report`, and keeps what it was called with."""
+
+    def __init__(self) -> None:
+        self.arguments: dict[str, Any] = {}
+
+    def __call__(self, posterior: Any, comparison: Any, **rest: Any) -> Any:
+        self.arguments = {"posterior": posterior, "comparison": comparison, **rest}
+        return SimpleNamespace(save=lambda path: Path(path).write_text("page"))
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> _Pages:
+    made = _Pages()
+    monkeypatch.setattr(bm, "report", made, raising=False)
+    return made
+
+
+def test_report_shows_what_is_kept(pages: _Pages) -> None:
+    run("compare", "best", "mle", "optimised", *FEW)
+    result = run("report", "best", "-o", "page.html")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "Wrote page.html and page.json\n"
+    assert Path("page.html").exists()
+    assert Path("page.json").exists()
+    given = pages.arguments
+    assert set(given["comparison"].evaluations) == {"mle", "optimised"}
+    best = bm.storage.load_optimisation("best")
+    assert given["optimisation"].start_value == best.start_value
+    codes = [x.code for x in bm.validate("ward.csv")]
+    assert [x.code for x in given["findings"]] == codes
+    assert given["evidence"].n_transitions == 9
+    assert given["sensitivity"] is None
+
+
+def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
+    result = run("report", "ward", "-o", "page.html", *FEW, "--sensitivity")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("bayesmdp: no comparison was kept, so that one is")
+    assert list(pages.arguments["comparison"].evaluations) == [
+        "behaviour",
+        "mle",
+        "nominal",
+    ]
+    assert pages.arguments["optimisation"] is None
+    tried = pages.arguments["sensitivity"]
+    assert tried.names == ("as fitted", "symmetric", "scaled")
+    best = pages.arguments["comparison"].rows[0].name
+    policy = pages.arguments["comparison"].evaluations[best].policy
+    assert np.array_equal(tried.policy, policy)
+    result = run("report", "ward", "-o", "page.html", "--quiet", "--json")
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["comparison_made"] is False
+    bad = run("report", "ward", "-o", "page.pdf")
+    assert bad.exit_code == 2
+    assert "-o must end in .html" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("evaluate",), "Missing argument 'RUN'"),
+        (("evaluate", "ward"), "Missing argument 'POLICY'"),
+        (("evaluate", "none", "mle"), "There is no directory `none`"),
+        (("evaluate", "ward.csv", "mle"), "ward.csv"),
+        (("evaluate", "ward", "mel"), "no policy 'mel' (did you mean 'mle'?)"),
+        (("evaluate", "ward", "none.csv"), "`none.csv` cannot be read: No such file"),
+        (("evaluate", "ward", "optimised"), "has no optimised policy yet: `bayesmdp o"),
+        (("evaluate", "ward", "mle", "--draws", "1"), "'--draws'"),
+        (("evaluate", "ward", "mle", "--drwas", "9"), "Did you mean one of: '--draws'"),
+        (("evaluate", "ward", "mle", "--tolerance", "0"), "`tolerance` must be in"),
+        (("compare", "ward", "mle"), "must map at least two names to policies"),
+        (("compare", "ward", "mle", "mle"), "two policies 'mle'"),
+        (
+            ("compare", "ward", "mle", "nominal", "--reference", "mel"),
+            "'mel' is not among the policies: mle, nominal (did you mean 'mle'?)",
+        ),
+        (("optimise", "ward", "--start", "x"), "`starts` has 'x'"),
+        (("optimise", "ward", "--resume"), "has no result 'optimised'"),
+        (("optimise", "ward", "--resume", "--start", "mle"), "leave out --start"),
+        (("report", "none"), "There is no directory `none`"),
+        (("optimize", "ward"), "No such command 'optimize' (did you mean 'optimise'?)"),
+    ],
+    ids=range(18),
+)
+def test_bad_input_is_a_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], said: str
+) -> None:
+    before = sorted(Path.cwd().rglob("*"))
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert sorted(Path.cwd().rglob("*")) == before
+
+
+def test_files_with_unavailable_actions_need_a_word() -> None:
+    Path("log.csv").write_text("s,a,sp,r,done\n0,0,1,0,0\n1,1,2,1,1\n")
+    options = ("--discount", "0.9", "--min-count", "1", "-o", "few")
+    assert run("fit", "log.csv", *options).exit_code in (0, 1)
+    Path("mine.csv").write_text("state,action\n0,1\n1,1\n")
+    result = run("evaluate", "few", "mine.csv", *FEW)
+    assert result.exit_code == 2
+    assert "unavailable pair: state 0, action 1; --restrict drops" in result.stderr
+    result = run("evaluate", "few", "mine.csv", *FEW, "--restrict")
+    assert result.exit_code == 1
+    assert "dropped probability in 1 of 2 states" in result.stderr
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_search() -> None:
+    Path("ward/results").write_text("a file where a folder should be")
+    result = run("optimise", "ward")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "`ward/results` cannot be written" in result.stderr
+    bad = run("optimise", "best", "--overwrite", *QUICK, "--policy-out", "no/p.csv")
+    assert bad.exit_code == 2
+    assert "`no/p.csv` cannot be written: No such file or directory." in bad.stderr
+
+
+def test_fit_s_warnings_are_said_again_by_info() -> None:
+    Path("dull.toml").write_text(TASK.replace("1.0", "0.0"))
+    result = run("fit", "ward.csv", "--task", "dull.toml", "-o", "dull")
+    assert result.exit_code == 1
+    assert "warning: every reward is 0" in result.stderr
+    told = run("info", "dull")
+    assert told.exit_code == 0  # the run is as it should be
+    assert "warning: every reward is 0" in told.stdout
+    record = json.loads(run("info", "dull", "--json").stdout)
+    assert len(record["warnings"]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("validate", "ward.csv"),
+        ("fit", "ward.csv", "--task", "task.toml", "-o", "new"),
+        ("evaluate", "ward", "mle", *FEW),
+        ("compare", "ward", "mle", "nominal", *FEW),
+        ("info", "best"),
+        ("info",),
+    ],
+    ids=" ".join,
+)
+def test_quiet_leaves_the_exit_code(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments, "--quiet")
+    assert (result.exit_code, result.output) == (0, "")

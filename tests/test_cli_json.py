@@ -1,0 +1,163 @@
+"""What ``--json`` prints keeps its keys: a change here is a new ``schema_version``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import bayesmdp as bm
+from bayesmdp.cli import main
+
+LOG = "id,t,s,a,r\n1,0,x,u,0\n1,1,y,u,1\n1,2,z,v,0\n2,0,x,v,0\n2,1,y,v,0\n"
+FEW = ("--draws", "64")
+KNOWN = ("--discount", "0.9", "--terminal", "z")
+QUICK = ("--steps", "1", "--start", "nominal")
+MEASURED = " ".join(
+    f"{kind}{name}{error}"
+    for kind in ("start_",)
+    for name in ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
+    for error in ("", "_error")
+)
+STATE = MEASURED.replace("start_", "states[].") + (
+    " states[] states[].occupancy states[].occupancy_error states[].state"
+)
+EVALUATION = (
+    f"{MEASURED} {STATE} exact n_draws n_endless n_retried n_unsolved notes "
+    "prior_share seed solver states variance_reduction"
+)
+RUN = (
+    "columns columns.{} discount min_count n_actions n_available n_distinct n_states "
+    "n_transitions notes notes[] path prior results seed source source.files "
+    "source.files[] source.labels terminal terminal[] versions versions.bayesmdp "
+    "versions.numpy versions.python warnings warnings[]"
+)
+KEYS = {
+    "demo": "100 10000 true_start_value "
+    + " ".join(f"{n}.{name}" for n in (100, 10000) for name in MEASURED.split()),
+    "validate": "findings findings[] findings[].code findings[].column "
+    "findings[].count findings[].first_row findings[].message findings[].remedy "
+    "findings[].severity findings[].where n_rows origin worst",
+    "fit": RUN,
+    "fit --init": "n_rows task",
+    "info run": RUN + " results[]",
+    "info": "bayesmdp click distributed duckdb gymnasium h5py icu-sepsis jinja2 "
+    "matplotlib mpi4py narwhals numba numpy platform plotly python rich scikit-learn "
+    "scipy threads",
+    "evaluate": f"run policy {EVALUATION}",
+    "optimise": "chosen_start converged draws_used evaluation gap gap_error "
+    "interrupted policy policy[] policy[].action policy[].probability policy[].state "
+    "result run seconds seed start_value start_value_error status steps upper_bound "
+    "upper_bound_error " + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
+    "compare": "few n_draws reference result rows rows[] rows[].aleatoric_sd "
+    "rows[].difference rows[].difference_error rows[].epistemic_sd "
+    "rows[].lower_quantile rows[].name rows[].probability_better rows[].support "
+    "rows[].value rows[].value_error run seed",
+    "report": "comparison_made html json policies policies[] reference run sensitivity",
+    "reproduce": "directory seconds skipped study summary",
+    "bench": "failed load load[] made_with made_with.{} parts parts.{} problem quick "
+    "rows rows[] rows[].check rows[].correct rows[].measured rows[].met rows[].part "
+    "rows[].rival rows[].sense rows[].target rows[].unit rows[].what skipped whole",
+}
+
+
+def keys(record: Any, where: str = "", free: frozenset[str] = frozenset()) -> set[str]:
+    """Paths of all keys; names in ``free`` have keys of their users' choice."""
+    found = {where} if where else set()
+    if isinstance(record, dict):
+        for name, value in record.items():
+            path = f"{where}.{name}" if where else name
+            if where in free:
+                found.add(f"{where}.{{}}")
+            else:
+                found |= keys(value, path, free)
+    elif isinstance(record, list):
+        for value in record:
+            found |= keys(value, f"{where}[]", free)
+    return found
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("json")
+    log, run = here / "log.csv", str(here / "run")
+    log.write_text(LOG)
+    for call in (("fit", str(log), *KNOWN, "-o", run), ("optimise", run, *QUICK)):
+        assert CliRunner().invoke(main, call).exit_code in (0, 1)
+    return here
+
+
+@pytest.fixture(autouse=True)
+def _there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))  # the benchmarks
+
+
+CALLS: dict[str, tuple[str, ...]] = {
+    "demo": ("demo", "--threads", "1"),
+    "validate": ("validate", "log.csv"),
+    "fit --init": ("fit", "log.csv", "--init", "task.toml"),
+    "fit": ("fit", "log.csv", *KNOWN, "-o", "new"),
+    "evaluate": ("evaluate", "run", "mle", *FEW),
+    "optimise": ("optimise", "run", *QUICK, "--overwrite"),
+    "compare": ("compare", "run", "mle", "optimised", *FEW),
+    "report": ("report", "run", "-o", "page.html", *FEW),
+    "info run": ("info", "run"),
+    "info": ("info",),
+    "bench": ("bench", "gamma", "--quick", "--out", "bench.json"),
+}
+
+
+@pytest.fixture
+def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is timed: test_cli_bench does."""
+    from benchmarks import Row, scale
+
+    row = Row("x", 1.0, "s", "<=", 2.0, "value", True, "rival")
+    found = scale.Found([row], {"x": 1})
+    monkeypatch.setitem(scale.PARTS, "gamma", lambda _: found)
+
+
+@pytest.mark.usefixtures("no_measuring")
+@pytest.mark.parametrize("call", CALLS)
+def test_json_has_the_keys_it_had(call: str) -> None:
+    result = CliRunner().invoke(main, [*CALLS[call], "--json"])
+    assert result.exit_code in (0, 1), result.output
+    record = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert record.pop("schema_version") == 1
+    free = frozenset({"columns", "made_with", "parts"})
+    assert sorted(keys(record, free=free)) == sorted(KEYS[call].split())
+
+
+def test_a_study_s_json_has_the_keys_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bayesmdp import paper
+
+    outcome = paper.Outcome(Path("reproduced/priors"), "a table", 1.5, ())
+    monkeypatch.setattr(paper, "run_study", lambda *_, **__: outcome)
+    result = CliRunner().invoke(main, ["reproduce", "priors", "--json"])
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record.pop("schema_version") == 1
+    assert sorted(keys(record)) == sorted(KEYS["reproduce"].split())
+
+
+def test_every_command_is_here() -> None:
+    commands = {call.split()[0] for call in KEYS}
+    assert commands == set(main.list_commands(click.Context(main)))
+    assert set(CALLS) == set(KEYS) - {"reproduce"}
+
+
+def test_a_new_key_would_be_noticed() -> None:
+    assert keys({"a": [{"b": 1}, {"c": {}}]}) == {"a", "a[]", "a[].b", "a[].c"}
+    assert keys({"a": {"x": 1}}, free=frozenset({"a"})) == {"a", "a.{}"}
+
+
+def test_the_page_s_data_lie_beside_it() -> None:
+    CliRunner().invoke(main, ["report", "run", "-o", "page.html", *FEW])
+    data = json.loads(Path("page.json").read_text())
+    kept = bm.storage.load_comparison("run")
+    assert data["schema_version"] == 1
+    assert data["summary"]["reference"] == kept.reference
+    assert "</html>" in Path("page.html").read_text()
