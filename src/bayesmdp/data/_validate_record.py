@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from bayesmdp._sheet import Sheet, Table
+
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 SCHEMA_VERSION = 1
@@ -133,6 +135,12 @@ class Findings:
         counts = {severity: len(self._of(severity)) for severity in SEVERITIES}
         said = [f"{n} {name}{'s'[: n > 1]}" for name, n in counts.items() if n]
         return ", ".join(said) or "nothing found"
+
+    def _repr_html_(self) -> str:
+        header = ["", "code", "where", "what", "remedy"]
+        rows = [[x.severity, x.code, x.where, x.message, x.remedy] for x in self]
+        body = [Table(header, rows, prose=True)] if rows else []
+        return Sheet(self.headline(), body).html()
 
     def __repr__(self) -> str:
         return f"Findings({self.n_rows} rows: {self._tally()})"

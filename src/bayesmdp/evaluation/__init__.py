@@ -4,7 +4,7 @@ from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
 from bayesmdp.evaluation._evaluate import Swept, evaluate
-from bayesmdp.evaluation._evaluation import Evaluation, columns, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, rounded
 
 __all__ = [
     "AnalyticEvaluation",
@@ -12,7 +12,6 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "Swept",
-    "columns",
     "compare",
     "draws_needed",
     "evaluate",
