@@ -28,11 +28,11 @@ function verdict(i) {
   const sure = EXPLORER.gain_chance && percent(EXPLORER.gain_chance[i]);
   const said = {
     end: ["Nothing to decide.", "Episodes end here."],
-    same: ["No change.", `${policy} and ${reference} take the same action most often here.`],
+    same: ["No change.", `“${policy}” and “${reference}” take the same action most often here.`],
     unknown: ["Not decided.", "The rule needs counts and independent Dirichlet rows, which this belief does not have."],
-    thin: ["Defer.", `An action of ${policy} was seen fewer than ${DATA.policies.few} times here.`],
-    unclear: ["Defer.", `Deciding once as ${policy} rather than ${reference} gains ${gain}; the probability that it is better is ${sure}.`],
-    recommend: ["The evidence suffices to recommend.", `Deciding once as ${policy} rather than ${reference} gains ${gain}; the probability that it is better is ${sure}.`],
+    thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.few} times here.`],
+    unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
+    recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
   }[kind];
   return make("div", { class: `verdict ${kind}` }, make("p", {}, make("strong", {}, said[0]), ` ${said[1]}`));
 }
@@ -142,6 +142,7 @@ function showState(i, keepPair) {
   byId("state-previous").disabled = i === 0;
   byId("state-next").disabled = i === STATES.state.length - 1;
   byId("share-said").textContent = "";
+  byId("state-status").textContent = `State ${STATES.label[i]} is shown.`;
   markOnMap();
 }
 const goTo = (i) => { location.hash = stateLink(i); };
@@ -162,6 +163,7 @@ function followLink() {
   if (byId("explorer").getBoundingClientRect().top > 0 || byId("state-panel").getBoundingClientRect().bottom < 200) {
     byId("explorer").scrollIntoView();
   }
+  if (document.activeElement?.tagName === "A") byId("state-heading")?.focus({ preventScroll: true });
   return true;
 }
 
@@ -223,6 +225,7 @@ function drawMap() {
   const of = STATES.policies[EXPLORER.policy];
   const values = of.value.filter((x, i) => x !== null && !STATES.terminal[i]);
   const low = Math.min(...values), high = Math.max(...values);
+  const turn = darkTheme.matches && !document.documentElement.classList.contains("printing") ? 42 : 58;  // where text must change its colour
   const squares = STATES.state.map((state, i) => {
     const best = pairsOf(i).sort((p, q) => plays(EXPLORER.policy, q) - plays(EXPLORER.policy, p))[0];
     const arrow = STATES.terminal[i] ? "■" : grid.arrow[EXPLORER.action[best]];
@@ -231,7 +234,7 @@ function drawMap() {
     return make("button", {
       type: "button", "data-place": i, "aria-label": said, title: said, onclick: () => goTo(i),
       style: `grid-row:${grid.row[state] + 1};grid-column:${grid.column[state] + 1};`
-        + (STATES.terminal[i] ? "color:var(--muted)" : `background:color-mix(in srgb, var(--heat-high) ${part}%, var(--heat-low));color:${part > 50 ? "var(--bg)" : "var(--ink)"}`),
+        + (STATES.terminal[i] ? "color:var(--muted)" : `background:color-mix(in srgb, var(--heat-high) ${part}%, var(--heat-low));color:${part > turn ? "var(--bg)" : "var(--ink)"}`),
     }, arrow);
   });
   byId("state-map").replaceChildren(
@@ -246,6 +249,7 @@ function markOnMap() {
   }
 }
 
+darkTheme.addEventListener("change", () => { if (byId("state-map").childElementCount) drawMap(); });
 window.addEventListener("hashchange", followLink);
 whenNear(byId("explorer"), () => {
   drawMap();
