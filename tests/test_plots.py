@@ -123,6 +123,9 @@ def test_models_of_an_ensemble_count_by_their_weights() -> None:
     assert ends[0] == ends[1] == table.evaluations["play"].start_values[0]
     with pytest.raises(ArgumentError, match="`belief` must be the ensemble"):
         bm.plots.intervals(table)
+    three = bm.Ensemble([casino.draws().dynamics(0)] * 3, casino.task)
+    with pytest.raises(ArgumentError, match="`belief` has 3 models"):
+        bm.plots.intervals(table, belief=three)
 
 
 def test_the_scatter_shows_live_states_as_the_report_does(
@@ -191,6 +194,7 @@ def test_a_sweep_shows_every_live_state_behind(
     faint = [x for x in ax.lines if x.get_alpha() is not None]
     wanted = np.array([by_size[n].value[:20] for n in (100, 300, 1000)])
     assert np.array_equal([x.get_ydata() for x in faint], wanted.T)
+    assert bm.plots.sweep(by_size, states=[]).get_legend() is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -210,6 +214,7 @@ def test_without_matplotlib_it_says_what_to_install(
         (lambda t, e: bm.plots.intervals(e), "`comparison` must be of type"),
         (lambda t, e: bm.plots.intervals(t, level=0), "`level` must be in"),
         (lambda t, e: bm.plots.intervals(t, ax=7), "`ax` must be of type Axes"),
+        (lambda t, e: bm.plots.intervals(t, belief=7), "got int"),
         (lambda t, e: bm.plots.scatter(t), "`evaluation` must be of type"),
         (lambda t, e: bm.plots.scatter(e, label="cel 7"), "`label` .*cell 7"),
         (lambda t, e: bm.plots.scatter(e, label=[25]), "`label`.*25"),

@@ -63,6 +63,7 @@ def put_names(
 
 
 def label_of(task: Task, state: int) -> str:
+    """Name a state in a picture."""
     return drawn(task.state_name(state))
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from bayesmdp import _checks
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison
-from bayesmdp.posterior import Belief
+from bayesmdp.posterior import Belief, Ensemble, check_belief
 from bayesmdp.reporting._draws import common_values
 from bayesmdp.reporting._inputs import draw_weights
 from bayesmdp.reporting._numbers import interval
@@ -89,7 +89,9 @@ def _spans(
     comparison: Comparison, difference: bool, level: float, belief: Belief | None
 ) -> dict[str, tuple[float, float]]:
     first = comparison.evaluations[comparison.reference]
-    if first.exact and belief is None:
+    if belief is not None:
+        check_belief(belief)
+    if first.exact and not isinstance(belief, Ensemble):
         raise ArgumentError(
             "`belief` must be the ensemble that was compared on: its models have "
             "weights, which a comparison does not hold."

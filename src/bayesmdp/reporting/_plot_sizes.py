@@ -111,14 +111,14 @@ def sweep(
     ax.set_ylabel(several if len(wanted) > 1 else _words(wanted[0]))
     if "value" not in wanted:
         ax.set_ylim(bottom=0.0)
-    # Above the axes, since lines run everywhere inside.
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=len(wanted),
-        frameon=False,
-        fontsize="small",
-    )
+    if bold:  # above the axes, since lines run everywhere inside
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=len(wanted),
+            frameon=False,
+            fontsize="small",
+        )
     return ax
 
 
