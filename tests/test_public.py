@@ -7,7 +7,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.criticism, bm.rivals, bm.storage, bm.reporting)
+ROOMS += (bm.criticism, bm.rivals, bm.storage, bm.reporting, bm.plots)
 CONTRACT = [
     "Counts",
     "Dynamics",
@@ -40,7 +40,7 @@ EVERYDAY = [
 
 def test_the_everyday_names_are_few_sorted_and_include_the_contract() -> None:
     assert bm.__all__ == sorted(bm.__all__)
-    assert len(bm.__all__) <= 55
+    assert len(bm.__all__) <= 56
     assert set(CONTRACT) <= set(bm.__all__)
 
 

@@ -50,7 +50,7 @@ from bayesmdp.priors import (
     SparsePrior,
     SymmetricPrior,
 )
-from bayesmdp.reporting import Report, report
+from bayesmdp.reporting import Report, plots, report
 from bayesmdp.worlds import World
 
 __all__ = [
@@ -96,6 +96,7 @@ __all__ = [
     "model",
     "optimisation",
     "optimise",
+    "plots",
     "policies",
     "posterior",
     "priors",

@@ -245,6 +245,10 @@ def test_states_are_found_by_label_and_by_link(browser: Browser, large: Path) ->
     assert browser.js("return location.hash") == "#state=septic%20shock"
     assert "Seen" in browser.texts("#action-table thead th")
     assert 1 < len(browser.texts("#next-table tbody tr")) <= 20
+    browser.click("#action-table thead th:nth-child(2) button")
+    seen = [int(x) for x in browser.texts("#action-table tbody td:nth-child(2)")]
+    assert len(seen) > 10
+    assert seen == sorted(seen, reverse=True)
     browser.js("location.hash = '#state=cluster 40'")
     browser.wait(f"{heading} === 'State cluster 40'")
     browser.open(large, anchor="#state=17")  # a number, where no label is that

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.criticism._uniformity import band, counts_below, points
 from bayesmdp.errors import ArgumentError
@@ -167,19 +168,40 @@ class Calibration:
         >>> print(found.summary().splitlines()[0])
         Calibration of SymmetricPrior(concentration=1.0), truth from the prior
         """
-        lines = [
+        title, simulated = self._simulated()
+        lines = [simulated]
+        for name, *covered, promise, p in self._cells():
+            shares = ", ".join(
+                f"{level:.3g}: {x}"
+                for level, x in zip(self.levels, covered, strict=True)
+            )
+            said = f"; p {p}" if p else ""
+            lines.append(f"{name}: covered {shares}; promise - truth {promise}{said}")
+        return Sheet(title, [*lines, self.verdict], indent="  ").text()
+
+    def _simulated(self) -> tuple[str, str]:
+        return (
             f"Calibration of {self.prior}, truth from {self.truth}",
             f"{self.n_datasets} datasets, {self.n_draws} draws each (seed {self.seed})",
+        )
+
+    def _cells(self) -> list[list[str]]:
+        """Name, coverage at each level, bias and p-value of each quantity."""
+        return [
+            [
+                name,
+                *map(rounded, self.covered[:, q], self.covered_error[:, q]),
+                rounded(self.bias[q], self.bias_error[q]),
+                "" if np.isnan(self.p_values[q]) else _told(self.p_values[q]),
+            ]
+            for q, name in enumerate(self.quantities)
         ]
-        for q, name in enumerate(self.quantities):
-            shares = ", ".join(
-                f"{level:.3g}: {rounded(self.covered[i, q], self.covered_error[i, q])}"
-                for i, level in enumerate(self.levels)
-            )
-            promise = rounded(self.bias[q], self.bias_error[q])
-            p = "" if np.isnan(self.p_values[q]) else f"; p {_told(self.p_values[q])}"
-            lines.append(f"{name}: covered {shares}; promise - truth {promise}{p}")
-        return "\n  ".join([*lines, self.verdict])
+
+    def _repr_html_(self) -> str:
+        title, simulated = self._simulated()
+        covered = [f"{level:.3g} covered" for level in self.levels]
+        table = Table(["", *covered, "promise - truth", "p"], self._cells())
+        return Sheet(title, [table, simulated, self.verdict]).html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and lists, without what every dataset gave.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
     Advice,
@@ -152,23 +153,29 @@ class PriorComparison:
               log evidence  unseen mass  promise
         flat      -1177.99       72.2 %   0.2383
         """
-        several = "" if len(self.rows) == 1 else "s"
-        lines = [
-            f"{len(self.rows)} prior{several} on {int(self.visits.sum())} transitions",
-            *(self._held_out_table() if self.n_folds else self._table()),
-        ]
-        if len(self.rows) > 1:
-            lines += ["", "a common best action in this share of logged visits"]
-            cells = [[percent(x) for x in row] for row in self.agreement]
-            lines += table(self.names, self.names, cells)
-        lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+        return self._sheet().text()
 
-    def _table(self) -> list[str]:
+    def _sheet(self) -> Sheet:
+        several = "" if len(self.rows) == 1 else "s"
+        title = (
+            f"{len(self.rows)} prior{several} on {int(self.visits.sum())} transitions"
+        )
+        body = self._held_out_table() if self.n_folds else [self._table()]
+        if len(self.rows) > 1:
+            cells = [[percent(x) for x in row] for row in self.agreement]
+            body += ["", "a common best action in this share of logged visits"]
+            body.append(table(self.names, self.names, cells))
+        body += [f"note: {note}" for note in self.notes]
+        return Sheet(title, body)
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _table(self) -> Table:
         header = ("log evidence", "unseen mass", "promise")
         return table(self.names, header, [_about(row) for row in self.rows])
 
-    def _held_out_table(self) -> list[str]:
+    def _held_out_table(self) -> list[Table | str]:
         header = ["held-out log density", "minus best", "zero mass", "of the rest"]
         header += ["expected new", "log evidence", "unseen mass", "promise"]
         names = [x + " *" if x == self.best else x for x in self.names]
@@ -187,7 +194,7 @@ class PriorComparison:
         ]
         new = percent(self.new_share, self.new_share_error)
         return [
-            *table(names, header, cells),
+            table(names, header, cells),
             "* best: least often zero mass, then highest density of the rest; "
             "differences where both give mass",
             f"± standard error over {self.n_held_out} held-out transitions in "

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
     Advice,
@@ -155,6 +156,9 @@ class Sensitivity:
         'One policy under 1 prior, 100 draws each (seed 0)'
         """
         shown = _checks.integer("max_states", max_states, 0, ArgumentError)
+        return self._sheet(shown).text()
+
+    def _sheet(self, shown: int = 10) -> Sheet:
         several = "" if len(self.names) == 1 else "s"
         header = ("value", "epistemic sd", "aleatoric sd", "promise", "as recommended")
         cells = [
@@ -165,17 +169,22 @@ class Sensitivity:
             ]
             for p, row in enumerate(map(self._start_of, range(len(self.names))))
         ]
-        lines = [
+        title = (
             f"One policy under {len(self.names)} prior{several}, {self.n_draws} draws "
-            f"each (seed {self.seed})",
-            *table(self.names, header, cells),
+            f"each (seed {self.seed})"
+        )
+        body: list[Table | str] = [
+            table(self.names, header, cells),
             "± Monte Carlo error; promise: of the prior's own best policy, as "
             "recommended: share of logged visits",
         ]
         if len(self.names) > 1:
-            lines += [self._moves(), *self._fragile_table(shown)]
-        lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+            body += [self._moves(), *self._fragile_table(shown)]
+        body += [f"note: {note}" for note in self.notes]
+        return Sheet(title, body)
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def _moves(self) -> str:
         moved = float(np.ptp(self.start_value))
@@ -185,27 +194,25 @@ class Sensitivity:
         )
         return f"the value moves by {moved:.3g} over priors{said}"
 
-    def _fragile_table(self, shown: int) -> list[str]:
+    def _fragile_table(self, shown: int) -> list[Table | str]:
         fragile, live = self.fragile, self.task.live
-        lines = [
+        body: list[Table | str] = [
             f"recommendations flip in {fragile.size} of {live.size} states, "
             f"{percent(self.flip_share)} of visits"
         ]
         if fragile.size and shown:
             some = [int(s) for s in fragile[:shown]]
-            lines += table(
-                [f"state {self.task.state_name(s)}" for s in some],
-                ("visits", "at stake", *self.names),
+            cells = [
                 [
-                    [
-                        str(int(self.visits[s])),
-                        f"{self.stake[s]:.3g}",
-                        *self._recommended(s).values(),
-                    ]
-                    for s in some
-                ],
-            )
-        return lines
+                    str(int(self.visits[s])),
+                    f"{self.stake[s]:.3g}",
+                    *self._recommended(s).values(),
+                ]
+                for s in some
+            ]
+            names = [f"state {self.task.state_name(s)}" for s in some]
+            body.append(table(names, ("visits", "at stake", *self.names), cells))
+        return body
 
     def __str__(self) -> str:
         return self.summary()

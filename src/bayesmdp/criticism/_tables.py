@@ -3,15 +3,16 @@
 import math
 from collections.abc import Sequence
 
-from bayesmdp.evaluation import columns, rounded
+from bayesmdp._sheet import Table
+from bayesmdp.evaluation import rounded
 
 
 def table(
     names: Sequence[str], header: Sequence[str], cells: Sequence[Sequence[str]]
-) -> list[str]:
-    """Align a table: one line a name, below the header."""
-    body = [[name, *row] for name, row in zip(names, cells, strict=True)]
-    return columns([["", *header], *body])
+) -> Table:
+    """Return a table with one line a name, below the header."""
+    rows = [[name, *row] for name, row in zip(names, cells, strict=True)]
+    return Table(["", *header], rows)
 
 
 def number(value: float | None, error: float | None = None) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts, Keys
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
@@ -214,6 +215,17 @@ class Transitions:
                 f"transitions have no `{'` and no `'.join(lacking)}`."
             )
         return self.table.starts()
+
+    def _repr_html_(self) -> str:
+        lines = [f"columns: {', '.join(sorted(self.table.roles))}"]
+        for what, labels in (
+            ("states", self.state_labels),
+            ("actions", self.action_labels),
+        ):
+            if labels is not None:
+                lines.append(f"{len(labels)} named {what}, {labels[0]} to {labels[-1]}")
+        lines += [f"note: {note}" for note in self.notes]
+        return Sheet(f"{self.n_rows} logged transitions", lines).html()
 
     def __repr__(self) -> str:
         return f"Transitions({self.n_rows} rows)"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from bayesmdp._sheet import Sheet, Table
 from bayesmdp.errors import ArgumentError
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -159,6 +160,12 @@ class Findings:
         counts = {severity: len(self._of(severity)) for severity in SEVERITIES}
         said = [f"{n} {name}{'s'[: n > 1]}" for name, n in counts.items() if n]
         return ", ".join(said) or "nothing found"
+
+    def _repr_html_(self) -> str:
+        header = ["", "code", "where", "what", "remedy"]
+        rows = [[x.severity, x.code, x.where, x.message, x.remedy] for x in self]
+        body = [Table(header, rows, prose=True)] if rows else []
+        return Sheet(self.headline(), body).html()
 
     def __repr__(self) -> str:
         return f"Findings({self.n_rows} rows: {self._tally()})"

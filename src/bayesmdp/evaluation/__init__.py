@@ -9,7 +9,7 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, columns, plain, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, plain, rounded
 
 __all__ = [
     "AnalyticEvaluation",
@@ -18,7 +18,6 @@ __all__ = [
     "Evaluation",
     "Swept",
     "checked_draws",
-    "columns",
     "compare",
     "draws_needed",
     "evaluate",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
@@ -43,20 +44,27 @@ class AnalyticEvaluation:
         >>> quick.summary().splitlines()[0].startswith("Value from the start about")
         True
         """
-        lines = [
+        return self._sheet(max_pairs).text()
+
+    def _sheet(self, max_pairs: int = 5) -> Sheet:
+        title = (
             f"Value from the start about {self.start_value:.4g} (nominal "
             f"{self.start_nominal_value:.4g}), epistemic sd about "
-            f"{self.start_epistemic_sd:.2g}; no draws used",
-        ]
+            f"{self.start_epistemic_sd:.2g}; no draws used"
+        )
+        lines = []
         order = np.argsort(-self.doubt, axis=None, kind="stable")[:max_pairs]
         for index in order:
             state, action = (int(i) for i in np.unravel_index(index, self.doubt.shape))
             share = self.doubt[state, action]
             if share > 0:
                 lines.append(
-                    f"  {share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
+                    f"{share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
                 )
-        return "\n".join(lines)
+        return Sheet(title, lines, indent="  ")
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def __repr__(self) -> str:
         return (

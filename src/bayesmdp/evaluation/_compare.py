@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluate import (
@@ -18,7 +19,7 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
     sweep_policies,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, columns, plain, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, plain, rounded
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -84,7 +85,7 @@ class Comparison:
         frame = pd.DataFrame([asdict(row) for row in self.rows])
         return frame.set_index("name")
 
-    def __str__(self) -> str:
+    def _table(self) -> Table:
         header = [
             "",
             "value",
@@ -95,10 +96,10 @@ class Comparison:
             "5 % of draws",
             f"under {self.few} seen",
         ]
-        table = [header]
+        rows = []
         for row in self.rows:
             is_reference = row.name == self.reference
-            table.append(
+            rows.append(
                 [
                     row.name,
                     rounded(row.value, row.value_error),
@@ -112,7 +113,23 @@ class Comparison:
                     _percent(row.support),
                 ]
             )
-        return "\n".join(columns(table))
+        return Table(header, rows)
+
+    def __str__(self) -> str:
+        return "\n".join(self._table().lines())
+
+    def _repr_html_(self) -> str:
+        notes = [
+            "± Monte Carlo error; better: probability of being worth more than "
+            f"{self.reference}; under {self.few} seen: share of visits on pairs logged "
+            "less often",
+            *dict.fromkeys(
+                f"note: {note}" for e in self.evaluations.values() for note in e.notes
+            ),
+        ]
+        of = self.evaluations[self.reference].drawn
+        title = f"Policies compared with {self.reference}, over the same {of}"
+        return Sheet(title, [self._table(), *notes]).html()
 
 
 def compare(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task
@@ -97,7 +98,8 @@ class Evaluation:
         }
 
     @property
-    def _of(self) -> str:
+    def drawn(self) -> str:
+        """What was drawn, in words."""
         if self.exact:
             return f"{self.n_draws} models, exactly"
         return f"{self.n_draws} draws (seed {self.seed})"
@@ -120,12 +122,15 @@ class Evaluation:
         'Value of a policy over 200 draws (seed 0), discount 0.999'
         """
         shown = _checks.integer("max_states", max_states, 0, ArgumentError)
+        return self._sheet(shown).text()
+
+    def _sheet(self, shown: int = 10) -> Sheet:
         header = ["", "value", "epistemic sd", "aleatoric sd", "total sd"]
         start = [
             rounded(getattr(self, f"start_{q}"), getattr(self, f"start_{q}_error"))
             for q in _QUANTITIES
         ]
-        table = [header, ["from the start", *start]]
+        rows = [["from the start", *start]]
         live = self.task.live
         order = live[np.argsort(-self.occupancy[live], kind="stable")][:shown]
         for state in order:
@@ -133,13 +138,17 @@ class Evaluation:
                 rounded(getattr(self, q)[state], getattr(self, f"{q}_error")[state])
                 for q in _QUANTITIES
             ]
-            table.append([f"state {self.task.state_name(int(state))}", *cells])
-        lines = [
-            f"Value of a policy over {self._of}, discount {self.task.discount:g}",
-            *columns(table),
-        ]
+            rows.append([f"state {self.task.state_name(int(state))}", *cells])
+        lines = self._remarks()
         if live.size > order.size and shown:
-            lines.append(f"(the {order.size} most visited of {live.size} states)")
+            said = f"(the {order.size} most visited of {live.size} states)"
+            lines.insert(0, said)
+        title = f"Value of a policy over {self.drawn}, discount {self.task.discount:g}"
+        return Sheet(title, [Table(header, rows), *lines])
+
+    def _remarks(self) -> list[str]:
+        """Sentences below the table."""
+        lines = []
         if self.variance_reduction > 1.0:
             lines.append(
                 "± Monte Carlo error; control variates cut the variance of the start "
@@ -159,8 +168,10 @@ class Evaluation:
                 f"{self.n_retried} of {self.n_draws} draws did not converge by "
                 "iterations and were solved by elimination"
             )
-        lines.extend(f"note: {note}" for note in self.notes)
-        return "\n".join(lines)
+        return lines + [f"note: {note}" for note in self.notes]
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def __repr__(self) -> str:
         value = rounded(self.start_value, self.start_value_error)
@@ -193,18 +204,3 @@ def rounded(value: float, error: float) -> str:
         f"{round(value, digits):.{max(digits, 0)}f} ± "
         f"{round(error, digits):.{max(digits, 0)}f}"
     )
-
-
-def columns(table: list[list[str]]) -> list[str]:
-    """Align cells: the first to the left, the others to the right."""
-    widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [
-                cell.rjust(width)
-                for cell, width in zip(row[1:], widths[1:], strict=True)
-            ]
-        ).rstrip()
-        for row in table
-    ]

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import (
     ArrayLike,
     BoolArray,
@@ -212,15 +213,23 @@ class Task:
           reward: 80 transitions, from 1 to 1; 0 for others
           start: evenly in 20 states
         """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
         ends = listed([self.state_name(s) for s in self.terminal])
-        lines = [
+        title = (
             f"Task of {self.n_states} states and {self.n_actions} actions, discount "
-            f"{self.discount:g}",
+            f"{self.discount:g}"
+        )
+        lines = [
             f"terminal: {ends or 'none'}",
             f"reward: {self._reward_summary()}",
             f"start: {self._start_summary()}",
         ]
-        return "\n  ".join(lines)
+        return Sheet(title, lines, indent="  ")
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def _reward_summary(self) -> str:
         if isinstance(self.reward, RewardTriplets):

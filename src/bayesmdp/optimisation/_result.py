@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation, plain
+from bayesmdp.evaluation import Evaluation, plain, rounded
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,22 @@ class Optimisation:
         Worth 1.33772 from the start, at most 3.95 with perfect information
           found from ...
         """
-        from bayesmdp.evaluation import rounded
+        return self._sheet().text()
 
+    def _sheet(self) -> Sheet:
         value = rounded(self.start_value, self.start_value_error)
         bound = rounded(self.upper_bound, self.upper_bound_error)
-        return (
-            f"Worth {value} from the start, at most {bound} with perfect information\n"
-            f"  found from {self.chosen_start!r} in {self.steps} steps, "
-            f"{self.seconds:.2f} s: {self.status}"
+        return Sheet(
+            f"Worth {value} from the start, at most {bound} with perfect information",
+            [
+                f"found from {self.chosen_start!r} in {self.steps} steps, "
+                f"{self.seconds:.2f} s: {self.status}"
+            ],
+            indent="  ",
         )
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html() + self.evaluation._repr_html_()
 
     def __repr__(self) -> str:
         return (

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import BoolArray, FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, PriorError
@@ -196,6 +197,9 @@ class MixturePosterior:
           visits of a pair: median 0, from 0 to 4; 43 pairs never visited
           2000 possible transitions; log evidence -145.9891
         """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
         by, tail = "as given", ""
         if not self.prior.looks_at_data:
             by, tail = "by evidence", f"; log evidence {self.log_evidence():.4f}"
@@ -205,6 +209,9 @@ class MixturePosterior:
             for weight, component in zip(self.weights, self.components, strict=True)
         ]
         return self.components[0].describe(prior, self.rows.next_state.size, tail)
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def __repr__(self) -> str:
         return (

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import BoolArray, FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, PriorError
@@ -151,18 +152,23 @@ class Posterior:
           visits of a pair: median 1, from 0 to 5; 27 pairs never visited
           2000 possible transitions; log evidence -296.4725
         """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
         tail = ""
         if not self.prior.looks_at_data:
             tail = f"; log evidence {self.log_evidence():.4f}"
         return self.describe([f"prior: {self.said_prior()}"], self.alpha.size, tail)
 
-    def describe(self, prior: list[str], n_entries: int, tail: str) -> str:
+    def describe(self, prior: list[str], n_entries: int, tail: str) -> Sheet:
         """Put a summary together from what is said of the prior and the entries."""
         task = self.task
         visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
-        lines = [
+        title = (
             f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
-            f"{task.n_actions} actions from {self.counts.total} transitions",
+            f"{task.n_actions} actions from {self.counts.total} transitions"
+        )
+        lines = [
             *prior,
             *self.availability.report(task),
             *self._ignored(),
@@ -170,7 +176,7 @@ class Posterior:
             f"{visits.max()}; {int((visits == 0).sum())} pairs never visited",
             f"{n_entries} possible transitions{tail}",
         ]
-        return "\n  ".join(lines)
+        return Sheet(title, lines, indent="  ")
 
     def said_prior(self) -> str:
         """Name the prior, and what it chose where it looks for a number."""
@@ -195,6 +201,9 @@ class Posterior:
                 f"{task.state_name(most)}, {int(entered[most])} times): terminal?"
             )
         return lines
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def __repr__(self) -> str:
         return (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
@@ -52,10 +53,14 @@ class EvidenceCurve:
         >>> curve.summary().splitlines()[0]
         'Evidence of a symmetric prior from 500 transitions of 78 pairs'
         """
-        lines = [
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        title = (
             f"Evidence of a symmetric prior from {self.n_transitions} transitions of "
             f"{self.n_pairs} pairs"
-        ]
+        )
+        lines = []
         if self.best is None or self.interval is None:
             said = {
                 "flat": "the data say nothing about it",
@@ -71,7 +76,10 @@ class EvidenceCurve:
             )
         shown = np.unique(np.linspace(0, self.grid.size - 1, 5).round().astype(int))
         lines += [f"{self.grid[i]:.4g}: {self.log_evidence[i]:.4f}" for i in shown]
-        return "\n  ".join(lines)
+        return Sheet(title, lines, indent="  ")
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
     def __repr__(self) -> str:
         best = "None" if self.best is None else f"{self.best:.4g}"

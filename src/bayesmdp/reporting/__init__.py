@@ -3,6 +3,7 @@
 README.md in this folder says how it works.
 """
 
+from bayesmdp.reporting import plots
 from bayesmdp.reporting._report import Report, report
 
-__all__ = ["Report", "report"]
+__all__ = ["Report", "plots", "report"]

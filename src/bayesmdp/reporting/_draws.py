@@ -1,8 +1,11 @@
 """What the draws, which all policies share, say about differences between them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from bayesmdp._typing import FloatArray
+from bayesmdp.evaluation import Evaluation
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import plain, quantile, share
 
@@ -11,10 +14,17 @@ _POINTS = 121
 
 def start_values(inputs: Inputs) -> tuple[dict[str, FloatArray], FloatArray]:
     """Return start values of each policy on draws that all solved, and weights."""
-    table = {n: e.start_values for n, e in inputs.evaluations.items()}
+    return common_values(inputs.evaluations, inputs.weights)
+
+
+def common_values(
+    evaluations: Mapping[str, Evaluation], weights: FloatArray
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return start values on draws that all solved, and weights that sum to 1."""
+    table = {n: e.start_values for n, e in evaluations.items()}
     solved = np.all([np.isfinite(v) for v in table.values()], axis=0)
-    solved &= inputs.weights > 0
-    weights = inputs.weights[solved]
+    solved &= weights > 0
+    weights = weights[solved]
     return {n: v[solved] for n, v in table.items()}, weights / weights.sum()
 
 

@@ -7,12 +7,11 @@ first plot comes into view; the policy in the head forbids every network request
 """
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from bayesmdp.evaluation import rounded
-from bayesmdp.reporting._summary import chance, percent
+from bayesmdp.reporting._summary import chance, known, percent
 
 _FOLDER = Path(__file__).parent / "page"
 _STYLES = ("report.css",)
@@ -81,11 +80,5 @@ def _significant(x: float | None, digits: int = 3) -> str:
 
 
 def _known(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to a tenth of the doubt about it, where there is some."""
-    value = x["value"]
-    if value is None:
-        return _NOTHING
-    if not sd or not math.isfinite(sd):
-        return _number(x)
-    digits = min(max(1 - math.floor(math.log10(sd)), 0), 12)
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    """Write a number to a tenth of the doubt about it."""
+    return known(x, sd).replace("-", "\N{MINUS SIGN}")

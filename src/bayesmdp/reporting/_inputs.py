@@ -106,10 +106,7 @@ class Inputs:
     @cached_property
     def weights(self) -> FloatArray:
         """Probability of each draw, ``[D]``."""
-        if self.best.exact and isinstance(self.posterior, Ensemble):
-            return self.posterior.weights
-        n = self.best.start_values.size
-        return np.full(n, 1.0 / n)
+        return draw_weights(self.best, self.posterior)
 
     @cached_property
     def visits(self) -> IntArray | None:
@@ -128,3 +125,11 @@ class Inputs:
         met = np.nan_to_num(self.best.occupancy)
         most = np.argsort(-met, kind="stable")[:MAX_SHOWN]
         return np.sort(most)
+
+
+def draw_weights(evaluation: Evaluation, belief: Belief | None) -> FloatArray:
+    """Probability of each draw, ``[D]``; only models of an ensemble differ in it."""
+    if evaluation.exact and isinstance(belief, Ensemble):
+        return belief.weights
+    n = evaluation.start_values.size
+    return np.full(n, 1.0 / n)

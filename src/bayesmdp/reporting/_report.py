@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
 from bayesmdp.criticism import Sensitivity
 from bayesmdp.data import Findings
 from bayesmdp.errors import ArgumentError, StorageError
@@ -81,6 +82,20 @@ class Report:
             text = self.html()
         _write(target, text)
         return target
+
+    def _repr_html_(self) -> str:
+        """Show what the first screen says; the page itself is too large for a cell."""
+        summary = self.data["summary"]
+        lines = [
+            *summary["sentences"].values(),
+            *(
+                f"{x['level']}: {x['topic']}. {x['text']}"
+                for x in summary["cautions"]
+                if x["level"] != "ok"
+            ),
+            'The whole page: save("report.html"), then open that file in a browser.',
+        ]
+        return Sheet(summary["question"], lines).html()
 
     def __repr__(self) -> str:
         summary = self.data["summary"]

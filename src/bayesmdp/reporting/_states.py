@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from bayesmdp._typing import IntArray
+from bayesmdp.evaluation import Evaluation
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import ERROR_DIGITS, column, whole
 
@@ -26,15 +28,21 @@ def states_section(inputs: Inputs) -> dict[str, Any]:
         "start": column(task.start[shown]),
         "visits": None if visits is None else whole(visits.sum(axis=1)[shown]),
         "policies": {
-            name: {
-                **{
-                    key: column(getattr(e, key)[shown], digits)
-                    for q in _QUANTITIES
-                    for key, digits in ((q, 5), (f"{q}_error", ERROR_DIGITS))
-                },
-                "occupancy": column(e.occupancy[shown], 4),
-            }
-            for name, e in inputs.evaluations.items()
+            name: state_columns(e, shown) for name, e in inputs.evaluations.items()
         },
         "left_out": left_out,
+    }
+
+
+def state_columns(
+    evaluation: Evaluation, shown: IntArray
+) -> dict[str, list[float | None]]:
+    """Return values and doubts of some states, with their errors."""
+    return {
+        **{
+            key: column(getattr(evaluation, key)[shown], digits)
+            for q in _QUANTITIES
+            for key, digits in ((q, 5), (f"{q}_error", ERROR_DIGITS))
+        },
+        "occupancy": column(evaluation.occupancy[shown], 4),
     }

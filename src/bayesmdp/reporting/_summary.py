@@ -9,6 +9,8 @@ from bayesmdp.reporting._caution import cautions
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import quantity
 
+_WIDTH = 3.29  # of a normal distribution's 90 % interval, in standard deviations
+
 
 def summary_section(inputs: Inputs, policies: dict[str, Any]) -> dict[str, Any]:
     """Say what is recommended and how sure we are."""
@@ -70,33 +72,38 @@ def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
 
 def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     """Sentences that can be quoted as they stand."""
-    name, low, high = found["recommended"], found["interval"]["low"], found["interval"]
-    high = high["high"]
-    said = {
+    sd, ends = found["epistemic_sd"]["value"], found["interval"]
+    return {
         "value": (
-            f"Under “{name}” the expected return from the start is "
-            f"{_said(found['value'])}; given the data, it lies between "
-            f"{low['value']:.4g} and {high['value']:.4g} with probability 90 %."
+            f"Under “{found['recommended']}” the expected return from the start is "
+            f"{_with_noise(found['value'], sd)}; given the data, it lies between "
+            f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
+            "90 %."
         ),
         "doubt": _doubt(found),
         "choice": _choice(inputs),
+        "promise": _promise(found),
     }
-    if found["probability_better"] is not None:
-        gap = found["difference_interval"]
-        said["promise"] = (
-            f"It promises {_said(found['difference'])} "
-            f"{'more' if found['difference']['value'] >= 0 else '(less)'} than "
-            f"“{found['reference']}” ({_said(found['reference_value'])}); 90 % "
-            f"interval of the difference {gap['low']['value']:.3g} to "
-            f"{gap['high']['value']:.3g}. The probability that it is better is "
-            f"{chance(found['probability_better'])}."
-        )
-    else:
-        said["promise"] = (
+
+
+def _promise(found: dict[str, Any]) -> str:
+    """Set the recommended policy against the reference."""
+    if found["probability_better"] is None:
+        return (
             f"No policy was found that is better than “{found['reference']}”, with "
             "which the others were compared."
         )
-    return said
+    gap, ends = found["difference"], found["difference_interval"]
+    sd = (ends["high"]["value"] - ends["low"]["value"]) / _WIDTH
+    size = {"value": abs(gap["value"]), "error": gap["error"]}
+    return (
+        f"It promises {_with_noise(size, sd)} "
+        f"{'more' if gap['value'] >= 0 else 'less'} than “{found['reference']}” "
+        f"({known(found['reference_value'], found['epistemic_sd']['value'])}); the "
+        f"difference lies between {known(ends['low'], sd)} and "
+        f"{known(ends['high'], sd)} with probability 90 %. The probability that it is "
+        f"better is {chance(found['probability_better'])}."
+    )
 
 
 def _doubt(found: dict[str, Any]) -> str:
@@ -123,6 +130,21 @@ def _choice(inputs: Inputs) -> str:
         f"It is the best of the {n} policies compared, chosen on the same {what} that "
         "judge it."
     )
+
+
+def known(x: dict[str, float | None], sd: float | None) -> str:
+    """Write a number to a tenth of the doubt about it, where there is some."""
+    value = x["value"]
+    if value is None or not sd:
+        return _said(x)
+    digits = min(max(1 - math.floor(math.log10(sd)), 0), 12)
+    return f"{value:.{digits}f}"
+
+
+def _with_noise(x: dict[str, float | None], sd: float | None) -> str:
+    """Write a number to its doubt, with its Monte Carlo error in brackets."""
+    error = x["error"]
+    return known(x, sd) + (f" (Monte Carlo error {error:.1g})" if sd and error else "")
 
 
 def _said(x: dict[str, float | None]) -> str:

@@ -28,6 +28,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
@@ -148,11 +149,13 @@ class Run:
         Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
         ...
         """
+        return f"{self._sheet().text()}\n{self.posterior.summary()}"
+
+    def _sheet(self) -> Sheet:
         said = self.config
         versions = ", ".join(f"{x} {y}" for x, y in said["versions"].items())
         columns = said["columns"] or {}
         lines = [
-            f"Run in {self.path}",
             f"source: {_in_words(said['source'])}",
             *[f"column {name!r} is the {role}" for role, name in columns.items()],
             *[f"note: {note}" for note in said["notes"]],
@@ -161,7 +164,10 @@ class Run:
             *(["results:"] if self.results else ["results: none"]),
             *[f"  {name}: {told}" for name, told in self._results_in_words().items()],
         ]
-        return "\n  ".join(lines) + f"\n{self.posterior.summary()}"
+        return Sheet(f"Run in {self.path}", lines, indent="  ")
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html() + self.posterior._repr_html_()
 
     def _results_in_words(self) -> dict[str, str]:
         return {name: in_words(self.path, name) for name in self.results}

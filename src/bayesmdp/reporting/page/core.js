@@ -45,6 +45,7 @@ function make(tag, attributes, ...children) {
 // Plotly reads a little markup in its texts.
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
+const darkTheme = window.matchMedia("(prefers-color-scheme: dark)");
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

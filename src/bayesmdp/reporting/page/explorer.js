@@ -28,11 +28,11 @@ function verdict(i) {
   const sure = EXPLORER.gain_chance && percent(EXPLORER.gain_chance[i]);
   const said = {
     end: ["Nothing to decide.", "Episodes end here."],
-    same: ["No change.", `${policy} and ${reference} take the same action most often here.`],
+    same: ["No change.", `“${policy}” and “${reference}” take the same action most often here.`],
     unknown: ["Not decided.", "The rule needs counts and independent Dirichlet rows, which this belief does not have."],
-    thin: ["Defer.", `An action of ${policy} was seen fewer than ${DATA.policies.few} times here.`],
-    unclear: ["Defer.", `Deciding once as ${policy} rather than ${reference} gains ${gain}; the probability that it is better is ${sure}.`],
-    recommend: ["The evidence suffices to recommend.", `Deciding once as ${policy} rather than ${reference} gains ${gain}; the probability that it is better is ${sure}.`],
+    thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.few} times here.`],
+    unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
+    recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
   }[kind];
   return make("div", { class: `verdict ${kind}` }, make("p", {}, make("strong", {}, said[0]), ` ${said[1]}`));
 }
@@ -53,24 +53,25 @@ function actionTable(i, pairs) {
   const spread = (p) => (EXPLORER.epistemic_sd ? 1.645 * EXPLORER.epistemic_sd[p] : 0);
   const from = Math.min(...known.map((p) => EXPLORER.value[p] - spread(p)));
   const to = Math.max(...known.map((p) => EXPLORER.value[p] + spread(p)));
-  const columns = [
-    ["Action", (p) => make("button", { type: "button", class: "pick", "aria-pressed": String(p === chosenPair), onclick: () => pickPair(i, p) }, actionName(p))],
-    EXPLORER.seen && ["Seen", (p) => thousands(EXPLORER.seen[p])],
-    ["Value", (p) => EXPLORER.available[p] ? sig(EXPLORER.value[p], 4) : "not offered"],
-    EXPLORER.epistemic_sd && ["90 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : ""],
-    EXPLORER.epistemic_sd && ["Epistemic sd", (p) => sig(EXPLORER.epistemic_sd[p], 2)],
-    EXPLORER.aleatoric_sd && ["Aleatoric sd", (p) => sig(EXPLORER.aleatoric_sd[p], 3)],
-    EXPLORER.chance && [`Better than ${EXPLORER.policy}`, (p) => percent(EXPLORER.chance[p])],
-    ...POLICIES.map((name) => [name, (p) => { const q = plays(name, p); return q > 0 ? percent(q) : ""; }]),
+  const of = (name) => (p) => EXPLORER[name][p];
+  const columns = [  // name, cell, what to sort by
+    ["Action", (p) => make("button", { type: "button", class: "pick", "aria-pressed": String(p === chosenPair), onclick: () => pickPair(i, p) }, actionName(p)), actionName],
+    EXPLORER.seen && ["Seen", (p) => thousands(EXPLORER.seen[p]), of("seen")],
+    ["Value", (p) => EXPLORER.available[p] ? sig(EXPLORER.value[p], 4) : "not offered", of("value")],
+    EXPLORER.epistemic_sd && ["90 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : "", of("value")],
+    EXPLORER.epistemic_sd && ["Epistemic sd", (p) => sig(EXPLORER.epistemic_sd[p], 2), of("epistemic_sd")],
+    EXPLORER.aleatoric_sd && ["Aleatoric sd", (p) => sig(EXPLORER.aleatoric_sd[p], 3), of("aleatoric_sd")],
+    EXPLORER.chance && [`Better than ${EXPLORER.policy}`, (p) => percent(EXPLORER.chance[p]), of("chance")],
+    ...POLICIES.map((name) => [name, (p) => { const q = plays(name, p); return q > 0 ? percent(q) : ""; }, (p) => plays(name, p)]),
   ].filter(Boolean);
   const ordered = [...pairs].sort((p, q) => (EXPLORER.value[q] ?? -Infinity) - (EXPLORER.value[p] ?? -Infinity)
     || (EXPLORER.seen ? EXPLORER.seen[q] - EXPLORER.seen[p] : 0));
   const shape = (j, name) => (j && name !== "90 %" ? "n" : false);
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, make("table", { id: "action-table", class: "dense" },
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, sortable(make("table", { id: "action-table", class: "dense" },
     make("caption", {}, "Actions, the most valuable first; the last columns say how often each policy takes them. Select one for its next states."),
     make("thead", {}, make("tr", {}, ...columns.map(([name], j) => make("th", { scope: "col", class: shape(j, name) }, name)))),
     make("tbody", {}, ...ordered.map((p) => make("tr", { class: !EXPLORER.available[p] ? "unavailable" : plays(EXPLORER.policy, p) > 0.01 && "chosen" },
-      ...columns.map(([name, cell], j) => make(j ? "td" : "th", { scope: j ? false : "row", class: shape(j, name) }, cell(p))))))));
+      ...columns.map(([name, cell, key], j) => make(j ? "td" : "th", { scope: j ? false : "row", class: shape(j, name), "data-sort": key(p) ?? -1e300 }, cell(p)))))))));
 }
 
 function reasons(pairs) {
@@ -107,16 +108,16 @@ function nextTable(p) {
     const name = stateName(next.state[k]);
     rows.push(make("tr", {},
       make("th", { scope: "row" }, place === undefined ? name : make("a", { href: stateLink(place) }, name)),
-      make("td", { class: "n" }, `${(100 * mid).toFixed(1)}\u00a0%`),
-      make("td", {}, rangeBar(low, mid, high, 0, widest)),
-      make("td", { class: "n" }, `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)} %`),
-      next.count && make("td", { class: "n" }, thousands(next.count[k]))));
+      make("td", { class: "n", "data-sort": mid }, `${(100 * mid).toFixed(1)}\u00a0%`),
+      make("td", { "data-sort": mid }, rangeBar(low, mid, high, 0, widest)),
+      make("td", { class: "n", "data-sort": low }, `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)} %`),
+      next.count && make("td", { class: "n", "data-sort": next.count[k] }, thousands(next.count[k]))));
   }
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Next states, a table" }, make("table", { id: "next-table" },
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Next states, a table" }, sortable(make("table", { id: "next-table" },
     make("caption", {}, `The ${rows.length} likeliest next states after ${actionName(p)}, ${percent(Math.min(sum, 1))} of the probability together. ${next.how}`),
-    make("thead", {}, make("tr", {}, ...["Next state", "Probability", "", "90 % interval", next.count && "Seen"].filter((x) => x !== null)
+    make("thead", {}, make("tr", {}, ...["Next state", "Probability", "Range", "90 % interval", next.count && "Seen"].filter((x) => x !== null)
       .map((name, j) => make("th", { scope: "col", class: j === 1 || j > 2 ? "n" : false }, name)))),
-    make("tbody", {}, ...rows)));
+    make("tbody", {}, ...rows))));
 }
 
 function pickPair(i, p) {
@@ -142,6 +143,7 @@ function showState(i, keepPair) {
   byId("state-previous").disabled = i === 0;
   byId("state-next").disabled = i === STATES.state.length - 1;
   byId("share-said").textContent = "";
+  byId("state-status").textContent = `State ${STATES.label[i]} is shown.`;
   markOnMap();
 }
 const goTo = (i) => { location.hash = stateLink(i); };
@@ -162,6 +164,7 @@ function followLink() {
   if (byId("explorer").getBoundingClientRect().top > 0 || byId("state-panel").getBoundingClientRect().bottom < 200) {
     byId("explorer").scrollIntoView();
   }
+  if (document.activeElement?.tagName === "A") byId("state-heading")?.focus({ preventScroll: true });
   return true;
 }
 
@@ -223,6 +226,7 @@ function drawMap() {
   const of = STATES.policies[EXPLORER.policy];
   const values = of.value.filter((x, i) => x !== null && !STATES.terminal[i]);
   const low = Math.min(...values), high = Math.max(...values);
+  const turn = darkTheme.matches && !document.documentElement.classList.contains("printing") ? 42 : 58;  // where text must change its colour
   const squares = STATES.state.map((state, i) => {
     const best = pairsOf(i).sort((p, q) => plays(EXPLORER.policy, q) - plays(EXPLORER.policy, p))[0];
     const arrow = STATES.terminal[i] ? "■" : grid.arrow[EXPLORER.action[best]];
@@ -231,7 +235,7 @@ function drawMap() {
     return make("button", {
       type: "button", "data-place": i, "aria-label": said, title: said, onclick: () => goTo(i),
       style: `grid-row:${grid.row[state] + 1};grid-column:${grid.column[state] + 1};`
-        + (STATES.terminal[i] ? "color:var(--muted)" : `background:color-mix(in srgb, var(--heat-high) ${part}%, var(--heat-low));color:${part > 50 ? "var(--bg)" : "var(--ink)"}`),
+        + (STATES.terminal[i] ? "color:var(--muted)" : `background:color-mix(in srgb, var(--heat-high) ${part}%, var(--heat-low));color:${part > turn ? "var(--bg)" : "var(--ink)"}`),
     }, arrow);
   });
   byId("state-map").replaceChildren(
@@ -246,6 +250,7 @@ function markOnMap() {
   }
 }
 
+darkTheme.addEventListener("change", () => { if (byId("state-map").childElementCount) drawMap(); });
 window.addEventListener("hashchange", followLink);
 whenNear(byId("explorer"), () => {
   drawMap();

@@ -142,7 +142,7 @@ function drawPlot(id) { drawn.add(id); DRAWERS[id](byId(id)); }
 const present = Object.keys(DRAWERS).filter(byId);
 for (const id of present) whenNear(byId(id), () => drawPlot(id));
 const redraw = () => drawn.forEach(drawPlot);
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+darkTheme.addEventListener("change", redraw);
 for (const id of ["policy-a", "policy-b"]) {
   byId(id).addEventListener("change", () => {
     stateTable(...chosenPolicies());
@@ -152,6 +152,7 @@ for (const id of ["policy-a", "policy-b"]) {
 whenNear(byId("state-table"), () => stateTable(...chosenPolicies()));
 window.addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printing");
+  for (const details of document.querySelectorAll("details")) details.open = true;
   present.forEach(drawPlot);
 });
 window.addEventListener("afterprint", () => {

@@ -21,13 +21,14 @@ function cellKey(cell) {
   const key = cell.dataset.sort;
   return key === undefined || Number.isNaN(Number(key)) ? cell.textContent.trim() : Number(key);
 }
-for (const table of document.querySelectorAll("table.sortable")) {
+function sortable(table) {
   const body = table.tBodies[0];
   [...table.tHead.rows[0].cells].forEach((heading, j) => sortButton(heading, (sign) => {
-    const rows = [...body.rows].sort((a, b) => sign * order(cellKey(a.cells[j]), cellKey(b.cells[j])));
-    body.append(...rows);
+    body.append(...[...body.rows].sort((a, b) => sign * order(cellKey(a.cells[j]), cellKey(b.cells[j]))));
   }));
+  return table;
 }
+document.querySelectorAll("table.sortable").forEach(sortable);
 
 const FIRST_ROWS = 15;
 function stateTable(a, b) {
@@ -41,7 +42,7 @@ function stateTable(a, b) {
       name, number: true, key: (i) => one[q][i], cell: (i) => withError(one[q][i], one[`${q}_error`][i]),
     })),
     { name: `Minus ${b}`, number: true, key: (i) => one.value[i] - two.value[i],
-      cell: (i) => sig(one.value[i] - two.value[i], 2) },
+      cell: (i) => withError(one.value[i] - two.value[i], Math.hypot(one.value_error[i], two.value_error[i])) },
   ].filter(Boolean);
   let list = some, all = false;
   const body = make("tbody");
@@ -60,7 +61,7 @@ function stateTable(a, b) {
   list = [...some].sort((x, y) => order(one.occupancy[y] ?? 0, one.occupancy[x] ?? 0));
   headings[columns.findIndex((c) => c.name.startsWith("Met under"))].setAttribute("aria-sort", "descending");
   fill();
-  const caption = make("caption", {}, `Every state under ${a}. Met: discounted visits of one episode from the start.`);
+  const caption = make("caption", {}, `Every state under ${a}. Met: discounted visits of one episode from the start. Errors of differences are those of unpaired draws, so at most too large.`);
   byId("state-table").replaceChildren(
     make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "States, a table" },
       make("table", {}, caption, make("thead", {}, make("tr", {}, ...headings)), body)),

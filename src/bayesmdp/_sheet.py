@@ -1,0 +1,100 @@
+"""A record as people see it: lines of text, or a small page for a notebook.
+
+A sheet is written once and shown twice, so that ``summary()`` and what a notebook shows
+(``_repr_html_``) cannot differ in what they say. Colours are those of the notebook, so
+that light and dark themes work alike; everything from users is escaped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+_LINE = "1px solid rgba(128, 128, 128, 0.4)"
+_CELL = "padding: 0.15em 0.7em"
+_CORNER = "<td></td>"
+_TITLE = (
+    "caption-side: top; text-align: left; font-weight: bold; color: inherit; "
+    "padding: 0.3em 0; margin: 0"
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Names of rows in the first column, and a header over the others."""
+
+    header: Sequence[str]  # of every column; the first may be empty
+    rows: Sequence[Sequence[str]]
+    prose: bool = False  # cells are words, not numbers
+
+    def lines(self) -> list[str]:
+        """Align cells: the first to the left, the others to the right."""
+        table = [self.header, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        return [
+            "  ".join(
+                [row[0].ljust(widths[0])]
+                + [
+                    cell.rjust(width)
+                    for cell, width in zip(row[1:], widths[1:], strict=True)
+                ]
+            ).rstrip()
+            for row in table
+        ]
+
+    def html(self, caption: str = "") -> str:
+        """Return a table with scopes, which screen readers need."""
+        side = "left" if self.prose else "right"
+        head = "".join(
+            _cell("th", x, "left" if i == 0 else side, 'scope="col"') if x else _CORNER
+            for i, x in enumerate(self.header)
+        )
+        body = "".join(
+            f'<tr style="border-top: {_LINE}">'
+            + _cell("th", row[0], "left", 'scope="row"', "font-weight: normal")
+            + "".join(_cell("td", x, side) for x in row[1:])
+            + "</tr>"
+            for row in self.rows
+        )
+        said = f'<caption style="{_TITLE}">{escape(caption)}</caption>' * bool(caption)
+        return (
+            '<div style="overflow-x: auto"><table style="border-collapse: collapse; '
+            f'font-variant-numeric: tabular-nums">{said}<thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A title, then lines and tables."""
+
+    title: str
+    body: Sequence[Table | str]
+    indent: str = ""  # of the body, as text
+
+    def text(self) -> str:
+        """Return lines of text."""
+        lines = [self.title]
+        for part in self.body:
+            lines += part.lines() if isinstance(part, Table) else [part]
+        return f"\n{self.indent}".join(lines)
+
+    def html(self) -> str:
+        """Return HTML that stands by itself, without script and without style rules.
+
+        The title is the caption of a table that comes first.
+        """
+        body = [x for x in self.body if x]
+        first = bool(body) and isinstance(body[0], Table)
+        parts = [] if first else [f'<p style="{_TITLE}">{escape(self.title)}</p>']
+        for i, part in enumerate(body):
+            if isinstance(part, Table):
+                parts.append(part.html(self.title if i == 0 else ""))
+            else:
+                parts.append(f'<p style="margin: 0.2em 0">{escape(part)}</p>')
+        return f"<div>{''.join(parts)}</div>"
+
+
+def _cell(tag: str, text: str, side: str, scope: str = "", more: str = "") -> str:
+    style = "; ".join(filter(None, (_CELL, f"text-align: {side}", more)))
+    start = " ".join(filter(None, (tag, scope)))
+    return f'<{start} style="{style}">{escape(text)}</{tag}>'

@@ -1,0 +1,187 @@
+"""Doubts and values against the size of the data."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray, Name
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import Evaluation
+from bayesmdp.reporting._plot_axes import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    axes_for,
+    label_of,
+    states_given,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LOOKS = {  # of a quantity: colour, marker
+    "epistemic_sd": (BLUE, "o"),
+    "aleatoric_sd": (ORANGE, "s"),
+    "total_sd": (PURPLE, "D"),
+    "value": (GREEN, "^"),
+}
+_LINES = ("-", "--", ":", "-.")
+
+
+def sweep(
+    evaluations: Mapping[int, Evaluation],
+    *,
+    quantities: str | Sequence[str] = ("epistemic_sd", "aleatoric_sd"),
+    states: Name | Iterable[Name] | None = None,
+    every_state: bool = True,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw how doubts or values change with the size of the data.
+
+    Bars are two Monte Carlo standard errors; around a value, the band is one epistemic
+    sd to either side. Sizes are drawn to a logarithmic scale.
+
+    Parameters
+    ----------
+    evaluations
+        An evaluation for each number of transitions, all of the same states.
+    quantities
+        One or more of ``epistemic_sd``, ``aleatoric_sd``, ``total_sd``, ``value``.
+    states
+        States to draw, by index or label; from the start where not given.
+    every_state
+        Whether to draw all states behind, faintly.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> found = {}
+    >>> for n in (100, 1000):
+    ...     posterior = bm.fit(world.sample(n, seed=0), world.task)
+    ...     found[n] = bm.evaluate(np.ones(25, dtype=int), posterior.draws(200))
+    >>> ax = bm.plots.sweep(found, states=[7])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['epistemic sd, state 7', 'aleatoric sd, state 7']
+    """
+    sizes, found = _by_size(evaluations)
+    wanted = _quantities(quantities)
+    task = found[0].task
+    bold: list[int | None] = [None]
+    if states is not None:
+        bold = [int(s) for s in states_given("states", states, task)]
+    ax = axes_for(ax, "plots.sweep", (4.8, 3.6))
+    for quantity in wanted:
+        colour, marker = _LOOKS[quantity]
+        if every_state:
+            faint = np.array([getattr(e, quantity)[task.live] for e in found])
+            alpha = float(np.clip(6 / task.live.size, 0.03, 0.3))
+            ax.plot(sizes, faint, color=colour, linewidth=0.7, alpha=alpha, zorder=1)
+        for number, state in enumerate(bold):
+            height, error = _history(found, quantity, state)
+            of = "from the start" if state is None else f"state {label_of(task, state)}"
+            ax.errorbar(
+                sizes,
+                height,
+                2 * error,
+                color=colour,
+                marker=marker,
+                markersize=4.5,
+                linestyle=_LINES[number % len(_LINES)],
+                linewidth=1.8,
+                capsize=2,
+                label=f"{_words(quantity)}, {of}",
+            )
+            if quantity == "value":
+                sd = _history(found, "epistemic_sd", state)[0]
+                ax.fill_between(
+                    sizes, height - sd, height + sd, color=colour, alpha=0.15, lw=0
+                )
+    _size_axis(ax, sizes)
+    several = "value and sd" if "value" in wanted else "sd"
+    ax.set_ylabel(several if len(wanted) > 1 else _words(wanted[0]))
+    if "value" not in wanted:
+        ax.set_ylim(bottom=0.0)
+    if bold:  # above the axes, since lines run everywhere inside
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=len(wanted),
+            frameon=False,
+            fontsize="small",
+        )
+    return ax
+
+
+def _by_size(evaluations: object) -> tuple[list[int], list[Evaluation]]:
+    """Return sizes of the data in rising order, and the evaluation of each."""
+    if not isinstance(evaluations, Mapping) or not evaluations:
+        raise ArgumentError(
+            "`evaluations` must map numbers of transitions to evaluations."
+        )
+    found: dict[int, Evaluation] = {}
+    for key, each in evaluations.items():
+        size = _checks.integer("evaluations", key, 1, ArgumentError)
+        _checks.of_type(f"evaluations[{size}]", each, Evaluation, ArgumentError)
+        found[size] = each
+    sizes = sorted(found)
+    n_states = found[sizes[0]].value.size
+    for size in sizes:
+        if found[size].value.size != n_states:
+            raise ArgumentError(
+                f"`evaluations` must be of the same states: that of {size} transitions "
+                f"has {found[size].value.size}, that of {sizes[0]} has {n_states}."
+            )
+    return sizes, [found[size] for size in sizes]
+
+
+def _quantities(given: object) -> list[str]:
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, Sequence) or not listed:
+        raise ArgumentError(f"`quantities` must name some of {', '.join(_LOOKS)}.")
+    for name in listed:
+        if name not in _LOOKS:
+            hint = _checks.did_you_mean(name, _LOOKS)
+            raise ArgumentError(
+                f"`quantities` {name!r:.80} is not one of {', '.join(_LOOKS)}{hint}."
+            )
+    return list(listed)
+
+
+def _history(
+    found: list[Evaluation], quantity: str, state: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return a quantity by size of the data, and its error."""
+    if state is None:
+        pairs = [
+            (getattr(e, f"start_{quantity}"), getattr(e, f"start_{quantity}_error"))
+            for e in found
+        ]
+    else:
+        pairs = [
+            (getattr(e, quantity)[state], getattr(e, f"{quantity}_error")[state])
+            for e in found
+        ]
+    height, error = np.array(pairs, dtype=np.float64).T
+    return height, error
+
+
+def _size_axis(ax: Any, sizes: list[int]) -> None:
+    ax.set_xscale("log")
+    ax.set_xlabel("number of transitions")
+    if len(sizes) <= 7:
+        ax.minorticks_off()
+        ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+
+
+def _words(quantity: str) -> str:
+    return quantity.replace("_", " ")

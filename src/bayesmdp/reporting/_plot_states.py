@@ -1,0 +1,185 @@
+"""States by their doubts, and by their values under two policies."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from bayesmdp import _checks
+from bayesmdp._typing import Name
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import Comparison, Evaluation
+from bayesmdp.reporting._plot_axes import (
+    BLUE,
+    GREY,
+    INK,
+    arrays_of,
+    axes_for,
+    drawn,
+    put_names,
+    states_given,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MANY = 3_000  # points from which on dots are pixels in a file of lines and text
+
+
+def scatter(
+    evaluation: Evaluation,
+    *,
+    label: Iterable[Name] = (),
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw states by their aleatoric and epistemic sd, coloured by value.
+
+    Terminal states are left out. More data pulls a state down, and nothing pulls it to
+    the left.
+
+    Parameters
+    ----------
+    evaluation
+        From `bayesmdp.evaluate`; a comparison holds one of each policy.
+    label
+        States to name in the picture, by index or label.
+    ax
+        Axes to draw on; a colour bar is put beside them.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+    >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200))
+    >>> ax = bm.plots.scatter(evaluation, label=[7])
+    >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.collections[0].get_offsets())
+    ('aleatoric sd', 'epistemic sd', 20)
+    """
+    _checks.of_type("evaluation", evaluation, Evaluation, ArgumentError)
+    live, named = evaluation.task.live, states_given("label", label, evaluation.task)
+    of = arrays_of(evaluation, live)
+    ax = axes_for(ax, "plots.scatter", (4.6, 3.6))
+    dots = ax.scatter(
+        of["aleatoric_sd"],
+        of["epistemic_sd"],
+        c=of["value"],
+        cmap="cividis",
+        s=26 if live.size < 200 else 12,
+        linewidths=0.3,
+        edgecolors="0.3",
+        rasterized=live.size > _MANY,
+    )
+    marked = arrays_of(evaluation, named)
+    put_names(
+        ax, marked["aleatoric_sd"], marked["epistemic_sd"], named, evaluation.task
+    )
+    ax.figure.colorbar(dots, ax=ax, label="value")
+    ax.set_xlabel("aleatoric sd")
+    ax.set_ylabel("epistemic sd")
+    ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def diagonal(
+    comparison: Comparison,
+    x: str | None = None,
+    y: str | None = None,
+    *,
+    label: Iterable[Name] = (),
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the value of every state under two policies; above the line, ``y`` wins.
+
+    Bars are one epistemic sd to either side. Terminal states are left out.
+
+    Parameters
+    ----------
+    comparison
+        From `bayesmdp.compare`.
+    x
+        Name of the policy along the axis; the reference where not given.
+    y
+        Name of the policy upwards; the best of the others where not given.
+    label
+        States to name in the picture, by index or label.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+    >>> policies = {"logged": bm.policies.behaviour(posterior),
+    ...             "nominal": bm.policies.nominal(posterior)}
+    >>> table = bm.compare(policies, posterior.draws(200))
+    >>> ax = bm.plots.diagonal(table)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('value under logged', 'value under nominal')
+    """
+    _checks.of_type("comparison", comparison, Comparison, ArgumentError)
+    along = comparison.reference if x is None else _policy("x", x, comparison)
+    others = [row.name for row in comparison.rows if row.name != along]
+    up = others[0] if y is None else _policy("y", y, comparison)
+    right, above = comparison.evaluations[along], comparison.evaluations[up]
+    live, named = right.task.live, states_given("label", label, right.task)
+    ours, theirs = arrays_of(above, live), arrays_of(right, live)
+    ax = axes_for(ax, "plots.diagonal", (4.0, 4.0))
+    ax.errorbar(
+        theirs["value"],
+        ours["value"],
+        xerr=theirs["epistemic_sd"],
+        yerr=ours["epistemic_sd"],
+        fmt="o",
+        color=BLUE,
+        ecolor="0.75",
+        elinewidth=0.6,
+        markersize=4.5 if live.size < 200 else 2.5,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
+        rasterized=live.size > _MANY,
+    )
+    ends = _square(ax)
+    ax.plot(ends, ends, color=INK, linewidth=0.9, linestyle="--", zorder=1)
+    at, high = (arrays_of(e, named)["value"] for e in (right, above))
+    put_names(ax, at, high, named, right.task)
+    for side, name in (("left", up), ("right", along)):
+        ax.text(
+            *{"left": (0.03, 0.97), "right": (0.97, 0.03)}[side],
+            f"better under {drawn(name)}",
+            horizontalalignment=side,
+            verticalalignment={"left": "top", "right": "bottom"}[side],
+            transform=ax.transAxes,
+            color=GREY,
+            fontsize="small",
+        )
+    ax.set_xlabel(f"value under {drawn(along)}")
+    ax.set_ylabel(f"value under {drawn(up)}")
+    return ax
+
+
+def _policy(parameter: str, name: object, comparison: Comparison) -> str:
+    known = [row.name for row in comparison.rows]
+    if not isinstance(name, str) or name not in known:
+        hint = _checks.did_you_mean(name, known)
+        raise ArgumentError(
+            f"`{parameter}` {name!r:.80} is not among the policies: "
+            f"{', '.join(known)}{hint}."
+        )
+    return name
+
+
+def _square(ax: Any) -> tuple[float, float]:
+    """Give both axes the same limits and scale; return the limits."""
+    (a, b), (c, d) = ax.get_xlim(), ax.get_ylim()
+    ends = min(a, c), max(b, d)
+    ax.set(xlim=ends, ylim=ends, aspect="equal")
+    ax.locator_params(nbins=6)  # the same ticks on both
+    return ends

@@ -1,0 +1,17 @@
+"""Pictures for papers, from the records users have; needs the extra ``paper``.
+
+Every function draws on the matplotlib axes it is given, or on those of a new figure,
+and returns the axes. Numbers are those of the report: both ask the same functions. A
+new figure belongs to no window: ``ax.figure.savefig("doubts.pdf")`` keeps it, and in a
+notebook ``ax.figure`` shows it, as the last line of a cell and once ``%matplotlib
+inline`` was said. On axes of ``plt.subplots()`` the notebook shows it by itself.
+
+Colours can be told apart by colour-blind readers (Okabe and Ito), and markers or lines
+differ wherever colours do, for print in grey.
+"""
+
+from bayesmdp.reporting._plot_policies import intervals
+from bayesmdp.reporting._plot_sizes import sweep
+from bayesmdp.reporting._plot_states import diagonal, scatter
+
+__all__ = ["diagonal", "intervals", "scatter", "sweep"]
