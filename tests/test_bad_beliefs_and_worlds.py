@@ -110,7 +110,7 @@ FIT_CASES = [
         PriorError,
         lambda: with_support(without((0, 1))),
         "support is empty for state ward, action treat",
-        "Widen the support",
+        "widen the support",
     ),
     case(
         "a pair never seen, under a sparse prior without fallback",

@@ -532,7 +532,7 @@ BAD = [
         PriorError,
         call(prior=bm.SparsePrior(fallback=0)),
         "SparsePrior generates no data",
-        "Give `truth`",
+        "give `truth`",
     ),
     case("evidence", PriorError, call(prior=bm.EvidencePrior()), "EvidencePrior"),
     case("pooled", PriorError, call(prior=bm.PooledPrior()), "PooledPrior"),

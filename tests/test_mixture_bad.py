@@ -29,7 +29,7 @@ def fitted(*priors: Any, **more: Any) -> bm.MixturePosterior:
 
 CASES = [
     case("none", PriorError, lambda: bm.MixturePrior([]), "at least two priors; got 0"),
-    case("one", PriorError, lambda: mixture(ONE), "at least two", "got 1. One alone"),
+    case("one", PriorError, lambda: mixture(ONE), "at least two", "got 1: one alone"),
     case(
         "a prior by itself",
         PriorError,

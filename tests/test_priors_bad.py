@@ -59,6 +59,12 @@ CASES = [
         "`grid` must be at least 1e-300",
     ),
     case(
+        "a grid too far from 0",
+        PriorError,
+        lambda: curve([1.0, 1e200]),
+        "`grid` must be at most 1e+100; got 1e+200",
+    ),
+    case(
         "a curve of no data",
         CountsError,
         lambda: curve(data=bm.Counts.from_arrays([], [], [])),
@@ -142,6 +148,29 @@ CASES = [
         PriorError,
         lambda: bm.ScaledPrior(1e-310),
         "`total` must be at least 1e-300",
+    ),
+    case(
+        "a total that cannot be summed",
+        PriorError,
+        lambda: bm.ScaledPrior(1e308),
+        "`total` must be at most 1e+100; got 1e+308, which cannot be summed.",
+    ),
+    case(
+        "a hierarchical concentration that cannot be summed",
+        PriorError,
+        lambda: bm.HierarchicalSparsePrior(1e308),
+        "`concentration` must be at most 1e+100",
+    ),
+    case(
+        "a hierarchical support that is empty, with a fallback",
+        PriorError,
+        lambda: fitted(
+            bm.FallbackPrior(
+                bm.HierarchicalSparsePrior(support=without((0, 1))), "home"
+            )
+        ),
+        "support is empty for state ward, action treat: no next state is possible; "
+        "widen the support, or raise `min_count`.",
     ),
     case(
         "a decay of 0",

@@ -363,3 +363,16 @@ def test_chances_are_never_certain_for_want_of_draws(
 def test_shares_in_words() -> None:
     said = [percent({"value": x, "error": 0.0}) for x in (0.714, 0.00016, 0.0)]
     assert said == ["71 %", "0.016 %", "0 %"]
+
+
+def test_a_report_does_not_call_rows_on_random_sets_dirichlet() -> None:
+    world = bm.worlds.synthetic(0, 4, 2, discount=0.9)
+    prior = bm.HierarchicalSparsePrior()
+    belief = bm.fit(world.sample(30, seed=0), world.task, prior=prior)
+    policies = {"one": [0, 0, 0, 0], "other": [1, 1, 1, 1]}
+    made = bm.report(belief, bm.compare(policies, belief.draws(50)))
+    said = json.dumps(made.data)
+    assert "independent mixtures of Dirichlet distributions over sets" in said
+    assert "of a Beta distribution with the same mean and variance" in said
+    assert "epistemic sd is not shown: it needs independent Dirichlet rows" in said
+    assert "`evaluate_analytic` needs Dirichlet rows" in said

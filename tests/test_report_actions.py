@@ -8,7 +8,7 @@ import pytest
 import bayesmdp as bm
 from bayesmdp.reporting import _explorer
 from bayesmdp.reporting._actions import ActionValues, action_values, sd_check
-from bayesmdp.reporting._next_states import SHOWN, next_states
+from bayesmdp.reporting._next_states import SHOWN, _matched, _squares, next_states
 
 N_DRAWS = 600
 
@@ -192,3 +192,38 @@ def test_many_states_have_no_first_order(
     explorer = bm.report(posterior, table).data["explorer"]
     assert explorer["epistemic_sd"] is None
     assert "offered up to 5 states" in explorer["how"]
+
+
+ROW = bm.Counts.from_arrays([0, 0], [0, 0], [1, 2], [6, 2], n_states=6)
+SIX = bm.Task(6, 1, reward=np.arange(6.0), discount=0.9, terminal=[4, 5])
+DOUBTED = {
+    "sets": bm.HierarchicalSparsePrior(0.7, 0.8),
+    "lumped": bm.HierarchicalSparsePrior(fallback=1),
+    "fallback": bm.FallbackPrior(bm.HierarchicalSparsePrior(), 4, 1.5),
+    "mixture": bm.MixturePrior(
+        [bm.HierarchicalSparsePrior(fallback=5), bm.ScaledPrior(2.0)],
+        posterior_weights=[0.6, 0.4],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTED)
+def test_doubt_about_next_states_is_in_their_intervals(name: str) -> None:
+    """Mean and variance of draws against the Beta's; five standard errors."""
+    belief = bm.fit(ROW, SIX, prior=DOUBTED[name])
+    n, end = 4_000, belief.rows.indptr[2]  # a visited pair, and one that is not
+    draws = belief.draws(n, seed=3)
+    theta = np.array([draws.dynamics(i).probability[:end] for i in range(n)])
+    square, error = (theta**2).mean(axis=0), (theta**2).std(axis=0) / np.sqrt(n)
+    assert (np.abs(square - _squares(belief)[:end]) <= 5 * error + 1e-12).all()
+    mean, total = _matched(belief, np.arange(end))
+    variance = mean * (1 - mean) / (total + 1)
+    assert variance == pytest.approx(_squares(belief)[:end] - mean**2, abs=1e-12)
+
+
+def test_doubt_about_next_states_leaves_means_of_actions() -> None:
+    belief = bm.fit(ROW, SIX, prior=DOUBTED["sets"])
+    evaluation = bm.evaluate(np.zeros(6, dtype=int), belief.draws(50))
+    found = action_values(belief, evaluation, evaluation.policy)
+    assert found.epistemic_sd is None
+    assert np.isfinite(found.value).all()

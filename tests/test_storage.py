@@ -1,7 +1,7 @@
 """Run directories: what comes back is what was kept, to the bit."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +261,17 @@ def test_another_reading_of_the_prior_is_said_aloud(
         object.__setattr__(self, "concentration", self.concentration * 2)
 
     monkeypatch.setattr(bm.SymmetricPrior, "__post_init__", changed)
+    with pytest.warns(BayesmdpWarning, match="fitted again and is not the one that"):
+        load(path)
+
+
+def test_other_sets_of_next_states_are_said_aloud(tmp_path: Path) -> None:
+    """Rows of the same mean were not drawn on random sets by all versions."""
+    world = bm.worlds.synthetic(0, 4, 2, discount=0.9)
+    prior = bm.HierarchicalSparsePrior()
+    belief = bm.fit(world.sample(20, seed=0), world.task, prior=prior)
+    load(save(belief, tmp_path / "same"))
+    path = save(replace(belief, sets=None), tmp_path / "other")
     with pytest.warns(BayesmdpWarning, match="fitted again and is not the one that"):
         load(path)
 

@@ -103,7 +103,7 @@ def deal(
     if isinstance(data, Counts):
         raise ArgumentError(
             "`data` must be Transitions with an `episode` column to be split into "
-            "folds; got Counts. Give n_folds=0 to leave held-out density out."
+            "folds; got Counts: give n_folds=0 to leave held-out density out."
         )
     _checks.of_type("data", data, Transitions, ArgumentError)
     parts = [

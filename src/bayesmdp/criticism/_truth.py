@@ -34,7 +34,7 @@ from bayesmdp.priors import (
 from bayesmdp.worlds import World
 
 _REMEDY = (
-    "Give `truth`: a prior that generates data, such as SymmetricPrior(1.0), or a "
+    "give `truth`: a prior that generates data, such as SymmetricPrior(1.0), or a "
     "world."
 )
 
@@ -163,7 +163,7 @@ def _one_of(truth: MixturePrior, task: Task) -> OneOf:
     if truth.posterior_weights is not None:
         raise PriorError(
             "A mixture with `posterior_weights` generates no data: they were given "
-            f"after them. {_REMEDY}"
+            f"after them; {_REMEDY}"
         )
     sources = truth.each(lambda prior: _own_source(prior, task))
     return OneOf(tuple(sources), truth.shares_before)
@@ -172,7 +172,7 @@ def _one_of(truth: MixturePrior, task: Task) -> OneOf:
 def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
     if not generates(truth):
         raise PriorError(
-            f"{type(truth).__name__} generates no data: it is made by looking at them. "
+            f"{type(truth).__name__} generates no data: it is made by looking at them; "
             f"{_REMEDY}"
         )
     base, imagined = without_fallbacks(truth)

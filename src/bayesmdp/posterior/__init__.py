@@ -13,8 +13,10 @@ from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._fit import fit
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
+from bayesmdp.posterior._overlay import spread
 from bayesmdp.posterior._posterior import Posterior
 from bayesmdp.posterior._sets import SetTable, no_sets
+from bayesmdp.posterior._squares import mean_squares
 
 __all__ = [
     "Availability",
@@ -29,7 +31,9 @@ __all__ = [
     "evidence_of",
     "fit",
     "has_dirichlet_rows",
+    "mean_squares",
     "no_sets",
     "refuse_other_rows",
+    "spread",
     "weights_after",
 ]

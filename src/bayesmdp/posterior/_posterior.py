@@ -132,7 +132,7 @@ class Posterior:
             raise PriorError(
                 f"{type(self.prior).__name__} has no evidence: its rows are made by "
                 "looking at the data, so the data's probability before seeing them is "
-                "not defined. Compare it by held-out predictive density instead."
+                "not defined; compare it by held-out predictive density instead."
             )
         # the prior is asked again: a small number is lost in alpha beside a large count
         return evidence_of(self.prior, self.rows.pair, self.counts, self.task)

@@ -2,7 +2,8 @@
 
 A prior gives each pair a Dirichlet distribution over its next states. It answers for
 the pairs it is asked about with `Rows` (which next states are possible) and one
-concentration an entry.
+concentration an entry. Where it doubts which next states are possible, these stand for
+means alone, and `OnSets` says the rest.
 """
 
 from typing import Protocol, runtime_checkable
@@ -16,6 +17,12 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 
 LEAST = 1e-300  # the smallest concentration whose logarithm is not lost
+MOST = 1e100  # sums, and the powers that logarithms are expanded in, stay finite
+
+
+#: What to do about rows without a next state; where a fallback helps, and where not.
+EMPTY = "widen the support, give a fallback, or raise `min_count`"
+TOO_NARROW = "widen the support, or raise `min_count`"
 
 
 @runtime_checkable
@@ -54,12 +61,17 @@ def tuned(prior: Prior, pair: IntArray, counts: Counts, task: Task) -> Prior:
 
 
 def checked_concentration(value: object, name: str = "concentration") -> float:
-    """Check a concentration: above 0, and not so small that its logarithm is lost."""
+    """Check a concentration: above 0, and neither too small nor too large to use."""
     checked = _checks.real(name, value, PriorError, 0, open_low=True)
     if checked < LEAST:
         raise PriorError(
             f"`{name}` must be at least {LEAST:g}; got {checked:g}, which cannot be "
             "sampled."
+        )
+    if checked > MOST:
+        raise PriorError(
+            f"`{name}` must be at most {MOST:g}; got {checked:g}, which cannot be "
+            "summed."
         )
     return checked
 
@@ -108,15 +120,15 @@ def including(rows: Rows, state: int, task: Task) -> tuple[Rows, IntArray]:
     return rows_from_keys(rows.pair, np.insert(key, at, new), task), at
 
 
-def check_rows(rows: Rows, task: Task) -> None:
+def check_rows(rows: Rows, task: Task, remedy: str = EMPTY) -> None:
     """Refuse rows without a next state."""
     length = np.diff(rows.indptr)
     if length.size and length.min() == 0:
         empty = int(rows.pair[np.argmin(length)])
         where = task.pair_name(*divmod(empty, task.n_actions))
         raise PriorError(
-            f"The prior's support is empty for {where}: no next state is possible. "
-            "Widen the support, give a fallback, or raise `min_count`."
+            f"The prior's support is empty for {where}: no next state is possible; "
+            f"{remedy}."
         )
 
 

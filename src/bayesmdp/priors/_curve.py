@@ -12,6 +12,7 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
 from bayesmdp.model import Task, align, availability
 from bayesmdp.priors._contract import (
+    TOO_NARROW,
     check_rows,
     checked_concentration,
     counted,
@@ -160,7 +161,8 @@ def _grid(grid: ArrayLike | None) -> FloatArray:
     if (points <= 0).any():
         i = int(np.argmax(points <= 0))
         raise PriorError(f"`grid` must be above 0: point {i} is {points[i]:g}.")
-    checked_concentration(points.min(), "grid")
+    for end in (points.min(), points.max()):
+        checked_concentration(end, "grid")
     return points
 
 
@@ -170,7 +172,7 @@ def _lengths(support: Support, pair: IntArray, counts: Counts, task: Task) -> In
     if support is None:  # rows of every state need not be made
         return support_lengths(support, pair, task)
     rows = support_rows(support, pair, task)
-    check_rows(rows, task)
+    check_rows(rows, task, TOO_NARROW)
     locate(rows, counts, task)
     return np.diff(rows.indptr)
 

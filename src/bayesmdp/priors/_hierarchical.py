@@ -53,6 +53,7 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 from bayesmdp.priors._contract import (
     LEAST,
+    TOO_NARROW,
     check_rows,
     checked_concentration,
     counted,
@@ -235,7 +236,7 @@ class HierarchicalSparsePrior:
     ) -> tuple[Rows, BoolArray]:
         """Rows of the support and given states, and which entries are the support's."""
         rows = support_rows(self.support, pair, task, n_bytes=56)
-        check_rows(rows, task)
+        check_rows(rows, task, TOO_NARROW)
         own = np.ones(rows.next_state.size, dtype=np.bool_)
         for state in states:
             rows, at = including(rows, state, task)
@@ -261,7 +262,7 @@ class HierarchicalSparsePrior:
         if self.support is None:
             return rows, np.ones(rows.next_state.size, dtype=np.bool_)
         wide = support_rows(self.support, pair, task)
-        check_rows(wide, task)
+        check_rows(wide, task, TOO_NARROW)
         at = rows.row_of_entry
         _, entry = wide.find(rows.state[at], rows.action[at], rows.next_state)
         for state in states:

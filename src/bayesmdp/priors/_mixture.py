@@ -147,7 +147,7 @@ def _checked(priors: object) -> tuple[Prior, ...]:
             )
     if len(found) < 2:
         raise PriorError(
-            f"`priors` must hold at least two priors; got {len(found)}. One alone goes "
+            f"`priors` must hold at least two priors; got {len(found)}: one alone goes "
             "to `fit` as it is."
         )
     return found

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.posterior import Ensemble, MixturePosterior
+from bayesmdp.posterior import Ensemble, has_dirichlet_rows
 from bayesmdp.reporting._actions import (
     MAX_STATES,
     ActionValues,
@@ -160,10 +160,10 @@ def _scaled(probability: FloatArray) -> list[int]:
 def _interval_words(inputs: Inputs) -> str:
     if isinstance(inputs.posterior, Ensemble):
         return "Intervals are quantiles of the models, 90 %."
-    if isinstance(inputs.posterior, MixturePosterior):
+    if not has_dirichlet_rows(inputs.posterior):
         return (
-            "Intervals hold 90 %; they are those of a Beta distribution with the "
-            "mean and variance of the mixture."
+            "Intervals hold about 90 %; they are those of a Beta distribution with the "
+            "same mean and variance."
         )
     return "Intervals hold 90 % of the posterior probability (Beta distributions)."
 
@@ -185,7 +185,7 @@ def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
         f"Values are of taking the action once and following “{inputs.recommended}” "
         "afterwards"
     )
-    if isinstance(inputs.posterior, Ensemble | MixturePosterior):
+    if not has_dirichlet_rows(inputs.posterior):
         return (
             f"{said}, in the mean model with values of later states from the draws. "
             "Their epistemic sd is not shown: it needs independent Dirichlet rows."

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import Any
 
 from bayesmdp._version import __version__
-from bayesmdp.posterior import Ensemble, MixturePosterior
+from bayesmdp.posterior import Ensemble, MixturePosterior, has_dirichlet_rows
 from bayesmdp.reporting._inputs import Inputs
 
 _PAPER = (
@@ -77,10 +77,13 @@ def _belief(inputs: Inputs) -> str:
             f"The belief is a mixture of {belief.weights.size} posteriors, one for "
             f"each of several priors ({belief.prior!r}), given {data}.{least}"
         )
+    kind = "Dirichlet distributions"
+    if not has_dirichlet_rows(belief):
+        kind = f"mixtures of {kind} over sets of possible next states"
     return (
         "The probabilities of next states of each pair of state and action have "
-        f"independent Dirichlet distributions: the prior, {belief.said_prior()}, "
-        f"and the counts of {data}.{least}"
+        f"independent {kind}: the prior, {belief.said_prior()}, and the counts of "
+        f"{data}.{least}"
     )
 
 

@@ -1,7 +1,8 @@
 """The likeliest next states of a pair, with intervals of their probabilities.
 
-A Dirichlet row has Beta marginals. For a mixture of priors a Beta of the same mean and
-variance stands in; an ensemble has the quantiles of its models.
+A Dirichlet row has Beta marginals. For a mixture of priors, and where it is in doubt
+which next states are possible, a Beta of the same mean and variance stands in; an
+ensemble has the quantiles of its models.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.posterior import Belief, Ensemble, MixturePosterior, Posterior
+from bayesmdp.posterior import (
+    Belief,
+    Ensemble,
+    MixturePosterior,
+    Posterior,
+    has_dirichlet_rows,
+    mean_squares,
+    spread,
+)
 
 SHOWN = 20
 LEVEL = 0.9
@@ -78,10 +87,10 @@ def _interval(belief: Belief, entry: IntArray) -> tuple[FloatArray, FloatArray]:
         return _ensemble_interval(belief, entry)
     from scipy.special import betaincinv
 
-    if isinstance(belief, MixturePosterior):
-        mean, total = _matched(belief, entry)
-    else:
+    if has_dirichlet_rows(belief):
         mean, total = _beta(belief, entry)
+    else:
+        mean, total = _matched(belief, entry)
     sure = (mean >= 1) | (mean <= 0)
     a = np.where(sure, 1.0, mean * total)
     b = np.where(sure, 1.0, (1 - mean) * total)
@@ -98,19 +107,20 @@ def _beta(belief: Posterior, entry: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _matched(
-    belief: MixturePosterior, entry: IntArray
+    belief: Posterior | MixturePosterior, entry: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the same for a Beta with the mean and variance of a mixture."""
-    rows = belief.rows
-    row = np.searchsorted(rows.indptr, entry, side="right") - 1
-    square = np.zeros(entry.size)
-    for weight, alpha in zip(belief.weights, belief.alpha, strict=True):
-        total = rows.row_sums(alpha)[row]
-        mean = alpha[entry] / total
-        square += weight * (mean * (1 - mean) / (total + 1) + mean**2)
+    """Return the same for a Beta with the entry's mean and variance."""
     mean = belief.mean().probability[entry]
-    variance = np.maximum(square - mean**2, 1e-300)
+    variance = np.maximum(_squares(belief)[entry] - mean**2, 1e-300)
     return mean, np.maximum(mean * (1 - mean) / variance - 1, 1e-6)
+
+
+def _squares(belief: Posterior | MixturePosterior) -> FloatArray:
+    """Posterior mean of the square of each probability, ``[E]``."""
+    if isinstance(belief, Posterior):
+        return mean_squares(belief)
+    parts = [spread(c.rows, mean_squares(c), belief.rows) for c in belief.components]
+    return np.asarray(belief.weights @ np.stack(parts))
 
 
 def _ensemble_interval(

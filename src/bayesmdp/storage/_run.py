@@ -29,7 +29,6 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._sheet import Sheet
-from bayesmdp._typing import FloatArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
@@ -275,7 +274,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     """
     directory = as_path(path)
     run = steady(directory / HEAD, lambda: _load(directory))
-    if _sha256(run.posterior.alpha) != run.config["alpha_sha256"]:
+    if _digest(run.posterior) != run.config["alpha_sha256"]:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
             f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
@@ -313,7 +312,7 @@ def _config(
         "notes": plain("notes", data.notes if data else ()),
         "min_count": posterior.min_count,
         "prior": prior_to_dict(posterior.prior),
-        "alpha_sha256": _sha256(posterior.alpha),
+        "alpha_sha256": _digest(posterior),
     }
 
 
@@ -377,8 +376,12 @@ def _load(directory: Path) -> Run:
     return Run(posterior, MappingProxyType(config), directory)
 
 
-def _sha256(array: FloatArray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array, "<f8").data).hexdigest()
+def _digest(posterior: Posterior | MixturePosterior) -> str:
+    """Name what draws are made from: rows, and sets of next states if there are any."""
+    sets, digest = posterior.set_table, hashlib.sha256()
+    for part in (posterior.alpha, sets.shape, sets.cumulative):
+        digest.update(np.ascontiguousarray(part, "<f8").data)
+    return digest.hexdigest()
 
 
 def _in_words(source: Any) -> str:
