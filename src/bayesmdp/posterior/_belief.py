@@ -1,6 +1,6 @@
 """What counts as a belief, checked in one place."""
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from bayesmdp.errors import BeliefError
 from bayesmdp.posterior._ensemble import Ensemble
@@ -20,7 +20,7 @@ def check_belief(posterior: object) -> None:
         )
 
 
-def has_dirichlet_rows(belief: object) -> bool:
+def has_dirichlet_rows(belief: object) -> TypeGuard[Posterior]:
     """Whether rows are independent, each a Dirichlet."""
     return isinstance(belief, Posterior) and belief.sets is None
 

@@ -36,7 +36,7 @@ import numpy as np
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Dynamics
-from bayesmdp.posterior import Belief, Ensemble, Posterior
+from bayesmdp.posterior import Belief, Ensemble, Posterior, has_dirichlet_rows
 
 MAX_STATES = 2_000  # live ones: the inverse is dense
 _TINY = 1e-12
@@ -73,7 +73,7 @@ def action_values(
         weighted = change * of_action
         return np.bincount(rows.state, weighted, task.n_states).astype(np.float64)
 
-    if not isinstance(belief, Posterior) or task.live.size > MAX_STATES:
+    if not has_dirichlet_rows(belief) or task.live.size > MAX_STATES:
         return ActionValues(value, None, None, None, gains(value), None, None)
     first = _FirstOrder(belief, mean, policy, paid)
     value = value + first.shift
@@ -104,11 +104,12 @@ def _scale(first_order: FloatArray, drawn: FloatArray) -> FloatArray:
 
 
 def chance_above(mean: FloatArray, sd: FloatArray) -> FloatArray:
-    """Probability that a normal number is above 0; NaN where nothing varies."""
+    """Probability that a normal number is above 0; NaN where it is 0 for sure."""
     from scipy.special import ndtr
 
     moves = sd > _TINY
-    return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), np.nan)
+    sure = np.where(np.abs(mean) > _TINY, np.heaviside(mean, 0.5), np.nan)
+    return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), sure)
 
 
 def _paid(belief: Belief, mean: Dynamics) -> FloatArray:

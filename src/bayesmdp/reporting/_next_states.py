@@ -1,7 +1,18 @@
 """The likeliest next states of a pair, with intervals of their probabilities.
 
-A Dirichlet row has Beta marginals. For a mixture of priors a Beta of the same mean and
-variance stands in; an ensemble has the quantiles of its models.
+A Dirichlet row has Beta marginals. For a mixture of priors, and where it is in doubt
+which next states are possible, a Beta of the same mean and variance stands in; an
+ensemble has the quantiles of its models.
+
+A row on a random set (`bayesmdp.priors.Sets`) holds, with probability ``p[j]``, ``j``
+of its ``n`` unseen states. With ``e`` the concentration of each, ``s[t]`` that of a
+next state that is possible for sure, 0 of others, and ``A[j] = sum_t s[t] + j e``::
+
+    E theta[t]^2 = sum_j p[j] s[t] (s[t] + 1) / (A[j] (A[j] + 1))             seen
+                 = sum_j p[j] (j / n) e (e + 1) / (A[j] (A[j] + 1))           unseen
+                 = sum_j p[j] (s[t] + j e) (s[t] + j e + 1) / (A[j] (A[j] + 1))
+
+the last for a fallback, which takes the mass of all unseen states.
 """
 
 from dataclasses import dataclass
@@ -9,11 +20,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.posterior import Belief, Ensemble, MixturePosterior, Posterior
+from bayesmdp.model import Rows
+from bayesmdp.posterior import (
+    Belief,
+    Counted,
+    Ensemble,
+    Posterior,
+    SetTable,
+    has_dirichlet_rows,
+)
 
 SHOWN = 20
 LEVEL = 0.9
 MAX_ENTRIES = 75_000  # of all pairs together, so that the page stays small
+_BLOCK = 2_000_000  # probabilities of models that are sorted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +98,10 @@ def _interval(belief: Belief, entry: IntArray) -> tuple[FloatArray, FloatArray]:
         return _ensemble_interval(belief, entry)
     from scipy.special import betaincinv
 
-    if isinstance(belief, MixturePosterior):
-        mean, total = _matched(belief, entry)
-    else:
+    if has_dirichlet_rows(belief):
         mean, total = _beta(belief, entry)
+    else:
+        mean, total = _matched(belief, entry)
     sure = (mean >= 1) | (mean <= 0)
     a = np.where(sure, 1.0, mean * total)
     b = np.where(sure, 1.0, (1 - mean) * total)
@@ -97,34 +117,68 @@ def _beta(belief: Posterior, entry: IntArray) -> tuple[FloatArray, FloatArray]:
     return belief.mean().probability[entry], rows.row_sums(belief.alpha)[row]
 
 
-def _matched(
-    belief: MixturePosterior, entry: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _matched(belief: Counted, entry: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return the same for a Beta with the mean and variance of a mixture."""
-    rows = belief.rows
-    row = np.searchsorted(rows.indptr, entry, side="right") - 1
+    rows, table = belief.rows, belief.set_table
+    alphas = np.atleast_2d(belief.alpha)
+    weights = [1.0] if isinstance(belief, Posterior) else belief.weights
     square = np.zeros(entry.size)
-    for weight, alpha in zip(belief.weights, belief.alpha, strict=True):
-        total = rows.row_sums(alpha)[row]
-        mean = alpha[entry] / total
-        square += weight * (mean * (1 - mean) / (total + 1) + mean**2)
+    for c, (weight, alpha) in enumerate(zip(weights, alphas, strict=True)):
+        if table.group.size and table.group[c, 0] >= 0:
+            square += weight * _square_on_sets(rows, alpha, table, c, entry)
+        else:
+            square += weight * _square(rows, alpha, entry)
     mean = belief.mean().probability[entry]
     variance = np.maximum(square - mean**2, 1e-300)
     return mean, np.maximum(mean * (1 - mean) / variance - 1, 1e-6)
+
+
+def _square(rows: Rows, alpha: FloatArray, entry: IntArray) -> FloatArray:
+    """Mean square of the probability of each entry in a Dirichlet row."""
+    row = rows.row_of_entry[entry]
+    a, total = alpha[entry], rows.row_sums(alpha)[row]
+    return np.asarray(a * (a + 1) / (total * (total + 1)))
+
+
+def _square_on_sets(
+    rows: Rows, alpha: FloatArray, table: SetTable, c: int, entry: IntArray
+) -> FloatArray:
+    """Return the same in a row on a random set of next states; see the module."""
+    row, shape, each = rows.row_of_entry[entry], table.shape[c], table.concentration[c]
+    group, sure = table.group[c], rows.row_sums(table.shape[c])
+    sums = np.zeros((3, table.start.size - 1))  # of p, p j and p j^2 over A (A + 1)
+    for g, first in zip(*np.unique(group, return_index=True), strict=True):
+        cumulative = table.cumulative[table.start[g] : table.start[g + 1]]
+        p = np.diff(cumulative, prepend=0.0)
+        j = np.flatnonzero(p > 0)  # some next state is possible: no sum is 0
+        p, total = p[j], sure[first] + each * j  # rows of a group have the same sum
+        sums[:, g] = [np.sum(p * j**k / (total * (total + 1))) for k in range(3)]
+    zero, one, two = sums[:, group[row]]
+    n_unseen = np.maximum(np.diff(table.start)[group[row]] - 1, 1)
+    s = shape[entry]
+    lump = entry == rows.indptr[row] + table.lump[c, row]
+    unseen = (s == 0) & (alpha[entry] > 0) & ~lump
+    square = s * (s + 1) * zero
+    square += np.where(lump, (2 * s + 1) * each * one + each**2 * two, 0.0)
+    square[unseen] = (each * (each + 1) * one / n_unseen)[unseen]
+    return np.asarray(square)
 
 
 def _ensemble_interval(
     belief: Ensemble, entry: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted quantiles over models."""
-    table = belief.table[:, entry]  # [M, L]
-    order = np.argsort(table, axis=0, kind="stable")
-    mass = np.cumsum(belief.weights[order], axis=0)
-    ordered = np.take_along_axis(table, order, axis=0)
-    ends = []
-    for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
-        at = np.argmax(mass >= level * (1 - 1e-12), axis=0)
-        ends.append(np.take_along_axis(ordered, at[None], axis=0)[0])
+    ends = np.empty((2, entry.size))
+    many = max(1, _BLOCK // belief.n_models)
+    for begin in range(0, entry.size, many):
+        part = slice(begin, begin + many)
+        table = belief.table[:, entry[part]]  # [M, L]
+        order = np.argsort(table, axis=0, kind="stable")
+        mass = np.cumsum(belief.weights[order], axis=0)
+        ordered = np.take_along_axis(table, order, axis=0)
+        for i, level in enumerate(((1 - LEVEL) / 2, (1 + LEVEL) / 2)):
+            at = np.argmax(mass >= level * (1 - 1e-12), axis=0)
+            ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
     return ends[0], ends[1]
 
 
