@@ -256,13 +256,19 @@ def test_states_are_found_by_label_and_by_link(browser: Browser, large: Path) ->
     assert browser.js(
         "return document.querySelector('#explorer').getBoundingClientRect().top < 400"
     )
-    none = "document.querySelector('#state-panel').textContent.includes('no state')"
-    browser.js("location.hash = '#state=nowhere'")
-    browser.wait(none)
-    browser.open(large, anchor="#state=nowhere")  # no other state is shown instead
-    browser.wait("document.querySelector('#plot-evidence .main-svg')")
-    assert browser.js(f"return {none}")
+
+
+def test_a_link_to_no_state_shows_no_other(browser: Browser, grid: Path) -> None:
+    browser.open(grid, anchor="#state=nowhere")
+    browser.show("#state-panel")
+    browser.wait("document.querySelector('#state-map button')")  # the explorer is awake
+    assert browser.texts("#state-panel") == ["There is no state “nowhere” here."]
     assert not browser.find("#state-share").is_enabled()
+    browser.js("location.hash = '#state=7'")
+    browser.wait("document.querySelector('#state-heading')")
+    assert browser.find("#state-share").is_enabled()
+    browser.js("location.hash = '#state=nowhere'")
+    browser.wait("!document.querySelector('#state-heading')")
 
 
 def test_what_was_never_looked_at_is_printed_too(browser: Browser, grid: Path) -> None:
