@@ -119,6 +119,8 @@ def test_files_that_cannot_be_written(report: bm.Report, tmp_path: Path) -> None
         report.save(tmp_path / "no" / "x.html")
     with pytest.raises(bm.BayesmdpError, match="`path` must be of type"):
         report.save(3)  # type: ignore[arg-type]
+    with pytest.raises(bm.BayesmdpError, match=r"holds '\\ud800', half a character"):
+        bm.Report({**report.data, "schema_version": "\ud800"}).save(tmp_path / "x.html")
     (tmp_path / "x.json").mkdir()
     with pytest.raises(bm.BayesmdpError, match="cannot be written") as caught:
         report.save(tmp_path / "x.json")

@@ -183,5 +183,11 @@ def _write(target: Path, text: str) -> None:
     except OSError as problem:
         said = problem.strerror or str(problem)
         raise StorageError(f"`{target}` cannot be written: {said}.") from problem
+    except UnicodeEncodeError as problem:
+        half = problem.object[problem.start]
+        raise StorageError(
+            f"`{target}` cannot be written: a label holds {half!r}, half a character; "
+            "mend how the labels were read."
+        ) from problem
     finally:
         fresh.unlink(missing_ok=True)
