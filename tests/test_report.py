@@ -204,9 +204,12 @@ def test_the_optimised_policy_is_recommended() -> None:
     assert summary["upper_bound"]["value"] == pytest.approx(result.upper_bound)
     assert made.data["methods"]["seeds"] == {"comparison": 0, "optimisation": 7}
     assert levels(made)["Convergence"] == "ok"
+    assert "over the same models, exactly" in summary["sentences"]["choice"]
     cut = replace(result, converged=False, status="interrupted; best so far")
-    made = bm.report(casino, table, optimisation=cut)
-    assert levels(made)["Convergence"] == "warning"
+    for start in (result.chosen_start, "nominal, as it was"):
+        cut = replace(cut, chosen_start=start)
+        made = bm.report(casino, table, optimisation=cut)
+        assert levels(made)["Convergence"] == "warning"
 
 
 def test_a_policy_ahead_of_the_optimised_one_is_a_warning() -> None:
@@ -250,7 +253,21 @@ def test_everything_given_is_shown(
     assert found["Prior"] == ("warning" if fragile else "ok")
     page = made.html()
     assert "plot-evidence" in page
-    assert "The policy under other priors" in page
+    assert "The policy nominal under other priors" in page
+    assert prior["sensitivity"]["policy"] == "nominal"
+
+
+def test_sensitivity_of_another_policy_is_a_warning(
+    log: bm.Transitions, posterior: bm.Posterior, table: bm.Comparison
+) -> None:
+    for policy, name in ((table.evaluations["mle"].policy, "mle"), ([0] * 25, None)):
+        moved = bm.sensitivity(
+            policy, log, posterior.task, {"near": posterior.prior}, n_draws=20
+        )
+        made = bm.report(posterior, table, sensitivity=moved)
+        assert made.data["prior"]["sensitivity"]["policy"] == name
+        assert levels(made)["Prior"] == "warning"
+        assert "another policy" in str(made.data["summary"]["cautions"])
 
 
 def test_poor_support_is_a_warning() -> None:
@@ -261,6 +278,7 @@ def test_poor_support_is_a_warning() -> None:
     assert levels(made)["Support"] == "warning"
     first = made.data["summary"]["cautions"][0]
     assert first["level"] == "warning"
+    assert "100 % of the visits" in str(made.data["summary"]["cautions"])
     assert 'role="alert"' in made.html()
 
 
@@ -275,8 +293,31 @@ def test_a_mixture_leaves_out_what_it_cannot_say() -> None:
     data = bm.report(posterior, bm.compare(policies, posterior.draws(100))).data
     assert "mixture of priors" in data["attribution"]["left_out"]
     assert data["explorer"]["epistemic_sd"] is None
-    assert set(data["explorer"]["verdict"]) <= {"end", "same", "unknown"}
+    assert set(data["explorer"]["verdict"]) <= {"end", "same", "thin", "unknown"}
     assert "Dirichlet" in data["explorer"]["how"]
+
+
+def test_doubt_about_possible_states_leaves_out_what_needs_dirichlet_rows() -> None:
+    world = bm.worlds.gridworld(width=3, height=3)
+    prior = bm.HierarchicalSparsePrior()
+    posterior = bm.fit(world.sample(200, seed=0), world.task, prior=prior)
+    policies = {
+        "a": bm.policies.behaviour(posterior),
+        "b": bm.policies.nominal(posterior),
+    }
+    made = bm.report(posterior, bm.compare(policies, posterior.draws(50)))
+    said = made.data["attribution"]["left_out"]
+    assert said.count(". ") == 0
+    assert said.endswith("it is itself in doubt which next states are possible.")
+    assert said.replace("'", "&#39;") in made.html()
+    explorer = made.data["explorer"]
+    assert explorer["epistemic_sd"] is explorer["gain_sd"] is None
+    assert "is not shown" in explorer["how"]
+    assert "which is a mixture" in explorer["next"]["how"]
+    assert "unknown" in explorer["verdict"]
+    methods = " ".join(made.data["methods"]["paragraphs"])
+    assert "Which next states are possible is in doubt" in methods
+    assert "first order" not in methods
 
 
 def test_an_ensemble_leaves_out_what_it_cannot_say() -> None:
@@ -323,6 +364,10 @@ def test_a_grid_is_recognised() -> None:
     grid = find_grid(named, world.dynamics)
     assert grid is not None
     assert grid["row"] == [0, 1, 2, 3] * 3
+    names[-1] = "(999, 999)"  # a map that is mostly holes
+    grid = find_grid(world.task.with_labels(state_labels=names), world.dynamics)
+    assert grid is not None
+    assert max(grid["row"]) == 3
     other = world.task.with_labels(action_labels=["a", "b", "c", "d"])
     assert find_grid(other, world.dynamics) is None
     moved = bm.worlds.synthetic(0, n_actions=4)
@@ -352,6 +397,7 @@ def test_quantiles_and_their_errors() -> None:
         (1.0, 2000, "above 99.85 %"),
         (0.0, 2000, "below 0.15 %"),
         (0.5, np.inf, "50 %"),
+        (0.0, 2, "below 100 %"),
     ],
 )
 def test_chances_are_never_certain_for_want_of_draws(
@@ -361,18 +407,39 @@ def test_chances_are_never_certain_for_want_of_draws(
 
 
 def test_shares_in_words() -> None:
-    said = [percent({"value": x, "error": 0.0}) for x in (0.714, 0.00016, 0.0)]
-    assert said == ["71 %", "0.016 %", "0 %"]
+    said = [percent({"value": x, "error": 0.0}) for x in (0.714, 0.00016, 0.0, 1.0)]
+    assert said == ["71 %", "0.016 %", "0 %", "100 %"]
 
 
-def test_a_report_does_not_call_rows_on_random_sets_dirichlet() -> None:
-    world = bm.worlds.synthetic(0, 4, 2, discount=0.9)
-    prior = bm.HierarchicalSparsePrior()
-    belief = bm.fit(world.sample(30, seed=0), world.task, prior=prior)
-    policies = {"one": [0, 0, 0, 0], "other": [1, 1, 1, 1]}
-    made = bm.report(belief, bm.compare(policies, belief.draws(50)))
-    said = json.dumps(made.data)
-    assert "independent mixtures of Dirichlet distributions over sets" in said
-    assert "of a Beta distribution with the same mean and variance" in said
-    assert "epistemic sd is not shown: it needs independent Dirichlet rows" in said
-    assert "`evaluate_analytic` needs Dirichlet rows" in said
+def test_few_draws_cannot_make_sure(posterior: bm.Posterior) -> None:
+    """With 20 draws, all in favour, 95 % is not shown; with 500 it is."""
+    policies = {
+        "logged": bm.policies.behaviour(posterior),
+        "nominal": bm.policies.nominal(posterior),
+    }
+    for n, sure in ((20, False), (500, True)):
+        made = bm.report(posterior, bm.compare(policies, posterior.draws(n)))
+        assert made.data["summary"]["probability_better"]["value"] == 1
+        assert ("Certainty" not in levels(made)) == sure
+
+
+def test_one_model_and_one_action() -> None:
+    task = bm.Task(2, 1, reward=[1, 0], discount=1.0, terminal=[1])
+    model = bm.Dynamics.from_dense([[[0.5, 0.5]], [[0, 1]]])
+    ensemble = bm.Ensemble([model], task)
+    table = bm.compare({"a": [0, 0], "b": [0, 0]}, ensemble.draws())
+    made = bm.report(ensemble, table)
+    assert made.data["summary"]["value"] == {"value": 2, "error": 0}
+    assert made.data["summary"]["epistemic_share"]["value"] == 0
+    assert "1 model, exactly." in str(made.data["summary"]["cautions"])
+    assert "Stay with" in made.html()
+
+
+def test_rows_without_doubt_have_none_to_divide() -> None:
+    task = bm.Task(2, 1, reward=[1, 0], discount=0.9, terminal=[1])
+    prior = bm.SymmetricPrior(support=([0], [0], [1]))
+    posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task, prior=prior)
+    table = bm.compare({"a": [0, 0], "b": [0, 0]}, posterior.draws(20))
+    made = bm.report(posterior, table)
+    assert "no doubt" in made.data["attribution"]["left_out"]
+    assert "<h1>" in made.html()

@@ -7,7 +7,12 @@ import pytest
 
 import bayesmdp as bm
 from bayesmdp.reporting import _explorer
-from bayesmdp.reporting._actions import ActionValues, action_values, sd_check
+from bayesmdp.reporting._actions import (
+    ActionValues,
+    action_values,
+    chance_above,
+    sd_check,
+)
 from bayesmdp.reporting._next_states import SHOWN, _matched, _squares, next_states
 
 N_DRAWS = 600
@@ -160,6 +165,35 @@ def test_intervals_of_a_mixture_and_of_an_ensemble() -> None:
     assert found.low.tolist() == pytest.approx([0.05, 0.05])
     assert found.high.tolist() == pytest.approx([0.95, 0.95])
     assert found.count is None
+
+
+def test_moments_of_rows_on_random_sets_are_those_of_draws() -> None:
+    """Mean squares over 2,000 draws, five standard errors, fixed seed."""
+    task = bm.Task(6, 1, reward=[0] * 5 + [1], discount=0.9, terminal=[5])
+    counts = bm.Counts.from_arrays([0, 0, 0, 1], [0] * 4, [1, 2, 5, 3], [5, 2, 1, 3])
+    sets = bm.HierarchicalSparsePrior(0.7)
+    for prior in (
+        sets,
+        bm.HierarchicalSparsePrior(1.0, 0.8, fallback=5),
+        bm.MixturePrior([sets, bm.SymmetricPrior(1.0)]),
+    ):
+        posterior = bm.fit(counts, task, prior=prior)
+        draws = posterior.draws(2000, seed=0)
+        square = [draws.dynamics(i).probability ** 2 for i in range(2000)]
+        mean, total = _matched(posterior, np.arange(posterior.rows.next_state.size))
+        found = mean * (1 - mean) / (total + 1) + mean**2
+        error = np.std(square, axis=0) / np.sqrt(2000)
+        assert np.all(np.abs(found - np.mean(square, axis=0)) < 5 * error + 1e-9)
+        every = np.arange(posterior.rows.pair.size)
+        ends = next_states(posterior, every, every[:0])
+        assert np.all(ends.low <= ends.probability)
+        assert np.all(ends.probability <= ends.high)
+
+
+def test_what_is_sure_is_better_or_worse() -> None:
+    mean, sd = np.array([1.0, -1.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0])
+    wanted = [1.0, 0.0, np.nan, 0.8413]
+    assert chance_above(mean, sd) == pytest.approx(wanted, abs=1e-4, nan_ok=True)
 
 
 def test_the_page_has_room_for_so_many_next_states(

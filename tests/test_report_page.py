@@ -48,7 +48,7 @@ def report() -> bm.Report:
         reward=[0, 1, 0],
         discount=0.9,
         terminal=[1, 2],
-        state_labels=[EVIL, "<b>home</b>", "death & <!--"],
+        state_labels=[EVIL, "<b>home</b>", "death & <!--\nof a line"],
         action_labels=["<img src=x onerror=alert(2)>", "\u2028 wait"],
     )
     counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [1, 2, 1], [9, 6, 7])
@@ -99,6 +99,13 @@ def test_the_wrong_records_are_refused(report: bm.Report) -> None:
         bm.report(casino, casino)  # type: ignore[arg-type]
     with pytest.raises(bm.BayesmdpError, match="`findings` must be of type Findings"):
         bm.report(casino, table, findings=[])  # type: ignore[arg-type]
+    models = [casino.draws().dynamics(0)] * 3
+    with pytest.raises(bm.BayesmdpError, match="`posterior` has 3 models, `compar"):
+        bm.report(bm.Ensemble(models, casino.task), table)
+    task = bm.Task(3, 2, casino.task.reward, discount=0.5, terminal=[2])
+    other = bm.fit(bm.Counts.from_arrays([0], [0], [2]), task)
+    with pytest.raises(bm.BayesmdpError, match="task with another `discount`"):
+        bm.report(other, table)
     world = bm.worlds.gridworld()
     posterior = bm.fit(world.sample(50, seed=0), world.task)
     with pytest.raises(bm.BayesmdpError, match="about 3 states and 2 actions, `post"):
@@ -112,6 +119,8 @@ def test_files_that_cannot_be_written(report: bm.Report, tmp_path: Path) -> None
         report.save(tmp_path / "no" / "x.html")
     with pytest.raises(bm.BayesmdpError, match="`path` must be of type"):
         report.save(3)  # type: ignore[arg-type]
+    with pytest.raises(bm.BayesmdpError, match=r"holds '\\ud800', half a character"):
+        bm.Report({**report.data, "schema_version": "\ud800"}).save(tmp_path / "x.html")
     (tmp_path / "x.json").mkdir()
     with pytest.raises(bm.BayesmdpError, match="cannot be written") as caught:
         report.save(tmp_path / "x.json")

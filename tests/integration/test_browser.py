@@ -117,7 +117,7 @@ def posterior_of_many() -> bm.Posterior:
     ends = N_STATES - 2 + (rng.random(N_ROWS) < 0.2 + 0.02 * action)
     next_state = np.where(rng.random(N_ROWS) < 0.1, ends, near)
     labels = [f"cluster {i}" for i in range(N_STATES - 2)] + ["death", "home"]
-    labels[17], labels[300] = "septic shock", EVIL
+    labels[17], labels[300], labels[301] = "septic shock", EVIL, 50 * "endless"
     task = bm.Task(
         N_STATES,
         N_ACTIONS,
@@ -256,10 +256,33 @@ def test_states_are_found_by_label_and_by_link(browser: Browser, large: Path) ->
     assert browser.js(
         "return document.querySelector('#explorer').getBoundingClientRect().top < 400"
     )
+
+
+def test_a_link_to_no_state_shows_no_other(browser: Browser, grid: Path) -> None:
+    browser.open(grid, anchor="#state=nowhere")
+    browser.show("#state-panel")
+    browser.wait("document.querySelector('#state-map button')")  # the explorer is awake
+    assert browser.texts("#state-panel") == ["There is no state “nowhere” here."]
+    assert not browser.find("#state-share").is_enabled()
+    browser.js("location.hash = '#state=7'")
+    browser.wait("document.querySelector('#state-heading')")
+    assert browser.find("#state-share").is_enabled()
     browser.js("location.hash = '#state=nowhere'")
-    browser.wait(
-        "document.querySelector('#state-panel').textContent.includes('no state')"
+    browser.wait("!document.querySelector('#state-heading')")
+
+
+def test_what_was_never_looked_at_is_printed_too(browser: Browser, grid: Path) -> None:
+    browser.open(grid, anchor="#summary")
+    browser.js("window.dispatchEvent(new Event('beforeprint'))")
+    assert len(browser.texts("#state-table tbody tr")) == 15
+    assert len(browser.texts("#action-table tbody tr")) == 4
+    widths = browser.js(
+        "return [...document.querySelectorAll('.plot .main-svg')]"
+        ".map((x) => x.getBoundingClientRect().width)"
     )
+    assert 300 < max(widths) <= 680  # the paper, not the screen
+    browser.js("window.dispatchEvent(new Event('afterprint'))")
+    assert not browser.js("return document.documentElement.className")
 
 
 def test_labels_are_harmless(browser: Browser, large: Path) -> None:
@@ -311,7 +334,7 @@ def test_switching_states_is_quick(browser: Browser, large: Path) -> None:
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_sticks_out(browser: Browser, large: Path, width: int) -> None:
-    browser.open(large)
+    browser.open(large, anchor="#state=301")
     browser.size(width, 800)
     for section in ("policies", "states", "support", "explorer", "methods"):
         browser.show(f"#{section} h2")
@@ -341,6 +364,7 @@ def test_dark_mode_reaches_the_plots(browser: Browser, grid: Path) -> None:
     assert brightness[2] < 3 * 60 < 3 * 160 < brightness[3]
     browser.js("window.dispatchEvent(new Event('beforeprint'))")
     assert browser.js(f"return {look}") == light  # on paper
+    browser.js("window.dispatchEvent(new Event('afterprint'))")
 
 
 def test_a_grid_has_a_map(browser: Browser, grid: Path) -> None:

@@ -104,11 +104,12 @@ def _scale(first_order: FloatArray, drawn: FloatArray) -> FloatArray:
 
 
 def chance_above(mean: FloatArray, sd: FloatArray) -> FloatArray:
-    """Probability that a normal number is above 0; NaN where nothing varies."""
+    """Probability that a normal number is above 0; NaN where it is 0 for sure."""
     from scipy.special import ndtr
 
     moves = sd > _TINY
-    return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), np.nan)
+    sure = np.where(np.abs(mean) > _TINY, np.heaviside(mean, 0.5), np.nan)
+    return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), sure)
 
 
 def _paid(belief: Belief, mean: Dynamics) -> FloatArray:

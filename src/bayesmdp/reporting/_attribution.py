@@ -5,9 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp.errors import BayesmdpError, BayesmdpWarning
+from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.evaluation import evaluate_analytic
-from bayesmdp.posterior import Ensemble, MixturePosterior
+from bayesmdp.posterior import (
+    Belief,
+    Ensemble,
+    MixturePosterior,
+    has_dirichlet_rows,
+)
+from bayesmdp.reporting._actions import MAX_STATES
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import plain, quantity
 
@@ -17,19 +23,14 @@ _SHOWN = 15
 def attribution_section(inputs: Inputs) -> dict[str, Any]:
     """Share of the start value's epistemic variance that each pair causes."""
     belief = inputs.posterior
-    if isinstance(belief, Ensemble | MixturePosterior):
-        kind = "an ensemble" if isinstance(belief, Ensemble) else "a mixture of priors"
-        return {
-            "left_out": f"The doubt of {kind} is not a sum over pairs of state and "
-            "action, so it cannot be divided among them."
-        }
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
-            found = evaluate_analytic(inputs.best.policy, belief)
-    except BayesmdpError as problem:
-        return {"left_out": str(problem)}
+    if not has_dirichlet_rows(belief) or inputs.task.live.size > MAX_STATES:
+        return {"left_out": _why_not(belief)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
+        found = evaluate_analytic(inputs.best.policy, belief)
     doubt = found.doubt
+    if not doubt.any():
+        return {"left_out": "To first order there is no doubt that could be divided."}
     order = np.argsort(-doubt, axis=None, kind="stable")
     shares = doubt.ravel()[order]
     order = order[:_SHOWN][shares[:_SHOWN] > 0]
@@ -67,3 +68,23 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
         "first_order_sd": plain(found.start_epistemic_sd, 5),
         "drawn_sd": quantity(drawn.start_epistemic_sd, drawn.start_epistemic_sd_error),
     }
+
+
+def _why_not(belief: Belief) -> str:
+    """Say why the doubt is not divided."""
+    if isinstance(belief, Ensemble | MixturePosterior):
+        kind = "an ensemble" if isinstance(belief, Ensemble) else "a mixture of priors"
+        return (
+            f"The doubt of {kind} is not a sum over pairs of state and action, so it "
+            "cannot be divided among them."
+        )
+    if not has_dirichlet_rows(belief):
+        return (
+            "The doubt is not divided among pairs of state and action: that needs "
+            f"Dirichlet rows, and with {belief.prior} it is itself in doubt which next "
+            "states are possible."
+        )
+    return (
+        "The doubt is not divided among pairs of state and action: that is offered up "
+        f"to {MAX_STATES:,} states."
+    )

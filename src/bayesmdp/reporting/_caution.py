@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesmdp.reporting._draws import start_values
 from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._numbers import in_percent, share
 
 _POOR = 0.05  # share of visits on thin data from which on support is a warning
 _NOISY = 0.1  # of the epistemic sd: a larger Monte Carlo error is worth a warning
@@ -40,11 +41,22 @@ def _say(topic: str, level: str, text: str) -> Caution:
 def _certainty(inputs: Inputs) -> list[Caution]:
     row = next(r for r in inputs.rows if r.name == inputs.recommended)
     better = row.probability_better
-    if better is None or better >= _SURE:
+    if better is None:
+        return []
+    n = np.inf if inputs.best.exact else inputs.best.n_draws
+    error = share(better, n)["error"] or 0.0
+    if better >= _SURE and better - 2 * error < _SURE:
+        text = (
+            f"From {n:,} draws it cannot be told whether the probability that "
+            f"“{row.name}” is better than “{inputs.reference}” is above "
+            f"{in_percent(_SURE)}; use more draws."
+        )
+        return [_say("Certainty", "warning", text)]
+    if better >= _SURE:
         return []
     text = (
         f"The probability that “{row.name}” is better than “{inputs.reference}” is "
-        f"only {100 * better:.0f} %."
+        f"only {in_percent(better)}."
     )
     return [_say("Certainty", "warning", text)]
 
@@ -58,7 +70,7 @@ def _support(inputs: Inputs) -> list[Caution]:
             "is not known."
         )
         return [_say("Support", "note", text)]
-    thin = f"{_percent(row.support)} of the visits under “{name}”"
+    thin = f"{in_percent(row.support)} of the visits under “{name}”"
     if row.support > _POOR:
         text = (
             f"{thin} are on pairs of state and action seen fewer than {few} times: "
@@ -75,7 +87,7 @@ def _convergence(inputs: Inputs) -> list[Caution]:
         text = "No optimisation was given: a better policy than these may exist."
         return [_say("Convergence", "note", text)]
     found = []
-    kept = result.chosen_start.endswith("as it was")
+    kept = result.chosen_start.endswith("as it was") and not result.interrupted
     status = result.status[0].upper() + result.status[1:].rstrip(".")
     level = "ok" if result.converged or kept else "warning"
     found.append(_say("Convergence", level, f"Optimisation: {status}."))
@@ -95,14 +107,17 @@ def _draws(inputs: Inputs) -> list[Caution]:
     ]
     if not best.exact and best.start_value_error > _NOISY * best.start_epistemic_sd > 0:
         text = (
-            f"The Monte Carlo error of the value is more than {_NOISY:.0%} of its "
-            "epistemic sd; use more draws."
+            f"The Monte Carlo error of the value is more than {in_percent(_NOISY)} of "
+            "its epistemic sd; use more draws."
         )
         found.append(_say("Draws", "warning", text))
     found += _ahead(inputs)
     if not found:
-        said = "models, exactly" if best.exact else "draws, all of them solved"
-        found.append(_say("Draws", "ok", f"{best.n_draws:,} {said}."))
+        said = f"{best.n_draws:,} draws, all of them solved."
+        if best.exact:
+            many = "" if best.n_draws == 1 else "s"
+            said = f"{best.n_draws:,} model{many}, exactly."
+        found.append(_say("Draws", "ok", said))
     return found
 
 
@@ -138,7 +153,10 @@ def _prior(inputs: Inputs) -> list[Caution]:
         if doubt > 0
         else f"Over {len(found.names)} priors the value moves by {moved:.2g}; "
     )
-    text += f"recommendations flip in {_percent(flips)} of the logged visits."
+    text += f"recommendations flip in {in_percent(flips)} of the logged visits."
+    if inputs.recommended not in inputs.examined:
+        text += " This was asked of another policy than the recommended one."
+        return [_say("Prior", "warning", text)]
     bad = moved > doubt or flips > _POOR
     return [_say("Prior", "warning" if bad else "ok", text)]
 
@@ -152,7 +170,3 @@ def _data(inputs: Inputs) -> list[Caution]:
     worst: Any = [*found.errors, *found.warnings]
     text = f"{found.headline()} First: {worst[0].message}"
     return [_say("Data", "warning", text)]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"

@@ -16,8 +16,8 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
         ["Actions", f"{task.n_actions:,}"],
         ["Discount", f"{task.discount:g}"],
     ]
-    lines = task.summary().splitlines()[1:]
-    facts += [_fact(line) for line in lines]
+    # not the lines of a text: a label may hold line breaks
+    facts += [_fact(line) for line in task._sheet().body if isinstance(line, str)]
     if isinstance(belief, Ensemble):
         facts.append(["Models", f"{belief.n_models:,}, given as an ensemble"])
         summary = ""
@@ -43,7 +43,7 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
 
 
 def _fact(line: str) -> list[str]:
-    name, said = line.strip().split(": ", 1)
+    name, said = line.split(": ", 1)
     return [{"terminal": "Terminal states"}.get(name, name.capitalize()), said]
 
 

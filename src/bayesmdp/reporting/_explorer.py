@@ -28,7 +28,7 @@ from bayesmdp.reporting._actions import (
 from bayesmdp.reporting._grid import find_grid
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._next_states import LEVEL, SHOWN, next_states
-from bayesmdp.reporting._numbers import column, plain, whole
+from bayesmdp.reporting._numbers import column, in_percent, whole
 
 SURE = 0.95
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
@@ -51,7 +51,7 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
         "action": whole(pair % task.n_actions),
         "available": whole(row >= 0),
         "seen": None if inputs.visits is None else whole(inputs.visits.ravel()[pair]),
-        "value": _of_rows(values.value, row, 4),
+        "value": _of_rows(values.value, row, 6),
         "epistemic_sd": _of_rows(values.epistemic_sd, row, 3),
         "aleatoric_sd": _of_rows(values.aleatoric_sd, row, 3),
         "chance": _of_rows(values.chance, row, 3),
@@ -113,10 +113,10 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
             said.append("end")
         elif same[s]:
             said.append("same")
+        elif seen is not None and seen[s] < inputs.comparison.few:
+            said.append("thin")
         elif seen is None or chance is None:
             said.append("unknown")
-        elif seen[s] < inputs.comparison.few:
-            said.append("thin")
         else:
             said.append("recommend" if chance[s] >= SURE else "unclear")
     return {
@@ -162,8 +162,8 @@ def _interval_words(inputs: Inputs) -> str:
         return "Intervals are quantiles of the models, 90 %."
     if not has_dirichlet_rows(inputs.posterior):
         return (
-            "Intervals hold about 90 %; they are those of a Beta distribution with the "
-            "same mean and variance."
+            "Intervals hold about 90 %; they are those of Beta distributions with the "
+            "mean and variance of the posterior, which is a mixture."
         )
     return "Intervals hold 90 % of the posterior probability (Beta distributions)."
 
@@ -200,15 +200,11 @@ def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
     if check is not None:
         tail = (
             " For the policy's own values, the first order differs from the draws by "
-            f"{_per_cent(check['median'])} in the median state, and by at most "
-            f"{_per_cent(check['nine_tenths'])} in nine states of ten."
+            f"{in_percent(check['median'])} in the median state, and by at most "
+            f"{in_percent(check['nine_tenths'])} in nine states of ten."
         )
     return (
         f"{said}. Their standard deviations and probabilities are of first order, "
         "scaled in each state so that the policy's own value has the standard "
         f"deviation of the draws.{tail}"
     )
-
-
-def _per_cent(share: float) -> str:
-    return f"{plain(100 * share, 2):g} %"

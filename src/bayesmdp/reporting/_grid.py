@@ -44,7 +44,10 @@ def _by_label(task: Task) -> tuple[list[int], list[int]] | None:
     column = [int(x[2]) for x in found if x]
     if len(set(zip(row, column, strict=True))) < len(row):
         return None
-    return [x - min(row) for x in row], [x - min(column) for x in column]
+    row, column = ([x - min(of) for x in of] for of in (row, column))
+    if (max(row) + 1) * (max(column) + 1) > _MOST:  # mostly holes
+        return None
+    return row, column
 
 
 def _by_moves(

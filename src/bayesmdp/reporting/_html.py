@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmdp.evaluation import rounded
+from bayesmdp.reporting._numbers import in_percent
 from bayesmdp.reporting._summary import chance, known, percent
 
 _FOLDER = Path(__file__).parent / "page"
@@ -39,7 +40,12 @@ def page(data: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        num=_number, chance=chance, percent=percent, sig=_significant, known=_known
+        num=_number,
+        chance=chance,
+        percent=percent,
+        share=in_percent,
+        sig=_significant,
+        known=_known,
     )
     return environment.get_template("report.html.j2").render(
         **data,

@@ -56,6 +56,24 @@ class Inputs:
                     f"{policy.shape[1]} actions, `posterior` about {wanted[0]} and "
                     f"{wanted[1]}; give records of one analysis."
                 )
+        self._check_tasks()
+        draw_weights(self.best, self.posterior, "posterior")
+
+    def _check_tasks(self) -> None:
+        """Refuse results that belong to another task of the same size."""
+        tasks = {"comparison": self.best.task}
+        if self.optimisation is not None:
+            tasks["optimisation"] = self.optimisation.evaluation.task
+        if self.sensitivity is not None:
+            tasks["sensitivity"] = self.sensitivity.task
+        for name, task in tasks.items():
+            for what in ("discount", "terminal", "start", "state_labels"):
+                mine, other = (getattr(x, what) for x in (self.task, task))
+                if not np.array_equal(mine, other):
+                    raise ArgumentError(
+                        f"`{name}` is about a task with another `{what}` than that of "
+                        "`posterior`; give records of one analysis."
+                    )
 
     @property
     def task(self) -> Task:
@@ -77,11 +95,22 @@ class Inputs:
         """Policies of the comparison that are the optimised one, to the bit."""
         if self.optimisation is None:
             return ()
-        best, live = self.optimisation.policy, self.task.live
+        return self._named(self.optimisation.policy)
+
+    @cached_property
+    def examined(self) -> tuple[str, ...]:
+        """Policies of the comparison whose sensitivity to the prior was asked for."""
+        if self.sensitivity is None:
+            return ()
+        return self._named(self.sensitivity.policy)
+
+    def _named(self, policy: FloatArray) -> tuple[str, ...]:
+        """Names of the policies compared that are a given one, to the bit."""
+        live = self.task.live
         return tuple(
             name
             for name, e in self.comparison.evaluations.items()
-            if np.array_equal(e.policy[live], best[live])
+            if np.array_equal(e.policy[live], policy[live])
         )
 
     @cached_property
@@ -106,7 +135,7 @@ class Inputs:
     @cached_property
     def weights(self) -> FloatArray:
         """Probability of each draw, ``[D]``."""
-        return draw_weights(self.best, self.posterior)
+        return draw_weights(self.best, self.posterior, "posterior")
 
     @cached_property
     def visits(self) -> IntArray | None:
@@ -127,9 +156,21 @@ class Inputs:
         return np.sort(most)
 
 
-def draw_weights(evaluation: Evaluation, belief: Belief | None) -> FloatArray:
+def draw_weights(
+    evaluation: Evaluation, belief: Belief | None, name: str
+) -> FloatArray:
     """Probability of each draw, ``[D]``; only models of an ensemble differ in it."""
-    if evaluation.exact and isinstance(belief, Ensemble):
-        return belief.weights
     n = evaluation.start_values.size
-    return np.full(n, 1.0 / n)
+    if not evaluation.exact:
+        return np.full(n, 1.0 / n)
+    if not isinstance(belief, Ensemble):
+        raise ArgumentError(
+            f"`{name}` must be the ensemble that was compared on: its models have "
+            "weights, which a comparison does not hold."
+        )
+    if belief.n_models != n:
+        raise ArgumentError(
+            f"`{name}` has {belief.n_models} models, `comparison` was made on {n}; "
+            "give the ensemble it was made on."
+        )
+    return belief.weights

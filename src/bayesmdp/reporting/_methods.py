@@ -6,6 +6,7 @@ from typing import Any
 
 from bayesmdp._version import __version__
 from bayesmdp.posterior import Ensemble, MixturePosterior, has_dirichlet_rows
+from bayesmdp.reporting._actions import MAX_STATES
 from bayesmdp.reporting._inputs import Inputs
 
 _PAPER = (
@@ -35,7 +36,7 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
             _evaluation(inputs),
             _comparison(inputs),
             *_optimisation(inputs),
-            _approximations(),
+            _approximations(inputs),
         ],
         "assumptions": _ASSUMPTIONS,
         "references": [_PAPER, _SOBEL, _DELAGE, _DEARDEN],
@@ -122,12 +123,23 @@ def _optimisation(inputs: Inputs) -> list[str]:
     return [
         "The optimised policy maximises the posterior mean of the value from the "
         f"start, by ascent from {len(result.starts)} starting policies "
-        f"({', '.join(result.starts)}). It was learnt, chosen and judged on three "
-        f"separate streams of draws. Status: {result.status}."
+        f"({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
     ]
 
 
-def _approximations() -> str:
+def _judged(inputs: Inputs) -> str:
+    if inputs.best.exact:
+        return "It was learnt, chosen and judged on all models, exactly."
+    return "It was learnt, chosen and judged on three separate streams of draws."
+
+
+def _approximations(inputs: Inputs) -> str:
+    if not has_dirichlet_rows(inputs.posterior) or inputs.task.live.size > MAX_STATES:
+        return (
+            "Values of single actions in the explorer are those of the mean model with "
+            "values of later states from the draws; their doubt, and its attribution "
+            "to pairs, are left out."
+        )
     return (
         "Two parts are approximations: the attribution of doubt to pairs, and the "
         "values of single actions in the explorer. Both expand the value to first "

@@ -23,6 +23,7 @@ from bayesmdp.posterior import (
 SHOWN = 20
 LEVEL = 0.9
 MAX_ENTRIES = 75_000  # of all pairs together, so that the page stays small
+_BLOCK = 2_000_000  # probabilities of models that are sorted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +128,17 @@ def _ensemble_interval(
     belief: Ensemble, entry: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted quantiles over models."""
-    table = belief.table[:, entry]  # [M, L]
-    order = np.argsort(table, axis=0, kind="stable")
-    mass = np.cumsum(belief.weights[order], axis=0)
-    ordered = np.take_along_axis(table, order, axis=0)
-    ends = []
-    for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
-        at = np.argmax(mass >= level * (1 - 1e-12), axis=0)
-        ends.append(np.take_along_axis(ordered, at[None], axis=0)[0])
+    ends = np.empty((2, entry.size))
+    many = max(1, _BLOCK // belief.n_models)
+    for begin in range(0, entry.size, many):
+        part = slice(begin, begin + many)
+        table = belief.table[:, entry[part]]  # [M, L]
+        order = np.argsort(table, axis=0, kind="stable")
+        mass = np.cumsum(belief.weights[order], axis=0)
+        ordered = np.take_along_axis(table, order, axis=0)
+        for i, level in enumerate(((1 - LEVEL) / 2, (1 + LEVEL) / 2)):
+            at = np.argmax(mass >= level * (1 - 1e-12), axis=0)
+            ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
     return ends[0], ends[1]
 
 

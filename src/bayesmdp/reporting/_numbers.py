@@ -44,6 +44,12 @@ def share(hits: float, n: float) -> dict[str, float | None]:
     return quantity(hits, max(error, 1.0 / n) if n and math.isfinite(n) else 0.0)
 
 
+def in_percent(part: float) -> str:
+    """Write a share in per cent, with two digits; three would be 100."""
+    said = 100 * part
+    return f"{said:.0f} %" if said >= 10 or said == 0 else f"{said:.2g} %"
+
+
 def quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
     """Smallest value that at least ``level`` of the weight does not exceed."""
     order = np.argsort(values, kind="stable")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from bayesmdp import _checks
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison
-from bayesmdp.posterior import Belief, Ensemble, check_belief
+from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.reporting._draws import common_values
 from bayesmdp.reporting._inputs import draw_weights
 from bayesmdp.reporting._numbers import interval
@@ -91,17 +91,7 @@ def _spans(
     first = comparison.evaluations[comparison.reference]
     if belief is not None:
         check_belief(belief)
-    if first.exact and not isinstance(belief, Ensemble):
-        raise ArgumentError(
-            "`belief` must be the ensemble that was compared on: its models have "
-            "weights, which a comparison does not hold."
-        )
-    weights = draw_weights(first, belief)
-    if weights.size != first.start_values.size:
-        raise ArgumentError(
-            f"`belief` has {weights.size} models, `comparison` was made on "
-            f"{first.start_values.size}; give the ensemble it was made on."
-        )
+    weights = draw_weights(first, belief, "belief")
     values, weights = common_values(comparison.evaluations, weights)
     less = values[comparison.reference] if difference else 0.0
     spans = {}

@@ -83,6 +83,7 @@ def _sensitivity(inputs: Inputs) -> dict[str, Any]:
             }
         )
     return {
+        "policy": _examined(inputs),
         "names": list(found.names),
         "rows": rows,
         "flip_share": plain(found.flip_share),
@@ -92,3 +93,10 @@ def _sensitivity(inputs: Inputs) -> dict[str, Any]:
         "n_draws": found.n_draws,
         "seed": found.seed,
     }
+
+
+def _examined(inputs: Inputs) -> str | None:
+    """Which of the policies compared was asked about; None where it is none of them."""
+    if inputs.recommended in inputs.examined:
+        return inputs.recommended
+    return inputs.examined[0] if inputs.examined else None

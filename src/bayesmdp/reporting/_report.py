@@ -160,9 +160,9 @@ def report(
 
 
 def _checked(path: object) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        _checks.of_type("path", path, str, ArgumentError)
-    target = Path(str(path))
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    _checks.of_type("path", text, str, ArgumentError)
+    target = Path(str(text))
     if target.suffix.lower() not in (".html", ".htm", ".json"):
         raise StorageError(
             f"`{target}` must end in .html (the page) or .json (its data)."
@@ -183,5 +183,11 @@ def _write(target: Path, text: str) -> None:
     except OSError as problem:
         said = problem.strerror or str(problem)
         raise StorageError(f"`{target}` cannot be written: {said}.") from problem
+    except UnicodeEncodeError as problem:
+        half = problem.object[problem.start]
+        raise StorageError(
+            f"`{target}` cannot be written: a label holds {half!r}, half a character; "
+            "mend how the labels were read."
+        ) from problem
     finally:
         fresh.unlink(missing_ok=True)

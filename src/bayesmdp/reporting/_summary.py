@@ -7,7 +7,7 @@ from bayesmdp.evaluation import Evaluation, rounded
 from bayesmdp.posterior import Ensemble
 from bayesmdp.reporting._caution import cautions
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import quantity
+from bayesmdp.reporting._numbers import in_percent, quantity
 
 _WIDTH = 3.29  # of a normal distribution's 90 % interval, in standard deviations
 
@@ -120,6 +120,8 @@ def _choice(inputs: Inputs) -> str:
     n = len(inputs.rows)
     same = [x for x in inputs.optimised if x != inputs.recommended]
     also = f" It is the same as “{same[0]}”." if same else ""
+    if inputs.optimised and inputs.best.exact:
+        return f"It was found by optimisation over the same models, exactly.{also}"
     if inputs.optimised:
         return (
             "It was found by optimisation, on draws that play no part in these "
@@ -159,8 +161,7 @@ def percent(x: dict[str, float | None]) -> str:
     value = x["value"]
     if value is None:
         return "an unknown part"
-    said = 100 * value
-    return f"{said:.0f} %" if said >= 10 or said == 0 else f"{said:.2g} %"
+    return in_percent(value)
 
 
 def chance(x: dict[str, float | None]) -> str:
@@ -169,7 +170,7 @@ def chance(x: dict[str, float | None]) -> str:
     if error and value > 1 - 2 * error:
         return f"above {_floor(100 * (1 - 3 * error))} %"
     if error and value < 2 * error:
-        return f"below {300 * error:.2g} %"
+        return f"below {min(300 * error, 100):.3g} %"
     if not error:
         return f"{100 * value:.4g} %"
     return f"{rounded(100 * value, 100 * error)} %"

@@ -30,6 +30,11 @@ function percent(x) {
   if (x > 0 && x < 0.005) return "< 1\u00a0%";
   return `${(100 * x).toFixed(0)}\u00a0%`;
 }
+// A probability that is approximate: never certain.
+function likely(x) {
+  if (x === null || x === undefined) return NOTHING;
+  return percent(Math.min(Math.max(x, 1e-9), 1 - 1e-9));
+}
 const thousands = (n) => n.toLocaleString("en-GB");
 
 // Text from users enters the page here only, as text, never as markup.
@@ -41,6 +46,11 @@ function make(tag, attributes, ...children) {
   }
   element.append(...children.filter((x) => x !== null && x !== undefined));
   return element;
+}
+const narrow = () => window.innerWidth < 760;
+function short(text) {  // a name beside a plot
+  const characters = [...String(text)], most = narrow() ? 16 : 32;
+  return characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : String(text);
 }
 // Plotly reads a little markup in its texts.
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

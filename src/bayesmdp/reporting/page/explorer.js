@@ -12,8 +12,11 @@ const PLAYS = Object.fromEntries(Object.entries(EXPLORER.plays).map(([name, { pa
   [name, new Map(pair.map((p, k) => [p, probability[k]]))]));
 const plays = (name, p) => PLAYS[name].get(p) ?? 0;
 const actionName = (p) => EXPLORER.action_labels[EXPLORER.action[p]];
-const decisionValue = (name, pairs) =>
-  pairs.reduce((sum, p) => sum + plays(name, p) * (EXPLORER.value[p] ?? 0), 0);
+function decisionValue(name, pairs) {  // probabilities are rounded: their sum is not quite 1
+  const known = pairs.filter((p) => EXPLORER.value[p] !== null);
+  const all = known.reduce((sum, p) => sum + plays(name, p), 0);
+  return known.reduce((sum, p) => sum + plays(name, p) * EXPLORER.value[p], 0) / all;
+}
 
 function rangeBar(low, mid, high, from, to) {
   const at = (x) => 100 * Math.min(Math.max((x - from) / (to - from || 1), 0), 1);
@@ -25,11 +28,11 @@ function rangeBar(low, mid, high, from, to) {
 function verdict(i) {
   const kind = EXPLORER.verdict[i], { policy, reference } = EXPLORER;
   const gain = EXPLORER.gain_sd && `${sig(EXPLORER.gain[i], 2)} (epistemic sd ${sig(EXPLORER.gain_sd[i], 2)})`;
-  const sure = EXPLORER.gain_chance && percent(EXPLORER.gain_chance[i]);
+  const sure = EXPLORER.gain_chance && likely(EXPLORER.gain_chance[i]);
   const said = {
     end: ["Nothing to decide.", "Episodes end here."],
     same: ["No change.", `“${policy}” and “${reference}” take the same action most often here.`],
-    unknown: ["Not decided.", "The rule needs counts and independent Dirichlet rows, which this belief does not have."],
+    unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known for this belief."],
     thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.few} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
     recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
@@ -61,7 +64,7 @@ function actionTable(i, pairs) {
     EXPLORER.epistemic_sd && ["90 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : "", of("value")],
     EXPLORER.epistemic_sd && ["Epistemic sd", (p) => sig(EXPLORER.epistemic_sd[p], 2), of("epistemic_sd")],
     EXPLORER.aleatoric_sd && ["Aleatoric sd", (p) => sig(EXPLORER.aleatoric_sd[p], 3), of("aleatoric_sd")],
-    EXPLORER.chance && [`Better than ${EXPLORER.policy}`, (p) => percent(EXPLORER.chance[p]), of("chance")],
+    EXPLORER.chance && [`Better than ${EXPLORER.policy}`, (p) => likely(EXPLORER.chance[p]), of("chance")],
     ...POLICIES.map((name) => [name, (p) => { const q = plays(name, p); return q > 0 ? percent(q) : ""; }, (p) => plays(name, p)]),
   ].filter(Boolean);
   const ordered = [...pairs].sort((p, q) => (EXPLORER.value[q] ?? -Infinity) - (EXPLORER.value[p] ?? -Infinity)
@@ -83,10 +86,10 @@ function reasons(pairs) {
     if (!played.length) return null;
     const main = played[0], share = plays(name, main), place = ranked.indexOf(main) + 1;
     const loss = EXPLORER.value[ranked[0]] - decisionValue(name, pairs);
-    const does = share > 0.995 ? actionName(main) : `${actionName(main)} (${percent(share)}) and ${played.length - 1} other${played.length > 2 ? "s" : ""}`;
+    const does = share > 0.995 || played.length === 1 ? actionName(main) : `${actionName(main)} (${percent(share)}) and ${played.length - 1} other${played.length > 2 ? "s" : ""}`;
     let why = place === 1 ? "the most valuable action here" : `number ${place} of ${ranked.length} by value`;
     if (main === most) why += ", and the one logged most often";
-    const cost = loss > 1e-6 ? ` Deciding so gives up ${sig(loss, 2)} against the best action.` : "";
+    const cost = loss > 1e-5 * Math.abs(EXPLORER.value[ranked[0]]) ? ` Deciding so gives up ${sig(loss, 2)} against the best action.` : "";
     return make("li", {}, make("strong", {}, name), `: ${does}. This is ${why}.${cost}`);
   });
 }
@@ -142,6 +145,7 @@ function showState(i, keepPair) {
     ] : []));
   byId("state-previous").disabled = i === 0;
   byId("state-next").disabled = i === STATES.state.length - 1;
+  byId("state-share").disabled = false;
   byId("share-said").textContent = "";
   byId("state-status").textContent = `State ${STATES.label[i]} is shown.`;
   markOnMap();
@@ -153,13 +157,20 @@ function placeOf(name) {
   if (BY_LABEL.has(name)) return BY_LABEL.get(name);
   return /^\d+$/.test(name) ? PLACE.get(Number(name)) : undefined;
 }
+const stateAsked = () => /^#state=(.*)$/.exec(location.hash);
 function followLink() {
-  const match = /^#state=(.*)$/.exec(location.hash);
+  const match = stateAsked();
   if (!match) return false;
   let name = match[1];
   try { name = decodeURIComponent(name); } catch { /* a stray per cent sign is part of the name */ }
   const i = placeOf(name);
-  if (i === undefined) byId("state-panel").replaceChildren(make("p", {}, `There is no state “${name}” here.`));
+  if (i === undefined) {
+    current = null;
+    byId("state-panel").replaceChildren(make("p", {}, `There is no state “${name}” here.`));
+    byId("state-status").textContent = `There is no state “${name}” here.`;
+    for (const id of ["state-previous", "state-next", "state-share"]) byId(id).disabled = true;
+    markOnMap();
+  }
   else showState(i);
   if (byId("explorer").getBoundingClientRect().top > 0 || byId("state-panel").getBoundingClientRect().bottom < 200) {
     byId("explorer").scrollIntoView();
@@ -226,7 +237,7 @@ function drawMap() {
   const of = STATES.policies[EXPLORER.policy];
   const values = of.value.filter((x, i) => x !== null && !STATES.terminal[i]);
   const low = Math.min(...values), high = Math.max(...values);
-  const turn = darkTheme.matches && !document.documentElement.classList.contains("printing") ? 42 : 58;  // where text must change its colour
+  const turn = darkTheme.matches && !document.documentElement.classList.contains("printing") ? 42 : 62;  // where text must change its colour
   const squares = STATES.state.map((state, i) => {
     const best = pairsOf(i).sort((p, q) => plays(EXPLORER.policy, q) - plays(EXPLORER.policy, p))[0];
     const arrow = STATES.terminal[i] ? "■" : grid.arrow[EXPLORER.action[best]];
@@ -252,11 +263,14 @@ function markOnMap() {
 
 darkTheme.addEventListener("change", () => { if (byId("state-map").childElementCount) drawMap(); });
 window.addEventListener("hashchange", followLink);
-whenNear(byId("explorer"), () => {
-  drawMap();
-  if (current !== null) return;
+function showDefault() {  // the live state that is met most often
   const met = STATES.policies[EXPLORER.policy].occupancy;
   const live = livePlaces();
+  drawMap();
   showState(live.reduce((best, i) => ((met[i] ?? 0) > (met[best] ?? 0) ? i : best), live[0]));
+}
+whenNear(byId("explorer"), () => {
+  if (current === null && !stateAsked()) showDefault();
+  else drawMap();
 });
 followLink();

@@ -8,7 +8,6 @@ function ensurePlotly() {
   document.head.append(script);  // runs at once
   plotlyReady = true;
 }
-const narrow = () => window.innerWidth < 760;
 function axis(title, more) {
   return {
     title: { text: title, standoff: 8 }, gridcolor: colour("line"), zeroline: false, linecolor: colour("other"),
@@ -26,6 +25,8 @@ function draw(element, traces, layout) {
   };
   Plotly.react(element, traces, shared, { displayModeBar: false, responsive: true, scrollZoom: false });
 }
+// Names along an axis whose places are numbers: equal beginnings stay apart.
+const named = (names) => ({ tickmode: "array", tickvals: names.map((_, i) => i), ticktext: names.map((x) => escaped(short(x))) });
 const shade = (name) => name === DATA.summary.recommended ? colour("accent") : colour("other");
 const LINES = ["solid", "dash", "dot", "dashdot", "longdash"];
 
@@ -33,7 +34,7 @@ function intervals(element) {
   const rows = [...DATA.policies.rows].reverse();
   const at = rows.map((row) => row.value.value);
   draw(element, [{
-    type: "scatter", mode: "markers", x: at, y: rows.map((row) => escaped(row.name)),
+    type: "scatter", mode: "markers", x: at, y: rows.map((_, i) => i), customdata: rows.map((row) => escaped(short(row.name))),
     marker: { size: 10, color: rows.map((row) => shade(row.name)) },
     error_x: {
       type: "data", symmetric: false, thickness: 2.5, width: 6, color: colour("muted"),
@@ -41,20 +42,20 @@ function intervals(element) {
       arrayminus: rows.map((row, i) => at[i] - row.interval.low.value),
     },
     text: rows.map((row) => `${sig(row.interval.low.value, 4)} to ${sig(row.interval.high.value, 4)}`),
-    hovertemplate: "%{y}: %{x:.4g}<br>90 %: %{text}<extra></extra>",
-  }], { xaxis: axis("value from the start"), yaxis: axis("", { showgrid: false, range: [-0.6, rows.length - 0.4] }) });
+    hovertemplate: "%{customdata}: %{x:.4g}<br>90 %: %{text}<extra></extra>",
+  }], { xaxis: axis("value from the start"), yaxis: axis("", { ...named(rows.map((row) => row.name)), showgrid: false, range: [-0.6, rows.length - 0.4] }) });
 }
 function acceptability(element) {
   const { x, probability } = DATA.policies.acceptability;
-  const names = POLICIES.filter((name) => name in probability);
+  const names = POLICIES.filter((name) => Object.hasOwn(probability, name));
   draw(element, names.map((name, i) => ({
-    type: "scatter", mode: "lines", name: escaped(name), x, y: probability[name],
+    type: "scatter", mode: "lines", name: escaped(short(name)), x, y: probability[name],
     line: { color: name === DATA.summary.recommended ? colour("accent") : [colour("aleatoric"), colour("epistemic"), colour("other")][i % 3],
             width: name === DATA.summary.recommended ? 3 : 2, dash: LINES[i % LINES.length] },
     hovertemplate: "%{y:.3f} to gain at least %{x:.3g}<extra>%{fullData.name}</extra>",
   })), {
     showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 56, r: 14, t: 40, b: 48 },
-    xaxis: axis(`gain over ${escaped(DATA.policies.reference)}, at least`, { zeroline: true, zerolinecolor: colour("muted") }),
+    xaxis: axis(`gain over ${escaped(short(DATA.policies.reference))}, at least`, { zeroline: true, zerolinecolor: colour("muted") }),
     yaxis: axis("probability", { range: [-0.02, 1.02] }),
   });
 }
@@ -74,7 +75,7 @@ function openOnClick(element) {
 function scatter(element) {
   const [a] = chosenPolicies(), of = STATES.policies[a], places = livePlaces();
   draw(element, [{
-    type: "scatter", mode: "markers", customdata: places, text: places.map((i) => escaped(STATES.label[i])),
+    type: "scatter", mode: "markers", customdata: places, text: places.map((i) => escaped(short(STATES.label[i]))),
     x: places.map((i) => of.aleatoric_sd[i]), y: places.map((i) => of.epistemic_sd[i]),
     marker: { size: sizes(of, places), color: colour("epistemic"), opacity: 0.55, line: { width: 0.5, color: colour("card") } },
     hovertemplate: "state %{text}<br>epistemic %{y:.3g}<br>aleatoric %{x:.3g}<extra></extra>",
@@ -84,26 +85,27 @@ function scatter(element) {
 function diagonal(element) {
   const [a, b] = chosenPolicies(), up = STATES.policies[a], along = STATES.policies[b], places = livePlaces();
   const x = places.map((i) => along.value[i]), y = places.map((i) => up.value[i]);
-  const low = Math.min(...x, ...y), high = Math.max(...x, ...y);
+  const known = [...x, ...y].filter((value) => value !== null);
+  const low = Math.min(...known), high = Math.max(...known);
   const bar = (of) => ({ type: "data", array: places.map((i) => of.epistemic_sd[i]), thickness: 0.7, width: 0, color: colour("other") });
   draw(element, [
     { type: "scatter", mode: "lines", x: [low, high], y: [low, high], line: { color: colour("muted"), width: 1, dash: "dash" }, hoverinfo: "skip" },
     {
       type: "scatter", mode: "markers", x, y, error_x: bar(along), error_y: bar(up), customdata: places,
-      text: places.map((i) => escaped(STATES.label[i])),
+      text: places.map((i) => escaped(short(STATES.label[i]))),
       marker: { size: 6, color: colour("accent"), opacity: 0.7 },
       hovertemplate: "state %{text}<br>%{x:.4g} and %{y:.4g}<extra></extra>",
     },
-  ], { xaxis: axis(`value under ${escaped(b)}`), yaxis: axis(`value under ${escaped(a)}`) });
+  ], { xaxis: axis(`value under ${escaped(short(b))}`), yaxis: axis(`value under ${escaped(short(a))}`) });
   openOnClick(element);
 }
 function attribution(element) {
   const rows = DATA.attribution.states.slice(0, 15).reverse();
   draw(element, [{
-    type: "bar", orientation: "h", x: rows.map((row) => 100 * row.share), y: rows.map((row) => `state ${escaped(row.state_label)}`),
+    type: "bar", orientation: "h", x: rows.map((row) => 100 * row.share), y: rows.map((_, i) => i), text: rows.map((row) => escaped(short(row.state_label))), textposition: "none",
     customdata: rows.map((row) => PLACE.get(row.state)), marker: { color: colour("epistemic") },
-    hovertemplate: "%{y}: %{x:.2f} %<extra></extra>",
-  }], { xaxis: axis("share of the epistemic variance, %"), yaxis: axis("", { type: "category", ticks: "", showgrid: false }), bargap: 0.35 });
+    hovertemplate: "state %{text}: %{x:.2f} %<extra></extra>",
+  }], { xaxis: axis("share of the epistemic variance, %"), yaxis: axis("", { ...named(rows.map((row) => `state ${row.state_label}`)), ticks: "", showgrid: false }), bargap: 0.35 });
   openOnClick(element);
 }
 function support(element) {
@@ -111,16 +113,16 @@ function support(element) {
   const z = map.map((row) => row.map((n) => (n > 0 ? Math.log10(n) : null)));
   const top = Math.max(1, ...map.map((row) => Math.max(...row)));
   const ticks = [1, 10, 100, 1000, 1e4, 1e5, 1e6].filter((n) => n <= top * 1.01);
-  const names = states.map((s) => escaped(stateName(s)));
+  const names = states.map((s) => escaped(short(stateName(s))));
   draw(element, [{
-    type: "heatmap", z, y: labels.map(escaped), zmin: 0, zmax: Math.log10(top), xgap: states.length < 120 ? 1 : 0, ygap: 1,
+    type: "heatmap", z, zmin: 0, zmax: Math.log10(top), xgap: states.length < 120 ? 1 : 0, ygap: 1,
     colorscale: [[0, colour("heat-low")], [1, colour("heat-high")]], hoverongaps: false,
-    text: map.map((row) => row.map((n, i) => `state ${names[i]}: ${n}`)),
-    hovertemplate: "%{text} times<br>%{y}<extra></extra>",
+    text: map.map((row, a) => row.map((n, i) => `state ${names[i]}: ${n} times<br>${escaped(short(labels[a]))}`)),
+    hovertemplate: "%{text}<extra></extra>",
     colorbar: { title: { text: "seen", side: "top" }, tickvals: ticks.map(Math.log10), ticktext: ticks.map((n) => thousands(n)), thickness: 10, outlinewidth: 0, len: 0.9 },
   }], {
     xaxis: axis("states, most visited first", { showgrid: false }),
-    yaxis: axis("", { type: "category", ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
+    yaxis: axis("", { ...named(labels), ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
   });
 }
 function evidence(element) {
@@ -153,6 +155,8 @@ whenNear(byId("state-table"), () => stateTable(...chosenPolicies()));
 window.addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printing");
   for (const details of document.querySelectorAll("details")) details.open = true;
+  stateTable(...chosenPolicies());
+  if (current === null && !stateAsked()) showDefault();
   present.forEach(drawPlot);
 });
 window.addEventListener("afterprint", () => {

@@ -61,7 +61,7 @@ function stateTable(a, b) {
   list = [...some].sort((x, y) => order(one.occupancy[y] ?? 0, one.occupancy[x] ?? 0));
   headings[columns.findIndex((c) => c.name.startsWith("Met under"))].setAttribute("aria-sort", "descending");
   fill();
-  const caption = make("caption", {}, `Every state under ${a}. Met: discounted visits of one episode from the start. Errors of differences are those of unpaired draws, so at most too large.`);
+  const caption = make("caption", {}, `Every state under ${a}. Met: discounted visits of one episode from the start. Errors of differences are those of unpaired draws, mostly too large.`);
   byId("state-table").replaceChildren(
     make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "States, a table" },
       make("table", {}, caption, make("thead", {}, make("tr", {}, ...headings)), body)),
