@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Ensemble, has_dirichlet_rows
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 _MSBI_DRAWS = 512
 
-Workers = tuple[int | None, Executor | None]  # threads, executor
+Workers = tuple[int | None, "Executor | None"]  # threads, executor
 Maker = Callable[[Belief, int, Workers], FloatArray]
 
 
