@@ -194,7 +194,7 @@ def in_words(directory: Path, name: str) -> str:
         return _IN_WORDS[record["kind"]](record)
     except StorageError:
         return "damaged; make it anew"
-    except (KeyError, TypeError, ValueError):  # saved by somebody else's program
+    except (LookupError, TypeError, ValueError):  # saved by somebody else's program
         return "a result of your own"
 
 
