@@ -252,13 +252,14 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
             ("compare", "ward", "mle", "nominal", "--reference", "mel"),
             "'mel' is not among the policies: mle, nominal (did you mean 'mle'?)",
         ),
-        (("optimise", "ward", "--start", "x"), "`starts` has 'x'"),
+        (("optimise", "ward", "--start", "x"), "`starts` has 'x', which is none of: n"),
+        (("optimise", "ward", "--start", "mel"), "has 'mel' (did you mean 'mle'?), wh"),
         (("optimise", "ward", "--resume"), "has no result 'optimised'"),
         (("optimise", "ward", "--resume", "--start", "mle"), "leave out --start"),
         (("report", "none"), "There is no directory `none`"),
         (("optimize", "ward"), "No such command 'optimize' (did you mean 'optimise'?)"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_bad_input_is_a_sentence_and_exit_code_2(
     arguments: tuple[str, ...], said: str

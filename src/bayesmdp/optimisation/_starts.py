@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesmdp import policies
+from bayesmdp import _checks, policies
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
@@ -104,10 +104,10 @@ def _checked_names(starts: Iterable[str]) -> list[str]:
     names = [starts] if isinstance(starts, str) else list(starts)
     for name in names:
         if not isinstance(name, str) or name not in _MAKERS:
-            known = ", ".join(_MAKERS)
+            hint = _checks.did_you_mean(str(name), _MAKERS)
             raise ArgumentError(
-                f"`starts` has {name!r:.60}, which is none of: {known}. Policies of "
-                "your own need names: a dict."
+                f"`starts` has {name!r:.60}{hint}, which is none of: "
+                f"{', '.join(_MAKERS)}; policies of your own need names, in a dict."
             )
     if not names:
         raise ArgumentError("`starts` holds no name.")
