@@ -133,6 +133,28 @@ def test_debug_shows_where_an_error_came_from(
     assert said in shown.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--debug", "info"], ["info", "--debug"]])
+def test_debug_may_stand_anywhere(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, BayesmdpError("`x` is 7."))
+    shown = CliRunner().invoke(main, arguments)
+    assert "Traceback (most recent call last)" in shown.stderr
+    literal = CliRunner().invoke(main, ["info", "--", "--debug"])
+    assert "There is no directory `--debug`" in literal.stderr
+    assert "Traceback" not in literal.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such shell")
+def test_streams_that_are_closed_are_no_fault() -> None:
+    python = f"{sys.executable} -m bayesmdp"
+    command = f"{python} info >&- && {python} info no-such 2>&-"
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
 @pytest.mark.filterwarnings("default::RuntimeWarning")
 def test_warnings_are_told_once_and_exit_with_1(
     monkeypatch: pytest.MonkeyPatch,
@@ -212,3 +234,13 @@ def test_ctrl_c_is_a_sentence_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_library_s_arguments_are_told_as_options() -> None:
     said = as_options("give labels=True, columns={'state': 'x'} or min_count=5")
     assert said == "give --labels, --columns state=x or --min-count 5"
+
+
+def test_what_the_options_lack_is_told_in_options(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("state,action,next_state\n0,0,1\n")
+    fit = ["fit", str(tmp_path / "log.csv"), "--discount", "0.9"]
+    said = CliRunner().invoke(main, [*fit, "-o", str(tmp_path / "run")]).stderr
+    assert "--columns reward=NAME, or what pays in a task file" in said
+    assert "read_transitions" not in said
+    said = CliRunner().invoke(main, ["validate", "none.csv"]).stderr
+    assert said == "bayesmdp: there is no file `none.csv`.\n"

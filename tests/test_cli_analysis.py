@@ -171,7 +171,8 @@ class _Pages:
 
     def __call__(self, posterior: Any, comparison: Any, **rest: Any) -> Any:
         self.arguments = {"posterior": posterior, "comparison": comparison, **rest}
-        return SimpleNamespace(save=lambda path: Path(path).write_text("page"))
+        data = '{"schema_version": 1}'
+        return SimpleNamespace(save=lambda path: Path(path).write_text(data))
 
 
 @pytest.fixture
@@ -218,7 +219,18 @@ def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
     assert json.loads(result.stdout)["comparison_made"] is False
     bad = run("report", "ward", "-o", "page.pdf")
     assert bad.exit_code == 2
-    assert "-o must end in .html" in bad.stderr
+    assert "`page.pdf` must end in .html" in bad.stderr
+
+
+def test_report_replaces_its_own_data_and_no_others() -> None:
+    Path("page.json").write_text('{"state": 0, "action": 0}\n')  # a log, say
+    bad = run("report", "ward", "-o", "page.html", *FEW)
+    assert (bad.exit_code, bad.stdout) == (2, "")
+    assert "`page.json`, where the data of `page.html` would go, is som" in bad.stderr
+    assert not Path("page.html").exists()
+    Path("page.json").unlink()
+    for _ in range(2):
+        assert run("report", "ward", "-o", "page.html", *FEW).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -240,13 +252,14 @@ def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
             ("compare", "ward", "mle", "nominal", "--reference", "mel"),
             "'mel' is not among the policies: mle, nominal (did you mean 'mle'?)",
         ),
-        (("optimise", "ward", "--start", "x"), "`starts` has 'x'"),
+        (("optimise", "ward", "--start", "x"), "`starts` has 'x', which is none of: n"),
+        (("optimise", "ward", "--start", "mel"), "has 'mel' (did you mean 'mle'?), wh"),
         (("optimise", "ward", "--resume"), "has no result 'optimised'"),
         (("optimise", "ward", "--resume", "--start", "mle"), "leave out --start"),
         (("report", "none"), "There is no directory `none`"),
         (("optimize", "ward"), "No such command 'optimize' (did you mean 'optimise'?)"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_bad_input_is_a_sentence_and_exit_code_2(
     arguments: tuple[str, ...], said: str
@@ -257,6 +270,24 @@ def test_bad_input_is_a_sentence_and_exit_code_2(
     assert said in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
     assert sorted(Path.cwd().rglob("*")) == before
+
+
+def test_a_damaged_result_is_told() -> None:
+    Path("best/results/optimised.npz").write_bytes(b"cut short")
+    assert "optimised: damaged; make it anew" in run("info", "best").stdout
+    result = run("evaluate", "best", "optimised", *FEW)
+    assert result.exit_code == 2
+    assert "`best/results/optimised.npz` is damaged" in result.stderr
+
+
+def test_a_result_of_another_run_is_not_taken() -> None:
+    shutil.copytree("best/results", "elsewhere")
+    again = ("fit", "ward.csv", "--task", "task.toml", "-o", "best", "--overwrite")
+    assert run(*again).exit_code == 0
+    shutil.copytree("elsewhere", "best/results", dirs_exist_ok=True)
+    result = run("compare", "best", "mle", "optimised", *FEW)
+    assert result.exit_code == 2
+    assert "has no optimised policy yet" in result.stderr
 
 
 def test_files_with_unavailable_actions_need_a_word() -> None:
@@ -277,9 +308,11 @@ def test_a_place_that_cannot_be_written_is_told_before_the_search() -> None:
     result = run("optimise", "ward")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "`ward/results` cannot be written" in result.stderr
+    before = Path("best/results/optimised.npz").read_bytes()
     bad = run("optimise", "best", "--overwrite", *QUICK, "--policy-out", "no/p.csv")
     assert bad.exit_code == 2
-    assert "`no/p.csv` cannot be written: No such file or directory." in bad.stderr
+    assert "`no/p.csv` cannot be written: there is no directory `no`;" in bad.stderr
+    assert Path("best/results/optimised.npz").read_bytes() == before
 
 
 def test_fit_s_warnings_are_said_again_by_info() -> None:

@@ -44,8 +44,8 @@ KEYS = {
     "fit --init": "n_rows task",
     "info run": RUN + " results[]",
     "info": "bayesmdp click distributed duckdb gymnasium h5py icu-sepsis jinja2 "
-    "matplotlib mpi4py narwhals numba numpy platform plotly python rich scikit-learn "
-    "scipy threads",
+    "markdown-it-py matplotlib mpi4py narwhals numba numpy platform plotly python rich "
+    "scikit-learn scipy threads",
     "evaluate": f"run policy {EVALUATION}",
     "optimise": "chosen_start converged draws_used evaluation gap gap_error "
     "interrupted policy policy[] policy[].action policy[].probability policy[].state "
@@ -56,7 +56,10 @@ KEYS = {
     "rows[].lower_quantile rows[].name rows[].probability_better rows[].support "
     "rows[].value rows[].value_error run seed",
     "report": "comparison_made html json policies policies[] reference run sensitivity",
-    "reproduce": "directory seconds skipped study summary",
+    "reproduce": "directory seconds skipped skipped[] study summary timed",
+    "reproduce all": "page studies studies[] studies[].problem studies[].seconds "
+    "studies[].skipped studies[].skipped[] studies[].study studies[].verdicts "
+    "studies[].verdicts[]",
     "bench": "failed load load[] made_with made_with.{} parts parts.{} problem quick "
     "rows rows[] rows[].check rows[].correct rows[].measured rows[].met rows[].part "
     "rows[].rival rows[].sense rows[].target rows[].unit rows[].what skipped whole",
@@ -134,19 +137,23 @@ def test_json_has_the_keys_it_had(call: str) -> None:
 def test_a_study_s_json_has_the_keys_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
     from bayesmdp import paper
 
-    outcome = paper.Outcome(Path("reproduced/priors"), "a table", 1.5, ())
+    said = "a table\n**Verdict:** as printed"
+    outcome = paper.Outcome(Path("reproduced/priors"), said, 1.5, ("no picture",))
+    part = paper.Part("priors", "Priors", outcome, None)
     monkeypatch.setattr(paper, "run_study", lambda *_, **__: outcome)
-    result = CliRunner().invoke(main, ["reproduce", "priors", "--json"])
-    assert result.exit_code == 0, result.output
-    record = json.loads(result.stdout)
-    assert record.pop("schema_version") == 1
-    assert sorted(keys(record)) == sorted(KEYS["reproduce"].split())
+    monkeypatch.setattr(paper, "run_all", lambda *_, **__: (part,))
+    for call, name in (("reproduce", "priors"), ("reproduce all", "all")):
+        result = CliRunner().invoke(main, ["reproduce", name, "--json"])
+        assert result.exit_code == 0, result.output
+        record = json.loads(result.stdout)
+        assert record.pop("schema_version") == 1
+        assert sorted(keys(record)) == sorted(KEYS[call].split())
 
 
 def test_every_command_is_here() -> None:
     commands = {call.split()[0] for call in KEYS}
     assert commands == set(main.list_commands(click.Context(main)))
-    assert set(CALLS) == set(KEYS) - {"reproduce"}
+    assert set(CALLS) == set(KEYS) - {"reproduce", "reproduce all"}
 
 
 def test_a_new_key_would_be_noticed() -> None:

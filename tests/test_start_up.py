@@ -1,6 +1,7 @@
 """What a new process costs, and that kernels work where nothing can be cached.
 
-Times are limits for a slow machine, taken as the best of several runs.
+Times are limits for a slow machine, taken as the best of several runs, by the
+processor's clock, which other work on the machine does not slow down.
 """
 
 import os
@@ -8,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 import bayesmdp as bm
 
 HEAVY = ["numba", "scipy", "duckdb", "plotly", "rich", "click", "jinja2", "narwhals"]
+HEAVY += ["matplotlib", "concurrent.futures", "logging"]  # the last by the one before
 
 
 def run(script: str, **environment: str) -> str:
@@ -51,9 +52,9 @@ def test_a_heavy_import_would_be_noticed() -> None:
 def test_importing_the_package_takes_less_than_half_a_second() -> None:
     script = """
         import time
-        began = time.perf_counter()
+        began = time.process_time()
         import bayesmdp
-        print(time.perf_counter() - began)
+        print(time.process_time() - began)
     """
     assert min(float(run(script)) for _ in range(3)) < 0.5
 
@@ -74,9 +75,9 @@ def test_the_first_evaluation_with_a_warm_cache_takes_less_than_three_seconds() 
     answers = {run(FIRST)}  # compiles where nobody did before
     seconds = []
     for _ in range(2):
-        began = time.monotonic()
+        began = sum(os.times()[2:4])  # of processes that have ended
         answers.add(run(FIRST))
-        seconds.append(time.monotonic() - began)
+        seconds.append(sum(os.times()[2:4]) - began)
     assert min(seconds) < 3.0
     assert len(answers) == 1
 

@@ -143,6 +143,10 @@ def test_a_result_of_another_kind_or_task_is_refused(
     storage.save_result(path, "w", {"kind": "evaluation", "value": 1})
     with pytest.raises(StorageError, match="Evaluation has no 'value_error'"):
         storage.load_evaluation(path, "w")
+    ones = {field.name: 1 for field in dataclasses.fields(bm.Evaluation)}
+    storage.save_result(path, "v", {**ones, "kind": "evaluation"})
+    with pytest.raises(StorageError, match=r"'v' of .* cannot be used .*: make it"):
+        storage.load_evaluation(path, "v")
     small = bm.Task(2, 1, reward=[0, 1], discount=0.5)
     other = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), small)
     elsewhere = storage.save(other, tmp_path / "other")
@@ -160,6 +164,8 @@ def test_results_are_told_in_words(
     storage.save_optimisation(path, result)
     storage.save_evaluation(path, result.evaluation, "judged")
     storage.save_result(path, "own", {"a": 1})
+    hollow = {"kind": "comparison", "rows": [], "reference": "x", "evaluations": []}
+    storage.save_result(path, "hollow", hollow)
     (path / "results" / "broken.json").write_text("{")
     text = storage.load(path).summary()
     names = ", ".join(row.name for row in table.rows)
@@ -169,6 +175,7 @@ def test_results_are_told_in_words(
         f"optimised: a policy worth {worth} from the start; {result.status}",
         f"judged: a policy worth {worth} from the start, on 10000 draws",
         "own: a result of your own",
+        "hollow: a result of your own",
         "broken: damaged; make it anew",
     ):
         assert said in text

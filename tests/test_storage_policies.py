@@ -1,5 +1,7 @@
 """Policies by name and from files, as people write them."""
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +93,7 @@ def test_nothing_half_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         storage.write_policy(MIXED, POSTERIOR, path)
     assert path.read_text() == "as it was"
     assert [x.name for x in Path().iterdir()] == ["p.csv"]
-    with pytest.raises(StorageError, match="cannot be written: Not a directory"):
+    with pytest.raises(StorageError, match=r"`p.csv/below.csv` cannot be written: "):
         storage.write_policy(MIXED, POSTERIOR, path / "below.csv")
 
 
@@ -113,8 +115,12 @@ def test_nothing_half_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
             "line 3: state ward, action treat is",
         ),
         ("state,action,probability\nward,wait,1\nward,wait,0\n", "is one too many"),
-        ("state,action,probability\nward,wait,x\n", "must be a number; got 'x'"),
-        ("state,action\nward,wait\n", "what to do in 1 states, such as icu"),
+        ("state,action,probability\nward,wait,x\n", "must be a finite number; got 'x'"),
+        ("state,action,probability\nward,wait,nan\n", "line 2: `probability` must be"),
+        ("state,action,state\nward,wait,icu\n", "two columns 'state': leave out one"),
+        ("state;action\nward;wait\n", "has no column 'state'"),
+        ("state,action\nward,wait\n", "no row for 1 of 2 states that are not terminal"),
+        ("state,action\nward,wait\n", "the first icu"),
         (
             "state,action,probability\nward,wait,.5\nicu,treat,1\n",
             "`p.csv` rows must sum to 1: state ward sums to 0.5",
@@ -140,8 +146,58 @@ def test_other_bad_files_are_refused() -> None:
     with pytest.raises(StorageError, match=r"`none.csv` cannot be read: No such file"):
         storage.read_policy("none.csv", POSTERIOR)
     Path("p.csv").write_bytes(b"state,action\n\xff,0\n")
-    with pytest.raises(StorageError, match=r"`p.csv` cannot be read"):
+    with pytest.raises(PolicyError, match=r"`p.csv` is not UTF-8 text"):
         storage.read_policy("p.csv", POSTERIOR)
+    np.savez("p.npz", MIXED)
+    Path("p.npz").rename("p.npy")
+    with pytest.raises(StorageError, match=r"`p.npy` cannot be read"):
+        storage.read_policy("p.npy", POSTERIOR)
+
+
+class _Trap:
+    """Leaves a file behind where it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (Path("sprung"),)  # type: ignore[return-value]
+
+
+def test_nothing_is_unpickled() -> None:
+    np.save("p.npy", np.array([_Trap()]), allow_pickle=True)
+    with pytest.raises(StorageError, match=r"`p.npy` cannot be read"):
+        storage.read_policy("p.npy", POSTERIOR)
+    assert not Path("sprung").exists()
+    np.load("p.npy", allow_pickle=True)
+    assert Path("sprung").exists()  # the trap works
+
+
+def test_labels_with_spaces_come_back() -> None:
+    task = bm.Task(2, 1, reward=[0, 1], discount=0.5, state_labels=["a ", "a, b"])
+    posterior = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), task)
+    path = storage.write_policy([0, 0], posterior, "p.csv")
+    assert storage.read_policy(path, posterior).tolist() == [[1.0], [1.0]]
+
+
+def test_a_table_of_many_labels_takes_no_time() -> None:
+    n = 30_000  # by a search of the labels for every row: a minute
+    labels = [f"state {i}" for i in range(n)]
+    task = bm.Task(n, 1, reward=np.zeros(n), discount=0.5, state_labels=labels)
+    counts = bm.Counts.from_arrays(np.arange(n), [0] * n, np.arange(n))
+    posterior = bm.fit(counts, task, prior=bm.SparsePrior())
+    path = write("state,action\n" + "".join(f"{x},0\n" for x in labels))
+    began = time.process_time()
+    assert storage.read_policy(path, posterior).sum() == n
+    assert time.process_time() - began < 5
+
+
+def test_only_plain_files_are_replaced() -> None:
+    Path("link").symlink_to(os.devnull)
+    with pytest.raises(StorageError, match="`link` is not a plain file"):
+        storage.write_policy(MIXED, POSTERIOR, "link")
+    assert Path("link").is_symlink()
+    storage.check_file("p.csv")
+    assert not Path("p.csv").exists()
+    with pytest.raises(StorageError, match=r"`no/p.csv` .* no directory `no`; make"):
+        storage.check_file("no/p.csv")
 
 
 def test_ids_are_refused_where_names_are_numbers() -> None:

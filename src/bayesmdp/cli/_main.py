@@ -42,6 +42,13 @@ class _Commands(click.Group):
             raise TypeError(f"{module.__name__} must define a click command")
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take --debug also after the command, where people add it."""
+        end = args.index("--") if "--" in args else len(args)
+        rest = [x for x in args[:end] if x != "--debug"]
+        moved = ["--debug"] * (len(rest) < end)
+        return click.Group.parse_args(self, ctx, moved + rest + args[end:])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -136,9 +143,7 @@ Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
-@click.option(
-    "--debug", is_flag=True, help="Show where an error came from; before the command."
-)
+@click.option("--debug", is_flag=True, help="Show where an error came from.")
 @click.version_option(__version__, prog_name="bayesmdp")
 def main(debug: bool) -> None:
     """From logged transitions to a policy you can defend.

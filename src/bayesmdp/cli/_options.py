@@ -121,6 +121,10 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
         "--resume goes on from it, --overwrite replaces it"
     ),
     r"overwrite=True, --overwrite": "--overwrite",
+    r"^`source`: ": "",
+    r"give `reward`, or say which column it is with read_transitions\(.*\)": (
+        "say which column it is, --columns reward=NAME, or what pays in a task file"
+    ),
     r"`bm\.restrict\(policy, posterior\)`": "--restrict",
     r"`resume` goes on, or give the method more steps": (
         "--resume goes on, or give more --steps"

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 
@@ -42,8 +43,10 @@ def forget(stream: TextIO) -> None:
 def patient_streams() -> Iterator[None]:
     """Have both streams patient."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast("TextIO", _Patient(x)) for x in before)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:  # for closed ones
+        patient = (_Patient(stream or nowhere) for stream in before)
+        sys.stdout, sys.stderr = (cast("TextIO", x) for x in patient)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before

@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future
 from itertools import islice
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal
 from bayesmdp.worlds import World
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
 _A_TASK = 16  # datasets an executor gets at once
 
 
@@ -47,7 +50,7 @@ def calibrate(
     error_rate: float = 0.01,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     progress: bool | None = None,
     resume: str | PathLike[str] | None = None,
 ) -> Calibration:
@@ -212,7 +215,7 @@ def _run(
     n: int,
     journal: Journal,
     threads: int | None,
-    executor: Executor | None,
+    executor: "Executor | None",
     progress: bool | None,
 ) -> list[Outcome]:
     """Simulate what the journal does not hold yet; return all, in order."""

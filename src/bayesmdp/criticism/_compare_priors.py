@@ -10,7 +10,6 @@ a prior matters to the promise only.
 import math
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,8 @@ from bayesmdp.model import Task, align
 from bayesmdp.posterior import Counted
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from bayesmdp.engine import Pool
 
 _HELD_OUT = (  # fields of a row that need folds, in the order of `_verdict`
@@ -222,7 +223,7 @@ def compare_priors(
     n_folds: int = 5,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
 ) -> PriorComparison:
     """Set priors side by side: evidence, held-out density, promise, policies.
 

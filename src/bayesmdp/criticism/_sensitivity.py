@@ -13,9 +13,8 @@ the most that one prior believes is lost by following another's recommendation o
 
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +37,9 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import Evaluation, evaluate, plain
 from bayesmdp.model import Task, align, as_policy
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd")
 
@@ -233,7 +235,7 @@ def sensitivity(
     n_draws: int = 1000,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
 ) -> Sensitivity:
     """Show how a policy's value and the recommended actions move with the prior.
 
@@ -276,6 +278,8 @@ def sensitivity(
     seed = _checks.seed_integer(seed)
     _checks.thread_count(threads)  # here, as no prior is to blame
     if executor is not None:
+        from concurrent.futures import Executor
+
         _checks.of_type("executor", executor, Executor, ArgumentError)
     counts, task = align(data, task)
     visits = state_visits(counts, task)

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,8 @@ from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import pandas as pd
 
 
@@ -140,7 +141,7 @@ def compare(
     few: int = 5,
     solver: str = "auto",
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Set policies side by side on the same draws.

@@ -12,7 +12,6 @@ chance, not ignorance, so it counts as aleatoric:
 """
 
 import warnings
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,8 @@ from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws, Ensemble
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
     from bayesmdp.evaluation._measure import Measured
 
@@ -44,7 +45,7 @@ def evaluate(
     control: bool = True,
     solver: str = "auto",
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     progress: bool | None = None,
 ) -> Evaluation:
     """Value of a policy with both uncertainties.
@@ -142,7 +143,7 @@ def sweep_policies(
     control: bool = True,
     solver: str = "auto",
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     progress: bool | None = None,
     values_only: bool = False,
     pool: "Pool | None" = None,
@@ -193,9 +194,11 @@ def sweep_policies(
 
 
 def _local_threads(
-    threads: int | None, executor: Executor | None, pool: "Pool | None"
+    threads: int | None, executor: "Executor | None", pool: "Pool | None"
 ) -> int:
     """Threads of this process that will sweep: others have a memory of their own."""
+    from concurrent.futures import ThreadPoolExecutor
+
     if pool is not None:
         return pool[1] // 2 if isinstance(pool[0], ThreadPoolExecutor) else 1
     return _checks.thread_count(threads) if executor is None else 1

@@ -10,7 +10,6 @@ returned. The value is then found on draws that chose nothing.
 
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ from bayesmdp.optimisation._result import Optimisation, Step
 from bayesmdp.posterior import Belief, check_belief
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from bayesmdp.optimisation._field import Field
 
 _CHOOSE_DRAWS, _JUDGE_DRAWS = 3072, 10_000
@@ -41,7 +42,7 @@ def optimise(
     *,
     solver: str = "auto",
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     progress: bool | None = None,
 ) -> Optimisation:
     """Find the policy that is best given what is known.

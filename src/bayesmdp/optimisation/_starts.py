@@ -2,20 +2,23 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesmdp import policies
+from bayesmdp import _checks, policies
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Ensemble, has_dirichlet_rows
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 _MSBI_DRAWS = 512
 
-Workers = tuple[int | None, Executor | None]  # threads, executor
+Workers = tuple[int | None, "Executor | None"]  # threads, executor
 Maker = Callable[[Belief, int, Workers], FloatArray]
 
 
@@ -101,10 +104,10 @@ def _checked_names(starts: Iterable[str]) -> list[str]:
     names = [starts] if isinstance(starts, str) else list(starts)
     for name in names:
         if not isinstance(name, str) or name not in _MAKERS:
-            known = ", ".join(_MAKERS)
+            hint = _checks.did_you_mean(str(name), _MAKERS)
             raise ArgumentError(
-                f"`starts` has {name!r:.60}, which is none of: {known}. Policies of "
-                "your own need names: a dict."
+                f"`starts` has {name!r:.60}{hint}, which is none of: "
+                f"{', '.join(_MAKERS)}; policies of your own need names, in a dict."
             )
     if not names:
         raise ArgumentError("`starts` holds no name.")

@@ -1,7 +1,7 @@
 """Multi-sample backward induction (Dimitrakakis 2011), each draw a different one."""
 
 import warnings
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.posterior import Belief, Draws, check_belief
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 def msbi(
@@ -19,7 +22,7 @@ def msbi(
     *,
     memory_limit: int = 256_000_000,
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
 ) -> FloatArray:
     """Policy by backward induction on many draws at once, from the nominal policy.
 

@@ -1,6 +1,7 @@
 """Policies by a word, as the command line asks for them."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
@@ -12,6 +13,9 @@ from bayesmdp.policies._nominal import nominal
 from bayesmdp.policies._second_order import second_order
 from bayesmdp.policies._uniform import uniform
 from bayesmdp.posterior import Belief
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _NAMED: dict[str, Callable[..., FloatArray]] = {
     "behaviour": behaviour,
@@ -26,7 +30,12 @@ POLICY_NAMES = tuple(_NAMED)
 
 
 def named_policy(
-    name: str, posterior: Belief, *, seed: Seed = 0, threads: int | None = None
+    name: str,
+    posterior: Belief,
+    *,
+    seed: Seed = 0,
+    threads: int | None = None,
+    executor: "Executor | None" = None,
 ) -> FloatArray:
     """Make a policy by its name.
 
@@ -36,7 +45,7 @@ def named_policy(
         ``behaviour``, ``mle``, ``nominal``, ``second-order``, ``msbi`` or ``uniform``.
     posterior
         What is believed.
-    seed, threads
+    seed, threads, executor
         Of ``msbi``; the others draw nothing.
 
     Returns
@@ -58,5 +67,5 @@ def named_policy(
             f"`name` must be one of {', '.join(_NAMED)}; got {name!r:.40}{hint}."
         )
     if name == "msbi":
-        return msbi(posterior, seed=seed, threads=threads)
+        return msbi(posterior, seed=seed, threads=threads, executor=executor)
     return _NAMED[name](posterior)

@@ -17,8 +17,10 @@ from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.storage import check_file
 
 SCHEMA_VERSION = 1
+_FIRST = b'{"schema_version":'  # how the data of every report begin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,6 +159,50 @@ def report(
         posterior, comparison, optimisation, findings, evidence, sensitivity
     )
     return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
+
+
+def check_page(path: str | os.PathLike[str]) -> Path:
+    """Say before a long job whether a page and its data can be written.
+
+    Parameters
+    ----------
+    path
+        The page, which ends in ``.html`` and is replaced where it is there.
+
+    Returns
+    -------
+    Path
+        Where its data go: beside it, ending in ``.json``. What is there under that
+        name is replaced only if it is the data of a report.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, bayesmdp as bm
+    >>> bm.reporting.check_page(pathlib.Path(tempfile.mkdtemp(), "ward.html")).name
+    'ward.json'
+    """
+    page = Path(path)
+    if page.suffix.lower() != ".html":
+        raise StorageError(f"`{page}` must end in .html: name the page so.")
+    data = page.with_suffix(".json")
+    for file in (page, data):
+        check_file(file)
+    if data.exists() and not _is_data(data):
+        raise StorageError(
+            f"`{data}`, where the data of `{page}` would go, is something else: name "
+            "another page."
+        )
+    return data
+
+
+def _is_data(path: Path) -> bool:
+    """Whether a file begins as the data of a report do."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(_FIRST)) == _FIRST
+    except OSError as problem:
+        said = problem.strerror or str(problem)
+        raise StorageError(f"`{path}` cannot be read: {said}.") from problem
 
 
 def _checked(path: object) -> Path:

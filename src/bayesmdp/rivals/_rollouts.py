@@ -8,7 +8,6 @@ walk has not earned after ``H`` steps is lost, however many there are: up to
 
 import math
 import warnings
-from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,8 @@ from bayesmdp.rivals._total_variance import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from bayesmdp.engine import Ending, Problem
     from bayesmdp.engine.simulation import Ground
 
@@ -83,7 +84,7 @@ def rollout_evaluate(
     *,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
     progress: bool | None = None,
 ) -> Evaluation:
     """Value of a policy with both uncertainties, by Monte Carlo roll-outs.
@@ -194,7 +195,7 @@ def _walk_all(
     ground: "Ground",
     n_draws: int,
     threads: int | None,
-    executor: Executor | None,
+    executor: "Executor | None",
     progress: bool | None,
 ) -> _Part:
     """Walk in all draws, on all workers."""

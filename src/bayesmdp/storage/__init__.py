@@ -2,6 +2,7 @@
 
 from bayesmdp.storage._config import check_target
 from bayesmdp.storage._current import current_comparison
+from bayesmdp.storage._files import check_file
 from bayesmdp.storage._outcomes import (
     COMPARISON,
     OPTIMISED,
@@ -29,6 +30,7 @@ __all__ = [
     "OPTIMISED",
     "Result",
     "Run",
+    "check_file",
     "check_result",
     "check_target",
     "current_comparison",

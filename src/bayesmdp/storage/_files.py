@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -53,6 +54,32 @@ def worded(path: Path, doing: str) -> Iterator[None]:
     except Exception as problem:  # libraries of formats share no base class
         said = " ".join(str(problem).split()).rstrip(". ") or type(problem).__name__
         raise StorageError(f"`{path}` cannot be {doing}: {said:.200}.") from problem
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Say before a long job whether a file can be written, or replaced, there.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, bayesmdp as bm
+    >>> bm.storage.check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
+    """
+    file = Path(path)
+    with worded(file, "written"):
+        if file.exists() and not file.is_file():
+            raise StorageError(f"`{file}` is not a plain file: name another.")
+        if not file.parent.is_dir():
+            raise StorageError(
+                f"`{file}` cannot be written: there is no directory `{file.parent}`; "
+                "make it first."
+            )
+        with tempfile.TemporaryFile(dir=file.parent, prefix=HIDDEN) as probe:
+            probe.write(b"room for a file")
 
 
 @contextmanager

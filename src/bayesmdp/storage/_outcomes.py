@@ -267,6 +267,6 @@ def _sound(path: str | os.PathLike[str], result: Result, kind: str) -> Iterator[
         raise StorageError(f"{where} is no {kind} but {said or 'of no known kind'}.")
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError) as problem:
+    except (LookupError, AttributeError, TypeError, ValueError) as problem:
         said = str(problem) if isinstance(problem, StorageError) else repr(problem)
         raise StorageError(f"{where} cannot be used ({said}): make it anew.") from None

@@ -6,9 +6,10 @@ be taken, in columns ``state``, ``action`` and, unless every state has one actio
 """
 
 import csv
+import math
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from bayesmdp.model import Task, as_policy, restrict
 from bayesmdp.policies import POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._files import HIDDEN, worded
+from bayesmdp.storage._files import HIDDEN, check_file, worded
 from bayesmdp.storage._outcomes import OPTIMISED, load_optimisation
 from bayesmdp.storage._run import Run
 
@@ -141,21 +142,35 @@ def read_policy(
     [[0.0, 1.0], [1.0, 0.0]]
     """
     file = as_path(path)
+    found: ArrayLike
     with worded(file, "read"):
-        found: ArrayLike
         if file.suffix.lower() == ".npy":
-            found = np.load(file, allow_pickle=False)
+            with file.open("rb") as array:  # numpy.load would also take archives
+                found = np.lib.format.read_array(array, allow_pickle=False)
         else:
             with file.open(encoding="utf-8-sig", newline="") as stream:
-                found = _table(file, csv.DictReader(stream, strict=True), belief.task)
+                rows = csv.DictReader(_lines(file, stream), strict=True)
+                found = _table(file, rows, belief.task)
     if restricted:
         return restrict(found, belief)
     return as_policy(found, belief, str(file))
 
 
+def _lines(file: Path, stream: Iterable[str]) -> Iterator[str]:
+    """Yield lines, and refuse other encodings in words."""
+    try:
+        yield from stream
+    except UnicodeDecodeError:
+        raise PolicyError(
+            f"`{file}` is not UTF-8 text: save it as CSV in UTF-8."
+        ) from None
+
+
 def _table(file: Path, rows: "csv.DictReader[str]", task: Task) -> FloatArray:
     """Read the rows of a CSV file."""
     _check_columns(file, rows.fieldnames or ())
+    find_state = _finder("state", task.n_states, task.state_labels)
+    find_action = _finder("action", task.n_actions, task.action_labels)
     policy = np.zeros((task.n_states, task.n_actions))
     seen = np.zeros(policy.shape, dtype=np.bool_)
     certain = "probability" not in (rows.fieldnames or ())
@@ -163,10 +178,8 @@ def _table(file: Path, rows: "csv.DictReader[str]", task: Task) -> FloatArray:
         where = f"`{file}`, line {rows.line_num}"
         if None in row:
             raise PolicyError(f"{where} has more cells than the first line.")
-        state = _index(where, "state", row["state"], task.n_states, task.state_labels)
-        action = _index(
-            where, "action", row["action"], task.n_actions, task.action_labels
-        )
+        state = find_state(where, row["state"] or "")
+        action = find_action(where, row["action"] or "")
         if seen[state, action] or (certain and seen[state].any()):
             raise PolicyError(
                 f"{where}: {task.pair_name(state, action)} is one too many; a state "
@@ -177,15 +190,18 @@ def _table(file: Path, rows: "csv.DictReader[str]", task: Task) -> FloatArray:
     missing = task.live[~seen[task.live].any(axis=1)]
     if missing.size:
         raise PolicyError(
-            f"`{file}` does not say what to do in {missing.size} states, such as "
-            f"{task.state_name(int(missing[0]))}: every state that is not terminal "
-            "needs a row."
+            f"`{file}` has no row for {missing.size} of {task.live.size} states that "
+            f"are not terminal, the first {task.state_name(int(missing[0]))}: say what "
+            "to do there."
         )
     return policy
 
 
 def _check_columns(file: Path, found: Iterable[str]) -> None:
     names = list(found)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise PolicyError(f"`{file}` has two columns {twice[0]!r:.40}: leave out one.")
     for name in _COLUMNS[:2]:
         if name not in names:
             near = [x for x in names if _checks.did_you_mean(x, [name])]
@@ -198,33 +214,42 @@ def _check_columns(file: Path, found: Iterable[str]) -> None:
         if name not in _COLUMNS:
             hint = _checks.did_you_mean(name, _COLUMNS)
             raise PolicyError(
-                f"`{file}` has a column {name!r:.40}, which means nothing{hint}: leave "
-                "it out."
+                f"`{file}` has a column {name!r:.40}, which means nothing{hint}: "
+                "rename it, or leave it out."
             )
 
 
-def _index(
-    where: str, what: str, said: str | None, size: int, labels: tuple[str, ...] | None
-) -> int:
-    """Find a state or action by its label, or by its id where no label is a number."""
-    text = (said or "").strip()
-    if labels is not None and text in labels:
-        return labels.index(text)
-    numbered = labels is not None and any(label.isdecimal() for label in labels)
-    if text.isascii() and text.isdecimal() and not numbered and int(text) < size:
-        return int(text)
-    hint = _checks.did_you_mean(text, labels or ())
-    known = f"0..{size - 1}" if labels is None else "the task's labels"
-    raise PolicyError(f"{where}: there is no {what} {text!r:.40} in {known}{hint}.")
+def _finder(
+    what: str, size: int, labels: tuple[str, ...] | None
+) -> Callable[[str, str], int]:
+    """Find states or actions by label, or by id where no label is a number."""
+    places = {label: i for i, label in enumerate(labels or ())}
+    numbered = any(label.isdecimal() for label in places)
+
+    def find(where: str, said: str) -> int:
+        text = said.strip()
+        for label in (said, text):  # a label may begin or end with a space
+            if label in places:
+                return places[label]
+        if text.isascii() and text.isdecimal() and not numbered and int(text) < size:
+            return int(text)
+        hint = _checks.did_you_mean(text, places)
+        known = f"0..{size - 1}" if labels is None else "the task's labels"
+        raise PolicyError(f"{where}: there is no {what} {text!r:.40} in {known}{hint}.")
+
+    return find
 
 
 def _share(where: str, said: str | None) -> float:
     try:
-        return float(said or "")
+        share = float(said or "")
     except ValueError:
+        share = math.nan
+    if not math.isfinite(share):
         raise PolicyError(
-            f"{where}: `probability` must be a number; got {said!r:.40}."
-        ) from None
+            f"{where}: `probability` must be a finite number; got {said!r:.40}."
+        )
+    return share
 
 
 def policy_rows(policy: ArrayLike, belief: Belief) -> list[dict[str, Any]]:
@@ -284,6 +309,7 @@ def write_policy(
     """
     file = as_path(path)
     rows = policy_rows(policy, belief)
+    check_file(file)
     hidden = file.parent / f"{HIDDEN}{uuid.uuid4().hex}"
     with worded(file, "written"):
         try:

@@ -7,7 +7,6 @@ them.
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from bayesmdp.evaluation import rounded
 from bayesmdp.storage._arrays import check_arrays, read_arrays, write_arrays
 from bayesmdp.storage._config import HEAD, as_path, read_config
 from bayesmdp.storage._files import (
-    HIDDEN,
+    check_file,
     clean,
     find_file,
     locked,
@@ -187,14 +186,15 @@ def _run_of(head: Path) -> Any:
 
 def in_words(directory: Path, name: str) -> str:
     """Say in one line what a result is."""
+    folder = directory / FOLDER
     try:
-        record = read_head(directory / FOLDER / f"{name}.json", FORMAT, SCHEMA)[
-            "record"
-        ]
+        head = read_head(folder / f"{name}.json", FORMAT, SCHEMA)
+        find_file(folder, f"{name}.npz", head)
+        record = head["record"]
         return _IN_WORDS[record["kind"]](record)
     except StorageError:
         return "damaged; make it anew"
-    except (KeyError, TypeError, ValueError):  # saved by somebody else's program
+    except (LookupError, TypeError, ValueError):  # saved by somebody else's program
         return "a result of your own"
 
 
@@ -243,8 +243,7 @@ def check_result(
         made = not folder.exists()
         folder.mkdir(exist_ok=True)
         try:
-            with tempfile.TemporaryFile(dir=folder, prefix=HIDDEN) as probe:
-                probe.write(b"room for a result")
+            check_file(folder / f"{name}.json")
         finally:
             if made:
                 folder.rmdir()

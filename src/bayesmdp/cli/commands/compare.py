@@ -27,7 +27,7 @@ from bayesmdp.cli._options import (
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Observations below which a pair counts as poorly supported.",
+    help="Visits in the data below which a pair counts as poorly supported.",
 )
 @draws_option
 @restrict_option

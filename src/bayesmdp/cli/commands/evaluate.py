@@ -23,7 +23,8 @@ from bayesmdp.cli._options import (
 @click.option(
     "--tolerance",
     type=float,
-    help="Stop at this Monte Carlo error of the start value, in units of reward.",
+    help="Stop at this Monte Carlo error of the start value, in units of reward; all "
+    "draws are used where not given.",
 )
 @click.option(
     "--states",

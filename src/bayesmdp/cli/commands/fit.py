@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 @click.option(
     "--discount",
     type=float,
-    help="Without a task file: the discount; rewards come from the data.",
+    help="Without a task file: the discount of a step, above 0 and at most 1; rewards "
+    "come from the data.",
 )
 @click.option(
     "--terminal",

@@ -71,6 +71,8 @@ def command(
     if resume and starts:
         raise click.UsageError("--resume goes on from what is kept: leave out --start.")
     bm.storage.check_result(run, bm.storage.OPTIMISED, overwrite=overwrite or resume)
+    if policy_out is not None:
+        bm.storage.check_file(policy_out)
     loaded = bm.storage.load(run)
     result = bm.optimise(
         loaded.posterior,

@@ -47,20 +47,16 @@ def command(
 ) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
-    It shows the last `compare`; where there is none, or the optimised policy is newer,
-    one is made of behaviour, mle, nominal and, if there, the optimised policy. What
-    stands there already is replaced.
+    It shows the last `compare`. Where there is none, one is made of behaviour, mle,
+    nominal and, if there, the optimised policy; where the optimised policy is newer,
+    all are compared again. --draws and --seed are for what has to be made. A page that
+    is there is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
     """
     import bayesmdp as bm
 
-    if out.suffix.lower() != ".html":
-        raise click.UsageError(f"-o must end in .html; got {str(out)!r}.")
-    if not out.parent.is_dir():
-        raise click.UsageError(
-            f"`{out}` cannot be written: there is no directory `{out.parent}`."
-        )
+    data = bm.reporting.check_page(out)
     loaded = bm.storage.load(run)
     posterior, task = loaded.posterior, loaded.posterior.task
     comparison, why = bm.storage.current_comparison(
@@ -97,7 +93,6 @@ def command(
         ),
         sensitivity=tried,
     )
-    data = out.with_suffix(".json")
     page.save(out)
     page.save(data)
     record = {

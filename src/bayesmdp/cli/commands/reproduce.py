@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.option("--quick", is_flag=True, help="Minutes instead of hours; wider errors.")
 @click.option("--full", is_flag=True, help="Also what is left out for its cost.")
-@click.option("--seeds", type=click.IntRange(2), help="How many repetitions.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(2),
+    help="How many repetitions; default the study's own.",
+)
 @click.option(
     "--jobs",
     "n_jobs",
