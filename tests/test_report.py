@@ -316,7 +316,7 @@ def test_doubt_about_possible_states_leaves_out_what_needs_dirichlet_rows() -> N
     assert "which is a mixture" in explorer["next"]["how"]
     assert "unknown" in explorer["verdict"]
     methods = " ".join(made.data["methods"]["paragraphs"])
-    assert "Which next states are possible is in doubt" in methods
+    assert "mixtures of Dirichlet distributions over sets of possible" in methods
     assert "first order" not in methods
 
 
