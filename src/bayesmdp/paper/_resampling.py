@@ -15,16 +15,14 @@ import bayesmdp as bm
 from bayesmdp._typing import FloatArray
 from bayesmdp.paper import _grid, _grid_runs, _msbi, _synthetic
 from bayesmdp.paper._paired import (
-    COLOURS,
     band,
     columns,
     judged,
-    mean_and_error,
-    said,
     sign,
     steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._telling import COLOURS, mean_and_error, said
 
 FRESH, FALLING, OURS = "fresh draws", "falling rate", "ours"
 _FEW = 16
