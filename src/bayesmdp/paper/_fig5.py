@@ -285,8 +285,8 @@ def _verdict(records: list[Record]) -> str:
         f"most by the belief, {fixed(delivered, 1)} on average in truth; "
         f"{_credit(records, mean)}. Of the {x.n_raised} states that the evidence prior "
         f"raises most ({_N_OUTLIERS} a cohort), {x.above_raised:.0%} are promised more "
-        f"than the truth, by {100 * x.mean_raised:.1f} points on average; of all "
-        f"states with visits {x.above:.0%}, by {100 * x.mean:.1f}."
+        f"than the truth, with {100 * x.mean_raised:.1f} points too much on average; "
+        f"of all states with visits {x.above:.0%}, with {100 * x.mean:.1f}."
     )
     word = _judgement(mean, most, delivered, x.inflated)
     return f"{claim} {found} {word.capitalize()}."
