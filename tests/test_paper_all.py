@@ -123,6 +123,17 @@ def test_nothing_is_computed_where_a_place_is_taken(
     assert spent(tmp_path) == pytest.approx(sum(done))
 
 
+def test_work_that_studies_share_is_said_and_counts_once(
+    offer: Offer, tmp_path: Path
+) -> None:
+    offer(tosses=toy_study.TOSSES, luck=toy_study.LUCK, coins=COINS)
+    parts = run_all(QUICK, tmp_path)
+    tosses, luck, coins = (x.outcome.seconds for x in parts if x.outcome is not None)
+    assert tosses == luck
+    assert spent(tmp_path) == pytest.approx(tosses + coins)
+    assert Page(tmp_path / "index.html").text.count("shared: coins-jobs") == 2
+
+
 def test_the_command_says_what_did_not_run_and_exits_with_1(
     offer: Offer, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln
 
 import bayesmdp as bm
-from bayesmdp.paper import _clinical, _evidence, _fig5, _uncertainty
+from bayesmdp.paper import _clinical, _evidence, _fig5, _priors, _uncertainty
 
 Records = list[dict[str, Any]]
 N_LIVE, DEATH = 713, 713
@@ -100,15 +100,19 @@ def test_posterior_values_agree_with_draws_solved_one_by_one(sparse: Records) ->
 
 
 def both_priors(sparse: Records) -> Records:
-    """Records as if the evidence prior promised 0.3 too much in every state."""
+    """Records as if the evidence prior promised too much, above all in five states."""
     evidence = deepcopy(sparse)
     for x in evidence:
         x["prior"] = "evidence"
-        x["value"] = (np.array(x["truth"]) + 0.3).tolist()
+        x["value"] = (np.array(x["truth"]) + 0.1).tolist()
+        for state in np.flatnonzero(x["visits"])[:5]:
+            x["value"][state] = x["seen"][state] + 2.0
     return evidence + deepcopy(sparse)
 
 
-def set_gain(records: Records, what: str, points: float, policy: str = "ours") -> None:
+def set_gain(
+    records: Records, what: str, points: float | np.ndarray, policy: str = "ours"
+) -> None:
     """Spoil what a policy gains over MLE-optimal under the sparse prior."""
     of = {x["policy"]: x for x in records if x["prior"] == "sparse"}
     mle = of["mle"]
@@ -123,17 +127,46 @@ def last(summary: str) -> str:
 
 def test_the_verdict_on_figure_5_follows_the_records(sparse: Records) -> None:
     records = both_priors(sparse)
-    set_gain(records, "value", 3.0)
+    as_printed = np.full(N_LIVE, 2.1)
+    as_printed[7] = 17.8
+    set_gain(records, "value", as_printed)
     set_gain(records, "truth", 1.0)
-    summary = _fig5._tell(records)
-    assert "gains 3.0 points on average and 3.0 at most" in last(summary)
-    assert "1.0 on average in truth" in last(summary)
-    assert "no climb was made" in last(summary)
-    assert last(summary).endswith("sizes belong to the data.")
-    set_gain(records, "truth", -1.0)
-    assert last(_fig5._tell(records)).endswith("gain is not delivered.")
-    set_gain(records, "value", -1.0)
-    assert last(_fig5._tell(records)).endswith("Not confirmed.")
+    said = last(_fig5._tell(records))
+    assert "gains 2.1 points on average and 17.8 at most" in said
+    assert "1.0 on average in truth" in said
+    assert "no climb was made" in said
+    assert "Of the 5 states" in said
+    assert "100% are promised more than the truth" in said
+    assert said.endswith(" Confirmed.")
+    for spoil, why in (
+        (lambda x: set_gain(x, "value", 3.0), "size within 2 times."),
+        (lambda x: set_gain(x, "truth", -1.0), "gain is delivered."),
+        (lambda x: set_gain(x, "value", -1.0), "the belief sees no gain."),
+        (spoil_outliers, "not promised more than others."),
+    ):
+        spoiled = deepcopy(records)
+        spoil(spoiled)
+        assert last(_fig5._tell(spoiled)).endswith(why)
+
+
+def spoil_outliers(records: Records) -> None:
+    """Let the states raised most be those promised too little."""
+    for x in records:
+        if x["prior"] == "evidence":
+            for state in np.flatnonzero(x["visits"])[:5]:
+                x["truth"][state] = x["value"][state] + 0.1
+
+
+def test_promises_are_set_against_those_of_all_states_with_visits() -> None:
+    n = 10
+    record = {"visits": [1] * (n - 1) + [0], "seen": [0.1] * n, "truth": [0.5] * n}
+    record["value"] = [0.9, 0.8, 0.7, 0.65, 0.6, 0.4, 0.4, 0.4, 0.3, 1.0]
+    found = _fig5._excess([record, record])
+    assert (found.n_raised, found.above_raised) == (10, 1.0)
+    assert found.mean_raised == pytest.approx(np.mean([0.4, 0.3, 0.2, 0.15, 0.1]))
+    assert found.above == pytest.approx(5 / 9)  # the last was never visited
+    assert found.mean == pytest.approx((1.15 - 0.5) / 9)
+    assert found.inflated
 
 
 def test_the_climb_is_credited_only_with_what_it_adds(sparse: Records) -> None:
@@ -174,7 +207,12 @@ def test_the_verdict_on_evidence_follows_the_records() -> None:
     assert last(_evidence._tell(paper)).endswith(": confirmed.")
     assert "one minimum" in last(_evidence._tell(paper))
     other = [x | {"best": 0.02 + 0.0001 * i} for i, x in enumerate(paper)]
-    assert last(_evidence._tell(other)).endswith("confirmed with a caveat.")
+    assert ": confirmed with a caveat, it is not the paper's" in last(
+        _evidence._tell(other)
+    )
+    waves = (np.log(grid / 0.072) ** 2 + np.sin(9 * np.log(grid))).tolist()
+    several = last(_evidence._tell([x | {"loss": waves} for x in paper]))
+    assert several.endswith("confirmed with a caveat, it is not the only one.")
     high = [x | {"interval": [0.5, 1.5]} for x in paper]
     assert last(_evidence._tell(high)).endswith("not confirmed.")
     none = [x | {"best": None, "interval": None, "best_loss": None} for x in paper]
@@ -220,6 +258,34 @@ def test_the_verdict_on_uncertainty_follows_the_records() -> None:
     assert last(_uncertainty._tell([less])).endswith("with a caveat.")
     flat = record | {"aleatoric_sd": np.linspace(0.1, 0.5, 50).tolist()}
     assert last(_uncertainty._tell([flat])).endswith("not confirmed.")
+
+
+def cohorts(promises: float, delivers: float) -> Records:
+    """Records in which the evidence prior has so much more than all others."""
+    return [
+        {
+            "size": 100,
+            "cohort": i,
+            "prior": name,
+            "chosen_promise": 0.7 + promises * (name == "evidence") + 1e-4 * i,
+            "chosen_delivers": 0.6 + (delivers + 1e-4 * i) * (name == "evidence"),
+            "chosen_covered": True,
+            "clinicians_covered": False,
+            "survival": 0.8,
+        }
+        for i in range(4)
+        for name in _priors.priors()
+    ]
+
+
+def test_the_verdict_on_priors_follows_the_records() -> None:
+    said = last(_priors._tell(cohorts(0.1, -0.05)))
+    assert "promises 0.1000 ± 0.0000 more than the sparse one" in said
+    assert "promises go from 0.700 to 0.800" in said
+    assert said.endswith(": confirmed.")
+    alike = last(_priors._tell(cohorts(0.1, -1.5e-4)))
+    assert alike.endswith("for their deliveries cannot be told apart.")
+    assert last(_priors._tell(cohorts(-0.1, 0.05))).endswith(": not confirmed.")
 
 
 def test_pictures_are_made_of_records(sparse: Records) -> None:

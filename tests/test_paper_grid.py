@@ -18,6 +18,7 @@ from bayesmdp.paper import (
     _msbi,
     _paired,
     _resampling,
+    _telling,
 )
 from bayesmdp.paper._grid_runs import GRADIENT, MLE, MSBI, NOMINAL, ONE_DRAW, OURS
 
@@ -124,9 +125,9 @@ def test_costly_methods_are_for_the_first_series_unless_all_is_asked_for() -> No
 
 def test_means_and_errors() -> None:
     x = np.array([1.0, 2.0, 4.0])
-    assert _paired.mean_and_error(x) == pytest.approx((x.mean(), stats.sem(x)))
-    assert _paired.said([1.0, 2.0, 4.0]) == "2.3 ± 0.9"
-    assert (_paired.said([0.0, 0.0]), _paired.said([0.5])) == ("0", "0.5")
+    assert _telling.mean_and_error(x) == pytest.approx((x.mean(), stats.sem(x)))
+    assert _telling.said([1.0, 2.0, 4.0]) == "2.3 ± 0.9"
+    assert (_telling.said([0.0, 0.0]), _telling.said([0.5])) == ("0", "0.5")
     assert [_paired.sign(v) for v in ([5, 5.1], [-5, -5.1], [-1, 1], [0, 0])] == [
         1,
         -1,
@@ -197,7 +198,8 @@ def test_the_verdict_about_msbi_can_turn() -> None:
     for x in caveat:
         if x["method"] == MSBI:
             x[f"minus_{GRADIENT}"] = 1e-3
-    assert _msbi._tell(caveat).endswith(": confirmed with a caveat.")
+    said = _msbi._tell(caveat)
+    assert ": confirmed with a caveat, for it is better than the published" in said
 
 
 def uncertain(left: float, reverse: bool = False) -> list[dict[str, Any]]:

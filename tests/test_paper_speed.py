@@ -118,7 +118,7 @@ def test_draws_and_seconds_follow_the_root_law_and_the_fixed_cost() -> None:
     [
         (1.0, 2.0, "confirmed."),  # 100 times the draws, each twice as long
         (0.1, 0.5, "not confirmed."),  # roll-outs are sooner
-        (0.1, 2.0, "not confirmed."),  # 100 times nowhere
+        (0.1, 2.0, "confirmed with a caveat."),  # 100 times nowhere
     ],
 )
 def test_the_verdict_on_rollouts_follows_its_records(
@@ -184,7 +184,7 @@ def timings(dense_power: float, sparse_power: float) -> Records:
     ("dense", "sparse", "ending"),
     [
         (3.0, 1.0, "confirmed with a caveat."),
-        (3.0, 2.5, "core: confirmed."),
+        (3.0, 2.5, "more states): confirmed."),
         (4.0, 1.0, "not confirmed."),
     ],
 )

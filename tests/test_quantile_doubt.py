@@ -86,6 +86,16 @@ def test_episodes_that_need_not_end_are_refused(
         bm.rivals.quantile_evaluate([0], world)
 
 
+def test_episodes_that_hardly_ever_begin_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", object())  # never gets to it
+    ends = bm.Dynamics.from_dense([[[0.0, 1.0]], [[0.0, 1.0]]])
+    task = bm.Task(2, 1, [0, 1], discount=0.9, terminal=[1], start=[1e-12, 1 - 1e-12])
+    with pytest.raises(ArgumentError, match="`start` on states that are not terminal"):
+        bm.rivals.quantile_evaluate([0, 0], bm.World(ends, task), n_steps=9, warm_up=1)
+
+
 def test_doubt_is_parted_as_published_for_two_networks() -> None:
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(2, 3, 1, 7)) * 0.3 + rng.normal(size=(1, 3, 1, 7))

@@ -76,3 +76,29 @@ def test_twenty_kills_leave_no_trace(tmp_path: Path) -> None:
             pool.submit(lane, tmp_path / jobs, whole, takes, jobs) for jobs in "12"
         ]
     assert all(x.result() > 0 for x in lanes)
+
+
+def running(pid: str) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_processes_end_with_a_parent_that_alone_is_killed(tmp_path: Path) -> None:
+    process = begin(tmp_path, "--jobs", "2")
+    while kept(tmp_path) == 0:
+        assert process.poll() is None
+        time.sleep(0.01)
+    mine = f"/proc/{process.pid}/task/{process.pid}/children"
+    children = Path(mine).read_text().split()
+    assert len(children) >= 2
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 30
+    while any(map(running, children)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(running, children))
+    assert not (tmp_path / "evidence" / "records.jsonl").exists()

@@ -1,4 +1,4 @@
-"""The casino (appendix B): the best memoryless policy may be a gamble.
+"""The casino (appendix B, figure 6): the best policy may be a gamble.
 
 A player pays 1 a visit, leaves, or plays with probability ``p``; playing wins ``R``
 with probability ``1 - theta``, where ``theta`` is 0 or 1 and nobody knows which. Then

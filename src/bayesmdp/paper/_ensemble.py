@@ -1,4 +1,4 @@
-"""Appendix D: what an ensemble of quantile networks calls epistemic.
+"""Appendix D, figure 8: what an ensemble of quantile networks calls epistemic.
 
 Datasets of four sizes from the gridworld with ``p_rand`` 0.5, each containing the
 smaller ones. The policy is the one that is optimal for the maximum-likelihood model.
@@ -28,6 +28,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._telling import fixed
 
 _P_RAND = 0.5
 _SIZES = (25, 250, 2_500, 25_000)
@@ -115,13 +116,6 @@ def _final(records: list[Record], size: int, method: str) -> FloatArray:
     return np.array([np.mean(x["epistemic_sd"]) for x in found])
 
 
-def _said(values: Any) -> str:
-    x = np.asarray(values, dtype=np.float64)
-    if x.size < 2:
-        return f"{x.mean():.3f}"
-    return f"{x.mean():.3f} ± {x.std(ddof=1) / np.sqrt(x.size):.3f}"
-
-
 def _sizes(records: list[Record]) -> list[int]:
     return sorted({x["size"] for x in records})
 
@@ -140,9 +134,10 @@ def _tell(records: list[Record]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for size in _sizes(records):
-        sds = [_said(_final(records, size, method)) for method in _NAMES]
+        sds = [fixed(_final(records, size, method), 3) for method in _NAMES]
         errors = [
-            _said([x["error"] for x in _of(records, size, method)]) for method in _NAMES
+            fixed([x["error"] for x in _of(records, size, method)], 3)
+            for method in _NAMES
         ]
         lines.append(f"| {size:,} | {' | '.join(sds)} | {' | '.join(errors)} |")
     return "\n".join([*lines, "", _verdict(records)])
@@ -179,7 +174,8 @@ def _verdict(records: list[Record]) -> str:
     return (
         "**Verdict:** The paper says that the networks' epistemic sd becomes small "
         "whatever the data. Trained in the maximum-likelihood model, at most "
-        f"{left:.0%} of the initial disagreement is left; from {few:,} to {most:,} "
+        f"{left:.0%} of the initial disagreement is left (up to {_SHARE_LEFT:.0%} is a "
+        f"collapse); from {few:,} to {most:,} "
         f"transitions it changes {fall['simulated']:.1f}-fold, where the posterior's "
         f"falls {fall['posterior']:.1f}-fold. Trained on the data themselves, it falls "
         f"{fall['replayed']:.1f}-fold, {caveat}: {said}."

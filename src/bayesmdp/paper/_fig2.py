@@ -19,7 +19,6 @@ from bayesmdp.paper._grid_runs import (
     work,
 )
 from bayesmdp.paper._paired import (
-    COLOURS,
     band,
     columns,
     lead,
@@ -29,6 +28,7 @@ from bayesmdp.paper._paired import (
     table,
 )
 from bayesmdp.paper._study import Record, Study
+from bayesmdp.paper._telling import COLOURS
 
 RIVALS = (MLE, NOMINAL, SECOND)
 _LINEAR = 1e-4  # differences up to which the axis is linear

@@ -127,9 +127,10 @@ def _verdict(records: list[Record]) -> str:
     same = ", ".join(f"{x}" for x in belief.values())
     return (
         "**Verdict:** the paper says that with little data the gradient policy "
-        "outperforms the others in the true world too. Measured with 1 to 3 visits, "
-        f"exact truth, the published gradient is ahead of {found} (posterior values: "
-        f"{same}): {verdict}."
+        "outperforms the others in the true world too. Measured with "
+        f"{view.visits_said(records, LITTLE)}, exact truth, the published gradient is "
+        f"ahead of {found} (posterior values: {same}), at {view.SURE} standard errors: "
+        f"{verdict}."
     )
 
 

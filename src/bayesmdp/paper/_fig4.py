@@ -58,11 +58,11 @@ def _much_data(records: list[Record]) -> str:
     _, left, _ = _nominal_ahead(records, BETTER)
     every = len([x for x in records if x["method"] == OURS])
     return (
-        f"With much data (8 to 10 visits) {said}: {against}. Over all sizes nominal is "
-        f"ahead by more than two paired errors in {ahead} of {n} data sets, by "
-        f"{lost:.2f} on average there; of the better of the two, chosen on draws of "
-        f"its own, in {left}; of ours in {beaten} of {every}. With much data the "
-        f"better of the two is {much(BETTER, NOMINAL)} above nominal and "
+        f"With much data ({view.visits_said(records, MUCH)}) {said}: {against}. Over "
+        f"all sizes nominal is ahead by more than two paired errors in {ahead} of {n} "
+        f"data sets, by {lost:.2f} on average there; of the better of the two, chosen "
+        f"on draws of its own, in {left}; of ours in {beaten} of {every}. With much "
+        f"data the better of the two is {much(BETTER, NOMINAL)} above nominal and "
         f"{much(BETTER, GRADIENT)} above the published gradient, ours "
         f"{much(OURS, BETTER)} above the better of the two."
     )
@@ -102,9 +102,10 @@ def _verdict(records: list[Record]) -> str:
     return (
         "**Verdict:** the paper says that with little data the gradient policy has a "
         "larger posterior value than the others, and that the second-order policy is "
-        "consistently slightly worse. Measured with 1 to 3 visits, the published "
-        f"gradient is ahead of {found}; over all sizes its difference to the maximum "
-        f"of the second-order objective is {finished}, to ours {behind}: "
+        "consistently slightly worse. Measured with "
+        f"{view.visits_said(records, LITTLE)}, the published gradient is ahead of "
+        f"{found}; over all sizes its difference to the maximum of the second-order "
+        f"objective is {finished}, to ours {behind}; at {view.SURE} standard errors: "
         f"{verdict}."
     )
 

@@ -1,4 +1,4 @@
-"""Appendix E: multi-sample backward induction, as released and as it was meant.
+"""Appendix E, figure 9: multi-sample backward induction, as released and as meant.
 
 The authors' scripts use one posterior draw for all their samples, which makes MSBI a
 plan for that draw alone (ONE_DRAW). With every draw a different one it is another
@@ -15,17 +15,16 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.paper import _grid_runs, _synthetic
 from bayesmdp.paper._grid_runs import GRADIENT, MSBI, NOMINAL, ONE_DRAW, OURS
 from bayesmdp.paper._paired import (
-    COLOURS,
     band,
     judged,
     lead,
-    said,
     signs,
     sizes_said,
     steps_said,
     table,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._telling import COLOURS, said
 
 VARIANTS = (MSBI, ONE_DRAW)
 #: Problem, what begins the name of a reference, title.
@@ -179,7 +178,9 @@ def _verdict(records: list[Record]) -> str:
     ours = "nowhere" if never[OURS] else "somewhere"
     word = "not confirmed"
     if never[OURS] and trails:
-        word = "confirmed" if never[GRADIENT] else "confirmed with a caveat"
+        word = "confirmed"
+        if not never[GRADIENT]:
+            word += " with a caveat, for it is better than the published gradient there"
     behind = "; ".join(
         f"{PANELS[p][2]} at {sizes_said(ahead[OURS, p][1])}" for p in trails
     )

@@ -14,16 +14,13 @@ import numpy as np
 
 import bayesmdp as bm
 from bayesmdp._typing import ArrayLike, FloatArray
-from bayesmdp.evaluation import rounded
 from bayesmdp.paper._study import Record
+from bayesmdp.paper._telling import ROUNDING, mean_and_error, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Safe for colour-blind readers (Okabe and Ito).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _SURE = 3.0  # standard errors
-_ROUNDING = 1e-12
 _JUDGE = 1_000_003  # seed of draws that no policy was chosen on
 
 
@@ -67,27 +64,10 @@ def steps_said(records: list[Record]) -> str:
     return f"{' or '.join(f'{n:,}' for n in steps)} steps"
 
 
-def mean_and_error(values: ArrayLike) -> tuple[float, float]:
-    """Return the mean over data sets and its standard error, nan for a single one."""
-    x = np.asarray(values, dtype=np.float64)
-    error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan
-    return float(x.mean()), float(error)
-
-
-def said(values: ArrayLike) -> str:
-    """Write a mean with its standard error."""
-    mean, error = mean_and_error(values)
-    if np.isnan(error):
-        return f"{mean:.2g}"
-    if error < _ROUNDING:
-        return f"{mean:.2g}" if abs(mean) > _ROUNDING else "0"
-    return rounded(mean, error)
-
-
 def sign(values: ArrayLike) -> int:
     """Return 1 where a mean is surely above zero, -1 surely below, 0 otherwise."""
     mean, error = mean_and_error(values)
-    far = _ROUNDING + (0.0 if np.isnan(error) else _SURE * error)
+    far = ROUNDING + (0.0 if np.isnan(error) else _SURE * error)
     return int(mean > far) - int(mean < -far)
 
 

@@ -1,7 +1,7 @@
-"""Figures 3 and 4 as fractions (appendix of the paper on relative performance).
+"""Figures 3 and 4 as fractions (appendix F, figures 10 and 11).
 
-As published, a difference is divided by the mean value of the method that is ahead, of
-the same data set size: ``F = mean(difference) / mean(value)`` over worlds. It is a
+As published, a difference is divided by the mean value of the method itself, of the
+same data set size: ``F = mean(difference) / mean(value)`` over worlds. It is a
 ratio of means, with the standard error of ``(difference - F value) / mean(value)``.
 
 Such a fraction hangs on where rewards have their zero: 1 more in every state adds

@@ -15,16 +15,14 @@ import bayesmdp as bm
 from bayesmdp._typing import FloatArray
 from bayesmdp.paper import _grid, _grid_runs, _msbi, _synthetic
 from bayesmdp.paper._paired import (
-    COLOURS,
     band,
     columns,
     judged,
-    mean_and_error,
-    said,
     sign,
     steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._telling import COLOURS, mean_and_error, said
 
 FRESH, FALLING, OURS = "fresh draws", "falling rate", "ours"
 _FEW = 16
@@ -177,12 +175,12 @@ def _verdict(records: list[Record]) -> str:
         f"{optimistic} of {2 * n} cases; with as many draws as a batch the policy ends "
         f"below that of fresh draws in {costs[_BATCH_KEPT]} of {n}, with {_FEW} in "
         f"{costs[_FEW_KEPT]} of {n} (three standard errors). In value, a batch kept "
-        f"and {_FEW} kept against fresh: {lost}: {word}."
+        f"and {_FEW} kept against fresh ({lost}): {word}."
     )
 
 
 def _listed(found: dict[str, FloatArray]) -> str:
-    return ", ".join(f"{name} {said(values)}" for name, values in found.items())
+    return ", ".join(f"{name}: {said(values)}" for name, values in found.items())
 
 
 def _rates(records: list[Record]) -> str:

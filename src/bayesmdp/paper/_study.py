@@ -25,6 +25,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -234,9 +235,17 @@ def _at(
 
 
 def _prepare() -> None:
-    """Work on one thread, and leave Ctrl-C to the parent."""
+    """Work on one thread, leave Ctrl-C to the parent, and end where it is killed."""
     os.environ["BAYESMDP_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)  # nobody is left to take what this process finds
 
 
 def _timed(

@@ -19,9 +19,11 @@ from bayesmdp.paper._synthetic_runs import (
     NOMINAL,
     OURS,
 )
+from bayesmdp.paper._telling import mean_and_error
 
 PAIRS = 25  # of a state and an action, each visited as often
 LITTLE, MUCH = (1, 2, 3), (8, 9, 10)  # visits
+SURE = 2  # standard errors; sizes are pooled first, so few comparisons are made
 # Whom the paper compares with whom; ours beside it, with the same objective's maximum.
 RIVALS = {GRADIENT: (MLE, NOMINAL, ADAM), OURS: (MLE, NOMINAL, MAXIMUM)}
 TITLES = (
@@ -44,19 +46,17 @@ class Mean:
     @classmethod
     def of(cls, values: ArrayLike) -> "Mean":
         """Take the mean of one number a world."""
-        x = np.asarray(values, dtype=np.float64)
-        error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan
-        return cls(float(x.mean()), float(error))
+        return cls(*mean_and_error(values))
 
     @property
     def above(self) -> bool:
         """Whether it is above 0 by more than two errors."""
-        return self.value > 2 * self.error
+        return self.value > SURE * self.error
 
     @property
     def below(self) -> bool:
         """Whether it is below 0 by more than two errors."""
-        return self.value < -2 * self.error
+        return self.value < -SURE * self.error
 
     def __str__(self) -> str:
         return f"{self.value:+.2f} ± {self.error:.2f}"
@@ -96,11 +96,23 @@ def pooled(of: Gaps, visits: tuple[int, ...] | None = None) -> Mean:
 
     Where a run has none of the sizes, the nearest one stands for them.
     """
-    wanted = [k for k in of if visits is None or k in visits]
-    if not wanted:
-        assert visits is not None
-        wanted = [min(of, key=lambda k: abs(k - visits[len(visits) // 2]))]
+    wanted = list(of) if visits is None else _taken(of, visits)
     return Mean.of(np.mean([of[k] for k in wanted], axis=0))
+
+
+def _taken(there: Iterable[int], visits: tuple[int, ...]) -> list[int]:
+    """Return those of the sizes that are there, or else the nearest one."""
+    there = sorted(there)
+    wanted = [k for k in there if k in visits]
+    return wanted or [min(there, key=lambda k: abs(k - visits[len(visits) // 2]))]
+
+
+def visits_said(records: list[Record], visits: tuple[int, ...]) -> str:
+    """Write which sizes `pooled` takes for those that are meant."""
+    taken = _taken({x["visits"] for x in records}, visits)
+    if len(taken) > 1:
+        return f"{taken[0]} to {taken[-1]} visits"
+    return f"{taken[0]} visit" + ("s" if taken[0] > 1 else "")
 
 
 def table(records: list[Record], method: str, others: list[str], key: str) -> str:

@@ -1,4 +1,4 @@
-"""Two kinds of doubt about clinical states (appendix, figures 11 and 12).
+"""Two kinds of doubt about clinical states (appendix G, figure 12).
 
 The policy is the nominal one under the sparse conservative prior; study ``fig5`` says
 what `optimise` returns in its place, which takes a minute a cohort. Every state has an
@@ -23,10 +23,10 @@ from bayesmdp.paper._clinical import (
     MIN_COUNT,
     PATIENTS,
     cohort,
-    said,
     sepsis,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._telling import fixed
 
 _CLOSE = 0.95  # correlation from which on two quantities are strongly related
 _FAR = 0.2  # share of V(1 - V) by which a variance may not miss it
@@ -95,16 +95,16 @@ def _tell(records: list[Record]) -> str:
     of = [_measures(x) for x in records]
     column = {key: [x[key] for x in of] for key in of[0]}
     rows = {
-        "epistemic sd, mean over states": said(column["epistemic"]),
-        "aleatoric sd, mean over states": said(column["aleatoric"]),
-        "correlation of aleatoric variance with V(1 - V)": said(column["correlation"]),
-        "V(1 - V) minus aleatoric variance, mean": said(column["short"]),
-        "of which epistemic variance": said(column["of_doubt"]),
-        "and the rest, by discounting": said(column["of_discount"]),
-        "states whose true value lies within 2 epistemic sd": said(
+        "epistemic sd, mean over states": fixed(column["epistemic"]),
+        "aleatoric sd, mean over states": fixed(column["aleatoric"]),
+        "correlation of aleatoric variance with V(1 - V)": fixed(column["correlation"]),
+        "V(1 - V) minus aleatoric variance, mean": fixed(column["short"]),
+        "of which epistemic variance": fixed(column["of_doubt"]),
+        "and the rest, by discounting": fixed(column["of_discount"]),
+        "states whose true value lies within 2 epistemic sd": fixed(
             column["covered"], 0, " %"
         ),
-        "states whose true value lies above the posterior mean": said(
+        "states whose true value lies above the posterior mean": fixed(
             column["below"], 0, " %"
         ),
     }
@@ -125,7 +125,7 @@ def _verdict(column: dict[str, list[float]]) -> str:
         "**Verdict:** the paper finds aleatoric uncertainty and value strongly "
         "related, returns being nearly binomial."
     )
-    found = f"Here the correlation with V(1 - V) is {said(column['correlation'])}"
+    found = f"Here the correlation with V(1 - V) is {fixed(column['correlation'])}"
     if min(column["correlation"]) < _CLOSE:
         return f"{claim} {found}, below {_CLOSE}: not confirmed."
     share = np.mean(column["short"]) / np.mean(column["chance"])
@@ -134,8 +134,11 @@ def _verdict(column: dict[str, list[float]]) -> str:
         "average"
     )
     if abs(share) > _FAR:
-        return f"{parts}: confirmed with a caveat."
-    return f"{parts}, by discounting and by what is epistemic: confirmed."
+        return f"{parts}, more than {_FAR:.0%}: confirmed with a caveat."
+    return (
+        f"{parts}, by discounting and by what is epistemic (up to {_FAR:.0%} is near): "
+        "confirmed."
+    )
 
 
 def _plot(records: list[Record]) -> dict[str, Any]:

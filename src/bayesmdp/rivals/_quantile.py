@@ -35,6 +35,7 @@ from bayesmdp.rivals._networks import Experience, Logged, Settings, one_thread, 
 from bayesmdp.worlds import World
 
 _EPISODE = 1000  # steps after which an episode is cut
+_RARE = 100  # episodes a transition, beyond which no more are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,18 +145,20 @@ def quantile_evaluate(
     Notes
     -----
     The paper (appendix D) gives the number of steps and nothing else about the
-    networks. Defaults are those of the gridworld experiment of Clements et al., whose
-    rewards are ten times those of the paper's grid. Where this differs from it:
+    networks. Defaults are those of the script for a gridworld that Clements et al.
+    released (github.com/IndustAI/risk-and-uncertainty), whose goal pays ten times what
+    the paper's does, and each step costs 1. Where this differs from it:
 
     * actions are the policy's, and targets take the policy's action in the next state
       instead of the best one (the paper's adaptation);
     * five networks in place of two;
     * values are the ensemble's means, so that they come with an error; theirs are of
       the network that gives the targets, which is trained here too;
-    * nothing is forgotten; they keep the last 10,000 transitions;
-    * the covariance is taken around each state's own mean; theirs, around the mean of
-      all actions;
-    * a cut episode (after 1,000 steps) is not an end; theirs is;
+    * nothing is forgotten; they keep the last 10,000 transitions, as many as steps;
+    * the covariance is taken around the mean of the policy's actions; theirs, around
+      the mean of all actions;
+    * states are all that networks see; theirs also see the time;
+    * a cut episode (after 1,000 steps) is not an end; theirs (after 15) is;
     * replaying a log, the pull towards the initial weights is divided by the number of
       logged transitions; in a world, as theirs, by the number of steps.
 
@@ -308,6 +311,12 @@ def _episodes(
         log = world.simulate(policy, n, settings.seed, max_steps=_EPISODE)
         if log.n_rows >= settings.n_steps:
             break
+        if n > _RARE * settings.n_steps:
+            raise ArgumentError(
+                f"`world` starts {n:,} episodes with {log.n_rows:,} transitions in "
+                f"all, too few for `n_steps`, {settings.n_steps:,}: put its task's "
+                "`start` on states that are not terminal."
+            )
         n *= 2  # fewer episodes are the beginning of more
     columns = cast("Any", log.table).columns  # a world's log lies in memory
     state, action, next_state = (

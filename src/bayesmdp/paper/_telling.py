@@ -1,0 +1,40 @@
+"""Means over repetitions, told with their errors; and colours.
+
+Repetitions (data sets, worlds, cohorts) are independent, so the spread between them
+holds every source of noise, also the Monte Carlo error of each.
+"""
+
+import numpy as np
+
+from bayesmdp._typing import ArrayLike
+from bayesmdp.evaluation import rounded
+
+#: Safe for colour-blind readers (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+ROUNDING = 1e-12  # differences below are those of equal numbers
+
+
+def mean_and_error(values: ArrayLike) -> tuple[float, float]:
+    """Return the mean over repetitions and its standard error, nan for a single one."""
+    x = np.asarray(values, dtype=np.float64)
+    error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan
+    return float(x.mean()), float(error)
+
+
+def said(values: ArrayLike) -> str:
+    """Write a mean with its standard error, to the precision that allows."""
+    mean, error = mean_and_error(values)
+    if np.isnan(error):
+        return f"{mean:.2g}"
+    if error < ROUNDING:
+        return f"{mean:.2g}" if abs(mean) > ROUNDING else "0"
+    return rounded(mean, error)
+
+
+def fixed(values: ArrayLike, digits: int = 4, unit: str = "") -> str:
+    """Write a mean with its standard error, to so many digits: columns stay aligned."""
+    mean, error = mean_and_error(values)
+    mean = round(mean, digits) + 0.0  # no minus before a zero
+    if np.isnan(error):
+        return f"{mean:.{digits}f}{unit}"
+    return f"{mean:.{digits}f} ± {error:.{digits}f}{unit}"
