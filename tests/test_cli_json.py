@@ -46,7 +46,8 @@ ROWS = (
     "rows[].support rows[].value rows[].value_error"
 )
 KEYS = {
-    "demo": "best_delivery comparison comparison.few comparison.reference html json "
+    "demo": "best_delivery cautions cautions[] comparison comparison.few "
+    "comparison.reference html json "
     f"{FINDINGS} {ROWS.replace('rows', 'comparison.rows')} "
     "n_pairs n_patients n_transitions promises promises[] promises[].delivery "
     "promises[].interval promises[].interval[] promises[].model promises[].policy "

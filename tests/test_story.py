@@ -78,6 +78,9 @@ def test_the_table_and_the_words_hold_the_numbers(story: paper.Story) -> None:
         printed = float(line.split()[2])
         assert printed == pytest.approx(x.promise, abs=max(x.promise_error, 5.1e-5))
     assert "Under its prior death is always possible" in said
+    assert story.cautions
+    words = " ".join(said.split())
+    assert all(f"- Before you believe it: {x}" in words for x in story.cautions)
     assert said.endswith("your own data")
     assert str(story.html) in said
 
@@ -111,7 +114,7 @@ def test_the_page_and_its_data_are_written(story: paper.Story, told: list[str]) 
     assert data["summary"]["recommended"] == "optimised"
     assert data["summary"]["reference"] == "behaviour"
     assert told[0] == "simulating 500 patients, treated as clinicians did"
-    assert len(told) == 6
+    assert len(told) == 7
 
 
 def test_where_nothing_can_be_written_nothing_is_begun(tmp_path: Path) -> None:
