@@ -17,6 +17,8 @@ import bayesmdp as bm
 from bayesmdp import paper
 from bayesmdp.cli import main
 from bayesmdp.errors import ArgumentError, StorageError
+from bayesmdp.paper import _clinical
+from bayesmdp.worlds import _sepsis
 
 N_LIVE, SURVIVAL = 713, 714
 PATIENTS = 500
@@ -34,7 +36,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, told: list[str]) -> paper.St
         return paper.tell_story(
             tmp_path_factory.mktemp("story") / "new" / "place",
             n_patients=PATIENTS,
-            n_draws=32,
+            n_draws=16,
             threads=1,
             say=told.append,
         )
@@ -48,7 +50,7 @@ def solved(theta: np.ndarray, start: np.ndarray, policy: np.ndarray) -> float:
 
 
 def test_promise_and_delivery_are_those_of_dense_models(story: paper.Story) -> None:
-    world = bm.worlds.icu_sepsis()
+    world = _clinical.sepsis()
     counts = np.zeros((716, 25, 716))
     seen = world.simulate(world.expert, PATIENTS, seed=0).counts()
     counts[seen.state, seen.action, seen.next_state] = seen.count
@@ -56,7 +58,7 @@ def test_promise_and_delivery_are_those_of_dense_models(story: paper.Story) -> N
     frequencies = np.divide(counts, visits, np.zeros_like(counts), where=visits > 0)
     theta, start = world.dynamics.to_dense(), world.task.start
     assert [x.policy for x in story.promises] == list(story.comparison.evaluations)
-    for x in story.promises:
+    for x in story.promises[:3]:  # the last is the nominal policy again
         policy = story.comparison.evaluations[x.policy].policy
         assert x.delivery == pytest.approx(solved(theta, start, policy), abs=1e-9)
         if x.model == "frequencies":
@@ -164,9 +166,6 @@ def test_the_command_tells_the_story(
 def test_without_the_data_a_sentence_says_how_to_get_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bayesmdp.paper import _clinical
-    from bayesmdp.worlds import _sepsis
-
     _clinical.sepsis.cache_clear()
     monkeypatch.setattr(_sepsis, "find_spec", lambda _: None)
     done = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
