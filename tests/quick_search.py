@@ -1,8 +1,25 @@
-"""A search that takes no time: what `bm.optimise` would say of the nominal policy."""
+"""The costly steps of the demonstration, made quick."""
 
 from typing import Any
 
+import pytest
+
 import bayesmdp as bm
+
+_sensitivity = bm.sensitivity
+
+
+def make_quick(patch: pytest.MonkeyPatch) -> None:
+    """Have the demonstration search nothing, and try priors of few possibilities."""
+    patch.setattr(bm, "optimise", quick_search)
+    patch.setattr(bm, "sensitivity", _on_sparse_priors)
+
+
+def _on_sparse_priors(
+    policy: Any, counts: Any, task: Any, priors: Any, **asked: Any
+) -> Any:
+    sparse = {"as fitted": priors["as fitted"], "less": bm.SparsePrior(0.1, "death")}
+    return _sensitivity(policy, counts, task, sparse, **asked)
 
 
 def quick_search(posterior: bm.Posterior, **asked: Any) -> bm.Optimisation:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from quick_search import quick_search
+from quick_search import make_quick
 
 import bayesmdp as bm
 from bayesmdp.cli import main
@@ -138,7 +138,7 @@ def no_searching(
 ) -> None:
     """The demonstration does not search: `bayesmdp optimise` does."""
     if request.node.callspec.params["call"] == "demo":
-        monkeypatch.setattr(bm, "optimise", quick_search)
+        make_quick(monkeypatch)
 
 
 @pytest.mark.usefixtures("no_measuring", "no_searching")

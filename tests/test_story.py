@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from quick_search import quick_search
+from quick_search import make_quick
 
 import bayesmdp as bm
 from bayesmdp import paper
@@ -32,7 +32,7 @@ def told() -> list[str]:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory, told: list[str]) -> paper.Story:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bm, "optimise", quick_search)
+        make_quick(patch)
         return paper.tell_story(
             tmp_path_factory.mktemp("story") / "new" / "place",
             n_patients=PATIENTS,
