@@ -27,25 +27,6 @@ def names() -> list[str]:
     return main.list_commands(click.Context(main))
 
 
-def test_demo_shows_epistemic_doubt_falling_and_says_why() -> None:
-    result = run("demo", "--threads", "1")
-    assert result.returncode == 0, result.stderr
-    assert "After 100 random transitions" in result.stdout
-    assert "After 10000 random transitions" in result.stdout
-    assert "What changed" in result.stdout
-    assert "because" in result.stdout
-
-
-def test_demo_json_holds_the_numbers() -> None:
-    done = CliRunner().invoke(main, ["demo", "--json", "--threads", "1"])
-    record = json.loads(done.stdout)
-    little, much = record["100"], record["10000"]
-    assert much["start_epistemic_sd"] < little["start_epistemic_sd"] / 5
-    assert much["start_aleatoric_sd"] > 0.2
-    gap = abs(much["start_value"] - record["true_start_value"])
-    assert gap < 4 * much["start_epistemic_sd"]
-
-
 def test_info_says_versions_and_threads() -> None:
     record = json.loads(run("info", "--json").stdout)
     assert record["schema_version"] == 1
@@ -88,7 +69,7 @@ def test_a_library_error_is_one_sentence_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BAYESMDP_THREADS", "many")
-    result = run("demo")
+    result = run("info")
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from quick_search import make_quick
 
 import bayesmdp as bm
 from bayesmdp.cli import main
@@ -34,12 +35,26 @@ RUN = (
     "source.files[] source.labels terminal terminal[] versions versions.bayesmdp "
     "versions.numpy versions.python warnings warnings[]"
 )
+FINDINGS = (
+    "findings findings[] findings[].code findings[].column findings[].count "
+    "findings[].first_row findings[].message findings[].remedy findings[].severity "
+    "findings[].where"
+)
+ROWS = (
+    "rows rows[] rows[].aleatoric_sd rows[].difference rows[].difference_error "
+    "rows[].epistemic_sd rows[].lower_quantile rows[].name rows[].probability_better "
+    "rows[].support rows[].value rows[].value_error"
+)
 KEYS = {
-    "demo": "100 10000 true_start_value "
-    + " ".join(f"{n}.{name}" for n in (100, 10000) for name in MEASURED.split()),
-    "validate": "findings findings[] findings[].code findings[].column "
-    "findings[].count findings[].first_row findings[].message findings[].remedy "
-    "findings[].severity findings[].where n_rows origin worst",
+    "demo": "best_delivery cautions cautions[] comparison comparison.few "
+    "comparison.reference html json "
+    f"{FINDINGS} {ROWS.replace('rows', 'comparison.rows')} "
+    "n_pairs n_patients n_transitions promises promises[] promises[].delivery "
+    "promises[].interval promises[].interval[] promises[].model promises[].policy "
+    "promises[].promise promises[].promise_error search search.chosen_start "
+    "search.converged search.starts search.starts[] search.status search.steps "
+    "search.upper_bound seed",
+    "validate": f"{FINDINGS} n_rows origin worst",
     "fit": RUN,
     "fit --init": "n_rows task",
     "info run": RUN + " results[]",
@@ -51,10 +66,7 @@ KEYS = {
     "interrupted policy policy[] policy[].action policy[].probability policy[].state "
     "result run seconds seed start_value start_value_error status steps upper_bound "
     "upper_bound_error " + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
-    "compare": "few n_draws reference result rows rows[] rows[].aleatoric_sd "
-    "rows[].difference rows[].difference_error rows[].epistemic_sd "
-    "rows[].lower_quantile rows[].name rows[].probability_better rows[].support "
-    "rows[].value rows[].value_error run seed",
+    "compare": f"few n_draws reference result {ROWS} run seed",
     "report": "comparison_made html json policies policies[] reference run sensitivity",
     "reproduce": "directory seconds skipped skipped[] study summary timed",
     "reproduce all": "page studies studies[] studies[].problem studies[].seconds "
@@ -99,7 +111,7 @@ def _there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CALLS: dict[str, tuple[str, ...]] = {
-    "demo": ("demo", "--threads", "1"),
+    "demo": ("demo", "--threads", "1", "--patients", "50", "--draws", "16"),
     "validate": ("validate", "log.csv"),
     "fit --init": ("fit", "log.csv", "--init", "task.toml"),
     "fit": ("fit", "log.csv", *KNOWN, "-o", "new"),
@@ -123,7 +135,16 @@ def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(scale.PARTS, "gamma", lambda _: found)
 
 
-@pytest.mark.usefixtures("no_measuring")
+@pytest.fixture
+def no_searching(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The demonstration does not search: `bayesmdp optimise` does."""
+    if request.node.callspec.params["call"] == "demo":
+        make_quick(monkeypatch)
+
+
+@pytest.mark.usefixtures("no_measuring", "no_searching")
 @pytest.mark.parametrize("call", CALLS)
 def test_json_has_the_keys_it_had(call: str) -> None:
     result = CliRunner().invoke(main, [*CALLS[call], "--json"])

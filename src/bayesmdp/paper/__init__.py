@@ -8,6 +8,7 @@ from importlib import import_module
 from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
 from bayesmdp.paper._all import PAGE, Part, run_all
+from bayesmdp.paper._story import Promise, Story, tell_story
 from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study, without_times
 
 #: Name of each study, and the file that holds it, in the order of the page of `all`.
@@ -49,9 +50,12 @@ __all__ = [
     "Job",
     "Outcome",
     "Part",
+    "Promise",
+    "Story",
     "Study",
     "find_study",
     "run_all",
     "run_study",
+    "tell_story",
     "without_times",
 ]
