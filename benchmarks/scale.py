@@ -154,7 +154,8 @@ def large(effort: Effort) -> Found:
     """Sparse models of growing size, and how the cost of a draw grows."""
     found, out = [], Found()
     for n in [n for n in SIZES if not effort.quick or n <= 100_000]:
-        n_draws = min(max(1_600_000 // n, 3), 256 if effort.quick else 1_024)
+        # A block at least: what a sweep costs once is then shared at every size.
+        n_draws = min(max(1_600_000 // n, 16), 256 if effort.quick else 1_024)
         one = work(
             "large",
             n_states=n,
