@@ -15,10 +15,11 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not integration" -n auto --maxprocesses 4 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/integration
 
 test-integration: $(INTEGRATION)
-	$(BIN)/pytest -m integration tests
+	$(BIN)/pytest -m "integration and not timed" -n 2 --dist loadgroup tests/integration
+	$(BIN)/pytest -m "integration and timed" tests/integration
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
