@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, settings
 
 import bayesmdp as bm
@@ -26,8 +25,9 @@ def _compile_eliminations() -> None:
     from bayesmdp.engine.hindsight import hindsight_values
     from bayesmdp.engine.planning import every_row, plan
 
-    posterior = _believe(3)
-    bm.evaluate([0] * 3, posterior.draws(4), solver="dense", threads=1)
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(300, seed=0), world.task)
+    bm.evaluate([0] * 25, posterior.draws(4), solver="dense", threads=1)
     problem = every_row(posterior)
     with workers(1, None) as pool:
         hindsight_values(problem, 2, plan(problem).choice, pool)
@@ -35,27 +35,20 @@ def _compile_eliminations() -> None:
 
 
 def _compile_iterations() -> None:
-    """Compile what evaluates and plans for more states."""
-    posterior = _believe(150)
-    bm.evaluate([0] * 150, posterior.draws(4), solver="iterative", threads=1)
+    """Compile what evaluates and plans for more states: a walk to the last one."""
+    state = np.arange(150)
+    counts = bm.Counts.from_arrays(
+        np.tile(state, 2),
+        np.repeat([0, 1], 150),
+        np.concatenate([state, np.minimum(state + 1, 149)]),
+    )
+    task = bm.Task(150, 2, reward=state == 149, discount=0.9)
+    posterior = bm.fit(counts, task, prior=bm.SparsePrior())
+    bm.evaluate([1] * 150, posterior.draws(4), solver="iterative", threads=1)
     bm.policies.nominal(posterior)
 
 
-def _believe(n_states: int) -> bm.Posterior:
-    """Move on by one state or stay, as seen twice each; the last is the end."""
-    state = np.repeat(np.arange(n_states), 2)
-    new = np.minimum(state + [0, 1] * n_states, n_states - 1)
-    counts = bm.Counts.from_arrays(state, np.zeros_like(state), new)
-    task = bm.Task(n_states, 1, reward=np.ones(n_states), discount=0.9)
-    return bm.fit(counts, task, prior=bm.SparsePrior())
-
-
 SHARES = (_compile_eliminations, _compile_iterations)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Know the mark also where pytest-xdist is switched off."""
-    config.addinivalue_line("markers", "xdist_group: tests for one process")
 
 
 def pytest_sessionstart() -> None:
@@ -69,10 +62,3 @@ def pytest_sessionstart() -> None:
         number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
         for compile_share in SHARES[number::processes]:
             compile_share()
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, where there are several."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.stem))
