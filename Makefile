@@ -7,18 +7,26 @@ STAMP := $(VENV)/.installed
 INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
 
-.PHONY: demo test test-integration bench clean
+.PHONY: demo test types units test-integration bench clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
+# Side by side, because kernels compile while mypy runs. A file's tests stay in one
+# process (loadfile), which holds what they share.
 test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --jobs 2 types units
+
+types: $(STAMP)
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not integration" -n auto --maxprocesses 4 --dist loadgroup
+
+units: $(STAMP)
+	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/integration
 
 test-integration: $(INTEGRATION)
-	$(BIN)/pytest -m integration tests
+	$(BIN)/pytest -m "integration and not timed" -n 2 --dist loadfile tests/integration
+	$(BIN)/pytest -m "integration and timed" tests/integration
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks

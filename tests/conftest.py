@@ -1,7 +1,11 @@
-"""Settings every test shares."""
+"""Settings every test shares, and kernels that are compiled once for all processes."""
 
-import pytest
+import os
+
+import numpy as np
 from hypothesis import HealthCheck, settings
+
+import bayesmdp as bm
 
 # The same examples in every run: a failure can be reproduced, and the error rates
 # that statistical tests state are those of one fixed set of draws.
@@ -14,19 +18,47 @@ settings.register_profile(
 )
 settings.load_profile("fixed")
 
-#: Files whose tests compile the iterative solver: one process of several takes them
-#: all, so that it is compiled once.
-ITERATIVE = {"test_executor", "test_gymnasium", "test_krylov", "test_scale_corners"}
-ITERATIVE |= {"test_chain", "test_memory", "test_sepsis", "test_solver"}
+
+def _compile_eliminations() -> None:
+    """Compile what evaluates and plans for few states."""
+    from bayesmdp.engine import workers
+    from bayesmdp.engine.hindsight import hindsight_values
+    from bayesmdp.engine.planning import every_row, plan
+
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(300, seed=0), world.task)
+    bm.evaluate([0] * 25, posterior.draws(4), solver="dense", threads=1)
+    problem = every_row(posterior)
+    with workers(1, None) as pool:
+        hindsight_values(problem, 2, plan(problem).choice, pool)
+    bm.policies.msbi(posterior, 4, threads=1)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Know the mark also where pytest-xdist is switched off."""
-    config.addinivalue_line("markers", "xdist_group: tests for one process")
+def _compile_iterations() -> None:
+    """Compile what evaluates and plans for more states: a walk to the last one."""
+    state = np.arange(150)
+    counts = bm.Counts.from_arrays(
+        np.tile(state, 2),
+        np.repeat([0, 1], 150),
+        np.concatenate([state, np.minimum(state + 1, 149)]),
+    )
+    task = bm.Task(150, 2, reward=state == 149, discount=0.9)
+    posterior = bm.fit(counts, task, prior=bm.SparsePrior())
+    bm.evaluate([1] * 150, posterior.draws(4), solver="iterative", threads=1)
+    bm.policies.nominal(posterior)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, where there are several."""
-    for item in items:
-        group = "iterative" if item.path.stem in ITERATIVE else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+SHARES = (_compile_eliminations, _compile_iterations)
+
+
+def pytest_sessionstart() -> None:
+    """Compile a share of the kernels, where several processes are at work.
+
+    No process begins with tests before all have collected theirs: by then each finds
+    in the cache what the others have compiled.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        for compile_share in SHARES[number::processes]:
+            compile_share()

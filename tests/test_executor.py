@@ -15,6 +15,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,15 @@ from bayesmdp.errors import ArgumentError
 PAGE = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text()
 WORLD = bm.worlds.gridworld()
 POSTERIOR = bm.fit(WORLD.sample(300, seed=0), WORLD.task)
-NOMINAL = bm.policies.nominal(POSTERIOR)
 SMALL = bm.worlds.synthetic(0)
+BRIEF = bm.MirrorAscent(n_steps=20)
 BELIEF = bm.fit(SMALL.sample(20, seed=0), SMALL.task)
+
+
+@cache
+def nominal() -> np.ndarray:
+    """Not at import: it compiles."""
+    return bm.policies.nominal(POSTERIOR)
 
 
 def ensemble() -> bm.Ensemble:
@@ -52,9 +59,9 @@ def mixture() -> bm.MixturePosterior:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "evaluate": lambda **how: bm.evaluate(NOMINAL, POSTERIOR.draws(1000), **how),
+    "evaluate": lambda **how: bm.evaluate(nominal(), POSTERIOR.draws(1000), **how),
     "evaluate to a tolerance": lambda **how: bm.evaluate(
-        NOMINAL, POSTERIOR.draws(4000), tolerance=0.002, control=False, **how
+        nominal(), POSTERIOR.draws(4000), tolerance=0.002, control=False, **how
     ),
     "evaluate an ensemble": lambda **how: bm.evaluate(
         bm.policies.nominal(BELIEF), ensemble().draws(), **how
@@ -63,16 +70,18 @@ CALLS: dict[str, Callable[..., Any]] = {
         bm.policies.nominal(BELIEF), mixture().draws(1000), **how
     ),
     "compare": lambda **how: bm.compare(
-        {"nominal": NOMINAL, "logged": bm.policies.behaviour(POSTERIOR)},
+        {"nominal": nominal(), "logged": bm.policies.behaviour(POSTERIOR)},
         POSTERIOR.draws(500),
         **how,
     ),
     "msbi": lambda **how: bm.policies.msbi(POSTERIOR, 300, **how),
     "msbi of an ensemble": lambda **how: bm.policies.msbi(ensemble(), 300, **how),
     "msbi of a mixture": lambda **how: bm.policies.msbi(mixture(), 300, **how),
-    "optimise": lambda **how: bm.optimise(BELIEF, **how),
-    "optimise for an ensemble": lambda **how: bm.optimise(ensemble(), **how),
-    "optimise for a mixture": lambda **how: bm.optimise(mixture(), **how),
+    "optimise": lambda **how: bm.optimise(BELIEF, method=BRIEF, **how),
+    "optimise for an ensemble": lambda **how: bm.optimise(
+        ensemble(), method=BRIEF, **how
+    ),
+    "optimise for a mixture": lambda **how: bm.optimise(mixture(), method=BRIEF, **how),
     "calibrate": lambda **how: bm.calibrate(
         WORLD.task, bm.ScaledPrior(), n_datasets=40, **how
     ),
@@ -180,7 +189,7 @@ def test_the_order_of_the_work_does_not_matter(name: str, wanted: Any) -> None:
 
 def test_the_comparison_of_results_can_fail(processes: Executor) -> None:
     draws = POSTERIOR.draws(1000, seed=1)
-    other = bm.evaluate(NOMINAL, draws, executor=processes)
+    other = bm.evaluate(nominal(), draws, executor=processes)
     with pytest.raises(AssertionError):
         assert_identical(other, CALLS["evaluate"]())
 
@@ -239,9 +248,9 @@ def test_a_process_keeps_the_draws_of_the_last_msbi_only() -> None:
 
 
 BAD_CALLS: dict[str, Callable[[Any], object]] = {
-    "evaluate": lambda bad: bm.evaluate(NOMINAL, POSTERIOR.draws(16), executor=bad),
+    "evaluate": lambda bad: bm.evaluate(nominal(), POSTERIOR.draws(16), executor=bad),
     "compare": lambda bad: bm.compare(
-        {"a": NOMINAL, "b": NOMINAL}, POSTERIOR.draws(16), executor=bad
+        {"a": nominal(), "b": nominal()}, POSTERIOR.draws(16), executor=bad
     ),
     "msbi": lambda bad: bm.policies.msbi(POSTERIOR, 16, executor=bad),
     "optimise": lambda bad: bm.optimise(BELIEF, executor=bad),

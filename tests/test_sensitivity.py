@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
 from bad_input import COUNTS, EVEN, LOG, case, check, counted, labelled, task
 
 import bayesmdp as bm
+from bayesmdp.criticism import Sensitivity
 from bayesmdp.errors import (
     ArgumentError,
     CountsError,
@@ -26,8 +28,13 @@ PRIORS = {
     "any": bm.SymmetricPrior(0.2),
     "careful": bm.SparsePrior(1.0, fallback=20),
 }
-FOUND = bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, n_draws=200, seed=5)
 POSTERIORS = [bm.fit(DATA, WORLD.task, prior=prior) for prior in PRIORS.values()]
+
+
+@cache
+def whole() -> Sensitivity:
+    """Not at import: it compiles."""
+    return bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, n_draws=200, seed=5)
 
 
 def test_a_single_choice_has_its_closed_form() -> None:
@@ -65,8 +72,8 @@ def test_values_and_doubts_are_those_of_an_evaluation_under_each_prior() -> None
         wanted = bm.evaluate(RIGHT, posterior.draws(200, seed=5))
         for name in ("value", "epistemic_sd", "aleatoric_sd"):
             for of in (name, f"{name}_error"):
-                assert (getattr(FOUND, of)[p] == getattr(wanted, of)).all()
-                at_start = getattr(FOUND, f"start_{of}")[p]
+                assert (getattr(whole(), of)[p] == getattr(wanted, of)).all()
+                at_start = getattr(whole(), f"start_{of}")[p]
                 assert at_start == getattr(wanted, f"start_{of}")
 
 
@@ -87,30 +94,30 @@ def test_flips_and_stakes_are_those_of_value_iteration() -> None:
     q = [best_values(posterior) for posterior in POSTERIORS]
     visits = np.bincount(DATA.counts().state, DATA.counts().count, minlength=25)
     for s in range(25):
-        advised = FOUND.recommended[:, s].tolist()
+        advised = whole().recommended[:, s].tolist()
         if WORLD.task.is_terminal[s]:
             assert advised == [-1, -1, -1]
-            assert not FOUND.flips[s]
-            assert FOUND.stake[s] == 0
+            assert not whole().flips[s]
+            assert whole().stake[s] == 0
             continue
         ties = [{a for a in range(4) if x[s, a] > x[s].max() - 1e-9} for x in q]
         assert all(a in tied for a, tied in zip(advised, ties, strict=True))
         common = set.intersection(*ties)
-        assert FOUND.flips[s] == (not common)
+        assert whole().flips[s] == (not common)
         if common:
             assert advised == [min(common)] * 3
         losses = [x[s].max() - x[s, a] for x in q for a in advised]
-        assert FOUND.stake[s] == pytest.approx(max(losses), abs=1e-9)
-    fragile = [s for s in np.argsort(-visits, kind="stable") if FOUND.flips[s]]
-    assert FOUND.fragile.tolist() == fragile
+        assert whole().stake[s] == pytest.approx(max(losses), abs=1e-9)
+    fragile = [s for s in np.argsort(-visits, kind="stable") if whole().flips[s]]
+    assert whole().fragile.tolist() == fragile
     assert len(fragile) > 3
-    assert FOUND.flip_share == pytest.approx(visits[fragile].sum() / visits.sum())
+    assert whole().flip_share == pytest.approx(visits[fragile].sum() / visits.sum())
     for p, x in enumerate(q):
         live = ~WORLD.task.is_terminal
         promise = WORLD.task.start[live] @ x.max(axis=1)[live]
-        assert FOUND.promise[p] == pytest.approx(promise)
-        followed = visits @ (FOUND.recommended[p] == 1) / visits.sum()
-        assert FOUND.agreement[p] == pytest.approx(followed)
+        assert whole().promise[p] == pytest.approx(promise)
+        followed = visits @ (whole().recommended[p] == 1) / visits.sum()
+        assert whole().agreement[p] == pytest.approx(followed)
 
 
 def test_ties_do_not_flip() -> None:
@@ -129,7 +136,7 @@ def test_a_policy_of_chances_follows_in_part() -> None:
     even = np.full((25, 4), 0.25)
     found = bm.sensitivity(even, DATA, WORLD.task, PRIORS, n_draws=20)
     assert found.agreement == pytest.approx(0.25)
-    assert (found.recommended == FOUND.recommended).all()
+    assert (found.recommended == whole().recommended).all()
 
 
 def test_identical_priors_agree_in_everything() -> None:
@@ -147,17 +154,17 @@ def test_identical_priors_agree_in_everything() -> None:
 def test_the_order_of_priors_permutes_the_rows() -> None:
     backwards = dict(reversed(PRIORS.items()))
     found = bm.sensitivity(RIGHT, DATA, WORLD.task, backwards, n_draws=200, seed=5)
-    assert (found.value == FOUND.value[::-1]).all()
-    assert (found.recommended == FOUND.recommended[::-1]).all()
-    assert (found.flips == FOUND.flips).all()
-    assert found.stake == pytest.approx(FOUND.stake)
+    assert (found.value == whole().value[::-1]).all()
+    assert (found.recommended == whole().recommended[::-1]).all()
+    assert (found.flips == whole().flips).all()
+    assert found.stake == pytest.approx(whole().stake)
 
 
 def test_more_data_leave_less_to_the_prior() -> None:
     much = WORLD.sample(100_000, seed=1)
     found = bm.sensitivity(RIGHT, much, WORLD.task, PRIORS, n_draws=50)
-    assert np.ptp(found.start_value) < 0.05 * np.ptp(FOUND.start_value)
-    assert found.flip_share < FOUND.flip_share
+    assert np.ptp(found.start_value) < 0.05 * np.ptp(whole().start_value)
+    assert found.flip_share < whole().flip_share
 
 
 def test_named_states_and_actions_are_called_by_name() -> None:
@@ -178,20 +185,22 @@ def test_counts_and_transitions_and_threads_give_the_same() -> None:
     found = bm.sensitivity(
         RIGHT, DATA.counts(), WORLD.task, PRIORS, n_draws=200, seed=5, threads=1
     )
-    assert found.to_dict() == FOUND.to_dict()
+    assert found.to_dict() == whole().to_dict()
 
 
 def test_the_record_is_plain_sealed_and_shown() -> None:
-    plain = json.loads(json.dumps(FOUND.to_dict(), allow_nan=False))
+    plain = json.loads(json.dumps(whole().to_dict(), allow_nan=False))
     assert [row["name"] for row in plain["rows"]] == list(PRIORS)
     with pytest.raises(ValueError, match="read-only"):
-        FOUND.value[0] = 0
-    lines = FOUND.summary(2).splitlines()
+        whole().value[0] = 0
+    lines = whole().summary(2).splitlines()
     assert lines[0] == "One policy under 3 priors, 200 draws each (seed 5)"
     assert all("±" in line for line in lines[2:4])
-    assert len(lines) == len(FOUND.summary(0).splitlines()) + 3
-    assert repr(FOUND) == f"Sensitivity(3 priors, {FOUND.fragile.size} fragile states)"
-    assert str(FOUND) == FOUND.summary()
+    assert len(lines) == len(whole().summary(0).splitlines()) + 3
+    assert (
+        repr(whole()) == f"Sensitivity(3 priors, {whole().fragile.size} fragile states)"
+    )
+    assert str(whole()) == whole().summary()
 
 
 LONG = bm.Task(2, 1, reward=[1, 0], discount=1.0, terminal=[1])
@@ -337,7 +346,7 @@ CASES = [
     case(
         "a summary of less than no states",
         ArgumentError,
-        lambda: FOUND.summary(-1),
+        lambda: whole().summary(-1),
         "`max_states` must be at least 0; got -1.",
     ),
 ]

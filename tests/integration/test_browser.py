@@ -17,7 +17,7 @@ from debian import install
 
 import bayesmdp as bm
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timed]
 
 webdriver = pytest.importorskip(
     "selenium.webdriver", reason="Selenium is not installed"

@@ -7,7 +7,7 @@ import pytest
 
 from bayesmdp.paper import Effort, find_study, run_study
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timed]
 
 
 @pytest.mark.parametrize("name", ["bounds", "casino", "scaling"])
