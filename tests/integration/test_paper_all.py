@@ -18,6 +18,8 @@ from bayesmdp.errors import ArgumentError, BayesmdpError
 from bayesmdp.paper import Effort, Study, run_all, run_study
 from bayesmdp.paper._all import in_order, minutes, spent
 
+pytestmark = pytest.mark.integration
+
 QUICK = Effort(quick=True)
 
 

@@ -22,7 +22,11 @@ from bayesmdp.paper import (
 )
 from bayesmdp.paper._grid_runs import GRADIENT, MLE, MSBI, NOMINAL, ONE_DRAW, OURS
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "fig1_p25.json").read_text())
+pytestmark = pytest.mark.integration
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[1] / "golden" / "fig1_p25.json").read_text()
+)
 
 
 def test_data_sets_are_nested_and_have_the_sizes_of_the_paper() -> None:
@@ -89,7 +93,7 @@ def test_records_of_a_data_set() -> None:
 
 def test_the_published_second_order_policy_is_far_below_the_maximum() -> None:
     """Golden: the authors' scripts. Gradient is ahead of theirs, not of the maximum."""
-    path = Path(__file__).parent / "golden" / "fig2_seed0.json"
+    path = Path(__file__).parents[1] / "golden" / "fig2_seed0.json"
     dataset = json.loads(path.read_text())["datasets"][3]
     assert dataset["n"] == 250
     triplets = np.array(dataset["counts"]).T

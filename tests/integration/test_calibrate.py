@@ -23,6 +23,8 @@ from bayesmdp.criticism import _truth as truths
 from bayesmdp.criticism import _uniformity as uniformity
 from bayesmdp.errors import ArgumentError, EndlessError, PolicyError, PriorError
 
+pytestmark = pytest.mark.integration
+
 TASK = bm.worlds.synthetic(0, 3, 2, discount=0.8).task
 ENDING = bm.Task(  # 0 stays or ends, and pays 1 at the end
     2, 1, reward=([0], [0], [1], [1.0]), discount=0.5, start=0, terminal=[1]

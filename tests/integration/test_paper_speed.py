@@ -14,6 +14,8 @@ from bayesmdp.paper import _bounds as bounds
 from bayesmdp.paper import _casino as casino
 from bayesmdp.paper import _scaling as scaling
 
+pytestmark = pytest.mark.integration
+
 QUICK = Effort(quick=True)
 Records = list[dict[str, Any]]
 

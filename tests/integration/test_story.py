@@ -20,6 +20,8 @@ from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.paper import _clinical
 from bayesmdp.worlds import _sepsis
 
+pytestmark = pytest.mark.integration
+
 N_LIVE, SURVIVAL = 713, 714
 PATIENTS = 500
 

@@ -14,8 +14,10 @@ from bayesmdp.paper import _relative as relative
 from bayesmdp.paper import _synthetic_runs as runs
 from bayesmdp.paper import _synthetic_view as view
 
+pytestmark = pytest.mark.integration
+
 GOLDEN = json.loads(
-    (Path(__file__).parent / "golden" / "synthetic_run0.json").read_text()
+    (Path(__file__).parents[1] / "golden" / "synthetic_run0.json").read_text()
 )["problems"]
 Records = list[dict[str, Any]]
 

@@ -10,6 +10,8 @@ from scipy.special import gammaln
 import bayesmdp as bm
 from bayesmdp.paper import _clinical, _evidence, _fig5, _priors, _uncertainty
 
+pytestmark = pytest.mark.integration
+
 Records = list[dict[str, Any]]
 N_LIVE, DEATH = 713, 713
 PATIENTS = 300
