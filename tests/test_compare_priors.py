@@ -410,7 +410,8 @@ CASES = [
         "no priors",
         ArgumentError,
         lambda: bm.compare_priors({}, LOG, task()),
-        "`priors` must map at least one name to a prior.",
+        "`priors` must map at least one name to a prior, as in {'flat': "
+        "SymmetricPrior(1.0)}; got dict.",
     ),
     case(
         "a prior without a name",

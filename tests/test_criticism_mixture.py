@@ -147,6 +147,17 @@ def test_the_density_is_that_of_the_mean_model_fitted_to_the_other_folds() -> No
     assert zeros == {True, False}
 
 
+def expected(
+    posterior: bm.Posterior | bm.MixturePosterior, policy: np.ndarray
+) -> float:
+    """Value from the start in the mean model, of a mixture in each component's."""
+    mixed = isinstance(posterior, bm.MixturePosterior)
+    parts = posterior.components if mixed else (posterior,)
+    weights = posterior.weights if mixed else [1.0]
+    values = [bm.World(x.mean(), TASK).value(policy) @ TASK.start for x in parts]
+    return float(np.dot(weights, values))
+
+
 @pytest.mark.parametrize("min_count", [0, 9])
 def test_beliefs_from_all_data_are_those_of_fit(min_count: int) -> None:
     found = bm.compare_priors(EVERY, DATA, TASK, min_count=min_count, n_folds=0)
@@ -156,8 +167,7 @@ def test_beliefs_from_all_data_are_those_of_fit(min_count: int) -> None:
         policy = bm.policies.nominal(posterior)
         row = found[name]
         assert (found.policies[p] == policy).all()
-        value = bm.World(posterior.mean(), TASK).value(policy)
-        assert row.promise == pytest.approx(TASK.start @ value)
+        assert row.promise == pytest.approx(expected(posterior, policy))
         known = None if name == "given" else posterior.log_evidence()
         assert row.log_evidence == known
         dense = posterior.mean().to_dense()
@@ -198,8 +208,7 @@ def test_sensitivity_of_a_mixture_is_its_evaluation() -> None:
         for name in ("value", "epistemic_sd", "aleatoric_sd"):
             assert (getattr(found, name)[p] == getattr(wanted, name)).all()
         best = bm.policies.nominal(posterior)
-        believed = bm.World(posterior.mean(), TASK).value(best)
-        assert found.promise[p] == pytest.approx(TASK.start @ believed)
+        assert found.promise[p] == pytest.approx(expected(posterior, best))
         chosen = found.recommended[p, :3]
         assert ((best[:3].argmax(axis=1) == chosen) | ~found.flips[:3]).all()
 
@@ -366,3 +375,27 @@ def test_a_choice_that_needs_one_prior_says_so() -> None:
         bm.calibrate(ROUND, TWO, choose=bm.policies.second_order, n_datasets=10)
     with pytest.raises(ArgumentError, match=r"`priors\['a'\]` must be a prior"):
         bm.compare_priors({"a": bm.MixturePrior}, DATA, TASK)  # type: ignore[dict-item]
+
+
+def test_the_promise_of_a_mixture_is_the_average_of_its_components() -> None:
+    """The value in the average of models is not the average of values."""
+    world = bm.worlds.synthetic(3, 4, 2, discount=0.95)
+    log = world.simulate(np.full((4, 2), 0.5), 40, seed=0, max_steps=5)
+    parts = [bm.SymmetricPrior(0.01), bm.SymmetricPrior(20.0)]
+    prior = bm.MixturePrior(parts, posterior_weights=[0.5, 0.5])
+    (row,) = bm.compare_priors({"half": prior}, log, world.task, n_folds=0).rows
+    posterior = bm.fit(log, world.task, prior=prior)
+    policy = bm.policies.nominal(posterior)
+    judged = bm.evaluate(policy, posterior.draws(20_000, seed=1))
+    mean = bm.World(posterior.mean(), world.task)
+    gap = abs(world.task.start @ mean.value(policy) - judged.start_value)
+    assert abs(row.promise - judged.start_value) < gap / 2
+
+
+def test_a_given_support_is_told() -> None:
+    world = bm.worlds.gridworld()
+    prior = bm.FallbackPrior(bm.SymmetricPrior(support=world.support), 20)
+    data = world.sample(50, seed=0)
+    assert ", on a given support" in bm.fit(data, world.task, prior=prior).summary()
+    told = bm.fit(data, world.task, prior=bm.SymmetricPrior()).summary()
+    assert "support" not in told.splitlines()[1]

@@ -26,9 +26,11 @@ def records(best: str) -> list[dict[str, Any]]:
 def test_the_best_is_scored_on_cohorts_that_did_not_choose_it() -> None:
     told = _priors._tell(records("pooled"))
     assert "**2,000 patients, 4 cohorts**" in told
-    assert "By the first 2 cohorts **pooled** delivers most" in told
+    assert "Of the first half of the cohorts (2), **pooled** delivers most" in told
     assert "On the others, pooled delivers 0.5000 ± 0.0000" in told
-    assert "There pooled delivers -0.3000 ± 0.0000 more than sparse, death" in told
+    assert (
+        "There pooled minus sparse, death, cohort by cohort: -0.3000 ± 0.0000" in told
+    )
     line = next(x for x in told.splitlines() if x.startswith("| pooled |"))
     # 0.675 is the mean of 0.85, 0.85, 0.5 and 0.5, with an error of 0.35 / sqrt(12).
     assert "| 0.9000 ± 0.0000 | 0.6750 ± 0.1010 | 0.2250 ± 0.1010 |" in line

@@ -233,13 +233,15 @@ CASES = [
         "no priors",
         ArgumentError,
         lambda: bm.sensitivity(WAIT, COUNTS, task(), {}),
-        "`priors` must map at least one name to a prior.",
+        "`priors` must map at least one name to a prior, as in {'flat': "
+        "SymmetricPrior(1.0)}; got dict.",
     ),
     case(
         "a list of priors",
         ArgumentError,
         lambda: bm.sensitivity(WAIT, COUNTS, task(), [bm.SymmetricPrior()]),  # type: ignore[arg-type]
-        "`priors` must map at least one name to a prior.",
+        "`priors` must map at least one name to a prior, as in {'flat': "
+        "SymmetricPrior(1.0)}; got list.",
     ),
     case(
         "a prior that is none",

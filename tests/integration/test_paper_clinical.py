@@ -286,7 +286,7 @@ def test_the_verdict_on_priors_follows_the_records() -> None:
     assert "promises go from 0.700 to 0.800" in said
     assert said.endswith(": confirmed.")
     alike = last(_priors._tell(cohorts(0.1, -1.5e-4)))
-    assert alike.endswith("for their deliveries cannot be told apart.")
+    assert alike.endswith("for the two deliveries cannot be told apart.")
     assert last(_priors._tell(cohorts(-0.1, 0.05))).endswith(": not confirmed.")
 
 

@@ -12,8 +12,9 @@ from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
 from bayesmdp.model import Task
-from bayesmdp.posterior import Counted, fit
+from bayesmdp.posterior import Counted, MixturePosterior, fit
 from bayesmdp.priors import MixturePrior, Prior, tuned
+from bayesmdp.worlds import World
 
 AnyPrior: TypeAlias = Prior | MixturePrior
 
@@ -26,7 +27,7 @@ class Advice:
     """The nominal policy of a belief, and what the belief expects of it."""
 
     policy: FloatArray  # [S, A], deterministic
-    start_value: float  # in the mean model, exact
+    start_value: float  # in the mean model, exact; of a mixture, in each component's
     action_value: FloatArray  # [S, A], then as planned; NaN if not available
     best: BoolArray  # [S, A], actions as good as the policy's, up to rounding
     notes: tuple[str, ...]
@@ -44,7 +45,10 @@ def check_prior(prior: object, name: str, also: str = "") -> None:
 def checked_priors(priors: object) -> dict[str, AnyPrior]:
     """Refuse anything but one or more priors by name."""
     if not isinstance(priors, Mapping) or not priors:
-        raise ArgumentError("`priors` must map at least one name to a prior.")
+        raise ArgumentError(
+            "`priors` must map at least one name to a prior, as in {'flat': "
+            f"SymmetricPrior(1.0)}}; got {type(priors).__name__}."
+        )
     for name, prior in priors.items():
         _checks.of_type("priors", name, str, ArgumentError)
         check_prior(prior, f"priors[{name!r}]")
@@ -87,11 +91,24 @@ def advise(name: str, posterior: Counted) -> Advice:
     q = _action_values(posterior, found.value)
     return Advice(
         found.policy,
-        float(posterior.task.start @ found.value),
+        _promise(posterior, found.policy, found.value),
         q,
         _best_actions(q, found.policy),
         () if found.converged else (f"The plan of {name!r} {found.status}.",),
     )
+
+
+def _promise(posterior: Counted, policy: FloatArray, value: FloatArray) -> float:
+    """Expect of a plan, worth ``value`` ``[S]`` in the mean model, what it is worth.
+
+    A mixture holds models that differ as wholes: the value in their average is not the
+    average of values.
+    """
+    task = posterior.task
+    if not isinstance(posterior, MixturePosterior):
+        return float(task.start @ value)
+    models = [World(component.mean(), task) for component in posterior.components]
+    return float(posterior.weights @ [task.start @ x.value(policy) for x in models])
 
 
 def actions(policies: FloatArray, task: Task) -> IntArray:

@@ -77,7 +77,7 @@ class Calibration:
             return (
                 f"Calibrated: in {self.n_datasets} datasets the ranks of "
                 f"{len(self.quantities)} quantities can be uniform (smallest p "
-                f"{_told(self.p_values.min())}, {rate})."
+                f"{_told(self.p_values.min())}, {rate} for all together)."
             )
         worst = self._worst()
         what = (

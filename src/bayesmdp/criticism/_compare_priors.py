@@ -72,7 +72,7 @@ class PriorRow:
     difference_error: float | None  # paired
     new_mass: float | None  # held-out share it expected on next states new to it
     unseen_mass: float  # on next states never seen, by visits, from all the data
-    promise: float  # start value of the nominal policy in the mean model
+    promise: float  # start value of the nominal policy, in each component's mean model
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -141,16 +141,15 @@ def _choice(of: dict[str, dict[str, list[float]]]) -> list[str]:
     closest = min(of, key=lambda name: abs(gap[name][:half].mean()))
     lead = delivery[best][half:] - delivery[_REFERENCE][half:]
     lines = [
-        f"By the first {half} cohorts **{best}** delivers most and **{closest}** "
-        f"promises closest. On the others, {best} delivers "
-        f"{fixed(delivery[best][half:])} and promises {fixed(gap[best][half:])} more; "
-        f"{closest} delivers {fixed(delivery[closest][half:])} and promises "
-        f"{fixed(gap[closest][half:])} more."
+        f"Of the first half of the cohorts ({half}), **{best}** delivers most and "
+        f"**{closest}** promises closest. On the others, {best} delivers "
+        f"{fixed(delivery[best][half:])} (promise minus delivery "
+        f"{fixed(gap[best][half:])}), {closest} "
+        f"{fixed(delivery[closest][half:])} ({fixed(gap[closest][half:])})."
     ]
     if best != _REFERENCE:
         lines.append(
-            f"There {best} delivers {fixed(lead)} more than {_REFERENCE}, cohort by "
-            "cohort."
+            f"There {best} minus {_REFERENCE}, cohort by cohort: {fixed(lead)}."
         )
     return lines
 
@@ -165,7 +164,7 @@ def _verdict(size: int, of: dict[str, dict[str, list[float]]]) -> str:
     if sign(promise) > 0:
         word = "confirmed"
         if sign(delivery) == 0:
-            word += " with a caveat, for their deliveries cannot be told apart"
+            word += " with a caveat, for the two deliveries cannot be told apart"
     ranges = [
         [mean_and_error(x[key])[0] for x in of.values()]
         for key in ("chosen_promise", "chosen_delivers")
@@ -176,7 +175,8 @@ def _verdict(size: int, of: dict[str, dict[str, list[float]]]) -> str:
         f"with the sparse one more conservative. With {size:,} patients its "
         f"evidence-selected prior promises {fixed(promise)} more than the sparse one "
         f"and delivers {fixed(delivery)} more; over all priors promises go from "
-        f"{promised}, deliveries from {delivered} (three standard errors): {word}."
+        f"{promised}, deliveries from {delivered}; told apart "
+        f"at three standard errors: {word}."
     )
 
 

@@ -20,7 +20,7 @@ from bayesmdp.model import Availability, Dynamics, Rows, Task, align
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._sets import SetTable, set_table
-from bayesmdp.priors import Prior, Sets, tuned
+from bayesmdp.priors import Prior, Sets, is_restricted, tuned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,7 +182,8 @@ class Posterior:
         """Name the prior, and what it chose where it looks for a number."""
         chosen = tuned(self.prior, self.rows.pair, self.counts, self.task)
         more = "" if chosen is self.prior else f", which chose {chosen}"
-        return f"{self.prior}{more}"
+        where = ", on a given support" if is_restricted(self.prior) else ""
+        return f"{self.prior}{where}{more}"
 
     def _ignored(self) -> list[str]:
         """Sentences about terminal states, and states that look like one."""

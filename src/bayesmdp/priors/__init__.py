@@ -20,6 +20,7 @@ from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sets import Imagined, OnSets, Sets
 from bayesmdp.priors._sparse import SparsePrior
+from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Tuned",
     "check_rows",
     "evidence_curve",
+    "is_restricted",
     "locate",
     "log_rising",
     "named_prior",

@@ -1,5 +1,6 @@
 """Which next states are possible: how users say it, and how rows are made of it."""
 
+from dataclasses import fields, is_dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import ArrayLike, IntArray
 from bayesmdp.errors import PriorError, TooLargeError
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors._contract import rows_from_entries
+from bayesmdp.priors._contract import Prior, rows_from_entries
 
 #: Boolean ``[S, S]`` or ``[S, A, S]``, three columns, or None for every state.
 Support: TypeAlias = ArrayLike | tuple[ArrayLike, ArrayLike, ArrayLike] | None
@@ -106,3 +107,16 @@ def _check_memory(n_pairs: int, n_states: int, n_bytes: int) -> None:
             f"Every next state of {n_pairs} pairs takes {gigabytes(needed)} of memory, "
             f"and {gigabytes(there)} are free; use SparsePrior(), or give `support`."
         )
+
+
+def is_restricted(prior: Prior) -> bool:
+    """Whether a prior, or the one it builds on, was given a support."""
+    if not is_dataclass(prior):
+        return False  # a user's own
+    for field in fields(prior):
+        value = getattr(prior, field.name)
+        if field.name == "support" and value is not None:
+            return True
+        if isinstance(value, Prior) and is_restricted(value):
+            return True
+    return False
