@@ -334,3 +334,14 @@ def test_draws_that_do_not_end_count_for_neither_side() -> None:
     assert (found.name, found.lower_quantile) == ("two", pytest.approx(2.0))
     assert found.difference == pytest.approx(1.0)
     assert found.probability_better == pytest.approx(1.0)
+
+
+def test_what_is_the_machine_s_rounding_is_no_difference() -> None:
+    """Two policies that do the same where it matters differ by nothing at all."""
+    task = bm.Task(2, 2, reward=[0, 0.41085], discount=0.9, terminal=[1])
+    counts = bm.Counts.from_arrays([0, 0], [0, 1], [1, 1], n_states=2, n_actions=2)
+    support = ([0, 0], [0, 1], [1, 1])
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior(support=support))
+    table = bm.compare({"a": [0, 0], "b": [1, 1]}, posterior.draws(50))
+    assert [row.difference for row in table.rows] == [0, 0]
+    assert "e-1" not in str(table)

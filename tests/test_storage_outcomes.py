@@ -210,7 +210,7 @@ def test_the_current_comparison_is_made_where_it_is_missing_or_old(
     same(made, storage.current_comparison(run)[0])  # as it was kept
     storage.save_optimisation(path, result)
     made, why = storage.current_comparison(run, n_draws=32)
-    assert "older than the optimised policy" in why
+    assert "lacks the optimised policy as it is now" in why
     assert np.array_equal(made.evaluations["optimised"].policy, result.policy)
     assert storage.current_comparison(run)[1] == ""
     storage.save_comparison(path, table, overwrite=True)  # policies of one's own

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_ROUNDING = 1e-14  # of the values; smaller differences are the machine's
+
+
 @dataclass(frozen=True)
 class ComparisonRow:
     """One policy of a comparison, from the start distribution."""
@@ -201,8 +204,11 @@ def compare(
         progress=progress,
     )
     at = names.index(reference)
-    difference, error = differences(swept, at)
     evaluations = {name: evaluation_of(swept, p) for p, name in enumerate(names)}
+    difference, error = differences(swept, at)
+    scale = max(abs(x.start_value) for x in evaluations.values())
+    tied = np.maximum(np.abs(difference), error) < _ROUNDING * scale
+    difference, error = np.where(tied, 0.0, difference), np.where(tied, 0.0, error)
     rows = [
         ComparisonRow(
             name=name,

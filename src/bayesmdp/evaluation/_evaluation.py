@@ -13,6 +13,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task
 
 _FEW = 30  # draws below which their spread says little about itself
+_ROUNDING = 1e-14  # relative error that is the machine's, not that of draws
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 
 
@@ -195,7 +196,9 @@ def rounded(value: float, error: float) -> str:
     >>> rounded(0.123456, 0.0021), rounded(1234.5, 30), rounded(0.25, 0)
     ('0.123 ± 0.002', '1230 ± 30', '0.25')
     """
-    if not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
+    if not (math.isfinite(value) and math.isfinite(error)):
+        return f"{value:.6g}"
+    if error <= _ROUNDING * abs(value):
         return f"{value:.6g}"
     digits = -math.floor(math.log10(error))
     if digits > 12 or abs(value) >= 1e12:

@@ -266,7 +266,9 @@ class Search:
         if self.as_published:
             return "all steps of the published algorithm taken"
         if chosen.endswith("as it was"):
-            return "ascent found nothing better than this start, which is returned"
+            said = "ascent found nothing better than this start, which is returned"
+            more = "; it took all its steps: `resume` goes on, or give it more"
+            return said if self.converged else said + more
         if self.converged:
             return "converged: no change gains more than the tolerance or the noise"
         return (

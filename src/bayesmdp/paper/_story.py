@@ -130,7 +130,7 @@ class Story:
     def _next(self) -> str:
         return (
             "Where to look next\n"
-            f"  {self.html}: open it in a browser; every number of this analysis\n"
+            f"  {self.html}: open it in a browser; what is behind the promises\n"
             "  bayesmdp reproduce priors --quick: more priors, more cohorts\n"
             "  bayesmdp fit --help: your own data"
         )

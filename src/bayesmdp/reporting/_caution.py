@@ -87,9 +87,8 @@ def _convergence(inputs: Inputs) -> list[Caution]:
         text = "No optimisation was given: a better policy than these may exist."
         return [_say("Convergence", "note", text)]
     found = []
-    kept = result.chosen_start.endswith("as it was") and not result.interrupted
     status = result.status[0].upper() + result.status[1:].rstrip(".")
-    level = "ok" if result.converged or kept else "warning"
+    level = "ok" if result.converged else "warning"
     found.append(_say("Convergence", level, f"Optimisation: {status}."))
     if not inputs.optimised:
         text = "The optimised policy is not among the policies compared."

@@ -63,8 +63,8 @@ def current_comparison(
         reference, few, why = _USUAL[0], 5, "no comparison was kept"
     else:
         policies = {name: x.policy for name, x in kept.evaluations.items()}
-        reference, few, why = kept.reference, kept.few, "the comparison kept is older"
-        why += " than the optimised policy"
+        reference, few, why = kept.reference, kept.few, "the comparison kept lacks"
+        why += " the optimised policy as it is now"
     if best is not None:
         policies[OPTIMISED] = best.policy
     made = compare(

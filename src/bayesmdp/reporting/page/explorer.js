@@ -31,7 +31,7 @@ function verdict(i) {
   const sure = EXPLORER.gain_chance && likely(EXPLORER.gain_chance[i]);
   const said = {
     end: ["Nothing to decide.", "Episodes end here."],
-    same: ["No change.", `“${policy}” and “${reference}” take the same action most often here.`],
+    same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, if not equally often: see the table.`],
     unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known for this belief."],
     thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.few} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
