@@ -220,7 +220,7 @@ def test_the_current_comparison_is_made_where_it_is_missing_or_old(
     changed = dataclasses.replace(result, policy=DRAWN)
     storage.save_optimisation(path, changed, overwrite=True)
     made, why = storage.current_comparison(run, n_draws=32)
-    assert "older" in why
+    assert "as it is now" in why
     assert np.array_equal(made.evaluations["optimised"].policy, DRAWN)
 
 

@@ -172,8 +172,8 @@ def _rule(inputs: Inputs) -> str:
     return (
         f"Where “{inputs.recommended}” and “{inputs.reference}” take the same action "
         "most often, there is no other action to recommend. Otherwise the evidence "
-        f"suffices to recommend if every action of “{inputs.recommended}” was seen at least "
-        f"{inputs.comparison.few} times and if deciding so once, rather than as "
+        f"suffices to recommend if every action of “{inputs.recommended}” was seen at "
+        f"least {inputs.comparison.few} times and if deciding so once, rather than as "
         f"“{inputs.reference}” does, is better with a probability of "
         f"{100 * SURE:.0f} % or more. Elsewhere: defer to “{inputs.reference}”."
     )
