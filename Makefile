@@ -22,7 +22,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 units: $(STAMP)
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/integration
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/integration
 
 test-integration: $(INTEGRATION)
 	$(BIN)/pytest -m "integration and not timed" -n 2 --dist loadfile tests/integration

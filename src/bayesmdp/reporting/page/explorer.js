@@ -190,6 +190,7 @@ function search() {
     const rank = (i) => (LOWER[i] === text ? 0 : LOWER[i].startsWith(text) ? 1 : LOWER[i].includes(text) ? 2 : 3);
     found = LOWER.map((_, i) => i).filter((i) => rank(i) < 3).sort((i, j) => rank(i) - rank(j) || i - j).slice(0, 12);
   }
+  byId("share-said").textContent = text && !found.length ? "No state shown here has this in its label." : "";
   marked = 0;
   list();
 }
