@@ -17,6 +17,8 @@ from scipy.sparse.linalg import spsolve
 
 from bayesmdp.engine import _krylov as krylov
 
+pytestmark = pytest.mark.integration  # for its time
+
 Array = NDArray[np.float64]
 BOTH = (False, True)
 

@@ -24,8 +24,10 @@ import bayesmdp as bm
 from bayesmdp.optimisation._polish import snapped
 from bayesmdp.posterior import Draws
 
+pytestmark = pytest.mark.integration  # for its time
+
 Array = NDArray[np.float64]
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 GRIDS = json.loads((GOLDEN / "fig2_seed0.json").read_text())["datasets"]
 SYNTHETIC = json.loads((GOLDEN / "synthetic_run0.json").read_text())["problems"]
 PUBLISHED = ("mle", "nominal", "second_order", "gradient")

@@ -28,7 +28,9 @@ from bayesmdp.engine import multisample, workers
 from bayesmdp.engine.planning import every_row, plan
 from bayesmdp.errors import ArgumentError
 
-PAGE = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text()
+pytestmark = pytest.mark.integration  # for its time
+
+PAGE = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text()
 WORLD = bm.worlds.gridworld()
 POSTERIOR = bm.fit(WORLD.sample(300, seed=0), WORLD.task)
 SMALL = bm.worlds.synthetic(0)
