@@ -33,7 +33,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command of the page, which finds what is installed beside this Python."""
     beside = Path(sys.executable).parent
     monkeypatch.setenv("PATH", str(beside), prepend=os.pathsep)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     (line,) = re.findall(r"^(mpiexec .*) job\.py$", PAGE, re.M)
     return str(line).split()
 
