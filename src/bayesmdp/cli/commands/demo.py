@@ -1,5 +1,6 @@
 """``bayesmdp demo``: from a log of patients to a report, where the truth is known."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -63,6 +64,7 @@ def command(
     """
     from bayesmdp.paper import tell_story
 
+    silent = quiet or not sys.stderr.isatty()  # in a pipe nobody waits for news
     story = tell_story(
         out,
         n_patients=n_patients,
@@ -70,6 +72,6 @@ def command(
         seed=seed,
         threads=threads,
         progress=wants_progress(quiet),
-        say=lambda text: remark(text, quiet=quiet),
+        say=lambda text: remark(text, quiet=silent),
     )
     show(story.summary(), story.to_dict(), as_json=as_json, quiet=quiet)
