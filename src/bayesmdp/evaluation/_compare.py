@@ -18,7 +18,7 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
     sweep_policies,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, plain, rounded
+from bayesmdp.evaluation._evaluation import ROUNDING, Evaluation, plain, rounded
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     import pandas as pd
-
-
-_ROUNDING = 1e-14  # of the values; smaller differences are the machine's
 
 
 @dataclass(frozen=True)
@@ -207,7 +204,7 @@ def compare(
     evaluations = {name: evaluation_of(swept, p) for p, name in enumerate(names)}
     difference, error = differences(swept, at)
     scale = max(abs(x.start_value) for x in evaluations.values())
-    tied = np.maximum(np.abs(difference), error) < _ROUNDING * scale
+    tied = np.maximum(np.abs(difference), error) < ROUNDING * scale
     difference, error = np.where(tied, 0.0, difference), np.where(tied, 0.0, error)
     rows = [
         ComparisonRow(

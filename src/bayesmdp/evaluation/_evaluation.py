@@ -13,7 +13,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task
 
 _FEW = 30  # draws below which their spread says little about itself
-_ROUNDING = 1e-14  # relative error that is the machine's, not that of draws
+ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 
 
@@ -198,7 +198,7 @@ def rounded(value: float, error: float) -> str:
     """
     if not (math.isfinite(value) and math.isfinite(error)):
         return f"{value:.6g}"
-    if error <= _ROUNDING * abs(value):
+    if error <= ROUNDING * abs(value):
         return f"{value:.6g}"
     digits = -math.floor(math.log10(error))
     if digits > 12 or abs(value) >= 1e12:
