@@ -13,11 +13,13 @@ from bayesmdp.paper import (
     Effort,
     _fig1,
     _fig2,
+    _fig4,
     _grid,
     _grid_runs,
     _msbi,
     _paired,
     _resampling,
+    _synthetic_runs,
     _telling,
 )
 from bayesmdp.paper._grid_runs import GRADIENT, MLE, MSBI, NOMINAL, ONE_DRAW, OURS
@@ -113,18 +115,38 @@ def test_no_seed_of_draws_is_used_twice() -> None:
 
 
 def test_costly_methods_are_for_the_first_series_unless_all_is_asked_for() -> None:
-    def n(effort: Effort, study: Any = _fig2) -> tuple[int, int]:
-        jobs = study.STUDY.jobs(effort)
+    def n(effort: Effort) -> tuple[int, int]:
+        jobs = _fig2.STUDY.jobs(effort)
         return len(jobs), sum(job.params["costly"] for job in jobs)
 
     assert n(Effort()) == (600, 120)
     assert n(Effort(full=True)) == (600, 600)
     assert n(Effort(seeds=3)) == (36, 36)
-    assert n(Effort(), _msbi) == (120 + 250, 120 + 10)
-    shared = {job.key: job.params for job in _fig2.STUDY.jobs(Effort())}
-    for job in _msbi.STUDY.jobs(Effort())[:120]:
-        assert shared[job.key] == job.params
-    assert _fig2.STUDY.jobs_in == _msbi.STUDY.jobs_in == "grid"
+
+
+def test_msbi_does_nothing_that_figures_2_to_4_do_not() -> None:
+    every = [*_fig2.STUDY.jobs(Effort()), *_fig4.STUDY.jobs(Effort())]
+    shared = _msbi.STUDY.jobs(Effort())
+    assert len(shared) == 120 + 250
+    assert all(job in every for job in shared)
+    assert {job.place for job in shared} == {"grid", "synthetic"}
+
+
+def test_runs_on_synthetic_problems_are_told_as_those_on_the_grid() -> None:
+    runs = _synthetic_runs.work(1, [2], batch=4, msbi=[32, 4], n_draws=64)
+    by = {x["method"]: x for x in runs}
+    grid = msbi_records(0.1, 5.0)
+    told = _msbi.alike(grid + runs)
+    assert told[: len(grid)] == grid
+    found = {x["method"]: x for x in told[len(grid) :]}
+    assert set(found) == {MSBI, ONE_DRAW, NOMINAL, OURS, GRADIENT}
+    for name, x in found.items():
+        own = by["gradient, published" if name == GRADIENT else name]
+        for other in (OURS, GRADIENT):
+            their = by["gradient, published" if other == GRADIENT else other]
+            assert x[f"minus_truth {other}"] == own["truth"] - their["truth"]
+            gap = own["minus_ours"] - their["minus_ours"]
+            assert x[f"minus_{other}"] == gap
 
 
 def test_means_and_errors() -> None:

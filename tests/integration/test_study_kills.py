@@ -25,7 +25,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     studies = {x.name: x for x in (toy_study.STUDY, toy_study.TOSSES, toy_study.LUCK)}
     for name in names:
         run_study(studies[name], Effort(), whole)
-    jobs = broken / (studies[names[0]].jobs_in or names[0]) / "jobs"
+    jobs = broken / (names[0] if len(names) == 1 else toy_study.PLACE) / "jobs"
     killed = 0
     for attempt in range(20):
         if jobs.is_dir():  # as of a kill in the middle of a write

@@ -41,7 +41,6 @@ class Part:
     title: str
     outcome: Outcome | None  # None where it could not run
     problem: str | None  # why
-    jobs_in: str | None = None  # where its jobs lie, if shared with other studies
 
     @property
     def verdicts(self) -> list[str]:
@@ -78,7 +77,7 @@ def run_all(
                     outcome = run_study(
                         study, effort, out, resume=True, progress=progress, pool=pool
                     )
-                    parts[name] = Part(name, study.title, outcome, None, study.jobs_in)
+                    parts[name] = Part(name, study.title, outcome, None)
                 except BayesmdpError as problem:
                     parts[name] = Part(name, study.title, None, str(problem))
             else:

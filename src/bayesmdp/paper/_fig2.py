@@ -13,7 +13,6 @@ from bayesmdp.paper._grid_runs import (
     MLE,
     NOMINAL,
     OURS,
-    PLACE,
     SECOND,
     jobs,
     work,
@@ -170,5 +169,4 @@ STUDY = Study(
     work,
     _tell,
     _plot,
-    PLACE,
 )

@@ -24,7 +24,6 @@ from bayesmdp.paper._synthetic_runs import (
     MLE,
     NOMINAL,
     OURS,
-    PLACE,
     jobs,
     work,
 )
@@ -144,7 +143,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
             method: gaps(records, method, others[column], "truth")
             for method, others in view.RIVALS.items()
         }
-        view.both(above, records, of, "error")
+        view.both(above, of, "error")
         for key, said in _TRUTHS.items():
             found = _gaps(records, OURS, view.RIVALS[OURS][column], key)
             view.curve(below, found, color=_COLOURS[key], label=f"ours, {said}")
@@ -159,5 +158,4 @@ STUDY = Study(
     work,
     _tell,
     _plot,
-    jobs_in=PLACE,
 )

@@ -19,7 +19,6 @@ from bayesmdp.paper._synthetic_runs import (
     MLE,
     NOMINAL,
     OURS,
-    PLACE,
     jobs,
     work,
 )
@@ -120,7 +119,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
                 method: gaps(records, method, others[column], _KEY)
                 for method, others in view.RIVALS.items()
             }
-            view.both(axis, records, of, band)
+            view.both(axis, of, band)
     view.legend(figure, axes[0, 0])
     return {"fig4": figure}
 
@@ -132,5 +131,4 @@ STUDY = Study(
     work,
     _tell,
     _plot,
-    jobs_in=PLACE,
 )

@@ -52,6 +52,7 @@ def jobs(effort: Effort) -> list[Job]:
                 "costly": series < n_costly,
                 **(_QUICK if effort.quick else _PAPER),
             },
+            PLACE,
         )
         for series in range(n_series)
         for size in sizes

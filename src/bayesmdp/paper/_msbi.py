@@ -2,21 +2,19 @@
 
 The authors' scripts use one posterior draw for all their samples, which makes MSBI a
 plan for that draw alone (ONE_DRAW). With every draw a different one it is another
-policy. Both are set against ours (`bm.optimise`) and, on some of the data sets, against
-the gradient policy of Algorithm 2 as published. The grid, whose runs are those of
-figure 2, is judged by posterior value; the synthetic problems by posterior value and by
-the exact value in the true model.
+policy. Both are set against ours (`bm.optimise`) and the gradient policy of Algorithm 2
+as published. The grid, whose runs are those of figure 2, is judged by posterior value;
+the synthetic problems, whose runs are those of figures 3 and 4, by posterior value and
+by the exact value in the true model.
 """
 
 from typing import Any
 
-import bayesmdp as bm
 from bayesmdp._typing import FloatArray
-from bayesmdp.paper import _grid_runs, _synthetic
+from bayesmdp.paper import _grid_runs, _synthetic_runs
 from bayesmdp.paper._grid_runs import GRADIENT, MSBI, NOMINAL, ONE_DRAW, OURS
 from bayesmdp.paper._paired import (
     band,
-    judged,
     lead,
     signs,
     sizes_said,
@@ -33,84 +31,41 @@ PANELS = {
     "truth": ("synthetic", "truth ", "synthetic, true value"),
     "posterior": ("synthetic", "", "synthetic, posterior value"),
 }
-#: Of the synthetic problems, as published.
-RATE, BATCH, N_STEPS, SOFTNESS = 0.01, 256, 1_000, 0.5
-_N_WORLDS, _N_COSTLY = 250, 10  # of these have a gradient policy
-_PAPER = {"n_steps": N_STEPS, "msbi": [2_048, 500], "n_draws": 10_000}
-_QUICK = {"n_steps": 100, "msbi": [512, 100], "n_draws": 2_000}
+#: What the runs on synthetic problems call the policies.
+_NAMES = {x: x for x in (MSBI, ONE_DRAW, NOMINAL, OURS)}
+_NAMES |= {_synthetic_runs.GRADIENT: GRADIENT}
 
 
 def _jobs(effort: Effort) -> list[Job]:
-    """Return one job a data set of the grid, and one a synthetic world."""
-    n_worlds = effort.seeds or (3 if effort.quick else _N_WORLDS)
-    n_costly = n_worlds if effort.full else min(n_worlds, _N_COSTLY)
-    sizes = [1, 5] if effort.quick else list(_synthetic.SIZES)
-    return [
-        *(job for job in _grid_runs.jobs(effort) if job.params["costly"]),
-        *(
-            Job(
-                f"synthetic-{number:03}",
-                {
-                    "number": number,
-                    "sizes": sizes,
-                    "costly": number < n_costly,
-                    **(_QUICK if effort.quick else _PAPER),
-                },
-            )
-            for number in range(n_worlds)
-        ),
-    ]
+    """Return the jobs of figure 2 that have MSBI, and those of figures 3 and 4."""
+    grid = [job for job in _grid_runs.jobs(effort) if job.params["costly"]]
+    return grid + _synthetic_runs.jobs(effort)
 
 
 def _work(**params: Any) -> list[Record]:
     """Find and judge policies of the grid or of a synthetic world."""
-    return _grid_runs.work(**params) if "series" in params else synthetic(**params)
+    work = _grid_runs.work if "series" in params else _synthetic_runs.work
+    return work(**params)
 
 
-def synthetic(
-    number: int,
-    sizes: list[int],
-    costly: bool,
-    n_steps: int,
-    msbi: list[int],
-    n_draws: int,
-) -> list[Record]:
-    """Find and judge the policies of all data sets of one synthetic world."""
-    world, data = _synthetic.world(number), _synthetic.datasets(number)
-    records = []
-    for size in sizes:
-        belief = _synthetic.believe(data[size], world.task)
-        policies = {
-            MSBI: _grid_runs.induction(belief, msbi[0], msbi[1], number),
-            ONE_DRAW: _grid_runs.plan_for_one_draw(belief),
-            NOMINAL: bm.policies.nominal(belief),
-            OURS: bm.optimise(belief, seed=number).policy,
-        }
-        if costly:
-            method = bm.StochasticGradient(RATE, BATCH, n_steps, softness=SOFTNESS)
-            found = bm.optimise(belief, method=method, seed=number)
-            policies[GRADIENT] = found.policy
-        about = {"problem": "synthetic", "number": number, "size": size}
-        about |= {"gradient_steps": n_steps} if costly else {}
-        records += [about | x for x in judged_twice(policies, belief, world, n_draws)]
-    return records
-
-
-def judged_twice(
-    policies: dict[str, FloatArray],
-    belief: bm.Posterior,
-    world: bm.World,
-    n_draws: int,
-) -> list[Record]:
-    """Judge by the belief, and in the true model."""
-    references = [name for name in (OURS, GRADIENT) if name in policies]
-    truth = {k: float(world.task.start @ world.value(x)) for k, x in policies.items()}
-    records = judged(policies, belief, n_draws, references)
-    for record in records:
-        own = truth[record["method"]]
-        record["truth"] = own
-        record |= {f"minus_truth {name}": own - truth[name] for name in references}
-    return records
+def alike(records: list[Record]) -> list[Record]:
+    """Tell runs on synthetic problems in the words of those on the grid."""
+    of = {(x["world"], x["visits"], x["method"]): x for x in records if "world" in x}
+    told = [x for x in records if "world" not in x]
+    for (world, visits, name), x in of.items():
+        if name in _NAMES:
+            record = {"problem": "synthetic", "number": world, "size": visits}
+            record |= {"method": _NAMES[name]}
+            record |= {"gradient_steps": _synthetic_runs.N_STEPS}
+            for method in (OURS, _synthetic_runs.GRADIENT):
+                other, short = of[world, visits, method], _NAMES[method]
+                record |= {
+                    # Each is paired with ours, draw by draw.
+                    f"minus_{short}": x["minus_ours"] - other["minus_ours"],
+                    f"minus_truth {short}": x["truth"] - other["truth"],
+                }
+            told.append(record)
+    return told
 
 
 def _lead(
@@ -123,7 +78,7 @@ def _lead(
 
 
 def _tell(records: list[Record]) -> str:
-    parts = []
+    parts, records = [], alike(records)
     for panel, (problem, _, title) in PANELS.items():
         leads = {
             f"{method} - {other}": _lead(records, panel, method, other)
@@ -203,6 +158,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     """Show what ours has more than each variant."""
     from matplotlib.figure import Figure
 
+    records = alike(records)
     figure = Figure(figsize=(12, 3.9), layout="constrained")
     notes = []
     for axis, (panel, (problem, _, title)) in zip(
@@ -256,5 +212,4 @@ STUDY = Study(
     _work,
     _tell,
     _plot,
-    _grid_runs.PLACE,
 )

@@ -15,7 +15,7 @@ from typing import Any
 from bayesmdp.paper import _synthetic_view as view
 from bayesmdp.paper._study import Record, Study
 from bayesmdp.paper._synthetic import DISCOUNT, REWARD
-from bayesmdp.paper._synthetic_runs import EVEN, GRADIENT, OURS, PLACE, jobs, work
+from bayesmdp.paper._synthetic_runs import EVEN, GRADIENT, OURS, jobs, work
 from bayesmdp.paper._synthetic_view import PAIRS, Gaps, Mean, columns, gaps
 
 _KEYS = {"truth": "true value", "posterior": "posterior value"}
@@ -127,7 +127,7 @@ def _figure(records: list[Record], unit: str, said: str) -> Any:
                 one = whole(records, method, key, unit)
                 found = gaps(records, method, others[column], key)
                 of[method] = {k: 100 * x / one[k].mean() for k, x in found.items()}
-            view.both(axis, records, of, band)
+            view.both(axis, of, band)
     view.legend(figure, axes[0, 0])
     return figure
 
@@ -139,5 +139,4 @@ STUDY = Study(
     work,
     _tell,
     _plot,
-    jobs_in=PLACE,
 )

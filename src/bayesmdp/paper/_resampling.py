@@ -13,7 +13,7 @@ from typing import Any
 
 import bayesmdp as bm
 from bayesmdp._typing import FloatArray
-from bayesmdp.paper import _grid, _grid_runs, _msbi, _synthetic
+from bayesmdp.paper import _grid, _grid_runs, _synthetic, _synthetic_runs
 from bayesmdp.paper._paired import (
     band,
     columns,
@@ -31,10 +31,10 @@ _MATTERS = 0.2  # share of what is left to gain, from which a better rate matter
 _SLOWING = 10  # part of the steps after which the rate has halved
 _SIZES = {"grid": (25, 250), "synthetic": (1, 5)}
 _UNITS = {"grid": "transitions", "synthetic": "visit(s) a pair"}
-_RATES = {"grid": _grid_runs.RATE, "synthetic": _msbi.RATE}
-_BATCHES = {"grid": _grid_runs.BATCH, "synthetic": _msbi.BATCH}
-_SOFTNESS = {"grid": _grid_runs.SOFTNESS, "synthetic": _msbi.SOFTNESS}
-_STEPS = {"grid": _grid_runs.N_STEPS, "synthetic": _msbi.N_STEPS}
+_RATES = {"grid": _grid_runs.RATE, "synthetic": _synthetic_runs.RATE}
+_BATCHES = {"grid": _grid_runs.BATCH, "synthetic": _synthetic_runs.BATCH}
+_SOFTNESS = {"grid": _grid_runs.SOFTNESS, "synthetic": _synthetic_runs.SOFTNESS}
+_STEPS = {"grid": _grid_runs.N_STEPS, "synthetic": _synthetic_runs.N_STEPS}
 
 
 def _jobs(effort: Effort) -> list[Job]:

@@ -14,9 +14,9 @@ another run in all others.
     out/NAME/summary.md         tables and verdict
     out/NAME/*.png, *.svg       pictures, where matplotlib is installed
 
-Studies that tell different things of the same jobs name one place for them,
-``jobs_in``: each then does only what no other has done. That place has a note of its
-own, so that jobs of other options are never mixed.
+Studies that tell different things of the same jobs name one `Job.place` for them: each
+then does only what no other has done. A place has a note of its own, so that jobs of
+other options are never mixed.
 
     out/PLACE/study.json, out/PLACE/jobs/...
 """
@@ -62,6 +62,7 @@ class Job:
 
     key: str  # name of its file
     params: Mapping[str, Any] = field(default_factory=dict)  # plain JSON
+    place: str | None = None  # where it lies, if studies share it
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,6 @@ class Study:
     work: Callable[..., list[Record]]  # called with a job's parameters
     tell: Callable[[list[Record]], str]  # Markdown: tables, then a verdict
     plot: Callable[[list[Record]], Mapping[str, Any]] | None = None  # name -> figure
-    jobs_in: str | None = None  # where its jobs lie, if shared with other studies
     timed: bool = False  # fields that begin with "seconds" differ from run to run
 
 
@@ -91,6 +91,7 @@ class Outcome:
     summary: str
     seconds: float  # spent on its jobs in all runs together, also by other studies
     skipped: tuple[str, ...]  # what could not be made, and why
+    places: tuple[str, ...]  # of jobs that it shares with other studies
 
 
 def run_study(
@@ -108,9 +109,12 @@ def run_study(
     A ``pool`` of `workers` is used in place of ``n_jobs`` processes of its own.
     """
     jobs = list(study.jobs(effort))
-    directory, home = open_places(study, effort, out, resume)
+    directory = open_places(study, effort, out, resume)
+    files = [_file(out, study, job) for job in jobs]
     with _worded(directory):
-        missing = [job for job in jobs if not _file(home, job).is_file()]
+        missing = [
+            job for job, file in zip(jobs, files, strict=True) if not file.is_file()
+        ]
         before = len(jobs) - len(missing)
         with (
             _at(pool, n_jobs if len(missing) > 1 else 1) as at,
@@ -119,36 +123,38 @@ def run_study(
             for done, (job, records, seconds) in enumerate(
                 _worked(study, missing, at), before + 1
             ):
-                _keep(home, job, records, seconds)
+                _keep(_file(out, study, job), records, seconds)
                 if show is not None:
                     show(done, f"{done}/{len(jobs)}")
-        texts = [_file(home, job).read_text(encoding="utf-8") for job in jobs]
+        texts = [file.read_text(encoding="utf-8") for file in files]
         write_whole(directory / "records.jsonl", "".join(texts))
         records = [json.loads(line) for text in texts for line in text.splitlines()]
         summary = study.tell(records)
         write_whole(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
         skipped = _draw(study, records, directory)
-        seconds = sum(
-            float(_file(home, job).with_suffix(".seconds").read_text()) for job in jobs
-        )
-    return Outcome(directory, summary, seconds, skipped)
+        seconds = sum(float(x.with_suffix(".seconds").read_text()) for x in files)
+    return Outcome(directory, summary, seconds, skipped, _places(jobs))
 
 
-def open_places(
-    study: Study, effort: Effort, out: Path, resume: bool
-) -> tuple[Path, Path]:
+def open_places(study: Study, effort: Effort, out: Path, resume: bool) -> Path:
     """Make the directories of a study and of its jobs, or see that they suit."""
-    directory, home = out / study.name, out / (study.jobs_in or study.name)
+    jobs, directory = study.jobs(effort), out / study.name
     with _worded(directory):
-        if home != directory:  # nobody is asked to resume what another study began
-            _open(home, effort, resume=True)
+        for place in _places(jobs):  # nobody is asked to resume what another began
+            _open(out / place, effort, resume=True)
         _open(directory, effort, resume)
-        (home / "jobs").mkdir(exist_ok=True)
-    return directory, home
+        for job in jobs:
+            _file(out, study, job).parent.mkdir(exist_ok=True)
+    return directory
 
 
-def _file(home: Path, job: Job) -> Path:
-    return home / "jobs" / f"{job.key}.jsonl"
+def _places(jobs: Sequence[Job]) -> tuple[str, ...]:
+    """Places of jobs that studies share."""
+    return tuple(sorted({job.place for job in jobs if job.place}))
+
+
+def _file(out: Path, study: Study, job: Job) -> Path:
+    return out / (job.place or study.name) / "jobs" / f"{job.key}.jsonl"
 
 
 def _open(directory: Path, effort: Effort, resume: bool) -> None:
@@ -255,8 +261,7 @@ def _timed(
     return work(**params), time.perf_counter() - began
 
 
-def _keep(home: Path, job: Job, records: list[Record], seconds: float) -> None:
-    path = _file(home, job)
+def _keep(path: Path, records: list[Record], seconds: float) -> None:
     write_whole(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
     write_whole(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
 

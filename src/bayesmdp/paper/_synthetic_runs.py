@@ -1,4 +1,4 @@
-"""Runs behind figures 3 and 4 and their relative form: one job a world.
+"""Runs behind figures 3 and 4, their relative form and `msbi`: one job a world.
 
 Every method learns from the same data set; all policies are then valued on common
 posterior draws that chose none of them, and in three worlds that have been called the
@@ -19,12 +19,15 @@ second-order policy: 1,000 steps of Adam at rate 0.01 from the same start. The p
 does not say the rates; with these the published policies come out. ``second order`` is
 the maximum of the same objective. ``better of the two`` is the paper's remedy: nominal
 or published gradient, whichever has the larger posterior value on draws of its own.
+Multi-sample backward induction has 2,048 draws and 500 iterations, and is found twice
+(see ``_grid_runs``).
 """
 
 import numpy as np
 
 import bayesmdp as bm
 from bayesmdp._typing import FloatArray
+from bayesmdp.paper._grid_runs import MSBI, ONE_DRAW, induction, plan_for_one_draw
 from bayesmdp.paper._study import Effort, Job, Record
 from bayesmdp.paper._synthetic import SIZES, believe, datasets, world
 
@@ -32,31 +35,25 @@ OURS, GRADIENT, NOMINAL = "ours", "gradient, published", "nominal"
 MLE, MAXIMUM, ADAM = "MLE", "second order", "second order, published"
 BETTER, EVEN = "better of the two", "even choice"
 PLACE = "synthetic"  # of jobs that several studies share
-N_WORLDS, N_PUBLISHED = 250, 50  # in the paper; of these, by default, as published
+N_WORLDS = 250
 SOFTNESS, RATE, N_STEPS, BATCH = 0.5, 0.01, 1000, 256
+MANY = [2_048, 500]  # draws and iterations of MSBI
 N_ROLLOUTS, HORIZON = 10, 1000
 
 
 def jobs(effort: Effort) -> list[Job]:
-    """Return one job a world; the published searches, which cost most, for the first.
-
-    ``full`` runs them for all. ``quick`` has few worlds, sizes and draws.
-    """
+    """Return one job a world; ``quick`` has few worlds, sizes and draws."""
     n_worlds = effort.seeds or (4 if effort.quick else N_WORLDS)
-    n_published = n_worlds if effort.full or effort.quick else N_PUBLISHED
     more = (
-        {"sizes": [1, 4, 10], "batch": 32, "n_draws": 2_000}
+        {"sizes": [1, 4, 10], "batch": 32, "msbi": [512, 100], "n_draws": 2_000}
         if effort.quick
-        else {"sizes": list(SIZES), "batch": BATCH, "n_draws": 10_000}
+        else {"sizes": list(SIZES), "batch": BATCH, "msbi": MANY, "n_draws": 10_000}
     )
-    return [
-        Job(f"world-{i:04}", {"number": i, "published": i < n_published, **more})
-        for i in range(n_worlds)
-    ]
+    return [Job(f"world-{i:04}", {"number": i, **more}, PLACE) for i in range(n_worlds)]
 
 
 def work(
-    number: int, published: bool, sizes: list[int], batch: int, n_draws: int
+    number: int, sizes: list[int], batch: int, msbi: list[int], n_draws: int
 ) -> list[Record]:
     """Learn from the data sets of one world, by every method, and judge."""
     truth, data = world(number), datasets(number)
@@ -65,13 +62,12 @@ def work(
     records = []
     for size in sizes:
         belief = believe(data[size], truth.task)
-        policies = chosen(belief, number, batch if published else None)
+        policies = chosen(belief, number, batch, msbi)
         found = _judged(policies, belief, truth, number, n_draws)
-        if published:
-            two = {name: policies[name] for name in (NOMINAL, GRADIENT)}
-            # Chosen on other draws than those that judge: luck is not counted.
-            table = bm.compare(two, belief.draws(2_000, seed=2 * number + 1))
-            found[BETTER] = found[table.rows[0].name]
+        two = {name: policies[name] for name in (NOMINAL, GRADIENT)}
+        # Chosen on other draws than those that judge: luck is not counted.
+        table = bm.compare(two, belief.draws(2_000, seed=2 * number + 1))
+        found[BETTER] = found[table.rows[0].name]
         same = {"world": number, "visits": size, "best": best}
         same |= {"batch": batch, "n_draws": n_draws}
         records += [same | {"method": name} | x for name, x in found.items()]
@@ -79,22 +75,22 @@ def work(
 
 
 def chosen(
-    belief: bm.Posterior, seed: int, batch: int | None = None
+    belief: bm.Posterior, seed: int, batch: int, msbi: list[int]
 ) -> dict[str, FloatArray]:
-    """Return the policy of each method; with a batch also the published searches."""
+    """Return the policy of each method."""
     n_states, n_actions = belief.task.n_states, belief.task.n_actions
-    found = {
+    method = bm.StochasticGradient(RATE, batch, N_STEPS, softness=SOFTNESS)
+    return {
         OURS: bm.optimise(belief, seed=seed).policy,
         MLE: bm.policies.mle(belief),
         NOMINAL: bm.policies.nominal(belief),
         MAXIMUM: bm.policies.second_order(belief),
+        GRADIENT: bm.optimise(belief, method=method, seed=seed).policy,
+        ADAM: published_second_order(belief),
+        MSBI: induction(belief, msbi[0], msbi[1], seed),
+        ONE_DRAW: plan_for_one_draw(belief),
         EVEN: np.full((n_states, n_actions), 1 / n_actions),
     }
-    if batch is not None:
-        method = bm.StochasticGradient(RATE, batch, N_STEPS, softness=SOFTNESS)
-        found[GRADIENT] = bm.optimise(belief, method=method, seed=seed).policy
-        found[ADAM] = published_second_order(belief)
-    return found
 
 
 def published_second_order(belief: bm.Posterior) -> FloatArray:

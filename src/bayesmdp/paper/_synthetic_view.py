@@ -63,7 +63,7 @@ class Mean:
 
 
 def columns(records: list[Record], method: str, key: str) -> Gaps:
-    """Return a number of every world that a method was tried on, by visits."""
+    """Return a number of every world, by visits."""
     found: dict[int, list[tuple[int, float]]] = {}
     for x in records:
         if x["method"] == method:
@@ -80,15 +80,8 @@ def gaps(records: list[Record], method: str, other: str, key: str) -> Gaps:
     Posterior values are compared draw by draw, with control variates.
     """
     key = "minus_ours" if key == "posterior" else key
-    shared = worlds(records, method) & worlds(records, other)
-    records = [x for x in records if x["world"] in shared]
     one, two = (columns(records, name, key) for name in (method, other))
     return {visits: one[visits] - two[visits] for visits in one}
-
-
-def worlds(records: list[Record], method: str) -> set[int]:
-    """Return the worlds that a method was tried on."""
-    return {x["world"] for x in records if x["method"] == method}
 
 
 def pooled(of: Gaps, visits: tuple[int, ...] | None = None) -> Mean:
@@ -119,8 +112,8 @@ def table(records: list[Record], method: str, others: list[str], key: str) -> st
     """Differences by size: mean and standard error over worlds, and deviation."""
     by = {other: gaps(records, method, other, key) for other in others}
     lines = [
-        f"**{method}** minus ..., {len(worlds(records, method))} worlds: mean ± "
-        "standard error (standard deviation over worlds)\n",
+        f"**{method}** minus ...: mean ± standard error (standard deviation over "
+        "worlds)\n",
         f"| transitions | {' | '.join(others)} |",
         f"|---|{'---|' * len(others)}",
     ]
@@ -134,11 +127,9 @@ def table(records: list[Record], method: str, others: list[str], key: str) -> st
 
 
 def note(records: list[Record]) -> str:
-    """Say how many worlds there are, and what was left out for its cost."""
-    n, published = len(worlds(records, OURS)), len(worlds(records, GRADIENT))
+    """Say how many worlds there are, and how much was done for each."""
+    n = len({x["world"] for x in records})
     said = f"{n} worlds" + ("" if n == N_WORLDS else f" (the paper: {N_WORLDS})")
-    if published < n:
-        said += f", published searches on the first {published} (--full: on all)"
     batch, n_draws = records[0]["batch"], records[0]["n_draws"]
     theirs = "" if batch == BATCH else f" (the paper: {BATCH})"
     return (
@@ -172,7 +163,7 @@ def panels(records: list[Record], rows: int) -> tuple[Any, Any]:
     return figure, axes
 
 
-def both(axis: Any, records: list[Record], of: dict[str, Gaps], band: str) -> None:
+def both(axis: Any, of: dict[str, Gaps], band: str) -> None:
     """Draw the published method and ours."""
     for method, found in of.items():
         curve(
@@ -181,7 +172,7 @@ def both(axis: Any, records: list[Record], of: dict[str, Gaps], band: str) -> No
             deviation=band == "deviation",
             color=COLOURS[method],
             linestyle=DASHES[method],
-            label=f"{method} ({len(worlds(records, method))} worlds)",
+            label=method,
         )
 
 
