@@ -6,14 +6,21 @@ from pathlib import Path
 from bayesmdp.errors import ArgumentError
 
 _CGROUP = Path("/sys/fs/cgroup")
+_LITTLE = 16_000_000  # bytes that any machine has
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-def available_bytes() -> int:
-    """Return ``BAYESMDP_MEMORY``, else what the system and its container have left."""
+def available_bytes(needed: int | None = None) -> int:
+    """Return ``BAYESMDP_MEMORY``, else what the system and its container have left.
+
+    Where little is ``needed``, just that: the system is not asked, which would take
+    longer than a small sweep.
+    """
     said = os.environ.get("BAYESMDP_MEMORY", "").strip()
     if said:
         return _parsed(said)
+    if needed is not None and needed <= _LITTLE:
+        return needed
     return min(_of_system(), _of_container())
 
 

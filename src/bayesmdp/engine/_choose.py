@@ -93,8 +93,8 @@ def check_solver(wanted: str) -> None:
 
 
 def _check_dense(n: int) -> None:
-    needed, there = 8 * n * n, available_bytes()
-    if needed > there:
+    needed = 8 * n * n
+    if needed > (there := available_bytes(needed)):
         raise TooLargeError(
             f"`solver='dense'` needs {gigabytes(needed)} for a matrix of {n} states, "
             f"and {gigabytes(there)} are free: about {int((there / 8) ** 0.5)} states "

@@ -33,7 +33,9 @@ def blocks_a_task(
     blocks = -(-n_draws // BLOCK)
     seconds = 1e-9 * BLOCK * problem.policies.shape[0] * rough_cost(problem, method)
     most = min(16, _TASK_BYTES // bytes_a_block(problem, bits), _TASK_SECONDS / seconds)
-    return min(max(blocks // (2 * in_flight), 1), max(int(most), 1))
+    # One worker has nobody to share with.
+    share = blocks // (2 * in_flight) if in_flight > 2 else blocks
+    return min(max(share, 1), max(int(most), 1))
 
 
 def bytes_a_thread(
@@ -73,12 +75,11 @@ def check_memory(
 
     ``to_invert`` where the inverses of control variates are still to be formed.
     """
-    there = available_bytes()
     inverses = 0
     if to_invert:  # one of every policy, and one while it is made
         inverses = 8 * problem.n_live**2 * (problem.policies.shape[0] + 1)
     needed = inverses + _bytes_in_all(problem, method, bits, n_draws, threads)
-    if needed <= there:
+    if needed <= (there := available_bytes(needed)):
         return
     counts = f"{threads} thread{'s' if threads > 1 else ''}"
     raise TooLargeError(

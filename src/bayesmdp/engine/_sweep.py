@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,6 +56,20 @@ class Want:
 
 Progress = Callable[[int], None]
 Pool = tuple[Executor, int]  # and how many tasks to keep in flight
+R = TypeVar("R")
+
+
+class _Inline(ThreadPoolExecutor):
+    """One thread, the caller's: to hand a small task over takes longer than to do it."""
+
+    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
+        """Do it at once."""
+        future: Future[R] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as problem:
+            future.set_exception(problem)
+        return future
 
 
 @contextmanager
@@ -72,7 +87,7 @@ def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
                 'starts processes has no `if __name__ == "__main__":`.'
             ) from broken
         return
-    pool = ThreadPoolExecutor(n)
+    pool = ThreadPoolExecutor(n) if n > 1 else _Inline(n)
     try:
         yield pool, 2 * n
     finally:
