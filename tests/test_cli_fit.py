@@ -85,7 +85,11 @@ def test_init_writes_a_task_file_that_fit_takes() -> None:
     result = run("fit", "ward.csv", *OUTCOME, "--task", "new.toml", "-o", "ward")
     assert result.exit_code == 1, result.output
     assert "every reward is 0" in result.stderr  # the template leaves that open
-    assert bm.storage.load("ward").posterior.task.terminal.tolist() == [0, 1]
+    task = bm.storage.load("ward").posterior.task
+    assert task.terminal.tolist() == [0, 1]
+    log = bm.read_transitions("ward.csv", columns={"outcome": "end"})
+    share = log.starts().count / log.starts().count.sum()
+    assert task.start[log.starts().state] == pytest.approx(share)
     again = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
     assert again.exit_code == 2
     assert "`new.toml` is there already" in again.stderr

@@ -356,3 +356,33 @@ def test_any_bytes_give_a_task_or_a_sentence(
     path.write_bytes((HEAD + "reward.state.home = 1").encode()[:at] + junk)
     with suppress(bm.BayesmdpError):
         read_task(path)
+
+
+@pytest.mark.parametrize(
+    ("episode", "step", "wanted"),
+    [
+        ([0, 0, 1, 2], [0, 1, 0, 0], "logged"),
+        ([0, 0, 1, 2], [0, 0, 0, 0], "uniform"),  # which came first is not known
+        ([0, 0, 1, 2], None, "uniform"),
+        (None, None, "uniform"),
+    ],
+)
+def test_a_template_begins_as_logged_where_the_log_knows(
+    tmp_path: Path, episode: list[int] | None, step: list[int] | None, wanted: str
+) -> None:
+    log = bm.Transitions.from_arrays(
+        [0, 1, 1, 1], [0, 0, 1, 0], [1, 2, 2, 2], episode=episode, step=step
+    )
+    template = task_template(log)
+    assert f'\nstart = "{wanted}"\n' in template
+    (tmp_path / "task.toml").write_text(template)
+    found = read_task(tmp_path / "task.toml", log).start
+    begins = {"logged": [1 / 3, 2 / 3, 0], "uniform": [0.5, 0.5, 0]}
+    assert found == pytest.approx(begins[wanted])
+
+
+def test_a_template_has_no_start_at_an_end(tmp_path: Path) -> None:
+    log = bm.Transitions.from_arrays(
+        [0, 1, 2], [0, 0, 0], [1, 2, 2], episode=[0, 0, 1], step=[0, 1, 0]
+    )
+    assert 'start = "uniform"' in task_template(log)

@@ -60,7 +60,7 @@ R = TypeVar("R")
 
 
 class _Inline(ThreadPoolExecutor):
-    """One thread, the caller's: to hand a small task over takes longer than to do it."""
+    """One thread, the caller's: handing small tasks over takes longer than they do."""
 
     def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
         """Do it at once."""

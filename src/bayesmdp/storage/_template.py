@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike
 from bayesmdp.data import Transitions
-from bayesmdp.errors import ArgumentError, StorageError
+from bayesmdp.errors import ArgumentError, CountsError, StorageError
 from bayesmdp.storage._config import as_path
 from bayesmdp.storage._files import worded
 
@@ -26,8 +27,8 @@ discount = 0.99
 terminal = {terminal}
 
 # Where episodes begin: "uniform", "logged", a state, or a table of probabilities such
-# as {{ {state} = 1.0 }}.
-start = "uniform"
+# as {{ {state} = 1.0 }}.{begun}
+start = "{start}"
 
 # States and actions: names come from the data, in this order.
 {sizes}
@@ -85,12 +86,15 @@ def task_template(data: Transitions) -> str:
     lines = [_sizes(what, n[what], labels[what]) for what in ("state", "action")]
     found = f"Entered and never left: {len(names)} of them." if names else "None found."
     keys = [_key(int(s), labels["state"]) for s in (ends if names else [0])]
+    logged = _begins_as_logged(data, ends if names else [])
     return _TEMPLATE.format(
         rows=data.n_rows,
         n_states=n["state"],
         n_actions=n["action"],
         found=found,
         terminal=f"[{', '.join(names)}]",
+        start="logged" if logged else "uniform",
+        begun=" The log knows its episodes' first steps." if logged else "",
         sizes="\n".join(lines),
         reward=_reward(data, keys),
         state=_key(live, labels["state"]),
@@ -140,6 +144,17 @@ def write_template(
                 "replaced (overwrite=True, --overwrite)."
             ) from None
     return file
+
+
+def _begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:
+    """Whether the log says where episodes begin, and never at an end."""
+    if not {"episode", "step"} <= set(data.table.roles):
+        return False
+    try:
+        starts = data.starts()
+    except CountsError:  # steps without numbers of their own
+        return False
+    return starts.state.size > 0 and not np.isin(starts.state, ends).any()
 
 
 def _reward(data: Transitions, keys: list[str]) -> str:
