@@ -174,6 +174,20 @@ def test_a_draw_of_weight_zero_is_left_out_and_weights_scale_sums() -> None:
 # ------------------------------------------------------------ threads, progress
 
 
+def test_one_thread_is_the_callers() -> None:
+    with engine.workers(1, None) as (pool, _):
+        assert pool.submit(threading.get_ident).result() == threading.get_ident()
+        failed = pool.submit(int, "x")  # raised where the result is asked for
+        with pytest.raises(ValueError, match="invalid literal"):
+            failed.result()
+        with pytest.raises(KeyboardInterrupt):  # this cannot wait
+            pool.submit(_interrupt)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYESMDP_THREADS", "3")
     with engine.workers(None, None) as (_, in_flight):

@@ -88,6 +88,17 @@ def test_without_a_word_the_system_is_asked(
     assert 10**7 < _memory.available_bytes() <= 2**62
 
 
+def test_little_is_taken_for_granted_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
+    monkeypatch.setattr(_memory, "_of_system", lambda: 17)
+    assert _memory.available_bytes(1_000) == 1_000
+    assert _memory.available_bytes(10**9) == 17
+    monkeypatch.setenv("BAYESMDP_MEMORY", "500")
+    assert _memory.available_bytes(1_000) == 500
+
+
 @pytest.mark.parametrize(
     ("limit", "used", "left"),
     [("1000000", "400000", 600_300), ("1000", "4000", 0), ("max", "5", 2**62)],
