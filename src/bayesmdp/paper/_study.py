@@ -91,7 +91,7 @@ class Outcome:
     summary: str
     seconds: float  # spent on its jobs in all runs together, also by other studies
     skipped: tuple[str, ...]  # what could not be made, and why
-    places: tuple[str, ...]  # of jobs that it shares with other studies
+    places: tuple[str, ...] = ()  # of jobs that it shares with other studies
 
 
 def run_study(
