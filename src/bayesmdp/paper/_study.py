@@ -28,7 +28,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import (
+    BrokenExecutor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+)
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
@@ -38,7 +43,7 @@ from typing import Any
 
 from bayesmdp._progress import progress_bar
 from bayesmdp._version import __version__
-from bayesmdp.errors import ArgumentError, BayesmdpError
+from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError
 
 Record = dict[str, Any]
 _SCHEMA = 1
@@ -54,6 +59,10 @@ class Effort:
     quick: bool = False
     full: bool = False
     seeds: int | None = None  # repetitions, where the study has any
+
+    def __post_init__(self) -> None:
+        if self.quick and self.full:
+            raise ArgumentError("`--quick` and `--full` contradict: give one of them.")
 
 
 @dataclass(frozen=True)
@@ -299,3 +308,8 @@ def _worded(directory: Path) -> Iterator[None]:
             f"Results cannot be kept in `{directory}` ({problem.strerror or problem}): "
             "name another place with `--out`."
         ) from problem
+    except BrokenExecutor as broken:
+        raise ExecutorError(
+            f"A process that worked for `{directory}` was lost, perhaps for lack of "
+            "memory: go on with `--resume` and fewer `--jobs`."
+        ) from broken
