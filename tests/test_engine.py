@@ -205,6 +205,24 @@ def test_an_impossible_number_of_threads_is_refused_by_name(
         bm.evaluate(POLICY, POSTERIOR.draws(32))
 
 
+def test_one_thread_is_the_callers_and_keeps_what_went_wrong_for_later() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    def stops() -> None:
+        raise KeyboardInterrupt
+
+    with engine.workers(1, None) as (pool, _):
+        assert pool.submit(threading.get_ident).result() == threading.get_ident()
+        future = pool.submit(fails)
+        with pytest.raises(ValueError, match="no"):
+            future.result()
+        with pytest.raises(KeyboardInterrupt):
+            pool.submit(stops)
+    with engine.workers(2, None) as (pool, _):
+        assert pool.submit(threading.get_ident).result() != threading.get_ident()
+
+
 def test_progress_grows_and_reaches_the_number_of_draws() -> None:
     draws = POSTERIOR.draws(N_DRAWS, seed=5)
     problem = engine.Problem.of_draws(draws, POLICY[None])

@@ -88,6 +88,17 @@ def test_without_a_word_the_system_is_asked(
     assert 10**7 < _memory.available_bytes() <= 2**62
 
 
+def test_the_system_is_not_asked_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
+    monkeypatch.setattr(_memory, "_of_system", lambda: 7)
+    little = _memory._LITTLE
+    assert _memory.available_bytes(little) == little
+    assert _memory.available_bytes(little + 1) <= 7
+    assert _memory.available_bytes() <= 7
+    monkeypatch.setenv("BAYESMDP_MEMORY", "1k")  # who says so is heeded
+    assert _memory.available_bytes(little) == 1000
+
+
 @pytest.mark.parametrize(
     ("limit", "used", "left"),
     [("1000000", "400000", 600_300), ("1000", "4000", 0), ("max", "5", 2**62)],
