@@ -65,9 +65,12 @@ def steps_said(records: list[Record]) -> str:
 
 
 def sign(values: ArrayLike) -> int:
-    """Return 1 where a mean is surely above zero, -1 surely below, 0 otherwise."""
+    """Return 1 where a mean is surely above zero, -1 surely below, 0 otherwise.
+
+    A single value, whose error nobody knows, is sure of nothing.
+    """
     mean, error = mean_and_error(values)
-    far = ROUNDING + (0.0 if np.isnan(error) else _SURE * error)
+    far = ROUNDING + _SURE * error
     return int(mean > far) - int(mean < -far)
 
 

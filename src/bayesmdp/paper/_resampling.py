@@ -22,7 +22,7 @@ from bayesmdp.paper._paired import (
     steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import COLOURS, mean_and_error, said
+from bayesmdp.paper._telling import COLOURS, mean_and_error, percent, said
 
 FRESH, FALLING, OURS = "fresh draws", "falling rate", "ours"
 _FEW = 16
@@ -189,12 +189,11 @@ def _rates(records: list[Record]) -> str:
     share = max((more[x].mean() / abs(best[x].mean()) for x in higher), default=0.0)
     word = "confirmed"
     if higher:
-        word += " with a caveat" if share < _MATTERS else ""
-        word = word if share < _MATTERS else "not confirmed"
+        word = "confirmed with a caveat" if share < _MATTERS else "not confirmed"
     return (
         "**Learning rate (section 4.2):** the paper found that a constant rate "
         f"converges too. A falling rate ends higher in {len(higher)} of {len(more)} "
-        f"cases ({_listed(more)}), by at most {100 * share:.0f} % of what ours has "
+        f"cases ({_listed(more)}), by at most {percent(share)} of what ours has "
         f"more ({_listed(best)}): {word}."
     )
 
@@ -228,7 +227,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
 STUDY = Study(
     "resampling",
-    "Draws kept or renewed, and the learning rate, in Algorithm 2",
+    "Section 4.2: draws kept or renewed, and the learning rate, in Algorithm 2",
     _jobs,
     _work,
     _tell,
