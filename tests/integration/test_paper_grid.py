@@ -282,6 +282,9 @@ def kept_records(batch: float, few: float, falling: float) -> list[dict[str, Any
 def test_the_verdicts_about_draws_and_rates_can_turn() -> None:
     told = _resampling._tell(kept_records(-0.1, -1.0, 0.0))
     assert told.endswith(": confirmed.")
+    assert "| synthetic, 1 visit a pair | 3 | 256 kept | -0.1000 ± 0.0006 |" in told
+    assert "a batch kept has grid 25: -0.1000 ± 0.0006, grid 250:" in told
+    assert "16 kept have grid 25: -1.0000 ± 0.0006, grid 250:" in told
     assert "in 0 of 4 cases" in told
     assert _resampling._tell(kept_records(0.0, -1.0, 0.0)).endswith("with a caveat.")
     assert _resampling._tell(kept_records(0.1, 0.1, 0.0)).endswith("not confirmed.")
