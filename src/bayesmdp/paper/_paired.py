@@ -4,8 +4,8 @@ Differences within a data set are paired and use control variates (`bm.compare`)
 data sets, which are independent, a mean comes with its standard error; that error holds
 the Monte Carlo error too. A mean is *ahead* or *behind* where it is further from zero
 than three standard errors: with a dozen sizes and several rivals, two would often be
-passed by luck. Luck passes three once in 240 comparisons of 50 series, once in 67 of
-10, and once in 11 of 3 (Student).
+passed by luck. Luck passes three about once in 240 comparisons of 50 series, 67 of 10,
+and 10 of 3 (by Student's t).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
