@@ -174,20 +174,6 @@ def test_a_draw_of_weight_zero_is_left_out_and_weights_scale_sums() -> None:
 # ------------------------------------------------------------ threads, progress
 
 
-def test_one_thread_is_the_callers() -> None:
-    with engine.workers(1, None) as (pool, _):
-        assert pool.submit(threading.get_ident).result() == threading.get_ident()
-        failed = pool.submit(int, "x")  # raised where the result is asked for
-        with pytest.raises(ValueError, match="invalid literal"):
-            failed.result()
-        with pytest.raises(KeyboardInterrupt):  # this cannot wait
-            pool.submit(_interrupt)
-
-
-def _interrupt() -> None:
-    raise KeyboardInterrupt
-
-
 def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYESMDP_THREADS", "3")
     with engine.workers(None, None) as (_, in_flight):
@@ -217,6 +203,24 @@ def test_an_impossible_number_of_threads_is_refused_by_name(
     monkeypatch.setenv("BAYESMDP_THREADS", said)
     with pytest.raises(bm.BayesmdpError, match="BAYESMDP_THREADS"):
         bm.evaluate(POLICY, POSTERIOR.draws(32))
+
+
+def test_one_thread_is_the_callers_and_keeps_what_went_wrong_for_later() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    def stops() -> None:
+        raise KeyboardInterrupt
+
+    with engine.workers(1, None) as (pool, _):
+        assert pool.submit(threading.get_ident).result() == threading.get_ident()
+        future = pool.submit(fails)
+        with pytest.raises(ValueError, match="no"):
+            future.result()
+        with pytest.raises(KeyboardInterrupt):
+            pool.submit(stops)
+    with engine.workers(2, None) as (pool, _):
+        assert pool.submit(threading.get_ident).result() != threading.get_ident()
 
 
 def test_progress_grows_and_reaches_the_number_of_draws() -> None:

@@ -88,15 +88,15 @@ def test_without_a_word_the_system_is_asked(
     assert 10**7 < _memory.available_bytes() <= 2**62
 
 
-def test_little_is_taken_for_granted_unless_the_environment_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_system_is_not_asked_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
-    monkeypatch.setattr(_memory, "_of_system", lambda: 17)
-    assert _memory.available_bytes(1_000) == 1_000
-    assert _memory.available_bytes(10**9) == 17
-    monkeypatch.setenv("BAYESMDP_MEMORY", "500")
-    assert _memory.available_bytes(1_000) == 500
+    monkeypatch.setattr(_memory, "_of_system", lambda: 7)
+    little = _memory._LITTLE
+    assert _memory.available_bytes(little) == little
+    assert _memory.available_bytes(little + 1) <= 7
+    assert _memory.available_bytes() <= 7
+    monkeypatch.setenv("BAYESMDP_MEMORY", "1k")  # who says so is heeded
+    assert _memory.available_bytes(little) == 1000
 
 
 @pytest.mark.parametrize(

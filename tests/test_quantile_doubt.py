@@ -71,9 +71,11 @@ def test_what_is_no_world_no_policy_or_too_large(
         bm.rivals.quantile_evaluate(POLICY, WORLD.task)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="`policy`"):
         bm.rivals.quantile_evaluate([0, 1], WORLD)
-    monkeypatch.setenv("BAYESMDP_MEMORY", "1MB")
-    with pytest.raises(TooLargeError, match="fewer `n_quantiles`"):
-        bm.rivals.quantile_evaluate(POLICY, WORLD)
+    monkeypatch.setenv("BAYESMDP_MEMORY", "100MB")
+    for name in ("n_quantiles", "n_networks", "n_steps", "width", "batch_size"):
+        large: dict[str, Any] = {name: 10**9}
+        with pytest.raises(TooLargeError, match=f"100 MB are left: use .*`{name}`"):
+            bm.rivals.quantile_evaluate(POLICY, WORLD, **large)
 
 
 def test_episodes_that_need_not_end_are_refused(
@@ -94,6 +96,13 @@ def test_episodes_that_hardly_ever_begin_are_refused(
     task = bm.Task(2, 1, [0, 1], discount=0.9, terminal=[1], start=[1e-12, 1 - 1e-12])
     with pytest.raises(ArgumentError, match="`start` on states that are not terminal"):
         bm.rivals.quantile_evaluate([0, 0], bm.World(ends, task), n_steps=9, warm_up=1)
+
+
+def test_a_log_of_ends_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", object())  # never gets to it
+    padded = bm.Counts.from_arrays([24], [0], [24], n_states=25, n_actions=4)
+    with pytest.raises(ArgumentError, match="`world` has logged no transition"):
+        bm.rivals.quantile_evaluate(POLICY, bm.fit(padded, WORLD.task))
 
 
 def test_doubt_is_parted_as_published_for_two_networks() -> None:

@@ -1,6 +1,8 @@
 """Roll-outs against exact moments on the same draws, and closed forms."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from reference import setting, solve
 
 import bayesmdp as bm
 from bayesmdp.errors import ArgumentError, PolicyError
-from bayesmdp.rivals import rollout_evaluate, truncation_bound
+from bayesmdp.rivals import _rollouts, rollout_evaluate, truncation_bound
 
 REWARD = np.array([1.0, -0.5, 0.3, 2.0])
 TASK = bm.Task(4, 3, REWARD, discount=0.9, start=[0.5, 0.2, 0.2, 0.1], terminal=[3])
@@ -171,6 +173,31 @@ def test_results_depend_neither_on_threads_nor_on_who_computes_them() -> None:
     assert not np.array_equal(one.start_values, again.start_values)
     fewer = rollout_evaluate(POLICY, posterior().draws(30, seed=0), 4, 50)
     assert np.array_equal(one.start_values[:30], fewer.start_values)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_is_shown_while_walks_go_on(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Each report comes when few draws but those it counts have been walked."""
+    walked, reports = 0, []
+
+    def walk(problem: Any, ground: Any, first: int, n: int) -> Any:
+        nonlocal walked
+        walked += n
+        return walk_range(problem, ground, first, n)
+
+    @contextmanager
+    def bar(what: str, total: int, wanted: bool | None) -> Iterator[Any]:
+        yield lambda done: reports.append((done, walked))
+
+    walk_range = _rollouts._walk_range
+    monkeypatch.setattr(_rollouts, "_walk_range", walk)
+    monkeypatch.setattr(_rollouts, "progress_bar", bar)
+    rollout_evaluate(POLICY, posterior().draws(64, seed=0), 2, 50, threads=threads)
+    shown = [done for done, _ in reports]
+    assert shown == list(range(4 // threads, 65, 4 // threads))
+    assert all(there - done <= 8 for done, there in reports)
 
 
 def test_models_with_rewards_of_their_own() -> None:

@@ -33,20 +33,7 @@ def test_records_stand_in_the_order_of_jobs_for_any_number_of_processes(
     two = run_study(toy_study.STUDY, QUICK, tmp_path / "two", n_jobs=2)
     assert results(one.directory) == results(two.directory)
     lines = (one.directory / "records.jsonl").read_text().splitlines()
-    assert [json.loads(x)["seed"] for x in lines] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        2,
-        3,
-        3,
-        4,
-        4,
-        5,
-        5,
-    ]
+    assert [json.loads(x)["seed"] for x in lines] == sorted([*range(6)] * 2)
     assert one.summary in (one.directory / "summary.md").read_text()
     assert one.seconds >= 6 * 0.01
 
@@ -117,6 +104,14 @@ def test_an_interrupt_leaves_what_was_done(
     assert "--resume" in done.stderr
     kept = sorted(x.name for x in (tmp_path / "coins" / "jobs").glob("*.jsonl"))
     assert kept == ["coin-00.jsonl", "coin-01.jsonl"]
+
+
+def test_quick_and_full_contradict(coins: Study, tmp_path: Path) -> None:
+    asked = ["reproduce", "coins", "--quick", "--full", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 2
+    assert "`--quick` and `--full` contradict" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def with_picture() -> Study:
@@ -193,3 +188,21 @@ def test_shared_jobs_are_completed_and_never_of_other_options(tmp_path: Path) ->
     with pytest.raises(ArgumentError, match=r"coins-jobs.*other options"):
         run_study(toy_study.LUCK, Effort(), broken)
     assert not any(directory.iterdir())
+
+
+def test_a_bar_shows_before_the_first_job_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(
+        "rich.progress.Progress.update",
+        lambda *_, description, **__: shown.append(description),
+    )
+
+    def work(seed: int) -> list[dict[str, float]]:
+        assert shown[0] == "coins 0/6"
+        return toy_study.work(seed)
+
+    study = replace(toy_study.STUDY, work=work)
+    run_study(study, Effort(quick=True), tmp_path, progress=True)
+    assert shown[-1] == "coins 6/6"

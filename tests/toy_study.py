@@ -1,5 +1,6 @@
 """A study small enough to be killed many times; run as a script, or imported."""
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -23,6 +24,10 @@ def work(seed: int) -> list[dict[str, float]]:
     return [
         {"seed": seed, "n": n, "share": float(heads[:n].mean())} for n in (10, 1000)
     ]
+
+
+def dies(seed: int) -> list[dict[str, float]]:
+    os._exit(1)  # as a process that the system ends for its memory
 
 
 def tell(records: list[dict[str, float]]) -> str:

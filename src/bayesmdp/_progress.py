@@ -17,8 +17,8 @@ _PATIENCE = 1.0  # seconds before the bar shows
 class _Bar:
     """Starts a rich bar on stderr once the work has taken a while."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total = what, total
+    def __init__(self, what: str, total: int, patience: float) -> None:
+        self._what, self._total, self._patience = what, total, patience
         self._began = time.monotonic()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -26,7 +26,7 @@ class _Bar:
     def show(self, done: int, note: str = "") -> None:
         """Move to ``done``, with a word on how it goes."""
         if self._progress is None:
-            if time.monotonic() - self._began < _PATIENCE:
+            if time.monotonic() - self._began < self._patience:
                 return
             from rich.console import Console
             from rich.progress import Progress
@@ -46,18 +46,19 @@ class _Bar:
 
 @contextmanager
 def progress_bar(
-    what: str, total: int, wanted: bool | None = None
+    what: str, total: int, wanted: bool | None = None, patience: float | None = None
 ) -> Iterator[Show | None]:
     """Yield a function to call with the amount done, or None where nobody looks.
 
-    ``wanted`` None means: on a terminal.
+    ``wanted`` None means: on a terminal. Work that takes less than ``patience`` seconds
+    shows nothing; None means one.
     """
     if wanted is None:
         wanted = sys.stderr.isatty()
     if not wanted:
         yield None
         return
-    bar = _Bar(what, total)
+    bar = _Bar(what, total, _PATIENCE if patience is None else patience)
     try:
         yield bar.show
     finally:

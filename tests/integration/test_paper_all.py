@@ -15,7 +15,7 @@ from test_study import results, with_picture
 from bayesmdp import paper
 from bayesmdp.cli import main
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from bayesmdp.paper import Effort, Study, run_all, run_study
+from bayesmdp.paper import Effort, Job, Study, run_all, run_study
 from bayesmdp.paper._all import in_order, minutes, spent
 
 pytestmark = pytest.mark.integration
@@ -33,6 +33,10 @@ def telling(records: list[dict[str, float]]) -> str:
         "| coin | share |\n|---|---|\n| <script>alert(1)</script> | "
         f"{share:.2f} |\n\n**Verdict:** *fair* & square: confirmed."
     )
+
+
+def unready(effort: Effort) -> list[Job]:
+    raise ArgumentError("torch is not installed")
 
 
 COINS = replace(toy_study.STUDY, tell=telling, title="Coins <b>")
@@ -103,10 +107,18 @@ def test_a_study_that_fails_leaves_the_processes_to_the_others(
     offer: Offer, tmp_path: Path
 ) -> None:
     missing = ArgumentError("not installed")
-    offer(absent=missing, broken=BROKEN, coins=toy_study.STUDY, last=LAST)
+    offer(
+        absent=missing,
+        unready=replace(BROKEN, jobs=unready),
+        broken=BROKEN,
+        coins=toy_study.STUDY,
+        last=LAST,
+    )
     parts = {x.name: x for x in run_all(QUICK, tmp_path / "all", n_jobs=2)}
-    assert [x.problem is None for x in parts.values()] == [False, False, True, True]
+    ran = [name for name, x in parts.items() if x.problem is None]
+    assert ran == ["coins", "last"]
     assert parts["absent"].problem == "not installed"
+    assert parts["unready"].problem == "torch is not installed"
     alone = run_study(toy_study.STUDY, QUICK, tmp_path / "alone").directory
     assert results(tmp_path / "all" / "coins") == results(alone)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln
 
 import bayesmdp as bm
-from bayesmdp.paper import _clinical, _evidence, _fig5, _priors, _uncertainty
+from bayesmdp.paper import Effort, _clinical, _evidence, _fig5, _priors, _uncertainty
 
 pytestmark = pytest.mark.integration
 
@@ -138,7 +138,7 @@ def test_the_verdict_on_figure_5_follows_the_records(sparse: Records) -> None:
     assert "1.0 on average in truth" in said
     assert "no climb was made" in said
     assert "Of the 5 states" in said
-    assert "100% are promised more than the truth" in said
+    assert "100 % are promised more than the truth" in said
     assert said.endswith(" Confirmed.")
     for spoil, why in (
         (lambda x: set_gain(x, "value", 3.0), "size within 2 times."),
@@ -245,16 +245,22 @@ def test_variances_part_as_the_law_of_total_variance_says() -> None:
     assert rest == pytest.approx(-np.mean(found.epistemic_sd[:N_LIVE] ** 2) / 64)
 
 
-def test_the_verdict_on_uncertainty_follows_the_records() -> None:
+def binomial() -> dict[str, Any]:
+    """Return a record in which chance is nearly that of a coin."""
     value = np.linspace(0.1, 0.95, 50)
     sd = np.sqrt(value * (1 - value))
-    record = {
+    return {
         "size": 100,
         "value": value.tolist(),
         "truth": value.tolist(),
         "epistemic_sd": [0.01] * 50,
         "aleatoric_sd": (0.98 * sd).tolist(),
     }
+
+
+def test_the_verdict_on_uncertainty_follows_the_records() -> None:
+    record = binomial()
+    sd = np.array(record["aleatoric_sd"]) / 0.98
     assert last(_uncertainty._tell([record])).endswith(": confirmed.")
     less = record | {"aleatoric_sd": (0.7 * sd).tolist()}
     assert last(_uncertainty._tell([less])).endswith("with a caveat.")
@@ -288,6 +294,32 @@ def test_the_verdict_on_priors_follows_the_records() -> None:
     alike = last(_priors._tell(cohorts(0.1, -1.5e-4)))
     assert alike.endswith("for the two deliveries cannot be told apart.")
     assert last(_priors._tell(cohorts(-0.1, 0.05))).endswith(": not confirmed.")
+
+
+def test_the_picture_of_doubts_has_a_dot_a_state_coloured_by_its_value() -> None:
+    pytest.importorskip("matplotlib")
+    record = binomial()
+    figure = _uncertainty._plot([record])["uncertainty"]
+    kinds, chance = (axis.collections[0] for axis in figure.axes[:2])
+    assert kinds.get_offsets()[:, 1].tolist() == record["aleatoric_sd"]
+    assert kinds.get_array().tolist() == record["value"]
+    value, sd = np.array(record["value"]), np.array(record["aleatoric_sd"])
+    wanted = np.stack([value * (1 - value), sd**2], axis=1)
+    np.testing.assert_allclose(chance.get_offsets(), wanted)
+
+
+def test_cohorts_are_of_the_papers_size_and_full_climbs_everywhere() -> None:
+    def climbs(effort: Effort) -> dict[str, bool]:
+        jobs = _fig5.STUDY.jobs(effort)
+        return {job.params["prior"]: job.params["climb"] for job in jobs}
+
+    jobs = _fig5.STUDY.jobs(Effort())
+    assert len(jobs) == len({job.key for job in jobs}) == 6
+    assert {job.params["size"] for job in jobs} == {18_000}
+    assert climbs(Effort()) == {"evidence": False, "sparse": True}
+    assert climbs(Effort(full=True)) == {"evidence": True, "sparse": True}
+    assert climbs(Effort(quick=True)) == {"evidence": False, "sparse": False}
+    assert [job.params["size"] for job in _uncertainty._jobs(Effort())] == [18_000] * 3
 
 
 def test_pictures_are_made_of_records(sparse: Records) -> None:

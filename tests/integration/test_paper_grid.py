@@ -154,12 +154,16 @@ def test_means_and_errors() -> None:
     assert _telling.mean_and_error(x) == pytest.approx((x.mean(), stats.sem(x)))
     assert _telling.said([1.0, 2.0, 4.0]) == "2.3 ± 0.9"
     assert (_telling.said([0.0, 0.0]), _telling.said([0.5])) == ("0", "0.5")
-    assert [_paired.sign(v) for v in ([5, 5.1], [-5, -5.1], [-1, 1], [0, 0])] == [
-        1,
-        -1,
-        0,
-        0,
-    ]
+    wanted = {(5, 5.1): 1, (-5, -5.1): -1, (-1, 1): 0, (0, 0): 0, (5,): 0}
+    assert {v: _paired.sign(v) for v in wanted} == wanted
+
+
+def test_numbers_without_errors_are_written_in_one_way() -> None:
+    said = {0.2314: "0.23", 9.96: "10", 466.2: "470", 2584.0: "2,600", 4.4e6: "4.4e+06"}
+    assert {x: _telling.short(x) for x in said} == said
+    more = {0.2314: "0.231", 96.53: "96.5", 2584.0: "2,580", 9554.0: "9,550"}
+    assert {x: _telling.short(x, 3) for x in more} == more
+    assert _telling.percent(0.126) == "13 %"
 
 
 def test_the_falling_rate_goes_as_far_as_the_constant_one() -> None:
@@ -226,6 +230,13 @@ def test_the_verdict_about_msbi_can_turn() -> None:
             x[f"minus_{GRADIENT}"] = 1e-3
     said = _msbi._tell(caveat)
     assert ": confirmed with a caveat, for it is better than the published" in said
+    assert "ahead of it in grid, posterior value at 1 (by up to 0.001)" in said
+    for x in caveat:
+        if x["method"] == MSBI:
+            x[f"minus_truth {GRADIENT}"] = 1e-3
+    nowhere = _msbi._tell(caveat)  # behind ours, yet never behind the published one
+    assert "is behind the gradient policy (10 steps) in no panel" in nowhere
+    assert nowhere.endswith(": not confirmed.")
 
 
 def uncertain(left: float, reverse: bool = False) -> list[dict[str, Any]]:
@@ -271,6 +282,9 @@ def kept_records(batch: float, few: float, falling: float) -> list[dict[str, Any
 def test_the_verdicts_about_draws_and_rates_can_turn() -> None:
     told = _resampling._tell(kept_records(-0.1, -1.0, 0.0))
     assert told.endswith(": confirmed.")
+    assert "| synthetic, 1 visit a pair | 3 | 256 kept | -0.1000 ± 0.0006 |" in told
+    assert "a batch kept has grid 25: -0.1000 ± 0.0006, grid 250:" in told
+    assert "16 kept have grid 25: -1.0000 ± 0.0006, grid 250:" in told
     assert "in 0 of 4 cases" in told
     assert _resampling._tell(kept_records(0.0, -1.0, 0.0)).endswith("with a caveat.")
     assert _resampling._tell(kept_records(0.1, 0.1, 0.0)).endswith("not confirmed.")

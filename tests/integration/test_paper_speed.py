@@ -197,9 +197,23 @@ def test_the_verdict_on_scaling_follows_its_records(
     said = verdict(scaling.STUDY, records)
     assert f"power {dense:.1f}" in said
     assert f"power {sparse:.1f}" in said
-    assert "saves 50% of them at 100 states" in said
+    assert "saves 50 % of them at 100 states" in said
     assert said.endswith(ending)
     assert scaling.scaled(records[0]) == 20 * records[0]["seconds"]
+
+
+def test_seconds_are_written_in_one_way_and_say_what_they_are_scaled_from() -> None:
+    records = timings(3.0, 1.0)
+    for x in records:
+        if x["n_states"] == 100_000:
+            x |= {"n_steps": 2, "seconds": x["seconds"] / 25}
+    said = scaling.STUDY.tell(records)
+    assert "one thread, scaled from 50 (" in said
+    assert "| 100 | 16,000 | 8,000 | 512,000 | 256,000 | 1,166 |" in said
+    assert "| 1,000 | 16 | 50 |\n| 100,000 | 1,600 | 2 |" in said
+    assert scaling.STUDY.plot is not None
+    (figure,) = scaling.STUDY.plot(records).values()
+    assert "(scaled from 2 to 50 timed ones)" in figure.axes[0].get_ylabel()
 
 
 def test_steps_are_timed_without_setting_up_or_judging() -> None:

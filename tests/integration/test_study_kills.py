@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import toy_study
 from test_study import results
 
+from bayesmdp.errors import ExecutorError
 from bayesmdp.paper import Effort, run_study
 
 pytestmark = pytest.mark.integration
@@ -49,3 +51,16 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         run_study(studies[name], Effort(), broken, resume=True)
     assert killed >= 5
     assert results(broken) == results(whole)
+
+
+def test_a_process_that_is_lost_leaves_what_was_done_and_a_remedy(
+    tmp_path: Path,
+) -> None:
+    doomed = replace(toy_study.STUDY, work=toy_study.dies)
+    with pytest.raises(ExecutorError, match="`--resume` and fewer `--jobs`"):
+        run_study(doomed, Effort(quick=True), tmp_path, n_jobs=2)
+    whole = run_study(toy_study.STUDY, Effort(quick=True), tmp_path / "whole").directory
+    rest = run_study(
+        toy_study.STUDY, Effort(quick=True), tmp_path, resume=True
+    ).directory
+    assert results(rest) == results(whole)

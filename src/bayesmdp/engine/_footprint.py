@@ -29,7 +29,7 @@ def bytes_a_block(problem: Problem, bits: int) -> int:
 def blocks_a_task(
     problem: Problem, method: Method, bits: int, n_draws: int, in_flight: int
 ) -> int:
-    """Count the blocks of a task: several tasks a worker, none too small or large."""
+    """Count the blocks of a task: several for each of many workers, none too large."""
     blocks = -(-n_draws // BLOCK)
     seconds = 1e-9 * BLOCK * problem.policies.shape[0] * rough_cost(problem, method)
     most = min(16, _TASK_BYTES // bytes_a_block(problem, bits), _TASK_SECONDS / seconds)

@@ -64,7 +64,7 @@ def run_all(
     """
     from bayesmdp.paper import STUDIES
 
-    found = {name: _found(name) for name in STUDIES}
+    found = {name: _found(name, effort) for name in STUDIES}
     for study in found.values():  # nothing is computed where a place is taken
         if isinstance(study, Study):
             open_places(study, effort, out, resume)
@@ -86,14 +86,16 @@ def run_all(
     return tuple(parts[name] for name in STUDIES)
 
 
-def _found(name: str) -> Study | BayesmdpError:
+def _found(name: str, effort: Effort) -> Study | BayesmdpError:
     """Look a study up; one that needs what is not installed says so."""
     from bayesmdp.paper import find_study
 
     try:
-        return find_study(name)
+        study = find_study(name)
+        study.jobs(effort)
     except BayesmdpError as problem:
         return problem
+    return study
 
 
 def in_order(names: Sequence[str] | dict[str, str]) -> list[str]:

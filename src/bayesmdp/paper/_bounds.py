@@ -25,6 +25,7 @@ import numpy as np
 import bayesmdp as bm
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._telling import short
 
 _Setting = tuple[str, int, float]  # world, observed transitions, discount
 _Groups = dict[_Setting, list[list[Record]]]  # of each data set
@@ -245,13 +246,6 @@ def ratios(
     return _mean(found), min(found), max(found)
 
 
-def _said(x: float) -> str:
-    """Write a number to two digits, for people."""
-    if x >= 1e6 or x < 0.001:
-        return f"{x:.1e}"
-    return f"{float(f'{x:.2g}'):,.0f}" if x >= 10 else f"{x:.2g}"
-
-
 def _mean(values: list[float]) -> float:
     """Geometric mean: data sets differ by factors."""
     return float(np.exp(np.mean(np.log(values))))
@@ -288,7 +282,7 @@ def _reached(groups: _Groups, quantity: str, what: str) -> str:
         cells = [_cell(sets, method, quantity) for method in (_PLAIN, _OURS, _ROLLOUTS)]
         for method in (_PLAIN, _OURS):
             mean, low, high = ratios(sets, method, quantity)
-            cells.append(f"{_said(mean)} ({_said(low)} to {_said(high)})")
+            cells.append(f"{short(mean)} ({short(low)} to {short(high)})")
         lines.append(f"| {_name(key)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -297,7 +291,7 @@ def _cell(sets: list[list[Record]], method: str, quantity: str) -> str:
     found = [_best(x, method, quantity) for x in sets]
     draws, seconds = _mean([x.draws for x in found]), _mean([x.seconds for x in found])
     mark = "~" if any(x.extrapolated for x in found) else ""
-    return f"{mark}{_said(draws)}, {_said(seconds)} s"
+    return f"{mark}{short(draws)}, {short(seconds)} s"
 
 
 def _bounded(records: list[Record]) -> str:
@@ -354,7 +348,7 @@ def _verdict(groups: _Groups) -> str:
     least, most = min(plain, key=lambda k: plain[k]), max(plain, key=lambda k: plain[k])
     nearer = "".join(
         f" At discount {key[2]:g} ({key[0]}, {key[1]:,} transitions) it is "
-        f"{_said(ratios(sets, _PLAIN)[0])} times as published."
+        f"{short(ratios(sets, _PLAIN)[0])} times as published."
         for key, sets in groups.items()
         if key not in far
     )
@@ -362,10 +356,10 @@ def _verdict(groups: _Groups) -> str:
         "**Verdict:** the paper claims that at discount 0.999 exact moments save "
         "computation over roll-outs. Measured and extrapolated: to an error of "
         f"{_AIM:g} in the start value, exact moments as published are "
-        f"{_said(plain[least])} times ({_name(least)}) to {_said(plain[most])} times "
+        f"{short(plain[least])} times ({_name(least)}) to {short(plain[most])} times "
         f"({_name(most)}) sooner, and {_FAR} times or more, as long walks suggest, in "
         f"{enough} of {len(plain)} settings; with control variates "
-        f"{_said(min(ours.values()))} to {_said(max(ours.values()))} times.{nearer} "
+        f"{short(min(ours.values()))} to {short(max(ours.values()))} times.{nearer} "
         "Where episodes end early, roll-outs end with them, whatever the discount: "
         f"{verdict}."
     )
@@ -448,7 +442,7 @@ def _sooner(axis: Any, groups: _Groups) -> None:
 
 STUDY = Study(
     "bounds",
-    "Exact moments against roll-outs: draws and seconds to reach an error",
+    "Appendix A: draws and seconds to an error, by exact moments and by roll-outs",
     _jobs,
     _work,
     _tell,

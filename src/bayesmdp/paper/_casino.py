@@ -148,5 +148,10 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
 
 STUDY = Study(
-    "casino", "The casino: the best policy is a gamble", _jobs, _work, _tell, _plot
+    "casino",
+    "Figure 6: the casino, where the best policy is a gamble",
+    _jobs,
+    _work,
+    _tell,
+    _plot,
 )

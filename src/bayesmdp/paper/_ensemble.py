@@ -28,7 +28,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import fixed
+from bayesmdp.paper._telling import fixed, percent
 
 _P_RAND = 0.5
 _SIZES = (25, 250, 2_500, 25_000)
@@ -174,8 +174,8 @@ def _verdict(records: list[Record]) -> str:
     return (
         "**Verdict:** The paper says that the networks' epistemic sd becomes small "
         "whatever the data. Trained in the maximum-likelihood model, at most "
-        f"{left:.0%} of the initial disagreement is left (up to {_SHARE_LEFT:.0%} is a "
-        f"collapse); from {few:,} to {most:,} "
+        f"{percent(left)} of the initial disagreement is left (up to "
+        f"{percent(_SHARE_LEFT)} is a collapse); from {few:,} to {most:,} "
         f"transitions it changes {fall['simulated']:.1f}-fold, where the posterior's "
         f"falls {fall['posterior']:.1f}-fold. Trained on the data themselves, it falls "
         f"{fall['replayed']:.1f}-fold, {caveat}: {said}."
@@ -221,7 +221,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
 STUDY = Study(
     "ensemble",
-    "What an ensemble of quantile networks calls epistemic",
+    "Figure 8: what an ensemble of quantile networks calls epistemic",
     _jobs,
     _work,
     _tell,

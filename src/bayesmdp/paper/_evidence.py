@@ -205,7 +205,7 @@ def _plain_ticks(axis: Any, sizes: list[int]) -> None:
 
 STUDY = Study(
     "evidence",
-    "Which concentration the evidence chooses",
+    "Figure 13: which concentration the evidence chooses",
     _jobs,
     _work,
     _tell,

@@ -14,7 +14,7 @@ import bayesmdp as bm
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.paper import _grid
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import COLOURS
+from bayesmdp.paper._telling import COLOURS, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,9 +125,9 @@ def _verdict(
     return (
         "**Verdict:** the paper says that epistemic uncertainty becomes small with "
         "data and that more wind means more aleatoric uncertainty. With "
-        f"{_grid.SIZES[-1]:,} transitions at most {100 * left:.0f} % of the largest "
-        f"epistemic sd (root mean square of states) is left ({_SMALL:.0%} is small), "
-        f"and it falls like "
+        f"{_grid.SIZES[-1]:,} transitions at most {percent(left)} of the largest "
+        "epistemic sd (root mean square of states) is left "
+        f"({percent(_SMALL)} is small), and it falls like "
         f"n^{_slope(doubt):.2f} from 2,500 on; "
         f"on the way it rises in {rises} of {steps} steps to a larger data set, for "
         "the policy changes too. Aleatoric sd is ordered by wind at "

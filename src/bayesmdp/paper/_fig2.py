@@ -65,7 +65,7 @@ def _n_series(records: list[Record]) -> tuple[int, int]:
 def _verdict(records: list[Record]) -> str:
     """Say whether gradient outperforms its rivals, above all with little data."""
     where = {other: signs(lead(records, GRADIENT, other)) for other in RIVALS}
-    little = {x: [n for n in where[x][1] if n <= _LITTLE] for x in RIVALS}
+    little = {x: _mostly_ahead(where[x]) for x in RIVALS}
     word = "not confirmed"
     if little[MLE] and little[NOMINAL]:
         clean = little[SECOND] and not any(found[-1] for found in where.values())
@@ -81,6 +81,12 @@ def _verdict(records: list[Record]) -> str:
         f"{said} (transitions; second order is the maximum of its objective, far above "
         f"the published policies of that name): {word}."
     )
+
+
+def _mostly_ahead(where: dict[int, list[int]]) -> bool:
+    """Whether it is ahead at more of the small sizes than it is behind."""
+    ahead, behind = (sum(n <= _LITTLE for n in where[way]) for way in (1, -1))
+    return ahead > behind
 
 
 def _remedy(records: list[Record]) -> str:

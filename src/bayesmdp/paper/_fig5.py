@@ -31,7 +31,7 @@ from bayesmdp.paper._clinical import (
     sepsis,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import fixed
+from bayesmdp.paper._telling import fixed, percent
 
 if TYPE_CHECKING:
     from bayesmdp.priors import Prior
@@ -179,13 +179,15 @@ def _found(records: list[Record], climbed: list[str]) -> str:
     for prior in _PRIORS:
         if prior in climbed:
             found = sorted({x["found"] for x in _of(records, prior, _OURS)})
-            parts.append(f"Under the {prior} prior `optimise` returned: {found}.")
+            parts.append(
+                f"Under the {prior} prior `optimise` returned: {'; '.join(found)}."
+            )
         else:
             parts.append(
                 f"Under the {prior} prior the nominal policy stands for ours (no "
                 "climb in this run)."
             )
-    return " ".join(parts).replace("[", "").replace("]", "")
+    return " ".join(parts)
 
 
 def _from_the_start(records: list[Record]) -> str:
@@ -214,7 +216,8 @@ def _all(records: list[Record], key: str) -> list[float]:
 def _by_state(records: list[Record]) -> str:
     lines = [
         "**Over states: ours minus MLE-optimal**, in points (per cent of survival), "
-        "and relative to the MLE-optimal policy's value\n",
+        "and relative to the MLE-optimal policy's value (the paper does not say which "
+        "its per cent are; they are taken for points)\n",
         "| prior | judged by | mean | largest | relative mean | relative largest | "
         "states that lose |",
         "|---|---|---|---|---|---|---|",
@@ -284,9 +287,10 @@ def _verdict(records: list[Record]) -> str:
         f"Here ours gains {fixed(mean, 1)} points on average and {fixed(most, 1)} at "
         f"most by the belief, {fixed(delivered, 1)} on average in truth; "
         f"{_credit(records, mean)}. Of the {x.n_raised} states that the evidence prior "
-        f"raises most ({_N_OUTLIERS} a cohort), {x.above_raised:.0%} are promised more "
-        f"than the truth, with {100 * x.mean_raised:.1f} points too much on average; "
-        f"of all states with visits {x.above:.0%}, with {100 * x.mean:.1f}."
+        f"raises most ({_N_OUTLIERS} a cohort), {percent(x.above_raised)} are promised "
+        f"more than the truth, with {100 * x.mean_raised:.1f} points too much on "
+        f"average; of all states with visits {percent(x.above)}, with "
+        f"{100 * x.mean:.1f}."
     )
     word = _judgement(mean, most, delivered, x.inflated)
     return f"{claim} {found} {word.capitalize()}."
@@ -398,7 +402,7 @@ def _stand_in(records: list[Record]) -> str:
 
 STUDY = Study(
     "fig5",
-    "Clinical states: ours against MLE-optimal",
+    "Figure 5: clinical states, ours against MLE-optimal",
     _jobs,
     _work,
     _tell,

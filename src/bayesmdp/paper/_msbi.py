@@ -116,36 +116,41 @@ def _as_released(records: list[Record]) -> str:
 def _verdict(records: list[Record]) -> str:
     """Say whether MSBI is ever ahead of ours, or of the published gradient policy."""
     ahead = {
-        (method, panel): signs(_lead(records, panel, method, MSBI))
+        method: {panel: signs(_lead(records, panel, method, MSBI)) for panel in PANELS}
         for method in (OURS, GRADIENT)
-        for panel in PANELS
     }
     never = {
-        method: not any(ahead[method, panel][-1] for panel in PANELS)
-        for method in (OURS, GRADIENT)
+        method: not any(x[-1] for x in of.values()) for method, of in ahead.items()
     }
-    trails = [p for p in PANELS if ahead[OURS, p][1]]
-    where = [
-        f"{PANELS[panel][2]} at {sizes_said(sizes)} (by up to {_most(records, panel)})"
-        for panel in PANELS
-        if (sizes := ahead[GRADIENT, panel][-1])
-    ]
-    ours = "nowhere" if never[OURS] else "somewhere"
+    trails_both = all(any(x[1] for x in of.values()) for of in ahead.values())
     word = "not confirmed"
-    if never[OURS] and trails:
+    if never[OURS] and trails_both:
         word = "confirmed"
         if not never[GRADIENT]:
             word += " with a caveat, for it is better than the published gradient there"
-    behind = "; ".join(
-        f"{PANELS[p][2]} at {sizes_said(ahead[OURS, p][1])}" for p in trails
-    )
+    by = [
+        f"{PANELS[panel][2]} at {sizes_said(x[-1])} (by up to {_most(records, panel)})"
+        for panel, x in ahead[GRADIENT].items()
+        if x[-1]
+    ]
     return (
         "**Verdict:** the paper says that MSBI trails its gradient policy except with "
-        "much data, and is never better. MSBI with different draws is behind ours in "
-        f"{behind or 'no panel'}, ahead of ours {ours}, and ahead of the "
-        f"gradient policy ({steps_said(records)}) in "
-        f"{'; '.join(where) or 'no panel'} (three standard errors): {word}."
+        "much data, and is never better. MSBI with different draws is behind the "
+        f"gradient policy ({steps_said(records)}) in {_behind(ahead[GRADIENT])}, and "
+        f"ahead of it in {'; '.join(by) or 'no panel'}; it is behind ours in "
+        f"{_behind(ahead[OURS])}, and ahead of ours "
+        f"{'nowhere' if never[OURS] else 'somewhere'} (three standard errors): {word}."
     )
+
+
+def _behind(ahead: dict[str, dict[int, list[Any]]]) -> str:
+    """Write the panels and sizes where MSBI is surely behind."""
+    found = [
+        f"{PANELS[panel][2]} at {sizes_said(x[1])}"
+        for panel, x in ahead.items()
+        if x[1]
+    ]
+    return "; ".join(found) or "no panel"
 
 
 def _most(records: list[Record], panel: str) -> str:
@@ -207,7 +212,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
 STUDY = Study(
     "msbi",
-    "Multi-sample backward induction, with one draw and with many",
+    "Figure 9: multi-sample backward induction, with one draw and with many",
     _jobs,
     _work,
     _tell,

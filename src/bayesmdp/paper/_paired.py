@@ -4,7 +4,8 @@ Differences within a data set are paired and use control variates (`bm.compare`)
 data sets, which are independent, a mean comes with its standard error; that error holds
 the Monte Carlo error too. A mean is *ahead* or *behind* where it is further from zero
 than three standard errors: with a dozen sizes and several rivals, two would often be
-passed by luck.
+passed by luck. Luck passes three about once in 240 comparisons of 50 series, 67 of 10,
+and 10 of 3 (by Student's t).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,9 +66,12 @@ def steps_said(records: list[Record]) -> str:
 
 
 def sign(values: ArrayLike) -> int:
-    """Return 1 where a mean is surely above zero, -1 surely below, 0 otherwise."""
+    """Return 1 where a mean is surely above zero, -1 surely below, 0 otherwise.
+
+    A single value, whose error nobody knows, is sure of nothing.
+    """
     mean, error = mean_and_error(values)
-    far = ROUNDING + (0.0 if np.isnan(error) else _SURE * error)
+    far = ROUNDING + _SURE * error
     return int(mean > far) - int(mean < -far)
 
 

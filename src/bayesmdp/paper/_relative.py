@@ -134,7 +134,7 @@ def _figure(records: list[Record], unit: str, said: str) -> Any:
 
 STUDY = Study(
     "relative",
-    "Figures 3 and 4 as fractions",
+    "Figures 10 and 11: figures 3 and 4 as fractions",
     jobs,
     work,
     _tell,

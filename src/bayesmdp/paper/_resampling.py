@@ -22,7 +22,7 @@ from bayesmdp.paper._paired import (
     steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import COLOURS, mean_and_error, said
+from bayesmdp.paper._telling import COLOURS, mean_and_error, percent, said
 
 FRESH, FALLING, OURS = "fresh draws", "falling rate", "ours"
 _FEW = 16
@@ -30,7 +30,6 @@ _BATCH_KEPT, _FEW_KEPT = "{batch} kept", f"{_FEW} kept"
 _MATTERS = 0.2  # share of what is left to gain, from which a better rate matters
 _SLOWING = 10  # part of the steps after which the rate has halved
 _SIZES = {"grid": (25, 250), "synthetic": (1, 5)}
-_UNITS = {"grid": "transitions", "synthetic": "visit(s) a pair"}
 _RATES = {"grid": _grid_runs.RATE, "synthetic": _synthetic_runs.RATE}
 _BATCHES = {"grid": _grid_runs.BATCH, "synthetic": _synthetic_runs.BATCH}
 _SOFTNESS = {"grid": _grid_runs.SOFTNESS, "synthetic": _synthetic_runs.SOFTNESS}
@@ -112,6 +111,13 @@ def _cases(records: list[Record]) -> list[tuple[str, int]]:
     return [(p, n) for p, sizes in _SIZES.items() for n in sizes if (p, n) in found]
 
 
+def _case_said(problem: str, size: int) -> str:
+    """Name a problem and how much data there are."""
+    if problem == "grid":
+        return f"{problem}, {size} transitions"
+    return f"{problem}, {size} visit{'s' if size > 1 else ''} a pair"
+
+
 def _of(records: list[Record], problem: str, size: int) -> list[Record]:
     return [x for x in records if x["problem"] == problem and x["size"] == size]
 
@@ -133,9 +139,8 @@ def _tell(records: list[Record]) -> str:
         rows = _of(records, problem, size)
         names = dict.fromkeys(x["method"] for x in rows)
         n = len({x["number"] for x in rows})
-        unit = _UNITS[problem]
         lines += [
-            f"| {problem}, {size} {unit} | {n} | {name} | "
+            f"| {_case_said(problem, size)} | {n} | {name} | "
             f"{' | '.join(_cells(rows, name))} |"
             for name in names
             if name != FRESH
@@ -168,14 +173,15 @@ def _verdict(records: list[Record]) -> str:
         word = "confirmed"
     elif optimistic or costs[_FEW_KEPT]:
         word = "confirmed with a caveat"
-    n, lost = len(less[_FEW_KEPT]), "; ".join(map(_listed, less.values()))
+    n = len(less[_FEW_KEPT])
     return (
         "**Verdict:** the paper says that fresh draws at every step remove the bias of "
         "a finite sample. Samples kept throughout promise too much in "
         f"{optimistic} of {2 * n} cases; with as many draws as a batch the policy ends "
         f"below that of fresh draws in {costs[_BATCH_KEPT]} of {n}, with {_FEW} in "
-        f"{costs[_FEW_KEPT]} of {n} (three standard errors). In value, a batch kept "
-        f"and {_FEW} kept against fresh ({lost}): {word}."
+        f"{costs[_FEW_KEPT]} of {n} (three standard errors). In value against fresh, a "
+        f"batch kept has {_listed(less[_BATCH_KEPT])}; {_FEW} kept have "
+        f"{_listed(less[_FEW_KEPT])}: {word}."
     )
 
 
@@ -189,12 +195,11 @@ def _rates(records: list[Record]) -> str:
     share = max((more[x].mean() / abs(best[x].mean()) for x in higher), default=0.0)
     word = "confirmed"
     if higher:
-        word += " with a caveat" if share < _MATTERS else ""
-        word = word if share < _MATTERS else "not confirmed"
+        word = "confirmed with a caveat" if share < _MATTERS else "not confirmed"
     return (
         "**Learning rate (section 4.2):** the paper found that a constant rate "
         f"converges too. A falling rate ends higher in {len(higher)} of {len(more)} "
-        f"cases ({_listed(more)}), by at most {100 * share:.0f} % of what ours has "
+        f"cases ({_listed(more)}), by at most {percent(share)} of what ours has "
         f"more ({_listed(best)}): {word}."
     )
 
@@ -219,16 +224,15 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         ticks = [x.format(batch=_BATCHES[problem]) for x in names]
         axis.set_xticks(range(len(names)), ticks, rotation=40, ha="right", fontsize=8)
         axis.margins(x=0.15)
-        unit = _UNITS[problem]
         n = len({x["number"] for x in rows})
-        axis.set_title(f"{problem}, {size} {unit}\n({n} data sets)", fontsize=9)
+        axis.set_title(f"{_case_said(problem, size)}\n({n} data sets)", fontsize=9)
     figure.axes[0].set_ylabel("posterior value minus fresh draws'")
     return {"resampling": figure}
 
 
 STUDY = Study(
     "resampling",
-    "Draws kept or renewed, and the learning rate, in Algorithm 2",
+    "Section 4.2: draws kept or renewed, and the learning rate, in Algorithm 2",
     _jobs,
     _work,
     _tell,

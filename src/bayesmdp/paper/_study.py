@@ -28,7 +28,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import (
+    BrokenExecutor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+)
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
@@ -38,7 +43,7 @@ from typing import Any
 
 from bayesmdp._progress import progress_bar
 from bayesmdp._version import __version__
-from bayesmdp.errors import ArgumentError, BayesmdpError
+from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError
 
 Record = dict[str, Any]
 _SCHEMA = 1
@@ -54,6 +59,10 @@ class Effort:
     quick: bool = False
     full: bool = False
     seeds: int | None = None  # repetitions, where the study has any
+
+    def __post_init__(self) -> None:
+        if self.quick and self.full:
+            raise ArgumentError("`--quick` and `--full` contradict: give one of them.")
 
 
 @dataclass(frozen=True)
@@ -118,8 +127,11 @@ def run_study(
         before = len(jobs) - len(missing)
         with (
             _at(pool, n_jobs if len(missing) > 1 else 1) as at,
-            progress_bar(study.name, len(jobs), progress) as show,
+            # At once: the first job may take minutes.
+            progress_bar(study.name, len(jobs), progress, patience=0) as show,
         ):
+            if show is not None:
+                show(before, f"{before}/{len(jobs)}")
             for done, (job, records, seconds) in enumerate(
                 _worked(study, missing, at), before + 1
             ):
@@ -299,3 +311,8 @@ def _worded(directory: Path) -> Iterator[None]:
             f"Results cannot be kept in `{directory}` ({problem.strerror or problem}): "
             "name another place with `--out`."
         ) from problem
+    except BrokenExecutor as broken:
+        raise ExecutorError(
+            f"A process that worked for `{directory}` was lost, perhaps for lack of "
+            "memory: go on with `--resume` and fewer `--jobs`."
+        ) from broken

@@ -1,4 +1,4 @@
-"""Means over repetitions, told with their errors; and colours.
+"""Means over repetitions, told with their errors; numbers without any; and colours.
 
 Repetitions (data sets, worlds, cohorts) are independent, so the spread between them
 holds every source of noise, also the Monte Carlo error of each.
@@ -29,6 +29,19 @@ def said(values: ArrayLike) -> str:
     if error < ROUNDING:
         return f"{mean:.2g}" if abs(mean) > ROUNDING else "0"
     return rounded(mean, error)
+
+
+def short(x: float, digits: int = 2) -> str:
+    """Write a number above 0 to so many digits, for people: 0.23, 470, 2,600."""
+    if x >= 1e6 or x < 0.001:
+        return f"{x:.{digits - 1}e}"
+    rounded_x = float(f"{x:.{digits}g}")
+    return f"{rounded_x:,.0f}" if rounded_x >= 10 ** (digits - 1) else f"{rounded_x:g}"
+
+
+def percent(share: float) -> str:
+    """Write a share in whole per cent."""
+    return f"{100 * share:.0f} %"
 
 
 def fixed(values: ArrayLike, digits: int = 4, unit: str = "") -> str:

@@ -26,7 +26,7 @@ from bayesmdp.paper._clinical import (
     sepsis,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import fixed
+from bayesmdp.paper._telling import fixed, percent
 
 _CLOSE = 0.95  # correlation from which on two quantities are strongly related
 _FAR = 0.2  # share of V(1 - V) by which a variance may not miss it
@@ -128,16 +128,16 @@ def _verdict(column: dict[str, list[float]]) -> str:
     found = f"Here the correlation with V(1 - V) is {fixed(column['correlation'])}"
     if min(column["correlation"]) < _CLOSE:
         return f"{claim} {found}, below {_CLOSE}: not confirmed."
-    share = np.mean(column["short"]) / np.mean(column["chance"])
+    share = float(np.mean(column["short"]) / np.mean(column["chance"]))
     parts = (
-        f"{claim} {found}; the variance falls short of it by {100 * share:.0f} % on "
+        f"{claim} {found}; the variance falls short of it by {percent(share)} on "
         "average"
     )
     if abs(share) > _FAR:
-        return f"{parts}, more than {_FAR:.0%}: confirmed with a caveat."
+        return f"{parts}, more than {percent(_FAR)}: confirmed with a caveat."
     return (
-        f"{parts}, by discounting and by what is epistemic (up to {_FAR:.0%} is near): "
-        "confirmed."
+        f"{parts}, by discounting and by what is epistemic (up to {percent(_FAR)} is "
+        "near): confirmed."
     )
 
 
@@ -169,7 +169,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
 STUDY = Study(
     "uncertainty",
-    "Epistemic and aleatoric doubt about clinical states",
+    "Figure 12: epistemic and aleatoric doubt about clinical states",
     _jobs,
     _work,
     _tell,

@@ -204,7 +204,7 @@ def quantile_evaluate(
         weight_scale=weight_scale,
         seed=seed,
     )
-    _check_size(world.task, settings)
+    _check_size(world, settings)
     warm_up = _checked_warm_up(warm_up, world, settings)
     torch = _checks.extra("torch", "torch", "quantile_evaluate")
     experience = _experience(probabilities, world, settings, warm_up)
@@ -249,15 +249,23 @@ def _settings(*, seed: Seed, **given: Any) -> Settings:
     return Settings(**checked)
 
 
-def _check_size(task: Task, settings: Settings) -> None:
-    """Refuse tables of quantiles that cannot be held."""
-    pairs = task.n_states * task.n_actions
-    needed = (settings.n_networks + 1) * pairs * settings.n_quantiles * 8 * 5
-    if needed > available_bytes():
+def _check_size(world: World | Counted, settings: Settings) -> None:
+    """Refuse networks, batches and episodes that cannot be held."""
+    n_states, width = world.task.n_states, settings.width
+    outputs = world.task.n_actions * settings.n_quantiles
+    weights = n_states * width + width**2 + width * outputs
+    # A table and what is made of it; weights with moments, slopes, target and anchor.
+    a_network = 5 * 8 * n_states * outputs + 6 * 4 * weights
+    a_network += 2 * 4 * settings.batch_size * (2 * width + outputs)
+    needed = (settings.n_networks + 1) * a_network
+    if isinstance(world, World):
+        needed += 8 * 8 * settings.n_steps
+    if needed > (left := available_bytes()):
         raise TooLargeError(
-            f"Quantiles of {pairs:,} pairs by {settings.n_networks} networks need "
-            f"{gigabytes(needed)}, and {gigabytes(available_bytes())} are left: use "
-            "fewer `n_quantiles` or `n_networks`."
+            f"Training {settings.n_networks} networks of {outputs:,} quantiles a state "
+            f"needs {gigabytes(needed)}, and {gigabytes(left)} are left: use fewer "
+            "`n_quantiles`, `n_networks` or `n_steps`, or a smaller `width` or "
+            "`batch_size`."
         )
 
 
@@ -286,6 +294,11 @@ def _experience(
     else:
         counts = world.counts
         live = ~task.is_terminal[counts.state]  # a padded end is no transition
+        if not live.any():
+            raise ArgumentError(
+                "`world` has logged no transition from a state that is not terminal: "
+                "fit it to a log that holds some, or give a World."
+            )
         state, action = counts.state[live], counts.action[live]
         next_state = counts.next_state[live]
         cumulative = np.cumsum(counts.count[live], dtype=np.float64)

@@ -8,6 +8,8 @@ walk has not earned after ``H`` steps is lost, however many there are: up to
 
 import math
 import warnings
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -202,18 +204,22 @@ def _walk_all(
     from bayesmdp import engine
 
     parts: list[_Part] = []
+    pending: deque[Future[_Part]] = deque()
     with (
         engine.workers(threads, executor) as (pool, in_flight),
         progress_bar("rolling out", n_draws, progress) as show,
     ):
         size = -(-n_draws // (_TASKS_A_WORKER * in_flight))
-        pending: list[Future[_Part]] = [
-            pool.submit(_walk_range, problem, ground, first, min(size, n_draws - first))
-            for first in range(0, n_draws, size)
-        ]
+        begins = iter(range(0, n_draws, size))
         try:
-            for future in pending:
-                parts.append(future.result())
+            while True:
+                # A few at a time: one thread is the caller's, and works at once.
+                for first in islice(begins, in_flight - len(pending)):
+                    n = min(size, n_draws - first)
+                    pending.append(pool.submit(_walk_range, problem, ground, first, n))
+                if not pending:
+                    break
+                parts.append(pending.popleft().result())
                 if show is not None:
                     show(min(len(parts) * size, n_draws))
         finally:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seeds",
     type=click.IntRange(2),
-    help="How many repetitions; default the study's own.",
+    help="How many repetitions, where a study has any; default the study's own.",
 )
 @click.option(
     "--jobs",
