@@ -1,6 +1,7 @@
 """Studies: the same bytes whatever interrupts them, and nothing lost."""
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ import pytest
 import toy_study
 from click.testing import CliRunner
 
+import bayesmdp as bm
 from bayesmdp import paper
 from bayesmdp.cli import main
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from bayesmdp.paper import Effort, Study, find_study, run_study
+from bayesmdp.paper import Effort, Study, _clinical, _grid, find_study, run_study
 
 QUICK = Effort(quick=True)
 
@@ -50,7 +52,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     run_study(toy_study.STUDY, QUICK, tmp_path)
     with pytest.raises(ArgumentError, match="--resume"):
         run_study(toy_study.STUDY, QUICK, tmp_path)
-    with pytest.raises(ArgumentError, match="other options"):
+    with pytest.raises(ArgumentError, match="with --quick, not without"):
         run_study(toy_study.STUDY, Effort(), tmp_path, resume=True)
     (tmp_path / "mine" / "coins").mkdir(parents=True)
     (tmp_path / "mine" / "coins" / "thesis.tex").touch()
@@ -59,6 +61,73 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BayesmdpError, match="cannot be kept"):
         run_study(toy_study.STUDY, QUICK, tmp_path / "file")
+
+
+def test_help_names_every_study() -> None:
+    said = CliRunner().invoke(main, ["reproduce", "--help"]).stdout
+    named = set(said.replace("fig1 .. fig5", "fig1 fig2 fig3 fig4 fig5").split())
+    assert {*paper.STUDIES, "all"} <= named
+    nothing = CliRunner().invoke(main, ["reproduce"])
+    assert nothing.exit_code == 2
+    assert nothing.stderr.startswith("bayesmdp: Name a study: fig1, fig2")
+
+
+def test_every_figure_of_the_paper_can_be_asked_for_by_its_number() -> None:
+    numbers = {f"fig{i}" for i in range(1, 14)}
+    assert numbers <= {*paper.STUDIES, *paper.FIGURES}
+    assert set(paper.FIGURES.values()) <= set(paper.STUDIES)
+    assert find_study("fig6").name == "casino"
+
+
+@pytest.mark.parametrize("then", [Effort(seeds=4), Effort(), QUICK])
+def test_what_differs_from_a_run_that_is_there_is_said(
+    tmp_path: Path, then: Effort
+) -> None:
+    said = {
+        Effort(seeds=4): "with --seeds 4, not --full",
+        Effort(): "with no options, not --full",
+        QUICK: "with --quick, not --full",
+    }
+    run_study(toy_study.STUDY, then, tmp_path)
+    for resume in (False, True):
+        with pytest.raises(ArgumentError, match=f"was begun {said[then]}, see"):
+            run_study(toy_study.STUDY, Effort(full=True), tmp_path, resume=resume)
+    if then.seeds:
+        with pytest.raises(ArgumentError, match="with --seeds 4, not without"):
+            run_study(toy_study.STUDY, Effort(), tmp_path)
+    (tmp_path / "coins" / "study.json").write_text("[")
+    with pytest.raises(ArgumentError, match="was begun otherwise"):
+        run_study(toy_study.STUDY, then, tmp_path)
+
+
+def test_ctrl_c_in_a_search_ends_the_job_and_keeps_nothing_of_it(
+    tmp_path: Path,
+) -> None:
+    """A search takes the first one for a wish to see its best so far."""
+    belief = _grid.learnt(0, 25)
+
+    def work(seed: int) -> list[dict[str, float]]:
+        if seed == 1:
+            found = bm.optimise(belief, method=bm.StochasticGradient(rate, 16, 5))
+            assert found.interrupted  # not reached
+        return toy_study.work(seed)
+
+    def rate(step: int) -> float:
+        if step == 2:
+            signal.raise_signal(signal.SIGINT)
+        return 1.0
+
+    study = replace(toy_study.STUDY, work=work)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, QUICK, tmp_path)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    kept = [x.name for x in (tmp_path / "coins" / "jobs").glob("*.jsonl")]
+    assert kept == ["coin-00.jsonl"]
+
+
+def test_a_quick_run_says_so(tmp_path: Path) -> None:
+    assert run_study(toy_study.STUDY, QUICK, tmp_path).summary.startswith("*Run with")
+    assert "quick" not in run_study(toy_study.STUDY, Effort(), tmp_path / "b").summary
 
 
 def test_a_study_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +221,7 @@ def test_records_of_two_versions_are_not_mixed(
 ) -> None:
     run_study(toy_study.STUDY, QUICK, tmp_path)
     monkeypatch.setattr("bayesmdp.paper._study.__version__", "99")
-    with pytest.raises(ArgumentError, match="another version"):
+    with pytest.raises(ArgumentError, match="was begun by bayesmdp 0"):
         run_study(toy_study.STUDY, QUICK, tmp_path, resume=True)
 
 
@@ -185,7 +254,7 @@ def test_shared_jobs_are_completed_and_never_of_other_options(tmp_path: Path) ->
     (directory / "study.json").unlink()
     for file in directory.iterdir():
         file.unlink()
-    with pytest.raises(ArgumentError, match=r"coins-jobs.*other options"):
+    with pytest.raises(ArgumentError, match=r"coins-jobs`, which studies share"):
         run_study(toy_study.LUCK, Effort(), broken)
     assert not any(directory.iterdir())
 
@@ -206,3 +275,14 @@ def test_a_bar_shows_before_the_first_job_is_done(
     study = replace(toy_study.STUDY, work=work)
     run_study(study, Effort(quick=True), tmp_path, progress=True)
     assert shown[-1] == "coins 6/6"
+
+
+@pytest.mark.parametrize("name", ["fig5", "uncertainty", "evidence", "priors"])
+def test_what_a_study_needs_is_said_before_anything_is_kept(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayesmdp.worlds._sepsis.find_spec", lambda _: None)
+    _clinical.sepsis.cache_clear()
+    with pytest.raises(BayesmdpError, match="pip install --no-deps icu-sepsis"):
+        run_study(find_study(name), QUICK, tmp_path)
+    assert not any(tmp_path.iterdir())

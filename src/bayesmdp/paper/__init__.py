@@ -30,9 +30,22 @@ STUDIES: dict[str, str] = {
     "priors": "_priors",
 }
 
+#: Figures of the paper whose study has another name.
+FIGURES: dict[str, str] = {
+    "fig6": "casino",
+    "fig7": "scaling",
+    "fig8": "ensemble",
+    "fig9": "msbi",
+    "fig10": "relative",
+    "fig11": "relative",
+    "fig12": "uncertainty",
+    "fig13": "evidence",
+}
+
 
 def find_study(name: str) -> Study:
-    """Return a study by its name."""
+    """Return a study by its name, or by the figure it redoes."""
+    name = FIGURES.get(name, name)
     if name not in STUDIES:
         hint = did_you_mean(name, [*STUDIES, "all"])
         raise ArgumentError(
@@ -44,6 +57,7 @@ def find_study(name: str) -> Study:
 
 
 __all__ = [
+    "FIGURES",
     "PAGE",
     "STUDIES",
     "Effort",

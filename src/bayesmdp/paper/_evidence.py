@@ -26,6 +26,7 @@ _COLOURS = ("#56b4e9", "#e69f00", "#0072b2")  # told apart by everyone
 
 
 def _jobs(effort: Effort) -> list[Job]:
+    sepsis()  # says what to install before anything is kept
     n_cohorts = effort.seeds or (2 if effort.quick else 5)
     sizes = (500, 2_000) if effort.quick else (2_000, 6_000, PATIENTS)
     return [

@@ -51,6 +51,7 @@ _BLUE, _ORANGE = "#0072b2", "#d55e00"
 
 
 def _jobs(effort: Effort) -> list[Job]:
+    sepsis()  # says what to install before anything is kept
     n_cohorts = effort.seeds or (1 if effort.quick else 3)
     size = 2_000 if effort.quick else PATIENTS
     n_draws = _QUICK_DRAWS if effort.quick else _DRAWS

@@ -58,6 +58,7 @@ def priors() -> dict[str, "Prior | bm.MixturePrior"]:
 
 
 def _jobs(effort: Effort) -> list[Job]:
+    sepsis()  # says what to install before anything is kept
     n_cohorts = effort.seeds or (2 if effort.quick else 10)
     # Ends of intervals are then draws themselves: the 5th and the 95th of 99.
     n_draws = 19 if effort.quick else 99

@@ -50,6 +50,7 @@ _SCHEMA = 1
 _NOTE = "study.json"
 _FRESH = ".fresh-"  # begins the name of a file until it is whole
 _NO_DATE = {"Date": None}
+_QUICKLY = "*Run with --quick: small sizes, wide errors; its verdict means little.*\n\n"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ class Effort:
     quick: bool = False
     full: bool = False
     seeds: int | None = None  # repetitions, where the study has any
+
+    @property
+    def options(self) -> str:
+        """What to give on the command line for it."""
+        said = ["--quick"] * self.quick + ["--full"] * self.full
+        return " ".join(said + [f"--seeds {self.seeds}"] * (self.seeds is not None))
 
     def __post_init__(self) -> None:
         if self.quick and self.full:
@@ -141,7 +148,7 @@ def run_study(
         texts = [file.read_text(encoding="utf-8") for file in files]
         write_whole(directory / "records.jsonl", "".join(texts))
         records = [json.loads(line) for text in texts for line in text.splitlines()]
-        summary = study.tell(records)
+        summary = (_QUICKLY if effort.quick else "") + study.tell(records)
         write_whole(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
         skipped = _draw(study, records, directory)
         seconds = sum(float(x.with_suffix(".seconds").read_text()) for x in files)
@@ -153,7 +160,7 @@ def open_places(study: Study, effort: Effort, out: Path, resume: bool) -> Path:
     jobs, directory = study.jobs(effort), out / study.name
     with _worded(directory):
         for place in _places(jobs):  # nobody is asked to resume what another began
-            _open(out / place, effort, resume=True)
+            _open(out / place, effort, resume=True, shared=True)
         _open(directory, effort, resume)
         for job in jobs:
             _file(out, study, job).parent.mkdir(exist_ok=True)
@@ -169,7 +176,9 @@ def _file(out: Path, study: Study, job: Job) -> Path:
     return out / (job.place or study.name) / "jobs" / f"{job.key}.jsonl"
 
 
-def _open(directory: Path, effort: Effort, resume: bool) -> None:
+def _open(
+    directory: Path, effort: Effort, resume: bool, *, shared: bool = False
+) -> None:
     """Make the directory, or see that what is there was asked for alike.
 
     The note comes first: a kill leaves nothing, a leftover of writing it, or a run.
@@ -178,15 +187,17 @@ def _open(directory: Path, effort: Effort, resume: bool) -> None:
     asked = json.dumps({**what, **asdict(effort)}, indent=2)
     note = directory / _NOTE
     if note.exists():
+        before = note.read_text(encoding="utf-8")
+        if before != asked:
+            whose = ", which studies share," if shared else ""
+            raise ArgumentError(
+                f"`{directory}`{whose} was begun {_otherwise(before, effort)}, see "
+                f"`{note}`: give the same, or name another place with `--out`."
+            )
         if not resume:
             raise ArgumentError(
                 f"`{directory}` holds a run already: go on with `--resume`, or name "
                 "another place with `--out`."
-            )
-        if note.read_text(encoding="utf-8") != asked:
-            raise ArgumentError(
-                f"`{directory}` was begun with other options or by another version, "
-                f"see `{note}`: give the same, or name another place with `--out`."
             )
     elif directory.exists() and not set(directory.iterdir()) <= _leftovers(directory):
         raise ArgumentError(
@@ -197,6 +208,18 @@ def _open(directory: Path, effort: Effort, resume: bool) -> None:
     for leftover in _leftovers(directory):
         leftover.unlink(missing_ok=True)
     write_whole(note, asked)
+
+
+def _otherwise(note: str, effort: Effort) -> str:
+    """Say in what a note differs from what is asked for."""
+    try:
+        then = json.loads(note)
+        before, version = Effort(*(then[x] for x in asdict(effort))), then["bayesmdp"]
+    except (ValueError, KeyError, TypeError, BayesmdpError):
+        return "otherwise"
+    if before == effort:
+        return f"by bayesmdp {version}"
+    return f"with {before.options or 'no options'}, not {effort.options or 'without'}"
 
 
 def _leftovers(directory: Path) -> set[Path]:
@@ -210,7 +233,9 @@ def _worked(
     """Yield jobs as they are done, in any order."""
     if pool is None:
         for job in jobs:
-            yield job, *_timed(study.work, job.params)
+            with _stopped_at_once():
+                done = _timed(study.work, job.params)
+            yield job, *done
         return
     waiting: dict[Future[tuple[list[Record], float]], Job] = {
         pool.submit(_timed, study.work, job.params): job for job in jobs
@@ -222,6 +247,30 @@ def _worked(
         for future in waiting:
             future.cancel()
         raise
+
+
+class _Stopped(BaseException):
+    """Ctrl-C, in a form that no search takes for a wish to see its best so far."""
+
+
+@contextmanager
+def _stopped_at_once() -> Iterator[None]:
+    """End a job on Ctrl-C: what a search returns then is not a job's record."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # somebody else listens, or nobody shall
+        return
+
+    def stop(*_: object) -> None:
+        raise _Stopped
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except _Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ _FAR = 0.2  # share of V(1 - V) by which a variance may not miss it
 
 
 def _jobs(effort: Effort) -> list[Job]:
+    sepsis()  # says what to install before anything is kept
     n_cohorts = effort.seeds or (1 if effort.quick else 3)
     size, n_draws = (2_000, 128) if effort.quick else (PATIENTS, 2_000)
     return [

@@ -105,8 +105,8 @@ def rollout_evaluate(
         Roll-outs from each state in each draw, 2 or more.
     horizon
         Steps of a roll-out at most. What it cuts off is no part of the errors: a note
-        says how much it may be (`truncation_bound`), and warns where that is more than
-        the error of the start value.
+        says how much it may be (`truncation_bound`), and warns where that, times the
+        share of roll-outs that were cut, is more than the error of the start value.
     seed
         Of the roll-outs; that of the posterior's draws is their own.
     threads, executor, progress
@@ -324,9 +324,10 @@ def _truncation(
         return [], False
     share = walked.cut / (draws.n_draws * ground.n_rollouts)
     most = f"at most {bound:.3g} (g^H Vmax)" if bound < math.inf else "without a bound"
+    left = f"{100 * share.mean():.2g} %" if share.any() else "none"
     note = (
-        f"Roll-outs stop after {ground.horizon} steps, when {share.mean():.2g} of them "
-        f"had not ended: no error holds what that hides of a value, {most}."
+        f"Roll-outs stop after {ground.horizon} steps, when {left} of them had not "
+        f"ended: no error holds what a cut may hide of a value, {most}."
     )
     cut = float(share @ ground.start[: share.size])
     return [note], cut > 0 and cut * bound > float(whole.value_error[0])

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from bayesmdp.cli._options import output_options, remark, show, wants_progress
+from bayesmdp.errors import ArgumentError
 
 if TYPE_CHECKING:
     from bayesmdp.paper import Effort
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Minutes instead of hours; wider errors.")
 @click.option("--full", is_flag=True, help="Also what is left out for its cost.")
 @click.option(
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     ctx: click.Context,
-    name: str,
+    name: str | None,
     quick: bool,
     full: bool,
     seeds: int | None,
@@ -52,19 +53,30 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Make the tables and figures of study NAME again; of every study for `all`.
+    r"""Make the tables and figures of study NAME again; of every study for `all`.
 
     Records are kept as they come: after Ctrl-C, or a kill, the same command with
     --resume goes on, and ends with the same records as a run in one piece. `all` also
     writes index.html, one page that shows everything; exit code 1: some study could
     not run.
 
+    \b
+    fig1 .. fig5  as in the paper       evidence    figure 13
+    casino        figure 6              bounds      appendix A
+    scaling       figure 7              resampling  section 4.2
+    ensemble      figure 8              priors      what priors promise and deliver
+    msbi          figure 9              all         every one of them
+    relative      figures 10 and 11
+    uncertainty   figure 12
+
     Example: bayesmdp reproduce priors --quick --jobs 2
 
     Example: bayesmdp reproduce all --quick --jobs 2
     """
-    from bayesmdp.paper import Effort, find_study, run_study
+    from bayesmdp.paper import STUDIES, Effort, find_study, run_study
 
+    if name is None:
+        raise ArgumentError(f"Name a study: {', '.join(STUDIES)}, or all.")
     effort = Effort(quick=quick, full=full, seeds=seeds)
     if name == "all":
         _everything(ctx, effort, out, n_jobs, resume, as_json, quiet)
@@ -80,9 +92,9 @@ def command(
             progress=wants_progress(quiet),
         )
     record = {
-        "study": name,
+        "study": study.name,
         "directory": str(outcome.directory),
-        "seconds": outcome.seconds,
+        "seconds": round(outcome.seconds, 3),
         "timed": study.timed,
         "summary": outcome.summary,
         "skipped": list(outcome.skipped),
@@ -115,7 +127,7 @@ def _everything(
     studies = [
         {
             "study": part.name,
-            "seconds": None if part.outcome is None else part.outcome.seconds,
+            "seconds": part.outcome and round(part.outcome.seconds, 3),
             "verdicts": part.verdicts,
             "problem": part.problem,
             "skipped": [] if part.outcome is None else list(part.outcome.skipped),
