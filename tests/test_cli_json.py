@@ -68,7 +68,8 @@ KEYS = {
     "upper_bound_error " + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
     "compare": f"few n_draws reference result {ROWS} run seed",
     "report": "comparison_made html json policies policies[] reference run sensitivity",
-    "reproduce": "directory seconds skipped skipped[] study summary timed",
+    "reproduce": "directory seconds skipped skipped[] study summary timed verdicts "
+    "verdicts[]",
     "reproduce all": "page studies studies[] studies[].problem studies[].seconds "
     "studies[].skipped studies[].skipped[] studies[].study studies[].verdicts "
     "studies[].verdicts[]",

@@ -24,7 +24,6 @@ from bayesmdp.paper._study import (
 
 PAGE = "index.html"
 _TEMPLATE = Path(__file__).parent / "page" / "all.html.j2"
-_VERDICT = "**Verdict:**"
 _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 #: Studies that take long: they come last, the longest at the very end.
 _LONG = (
@@ -44,10 +43,8 @@ class Part:
 
     @property
     def verdicts(self) -> list[str]:
-        """Sentences of its verdict; none where a study gives none."""
-        lines = [] if self.outcome is None else self.outcome.summary.splitlines()
-        found = [x for x in lines if x.startswith(_VERDICT)]
-        return [x.removeprefix(_VERDICT).strip() for x in found]
+        """Sentences of its verdict; none where it could not run."""
+        return [] if self.outcome is None else self.outcome.verdicts
 
 
 def run_all(

@@ -50,6 +50,7 @@ _SCHEMA = 1
 _NOTE = "study.json"
 _FRESH = ".fresh-"  # begins the name of a file until it is whole
 _NO_DATE = {"Date": None}
+_VERDICT = "**Verdict:**"
 _QUICKLY = "*Run with --quick: small sizes, wide errors; its verdict means little.*\n\n"
 
 
@@ -108,6 +109,12 @@ class Outcome:
     seconds: float  # spent on its jobs in all runs together, also by other studies
     skipped: tuple[str, ...]  # what could not be made, and why
     places: tuple[str, ...] = ()  # of jobs that it shares with other studies
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Sentences of its verdict; none where a study gives none."""
+        found = [x for x in self.summary.splitlines() if x.startswith(_VERDICT)]
+        return [x.removeprefix(_VERDICT).strip() for x in found]
 
 
 def run_study(

@@ -145,7 +145,7 @@ def told(means: Iterable[Mean]) -> str:
         return "confirmed"
     if any(x.below for x in means):
         return "not confirmed"
-    return "not confirmed, the errors being too large to tell"
+    return "not confirmed: undecided, for the errors are too large to tell"
 
 
 def panels(records: list[Record], rows: int) -> tuple[Any, Any]:

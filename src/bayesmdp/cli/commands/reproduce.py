@@ -97,6 +97,7 @@ def command(
         "seconds": round(outcome.seconds, 3),
         "timed": study.timed,
         "summary": outcome.summary,
+        "verdicts": outcome.verdicts,
         "skipped": list(outcome.skipped),
     }
     show(outcome.summary, record, as_json=as_json, quiet=quiet)
