@@ -15,7 +15,7 @@ from test_study import results, with_picture
 from bayesmdp import paper
 from bayesmdp.cli import main
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from bayesmdp.paper import Effort, Job, Study, run_all, run_study
+from bayesmdp.paper import Effort, Job, Outcome, Part, Study, run_all, run_study
 from bayesmdp.paper._all import in_order, minutes, spent
 
 pytestmark = pytest.mark.integration
@@ -191,3 +191,18 @@ def test_long_studies_come_last_and_none_is_lost() -> None:
 )
 def test_times_are_said_as_people_do(seconds: float, said: str) -> None:
     assert minutes(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("it holds: confirmed.", "confirmed"),
+        ("Confirmed with a caveat: not of that size.", "confirmed with a caveat"),
+        ("one is confirmed; in all: not confirmed: undecided.", "not confirmed"),
+        ("nothing of the kind", ""),
+    ],
+)
+def test_a_verdict_comes_to_a_word(said: str, word: str) -> None:
+    outcome = Outcome(Path("x"), f"table\n**Verdict:** {said}", 1.0, ())
+    assert Part("x", "X", outcome, None).word == word
+    assert Part("x", "X", None, "no").word == ""

@@ -5,6 +5,7 @@ before the end. It needs no network and no script; every picture is in it, as PN
 SVG, whichever is smaller.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from bayesmdp.paper._study import (
 
 PAGE = "index.html"
 _TEMPLATE = Path(__file__).parent / "page" / "all.html.j2"
+_WORDS = re.compile("not confirmed|confirmed with a caveat|confirmed")
 _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 #: Studies that take long: they come last, the longest at the very end.
 _LONG = (
@@ -45,6 +47,12 @@ class Part:
     def verdicts(self) -> list[str]:
         """Sentences of its verdict; none where it could not run."""
         return [] if self.outcome is None else self.outcome.verdicts
+
+    @property
+    def word(self) -> str:
+        """What the verdict comes to, at the end of its last sentence."""
+        found = _WORDS.findall(" ".join(self.verdicts).lower())
+        return found[-1] if found else ""
 
 
 def run_all(
