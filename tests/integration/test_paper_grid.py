@@ -19,6 +19,7 @@ from bayesmdp.paper import (
     _msbi,
     _paired,
     _resampling,
+    _study,
     _synthetic_runs,
     _telling,
 )
@@ -259,6 +260,16 @@ def test_the_verdict_of_figure_1_can_turn() -> None:
     bumpy = uncertain(0.05)
     bumpy[1]["epistemic_sd"] = [0.3] * 20
     assert _fig1._tell(bumpy).endswith(": confirmed with a caveat.")
+
+
+def test_figure_1_is_the_same_file_each_time_it_is_drawn(tmp_path: Path) -> None:
+    """Its layout is not, in the last digits: two of three drawings used to differ."""
+    pytest.importorskip("matplotlib")
+    files = set()
+    for _ in range(4):
+        assert _study._draw(_fig1.STUDY, uncertain(0.05), tmp_path) == ()
+        files.add((tmp_path / "fig1.svg").read_bytes())
+    assert len(files) == 1
 
 
 def kept_records(batch: float, few: float, falling: float) -> list[dict[str, Any]]:
