@@ -251,6 +251,7 @@ def binomial() -> dict[str, Any]:
     sd = np.sqrt(value * (1 - value))
     return {
         "size": 100,
+        "visits": [7] * 49 + [0],
         "value": value.tolist(),
         "truth": value.tolist(),
         "epistemic_sd": [0.01] * 50,
@@ -303,6 +304,8 @@ def test_the_picture_of_doubts_has_a_dot_a_state_coloured_by_its_value() -> None
     kinds, chance = (axis.collections[0] for axis in figure.axes[:2])
     assert kinds.get_offsets()[:, 1].tolist() == record["aleatoric_sd"]
     assert kinds.get_array().tolist() == record["value"]
+    said = figure.axes[0].get_title()
+    assert said.startswith("50 states, 49 visited by 100 simulated")
     value, sd = np.array(record["value"]), np.array(record["aleatoric_sd"])
     wanted = np.stack([value * (1 - value), sd**2], axis=1)
     np.testing.assert_allclose(chance.get_offsets(), wanted)
@@ -329,3 +332,13 @@ def test_pictures_are_made_of_records(sparse: Records) -> None:
     points = figure.axes[1].lines[1].get_ydata()
     ours = next(x for x in sparse if x["policy"] == "ours")
     assert points.tolist() == ours["value"]
+
+
+def test_the_picture_of_clinical_states_says_where_nothing_was_searched() -> None:
+    some = [
+        {"prior": prior, "policy": "ours", "climbed": prior == "sparse"}
+        for prior in ("evidence", "sparse")
+    ]
+    said = "ours (evidence prior: the nominal policy, no search)"
+    assert _fig5._stand_in(some) == said
+    assert _fig5._stand_in([x | {"climbed": True} for x in some]) == "our policy"

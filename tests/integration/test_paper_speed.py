@@ -300,3 +300,15 @@ def test_a_timed_study_says_so(tmp_path: Path) -> None:
         done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0
     assert "measured times" in done.stderr
+
+
+def test_the_curve_of_the_casino_is_dense_where_it_is_steep() -> None:
+    pytest.importorskip("matplotlib")
+    same = {"what": "curve", "epistemic_sd": 0.0}
+    few = [same | {"policy": f"{p}", "play": p, "value": 0.0} for p in (0.0, 1.0)]
+    some = ("never", "always", "ours")
+    found = [few[0] | {"what": "policies", "policy": name} for name in some]
+    line, dots = casino._plot(few + found)["casino"].axes[0].lines[:2]
+    assert np.abs(np.diff(line.get_ydata())).max() < 5  # of 47 in all
+    assert line.get_ydata()[-1] == pytest.approx((-1 + 9.9 - 100) / 2)
+    assert list(dots.get_xdata()) == [0, 1]

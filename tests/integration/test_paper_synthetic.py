@@ -270,3 +270,52 @@ def test_only_shares_of_a_gain_survive_another_zero_of_rewards() -> None:
     assert "no meaning where the mean value is not above 0" in tell("relative")(
         near_zero
     )
+
+
+def drawn(axis: Any) -> dict[str, list[float]]:
+    """Return heights of the curves of a panel, by name."""
+    lines, names = axis.get_legend_handles_labels()
+    return {k: x.get_ydata().tolist() for k, x in zip(names, lines, strict=True)}
+
+
+RIVALS = (runs.MLE, runs.NOMINAL, runs.ADAM, runs.MAXIMUM)
+
+
+@pytest.mark.parametrize(("name", "end"), [("fig3", ", exact"), ("fig4", "")])
+def test_both_methods_have_the_same_rival_in_a_panel(name: str, end: str) -> None:
+    pytest.importorskip("matplotlib")
+    # Distances by which every pair of methods can be told.
+    behind = dict(
+        zip((runs.GRADIENT, *RIVALS), (1.0, 16.0, 8.0, 4.0, 2.0), strict=True)
+    )
+    plot = find_study(name).plot
+    assert plot is not None
+    figure = plot(made_up(behind, noise=0.0))[name]
+    for axis, rival in zip(figure.axes[:4], RIVALS, strict=True):
+        found = drawn(axis)
+        assert found[f"ours{end}"] == pytest.approx([behind[rival]] * 3)
+        gradient = found[f"gradient, published{end}"]
+        assert gradient == pytest.approx([behind[rival] - 1] * 3)
+        said = axis.get_title().replace("\n", " ")
+        assert ("second order" in said) == rival.startswith("second order")
+        assert ("(published)" in said) == (rival == runs.ADAM)
+
+
+def test_fractions_of_a_negative_value_are_marked() -> None:
+    pytest.importorskip("matplotlib")
+    records = made_up({}, n=3, noise=0.0)
+    for x in records:
+        x["posterior"] -= 400.0 * (x["visits"] == 1)
+    said, marks = hollow(records, "value")
+    assert "hollow: the method's mean value is below 0" in said
+    assert marks == [[], [25]]
+    said, marks = hollow(records, "gain")
+    assert "hollow" not in said
+    assert marks == [[], []]
+
+
+def hollow(records: Records, unit: str) -> tuple[str, list[list[int]]]:
+    """Return what the legend says, and where true and posterior values are marked."""
+    figure = relative._figure(records, unit, "")
+    marks = [list(figure.axes[i].lines[-1].get_xdata()) for i in (0, 4)]
+    return figure.legends[0].get_title().get_text(), marks

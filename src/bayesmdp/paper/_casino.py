@@ -118,16 +118,21 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
     found = _of(records, "policies")
-    curve = sorted(_of(records, "curve").values(), key=lambda x: float(x["play"]))
+    curve = _of(records, "curve").values()
+    play = np.linspace(0.0, 1.0, 1_001)  # steep at its end
+    value = [closed_form(p) for p in play]
     best = (best_in_closed_form(), closed_form(best_in_closed_form()))
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     whole, near = figure.subplots(1, 2)
     for axis in (whole, near):
+        axis.plot(play, value, color="#0072B2", label="value, closed form")
         axis.plot(
             [x["play"] for x in curve],
             [x["value"] for x in curve],
+            ".",
             color="#0072B2",
-            label="value, exact",
+            markersize=3.5,
+            label="value, evaluated",
         )
         for name, marker, colour in (
             ("never", "s", "grey"),

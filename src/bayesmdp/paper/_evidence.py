@@ -173,7 +173,13 @@ def _plot(records: list[Record]) -> dict[str, Any]:
                 color=colour,
                 linewidth=1,
             )
-    curves.axvline(_PAPER, color="grey", linestyle="--", linewidth=1)
+    curves.axvline(
+        _PAPER,
+        color="grey",
+        linestyle="--",
+        linewidth=1,
+        label=f"the paper's minimum: {_PAPER}",
+    )
     minima.axhline(_PAPER, color="grey", linestyle="--", linewidth=1)
     minima.annotate(
         f"paper: {_PAPER}",
@@ -186,7 +192,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     curves.set(xscale="log", xlabel="concentration $\\alpha_p$")
     curves.set_ylabel("negative log marginal likelihood\nper transition")
     curves.set_title("Every cohort's curve, dots at the minima", fontsize=10)
-    curves.legend(frameon=False)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
     minima.set(xscale="log", yscale="log", xlabel="patients")
     minima.set_ylabel("best concentration, 95 % interval")
     minima.set_title("The minimum", fontsize=10)

@@ -127,7 +127,7 @@ def _verdict(
         "data and that more wind means more aleatoric uncertainty. With "
         f"{_grid.SIZES[-1]:,} transitions at most {percent(left)} of the largest "
         "epistemic sd (root mean square of states) is left "
-        f"({percent(_SMALL)} is small), and it falls like "
+        f"(we call less than {percent(_SMALL)} small), and it falls like "
         f"n^{_slope(doubt):.2f} from 2,500 on; "
         f"on the way it rises in {rises} of {steps} steps to a larger data set, for "
         "the policy changes too. Aleatoric sd is ordered by wind at "
@@ -166,7 +166,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
             color="black",
             linestyle=":",
             linewidth=1,
-            label="aleatoric in the true grid (★)",
+            label="aleatoric in the true grid (★, MLE policy of the largest data set)",
         )
         axis.set(
             xscale="log", xlabel="transitions", title=f"wind $p_{{rand}}$ = {p_rand:g}"
@@ -177,7 +177,11 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         axis.sharey(axes[1])
         axis.tick_params(labelleft=False)
     handles, names = axes[1].get_legend_handles_labels()
-    note = "bold: state ★, faint: all other states"
+    n = len({x["series"] for x in records})
+    note = (
+        f"the MLE policy of each data set, first of {n} series; bold: state ★, faint: "
+        "all other states"
+    )
     figure.legend(
         handles, names, loc="outside lower center", ncols=3, title=note, frameon=False
     )

@@ -50,6 +50,7 @@ _COLOURS = {
     "last_draw": "#CC79A7",
     "posterior": "#000000",
 }
+_DASHES = {"truth": "-", "rollout": "--", "last_draw": ":", "posterior": "-."}
 
 
 def _gaps(records: list[Record], method: str, other: str, key: str) -> Gaps:
@@ -136,18 +137,27 @@ def _verdict(records: list[Record]) -> str:
 def _plot(records: list[Record]) -> dict[str, Any]:
     """As published, exactly; below, what has been called the truth."""
     figure, axes = view.panels(records, 2)
-    for row in axes:
-        row[0].set_ylabel("true value difference\n(band: standard error)")
-    for column, (above, below) in enumerate(axes.T):
-        of = {
-            method: gaps(records, method, others[column], "truth")
-            for method, others in view.RIVALS.items()
-        }
-        view.both(above, of, "error")
+    axes[0, 0].set_ylabel("true value difference, exact")
+    axes[1, 0].set_ylabel("value difference")
+    axes[1, 0].set_title(
+        "What is called the truth: ours, with four meanings of the word",
+        loc="left",
+        fontsize=10,
+    )
+    for other, (above, below) in zip(view.RIVALS, axes.T, strict=True):
+        of = {x: gaps(records, x, other, "truth") for x in view.METHODS}
+        view.both(above, of, "error", f", {_TRUTHS['truth']}")
         for key, said in _TRUTHS.items():
-            found = _gaps(records, OURS, view.RIVALS[OURS][column], key)
-            view.curve(below, found, color=_COLOURS[key], label=f"ours, {said}")
-    view.legend(figure, *axes[:, 0], ncols=3)
+            view.curve(
+                below,
+                _gaps(records, OURS, other, key),
+                color=_COLOURS[key],
+                linestyle=_DASHES[key],
+                label=f"{OURS}, {said}",
+            )
+    view.legend(
+        figure, *axes[:, 0], said="bands: standard errors of the means", ncols=3
+    )
     return {"fig3": figure}
 
 

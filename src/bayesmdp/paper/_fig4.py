@@ -114,13 +114,15 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     figure, axes = view.panels(records, 2)
     for row, band in zip(axes, ("deviation", "error"), strict=True):
         row[0].set_ylabel(f"posterior value difference\n(band: standard {band})")
-        for column, axis in enumerate(row):
-            of = {
-                method: gaps(records, method, others[column], _KEY)
-                for method, others in view.RIVALS.items()
-            }
+        for axis, other in zip(row, view.RIVALS, strict=True):
+            of = {x: gaps(records, x, other, _KEY) for x in view.METHODS}
             view.both(axis, of, band)
-    view.legend(figure, axes[0, 0])
+    view.legend(
+        figure,
+        axes[0, 0],
+        said="bands: above, standard deviations over worlds, as published; below, "
+        "standard errors of the means",
+    )
     return {"fig4": figure}
 
 

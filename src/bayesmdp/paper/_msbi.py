@@ -22,6 +22,7 @@ from bayesmdp.paper._paired import (
     table,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._synthetic_view import PAIRS
 from bayesmdp.paper._telling import COLOURS, said
 
 VARIANTS = (MSBI, ONE_DRAW)
@@ -54,7 +55,7 @@ def alike(records: list[Record]) -> list[Record]:
     told = [x for x in records if "world" not in x]
     for (world, visits, name), x in of.items():
         if name in _NAMES:
-            record = {"problem": "synthetic", "number": world, "size": visits}
+            record = {"problem": "synthetic", "number": world, "size": PAIRS * visits}
             record |= {"method": _NAMES[name]}
             record |= {"gradient_steps": _synthetic_runs.N_STEPS}
             for method in (OURS, _synthetic_runs.GRADIENT):
@@ -86,10 +87,9 @@ def _tell(records: list[Record]) -> str:
             for other in (*VARIANTS, NOMINAL)
         }
         n, n_gradient = _repetitions(records, problem)
-        first = "transitions" if problem == "grid" else "visits a pair"
         parts.append(
             f"**{title}**: mean over {n} data sets of each size ± standard error, "
-            f"{n_gradient} where gradient takes part\n\n{table(leads, first)}"
+            f"{n_gradient} where gradient takes part\n\n{table(leads)}"
         )
     return "\n\n".join([*parts, _as_released(records), _verdict(records)])
 
@@ -160,7 +160,7 @@ def _most(records: list[Record], panel: str) -> str:
 
 
 def _plot(records: list[Record]) -> dict[str, Any]:
-    """Show what ours has more than each variant."""
+    """Show what ours has more than each variant, and gradient than MSBI."""
     from matplotlib.figure import Figure
 
     records = alike(records)
@@ -171,8 +171,8 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     ):
         for number, (other, label) in enumerate(
             {
-                ONE_DRAW: "MSBI, one draw (as released)",
-                MSBI: "MSBI, different draws",
+                ONE_DRAW: "ours - MSBI, one draw (as released)",
+                MSBI: "ours - MSBI",
             }.items()
         ):
             found = _lead(records, panel, OURS, other)
@@ -182,16 +182,16 @@ def _plot(records: list[Record]) -> dict[str, Any]:
             band(
                 axis,
                 found,
-                "MSBI, from gradient",
+                "gradient - MSBI",
                 COLOURS[2],
                 marker="^",
                 linestyle="none",
             )
         axis.axhline(0, color="#C00000", linestyle="--", linewidth=1)
         grid = problem == "grid"
-        axis.set(title=title, xlabel="transitions" if grid else "visits a pair")
+        axis.set(title=title, xlabel="transitions")
         if grid:
-            axis.set(xscale="log", ylabel="ours minus MSBI")
+            axis.set(xscale="log", ylabel="difference to MSBI")
         n, n_gradient = _repetitions(records, problem)
         if panel != "posterior":
             kind = "series of the grid" if grid else "synthetic problems"
@@ -204,8 +204,9 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         ncols=3,
         frameon=False,
         fontsize=9,
-        title=f"{'; '.join(notes)}; bars: standard error, shade: middle 68 %",
-        title_fontsize=8,
+        title=f"{'; '.join(notes)}; bars: standard error; shade, of posterior values "
+        "only: middle 68 %",
+        title_fontsize=9,
     )
     return {"msbi": figure}
 

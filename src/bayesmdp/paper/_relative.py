@@ -15,7 +15,16 @@ from typing import Any
 from bayesmdp.paper import _synthetic_view as view
 from bayesmdp.paper._study import Record, Study
 from bayesmdp.paper._synthetic import DISCOUNT, REWARD
-from bayesmdp.paper._synthetic_runs import EVEN, GRADIENT, OURS, jobs, work
+from bayesmdp.paper._synthetic_runs import (
+    ADAM,
+    EVEN,
+    GRADIENT,
+    MLE,
+    NOMINAL,
+    OURS,
+    jobs,
+    work,
+)
 from bayesmdp.paper._synthetic_view import PAIRS, Gaps, Mean, columns, gaps
 
 _KEYS = {"truth": "true value", "posterior": "posterior value"}
@@ -56,7 +65,7 @@ def _tell(records: list[Record]) -> str:
 
 
 def _table(records: list[Record], method: str, key: str) -> str:
-    others = view.RIVALS[method]
+    others = view.RIVALS
     value = columns(records, method, key)
     parts, shares = (
         [fraction(records, method, other, key, unit) for other in others]
@@ -77,7 +86,7 @@ def _table(records: list[Record], method: str, key: str) -> str:
 
 def _verdict(records: list[Record]) -> str:
     """Say whom fractions favour with the fewest data, and whether they mean much."""
-    others = view.RIVALS[GRADIENT]
+    others = (MLE, NOMINAL, ADAM)  # of the paper
     value = columns(records, GRADIENT, "posterior")
     first = min(value)
     parts, shifted, shares = (
@@ -119,17 +128,46 @@ def _plot(records: list[Record]) -> dict[str, Any]:
 
 def _figure(records: list[Record], unit: str, said: str) -> Any:
     figure, axes = view.panels(records, 2)
+    turned = False
     for row, key, band in zip(axes, _KEYS, ("error", "deviation"), strict=True):
         row[0].set_ylabel(f"{_KEYS[key]} difference,\n{said}\n(band: standard {band})")
-        for column, axis in enumerate(row):
+        one = {x: whole(records, x, key, unit) for x in view.METHODS}
+        for axis, other in zip(row, view.RIVALS, strict=True):
             of = {}
-            for method, others in view.RIVALS.items():
-                one = whole(records, method, key, unit)
-                found = gaps(records, method, others[column], key)
-                of[method] = {k: 100 * x / one[k].mean() for k, x in found.items()}
+            for method, mean in one.items():
+                found = gaps(records, method, other, key)
+                of[method] = {k: 100 * x / mean[k].mean() for k, x in found.items()}
             view.both(axis, of, band)
-    view.legend(figure, axes[0, 0])
+            turned |= _mark_turned(axis, of, one)
+    note = (
+        "bands: above, standard errors of the means; below, standard deviations over "
+        "worlds"
+    )
+    if turned:
+        note += (
+            "\nhollow: the method's mean value is below 0, which turns the sign: "
+            "there above the line is behind, below it ahead"
+        )
+    view.legend(figure, axes[0, 0], said=note)
     return figure
+
+
+def _mark_turned(axis: Any, of: dict[str, Gaps], one: dict[str, Gaps]) -> bool:
+    """Mark fractions of something negative; return whether there are any."""
+    turned = False
+    for method, found in of.items():
+        at = [k for k in found if one[method][k].mean() < 0]
+        axis.plot(
+            [PAIRS * k for k in at],
+            [found[k].mean() for k in at],
+            "o",
+            color=view.COLOURS[method],
+            markerfacecolor="white",
+            markersize=6,
+            zorder=3,
+        )
+        turned |= bool(at)
+    return turned
 
 
 STUDY = Study(

@@ -22,6 +22,7 @@ from bayesmdp.paper._paired import (
     steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
+from bayesmdp.paper._synthetic_view import PAIRS
 from bayesmdp.paper._telling import COLOURS, mean_and_error, percent, said
 
 FRESH, FALLING, OURS = "fresh draws", "falling rate", "ours"
@@ -113,9 +114,12 @@ def _cases(records: list[Record]) -> list[tuple[str, int]]:
 
 def _case_said(problem: str, size: int) -> str:
     """Name a problem and how much data there are."""
-    if problem == "grid":
-        return f"{problem}, {size} transitions"
-    return f"{problem}, {size} visit{'s' if size > 1 else ''} a pair"
+    return f"{problem}, {_transitions(problem, size)} transitions"
+
+
+def _transitions(problem: str, size: int) -> int:
+    """Return how many there are; synthetic problems count visits of every pair."""
+    return size if problem == "grid" else PAIRS * size
 
 
 def _of(records: list[Record], problem: str, size: int) -> list[Record]:
@@ -156,7 +160,7 @@ def _less(
     for problem, size in _cases(records):
         method = name.format(batch=_BATCHES[problem])
         values = columns(_of(records, problem, size), method, key)
-        found[f"{problem} {size}"] = values[size]
+        found[f"{problem} {_transitions(problem, size)}"] = values[size]
     return found
 
 
@@ -226,7 +230,9 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         axis.margins(x=0.15)
         n = len({x["number"] for x in rows})
         axis.set_title(f"{_case_said(problem, size)}\n({n} data sets)", fontsize=9)
-    figure.axes[0].set_ylabel("posterior value minus fresh draws'")
+    figure.axes[0].set_ylabel(
+        "posterior value minus fresh draws'\n(bars: standard error)"
+    )
     return {"resampling": figure}
 
 

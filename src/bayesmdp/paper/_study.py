@@ -349,6 +349,7 @@ def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ..
     from matplotlib import rc_context
 
     for name, figure in study.plot(records).items():
+        _settle(figure)
         # Without a date and with fixed ids, so that equal pictures are equal files.
         for kind, more in (("png", {"dpi": 150}), ("svg", {"metadata": _NO_DATE})):
             drawn = BytesIO()
@@ -356,6 +357,19 @@ def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ..
                 figure.savefig(drawn, format=kind, **more)
             write_whole(directory / f"{name}.{kind}", drawn.getvalue())
     return ()
+
+
+def _settle(figure: Any) -> None:
+    """Lay a figure out once, in rounded numbers.
+
+    The layout's last digits differ from run to run (its solver's order is that of
+    addresses), and names of clip paths in an SVG are made of all digits.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axis in figure.axes:
+        place = axis.get_position(original=True).bounds
+        axis.set_position([round(float(x), 6) for x in place])
 
 
 @contextmanager

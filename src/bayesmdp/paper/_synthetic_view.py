@@ -24,12 +24,14 @@ from bayesmdp.paper._telling import mean_and_error
 PAIRS = 25  # of a state and an action, each visited as often
 LITTLE, MUCH = (1, 2, 3), (8, 9, 10)  # visits
 SURE = 2  # standard errors; sizes are pooled first, so few comparisons are made
-# Whom the paper compares with whom; ours beside it, with the same objective's maximum.
-RIVALS = {GRADIENT: (MLE, NOMINAL, ADAM), OURS: (MLE, NOMINAL, MAXIMUM)}
+METHODS = (GRADIENT, OURS)
+# The paper's, and the maximum of the objective that its second-order policy climbs.
+RIVALS = (MLE, NOMINAL, ADAM, MAXIMUM)
 TITLES = (
     "minus MLE",
     "minus nominal",
-    "minus second order\n(as published; ours: its maximum)",
+    "minus second order\n(published)",
+    "minus second order\n(its maximum)",
 )
 COLOURS = {GRADIENT: "#0072B2", OURS: "#D55E00"}  # safe for the colour-blind
 DASHES = {GRADIENT: "--", OURS: "-"}
@@ -149,10 +151,10 @@ def told(means: Iterable[Mean]) -> str:
 
 
 def panels(records: list[Record], rows: int) -> tuple[Any, Any]:
-    """Return a figure that says what it was made from, and its axes ``[rows, 3]``."""
+    """Return a figure that says what it was made from, and its axes ``[rows, 4]``."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10.5, 1.2 + 2.9 * rows), layout="constrained")
+    figure = Figure(figsize=(11.5, 1.4 + 2.7 * rows), layout="constrained")
     figure.suptitle(note(records), fontsize=9)
     axes = figure.subplots(rows, len(TITLES), sharex=True)
     for title, top, bottom in zip(TITLES, axes[0], axes[-1], strict=True):
@@ -163,8 +165,8 @@ def panels(records: list[Record], rows: int) -> tuple[Any, Any]:
     return figure, axes
 
 
-def both(axis: Any, of: dict[str, Gaps], band: str) -> None:
-    """Draw the published method and ours."""
+def both(axis: Any, of: dict[str, Gaps], band: str, said: str = "") -> None:
+    """Draw the published method and ours; ``said`` ends their names."""
     for method, found in of.items():
         curve(
             axis,
@@ -172,7 +174,7 @@ def both(axis: Any, of: dict[str, Gaps], band: str) -> None:
             deviation=band == "deviation",
             color=COLOURS[method],
             linestyle=DASHES[method],
-            label=method,
+            label=f"{method}{said}",
         )
 
 
@@ -190,9 +192,20 @@ def curve(axis: Any, of: Gaps, *, deviation: bool = False, **style: Any) -> None
     )
 
 
-def legend(figure: Any, *axes: Any, ncols: int = 2) -> None:
-    """Name what the panels show, below all of them."""
-    shown = [axis.get_legend_handles_labels() for axis in axes]
-    handles = [x for part in shown for x in part[0]]
-    names = [x for part in shown for x in part[1]]
-    figure.legend(handles, names, loc="outside lower center", ncols=ncols, fontsize=9)
+def legend(figure: Any, *axes: Any, said: str, ncols: int = 2) -> None:
+    """Name what the panels show, each name once, below all of them."""
+    of = {
+        name: handle
+        for axis in axes
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        of.values(),
+        of.keys(),
+        loc="outside lower center",
+        ncols=ncols,
+        fontsize=9,
+        title=said,
+        title_fontsize=9,
+        frameon=False,
+    )

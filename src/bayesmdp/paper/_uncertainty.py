@@ -155,7 +155,13 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     shown = kinds.scatter(epistemic, aleatoric, c=value, s=9, cmap="viridis")
     figure.colorbar(shown, ax=kinds, label="posterior value")
     kinds.set(xlabel="epistemic sd", ylabel="aleatoric sd")
-    kinds.set_title(f"{value.size} states of {x['size']:,} patients", fontsize=10)
+    seen = np.count_nonzero(x["visits"])
+    few = "" if seen == value.size else f", {seen}"  # of the states were
+    kinds.set_title(
+        f"{value.size} states{few} visited by {x['size']:,} simulated\n"
+        "patients, sparse prior",
+        fontsize=10,
+    )
     shown = chance.scatter(
         value * (1 - value), aleatoric**2, c=epistemic, s=9, cmap="cividis"
     )
@@ -163,7 +169,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     chance.axline((0, 0), slope=1, color="grey", linewidth=0.8)
     chance.set(xlabel="$V\\,(1 - V)$", ylabel="aleatoric variance")
     chance.set_title(
-        "Below the line: discounting, and doubt that is epistemic", fontsize=10
+        "Below the line: discounting,\nand doubt that is epistemic", fontsize=10
     )
     return {"uncertainty": figure}
 
