@@ -362,8 +362,8 @@ def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ..
 def _settle(figure: Any) -> None:
     """Lay a figure out once, in rounded numbers.
 
-    The layout's last digits differ from run to run (its solver's order is that of
-    addresses), and names of clip paths in an SVG are made of all digits.
+    The layout's last digits differ from run to run, and names of clip paths in an SVG
+    are made of all digits.
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
