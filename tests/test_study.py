@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,15 @@ def test_what_differs_from_a_run_that_is_there_is_said(
         run_study(toy_study.STUDY, then, tmp_path)
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Hear Ctrl-C also where the tests were started deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_in_a_search_ends_the_job_and_keeps_nothing_of_it(
     tmp_path: Path,
 ) -> None:
