@@ -56,15 +56,15 @@ class Want:
 
 Progress = Callable[[int], None]
 Pool = tuple[Executor, int]  # and how many tasks to keep in flight
-R = TypeVar("R")
+_R = TypeVar("_R")
 
 
 class _Inline(ThreadPoolExecutor):
     """One thread, the caller's: handing small tasks over takes longer than they do."""
 
-    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
+    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]:
         """Do it at once."""
-        future: Future[R] = Future()
+        future: Future[_R] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as problem:

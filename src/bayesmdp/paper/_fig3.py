@@ -15,7 +15,7 @@ from typing import Any
 
 from bayesmdp.paper import _synthetic_view as view
 from bayesmdp.paper._study import Record, Study
-from bayesmdp.paper._synthetic import DISCOUNT
+from bayesmdp.paper._synthetic import DISCOUNT, PAIRS
 from bayesmdp.paper._synthetic_runs import (
     ADAM,
     GRADIENT,
@@ -29,7 +29,6 @@ from bayesmdp.paper._synthetic_runs import (
 )
 from bayesmdp.paper._synthetic_view import (
     LITTLE,
-    PAIRS,
     Gaps,
     Mean,
     columns,

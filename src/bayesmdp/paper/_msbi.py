@@ -22,7 +22,7 @@ from bayesmdp.paper._paired import (
     table,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._synthetic_view import PAIRS
+from bayesmdp.paper._synthetic import PAIRS
 from bayesmdp.paper._telling import COLOURS, said
 
 VARIANTS = (MSBI, ONE_DRAW)
@@ -86,18 +86,15 @@ def _tell(records: list[Record]) -> str:
             for method in (OURS, GRADIENT)
             for other in (*VARIANTS, NOMINAL)
         }
-        n, n_gradient = _repetitions(records, problem)
         parts.append(
-            f"**{title}**: mean over {n} data sets of each size ± standard error, "
-            f"{n_gradient} where gradient takes part\n\n{table(leads)}"
+            f"**{title}**: mean over {_repetitions(records, problem)} data sets of "
+            f"each size ± standard error\n\n{table(leads)}"
         )
     return "\n\n".join([*parts, _as_released(records), _verdict(records)])
 
 
-def _repetitions(records: list[Record], problem: str) -> tuple[int, int]:
-    rows = [x for x in records if x["problem"] == problem]
-    having = {x["number"] for x in rows if x["method"] == GRADIENT}
-    return len({x["number"] for x in rows}), len(having)
+def _repetitions(records: list[Record], problem: str) -> int:
+    return len({x["number"] for x in records if x["problem"] == problem})
 
 
 def _as_released(records: list[Record]) -> str:
@@ -177,25 +174,22 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         ):
             found = _lead(records, panel, OURS, other)
             band(axis, found, label, COLOURS[1 - number], shade=panel != "truth")
-        found = _lead(records, panel, GRADIENT, MSBI)
-        if found:
-            band(
-                axis,
-                found,
-                "gradient - MSBI",
-                COLOURS[2],
-                marker="^",
-                linestyle="none",
-            )
+        band(
+            axis,
+            _lead(records, panel, GRADIENT, MSBI),
+            "gradient - MSBI",
+            COLOURS[2],
+            marker="^",
+            linestyle="none",
+        )
         axis.axhline(0, color="#C00000", linestyle="--", linewidth=1)
         grid = problem == "grid"
         axis.set(title=title, xlabel="transitions")
         if grid:
             axis.set(xscale="log", ylabel="difference to MSBI")
-        n, n_gradient = _repetitions(records, problem)
         if panel != "posterior":
             kind = "series of the grid" if grid else "synthetic problems"
-            notes.append(f"{n} {kind}, gradient on {n_gradient}")
+            notes.append(f"{_repetitions(records, problem)} {kind}")
     handles, names = axis.get_legend_handles_labels()
     figure.legend(
         handles,

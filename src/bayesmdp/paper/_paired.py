@@ -88,13 +88,11 @@ def sizes_said(sizes: Sequence[int]) -> str:
     return ", ".join(f"{x:,}" for x in sizes) if sizes else "none"
 
 
-def table(
-    columns_of: Mapping[str, Mapping[Any, ArrayLike]], first: str = "transitions"
-) -> str:
+def table(columns_of: Mapping[str, Mapping[Any, ArrayLike]]) -> str:
     """Markdown: one line a size, one column a difference."""
     sizes = sorted({size for found in columns_of.values() for size in found})
     lines = [
-        f"| {first} | {' | '.join(columns_of)} |",
+        f"| transitions | {' | '.join(columns_of)} |",
         "|---" * (1 + len(columns_of)) + "|",
     ]
     for size in sizes:

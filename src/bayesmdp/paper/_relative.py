@@ -14,7 +14,7 @@ from typing import Any
 
 from bayesmdp.paper import _synthetic_view as view
 from bayesmdp.paper._study import Record, Study
-from bayesmdp.paper._synthetic import DISCOUNT, REWARD
+from bayesmdp.paper._synthetic import DISCOUNT, PAIRS, REWARD
 from bayesmdp.paper._synthetic_runs import (
     ADAM,
     EVEN,
@@ -25,7 +25,7 @@ from bayesmdp.paper._synthetic_runs import (
     jobs,
     work,
 )
-from bayesmdp.paper._synthetic_view import PAIRS, Gaps, Mean, columns, gaps
+from bayesmdp.paper._synthetic_view import Gaps, Mean, columns, gaps
 
 _KEYS = {"truth": "true value", "posterior": "posterior value"}
 # What differences are fractions of.

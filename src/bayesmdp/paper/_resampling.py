@@ -22,7 +22,7 @@ from bayesmdp.paper._paired import (
     steps_said,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._synthetic_view import PAIRS
+from bayesmdp.paper._synthetic import PAIRS
 from bayesmdp.paper._telling import COLOURS, mean_and_error, percent, said
 
 FRESH, FALLING, OURS = "fresh draws", "falling rate", "ours"

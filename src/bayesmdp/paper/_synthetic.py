@@ -10,6 +10,7 @@ import numpy as np
 
 import bayesmdp as bm
 
+PAIRS = 25  # of a state and an action, each visited as often
 SIZES = tuple(range(1, 11))  # visits of every pair
 DISCOUNT = 0.999
 # The published one, so that values have the published scale.

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.paper._study import Record
+from bayesmdp.paper._synthetic import PAIRS
 from bayesmdp.paper._synthetic_runs import (
     ADAM,
     BATCH,
@@ -21,7 +22,6 @@ from bayesmdp.paper._synthetic_runs import (
 )
 from bayesmdp.paper._telling import mean_and_error
 
-PAIRS = 25  # of a state and an action, each visited as often
 LITTLE, MUCH = (1, 2, 3), (8, 9, 10)  # visits
 SURE = 2  # standard errors; sizes are pooled first, so few comparisons are made
 METHODS = (GRADIENT, OURS)
