@@ -274,6 +274,21 @@ def test_an_interruption_stops_the_sweep_and_its_threads(
     assert threading.active_count() == before
 
 
+def threads_of(n_draws: int) -> int:
+    """Count the threads that a sweep of so many draws starts where two may be."""
+    problem = engine.Problem.of_draws(POSTERIOR.draws(n_draws), POLICY[None])
+    nominal = engine.nominal(problem, control=False)
+    before = threading.active_count()
+    with engine.workers(2, None) as pool:
+        engine.sweep(problem, nominal, n_draws, want=engine.Want(), pool=pool)
+        return threading.active_count() - before
+
+
+def test_what_takes_less_than_a_millisecond_is_not_handed_over() -> None:
+    assert threads_of(16) == 0
+    assert threads_of(5_000) == 2
+
+
 # ------------------------------------------------------------ memory
 
 MEMORY = textwrap.dedent("""

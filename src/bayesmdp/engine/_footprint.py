@@ -15,6 +15,8 @@ from bayesmdp.errors import TooLargeError
 
 _DENSE_IS_SLOW = 10_000  # live states
 _TASK_SECONDS = 1.0  # roughly, so that Ctrl-C is heard
+_LEAST_SECONDS = 1e-3  # less than that, and handing over takes longer than it saves
+_ENTRY_SECONDS = 15e-9  # to sample one
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 
 
@@ -31,11 +33,12 @@ def blocks_a_task(
 ) -> int:
     """Count the blocks of a task: several for each of many workers, none too large."""
     blocks = -(-n_draws // BLOCK)
-    seconds = 1e-9 * BLOCK * problem.policies.shape[0] * rough_cost(problem, method)
-    most = min(16, _TASK_BYTES // bytes_a_block(problem, bits), _TASK_SECONDS / seconds)
+    solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, method)
+    seconds = BLOCK * (solved + _ENTRY_SECONDS * problem.target.size)
+    most = min(_TASK_BYTES // bytes_a_block(problem, bits), _TASK_SECONDS / seconds)
     # One worker has nobody to share with.
-    share = blocks // (2 * in_flight) if in_flight > 2 else blocks
-    return min(max(share, 1), max(int(most), 1))
+    share = min(blocks // (2 * in_flight) if in_flight > 2 else blocks, 16)
+    return int(max(min(max(share, _LEAST_SECONDS / seconds), most, blocks), 1))
 
 
 def bytes_a_thread(

@@ -131,22 +131,19 @@ def sweep(
         Called with the number of draws done.
     """
     done = 0 if after is None else after.n_draws
-    if done % BLOCK or first % BLOCK:
-        raise AssertionError("a sweep goes on at the end of a whole block")
     w = np.ones(n_draws) if weights is None else weights
-    if w.size != n_draws or 0 < problem.member.size < first + n_draws:
-        raise AssertionError("a sweep needs a weight and a model for every draw")
+    _check_range(problem, done, first, n_draws, w)
     bits = want.bits(nominal.controls, nominal.every_state)
     executor, in_flight = pool
+    method = nominal.solver.method
+    blocks = blocks_a_task(problem, method, bits, n_draws - done, in_flight)
     if isinstance(executor, ThreadPoolExecutor):  # others have a memory of their own
-        threads = in_flight // 2
-        check_memory(problem, nominal.solver.method, bits, n_draws - done, threads)
+        check_memory(problem, method, bits, n_draws - done, in_flight // 2)
+        executor = _Inline(1) if blocks * BLOCK >= n_draws - done else executor
     total = Joiner()
     if after is not None:
         total.add(after)
     pending: deque[Future[Sums]] = deque()
-    method = nominal.solver.method
-    blocks = blocks_a_task(problem, method, bits, n_draws - done, in_flight)
     ranges = _ranges(done, n_draws, blocks)
     try:
         while True:
@@ -161,6 +158,15 @@ def sweep(
     finally:
         for future in pending:
             future.cancel()
+
+
+def _check_range(
+    problem: Problem, done: int, first: int, n_draws: int, weights: FloatArray
+) -> None:
+    if done % BLOCK or first % BLOCK:
+        raise AssertionError("a sweep goes on at the end of a whole block")
+    if weights.size != n_draws or 0 < problem.member.size < first + n_draws:
+        raise AssertionError("a sweep needs a weight and a model for every draw")
 
 
 def _ranges(first: int, stop: int, blocks: int) -> Iterator[tuple[int, int]]:
