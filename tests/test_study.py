@@ -160,11 +160,15 @@ def test_the_command_prints_the_summary_and_says_where_it_is(
     assert done.exit_code == 0
     assert "heads: 0." in done.stdout
     assert "kept in" in done.stderr
+    assert "a new one begins" not in done.stderr
     again = CliRunner().invoke(main, asked)
     assert again.exit_code == 2
     assert "--resume" in again.stderr
     record = json.loads(CliRunner().invoke(main, [*asked, "--resume", "--json"]).stdout)
     assert (record["schema_version"], record["study"]) == (1, "coins")
+    elsewhere = [*asked[:-1], str(tmp_path / "mistyped"), "--resume"]
+    told = CliRunner().invoke(main, elsewhere).stderr
+    assert "mistyped` holds no run to go on with; a new one begins." in told
 
 
 def test_an_interrupt_leaves_what_was_done(

@@ -123,6 +123,14 @@ def test_a_study_that_fails_leaves_the_processes_to_the_others(
     assert results(tmp_path / "all" / "coins") == results(alone)
 
 
+def test_a_lost_process_costs_its_own_study_only(offer: Offer, tmp_path: Path) -> None:
+    doomed = replace(toy_study.STUDY, name="doomed", work=toy_study.dies)
+    offer(doomed=doomed, coins=COINS, last=LAST)
+    parts = {x.name: x.problem for x in run_all(QUICK, tmp_path, n_jobs=2)}
+    assert "go on with `--resume`" in (parts.pop("doomed") or "")
+    assert parts == {"coins": None, "last": None}
+
+
 def test_nothing_is_computed_where_a_place_is_taken(
     offer: Offer, tmp_path: Path
 ) -> None:

@@ -124,6 +124,20 @@ class Joiner:
             node = self._stack.pop().joined(node)
         self._stack.append(node)
 
+    def add_blocks(self, first: int, state: FloatArray, row: FloatArray) -> None:
+        """Add blocks from number ``first`` on, as the largest subtrees they fill.
+
+        ``state`` is [B, P, C, S], ``row`` [B, P, 2, R].
+        """
+        at, stop = first, first + len(state)
+        while at < stop:
+            size = 1 << (stop - at).bit_length() - 1
+            size = min(size, at & -at) if at else size
+            begin, level = at - first, size.bit_length() - 1
+            sums = (_halved(x[begin : begin + size]) for x in (state, row))
+            self.add_node(Node(level, at >> level, *sums))
+            at += size
+
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Largest subtrees of what was added."""
@@ -139,6 +153,13 @@ class Joiner:
             products=np.concatenate([part.products for part in parts], axis=1),
             weights=np.concatenate([part.weights for part in parts]),
         )
+
+
+def _halved(blocks: FloatArray) -> FloatArray:
+    """Add neighbours, a power of two of them, until one is left."""
+    while len(blocks) > 1:
+        blocks = blocks[::2] + blocks[1::2]
+    return np.asarray(blocks[0])
 
 
 def _folded(arrays: list[FloatArray]) -> FloatArray:

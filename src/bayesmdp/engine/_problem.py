@@ -71,6 +71,12 @@ class Problem:
             *map(read_only, self.sets),
         )
 
+    def with_policies(self, policies: FloatArray) -> "Problem":
+        """Return the same rows for other policies ``[P, R]``, ready for kernels."""
+        other = replace(self, policies=policies)
+        vars(other).update(layout=self.layout, models=self.models)
+        return other
+
     @property
     def dirichlet(self) -> bool:
         """Whether rows are independent, each a Dirichlet."""

@@ -23,7 +23,7 @@ from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
 from bayesmdp.engine._choose import Solver, choose, direct
 from bayesmdp.engine._footprint import blocks_a_task, check_memory
-from bayesmdp.engine._join import BLOCK, Joiner, Node, Sums
+from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._kernel import sweep_blocks
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
 from bayesmdp.engine._problem import Problem, read_only
@@ -222,9 +222,7 @@ def _run(
     if failed.any():
         _retry(problem, failed, status, sweep_with)
     total = Joiner()
-    for block in range(n_blocks):
-        at = first // BLOCK + block
-        total.add_node(Node(0, at, state[block], row[block]))
+    total.add_blocks(first // BLOCK, state, row)
     return Sums(total.nodes, start, status, products, weights)
 
 
@@ -332,7 +330,7 @@ def slopes(
 
     With ``weights`` the draws are all there are, and the noise is 0.
     """
-    one = replace(problem, policies=policy[None])
+    one = problem.with_policies(policy[None])
     want = Want(gradient=True)
     around = _around(one, solver)
     sums = sweep(

@@ -9,7 +9,15 @@ from bayesmdp._checks import did_you_mean
 from bayesmdp.errors import ArgumentError
 from bayesmdp.paper._all import PAGE, Part, run_all
 from bayesmdp.paper._story import Promise, Story, tell_story
-from bayesmdp.paper._study import Effort, Job, Outcome, Study, run_study, without_times
+from bayesmdp.paper._study import (
+    Effort,
+    Job,
+    Outcome,
+    Study,
+    holds_run,
+    run_study,
+    without_times,
+)
 
 #: Name of each study, and the file that holds it, in the order of the page of `all`.
 STUDIES: dict[str, str] = {
@@ -68,6 +76,7 @@ __all__ = [
     "Story",
     "Study",
     "find_study",
+    "holds_run",
     "run_all",
     "run_study",
     "tell_story",

@@ -8,11 +8,12 @@ SVG, whichever is smaller.
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bayesmdp._version import __version__
-from bayesmdp.errors import BayesmdpError
+from bayesmdp.errors import BayesmdpError, ExecutorError
 from bayesmdp.paper._study import (
     Effort,
     Outcome,
@@ -74,7 +75,8 @@ def run_all(
         if isinstance(study, Study):
             open_places(study, effort, out, resume)
     parts: dict[str, Part] = {}
-    with workers(n_jobs) as pool:
+    with ExitStack() as at_work:
+        pool = at_work.enter_context(workers(n_jobs))
         for name in in_order(STUDIES):
             study = found[name]
             if isinstance(study, Study):
@@ -85,6 +87,9 @@ def run_all(
                     parts[name] = Part(name, study.title, outcome, None)
                 except BayesmdpError as problem:
                     parts[name] = Part(name, study.title, None, str(problem))
+                    if isinstance(problem, ExecutorError):  # others get new processes
+                        at_work.close()
+                        pool = at_work.enter_context(workers(n_jobs))
             else:
                 parts[name] = Part(name, name, None, str(study))
             _show([parts[x] for x in STUDIES if x in parts], effort, out, len(STUDIES))

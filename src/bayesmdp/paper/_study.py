@@ -174,6 +174,11 @@ def open_places(study: Study, effort: Effort, out: Path, resume: bool) -> Path:
     return directory
 
 
+def holds_run(out: Path) -> bool:
+    """Whether some study was begun there."""
+    return any(out.glob(f"*/{_NOTE}"))
+
+
 def _places(jobs: Sequence[Job]) -> tuple[str, ...]:
     """Places of jobs that studies share."""
     return tuple(sorted({job.place for job in jobs if job.place}))

@@ -73,15 +73,17 @@ def command(
 
     Example: bayesmdp reproduce all --quick --jobs 2
     """
-    from bayesmdp.paper import STUDIES, Effort, find_study, run_study
+    from bayesmdp.paper import STUDIES, Effort, find_study, holds_run, run_study
 
     if name is None:
         raise ArgumentError(f"Name a study: {', '.join(STUDIES)}, or all.")
     effort = Effort(quick=quick, full=full, seeds=seeds)
-    if name == "all":
+    study = None if name == "all" else find_study(name)
+    if resume and not holds_run(out):
+        remark(f"`{out}` holds no run to go on with; a new one begins.", quiet=quiet)
+    if study is None:
         _everything(ctx, effort, out, n_jobs, resume, as_json, quiet)
         return
-    study = find_study(name)
     with _interruptible(ctx, out):
         outcome = run_study(
             study,
