@@ -132,6 +132,22 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not bm.storage.load_optimisation("ward").interrupted
 
 
+def test_ctrl_c_before_the_first_policy_says_that_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from bayesmdp.optimisation import _starts
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(_starts._MAKERS, "nominal", interrupted)
+    result = run("optimise", "ward", "--start", "nominal")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "bayesmdp: interrupted; nothing of this search is kept.\n"
+    with pytest.raises(bm.errors.BayesmdpError):
+        bm.storage.load_optimisation("ward")
+
+
 def test_a_search_without_an_end_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 

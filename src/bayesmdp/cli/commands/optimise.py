@@ -74,15 +74,20 @@ def command(
     if policy_out is not None:
         bm.storage.check_file(policy_out)
     loaded = bm.storage.load(run)
-    result = bm.optimise(
-        loaded.posterior,
-        method=bm.MirrorAscent(n_steps=steps),
-        starts=starts or None,
-        seed=seed,
-        resume=bm.storage.load_optimisation(run) if resume else None,
-        threads=threads,
-        progress=wants_progress(quiet),
-    )
+    earlier = bm.storage.load_optimisation(run) if resume else None
+    try:
+        result = bm.optimise(
+            loaded.posterior,
+            method=bm.MirrorAscent(n_steps=steps),
+            starts=starts or None,
+            seed=seed,
+            resume=earlier,
+            threads=threads,
+            progress=wants_progress(quiet),
+        )
+    except KeyboardInterrupt:  # before there is a policy, or for the second time
+        remark("interrupted; nothing of this search is kept.")
+        ctx.exit(130)
     kept = bm.storage.save_optimisation(run, result, overwrite=overwrite or resume)
     if policy_out is not None:
         bm.storage.write_policy(result.policy, loaded.posterior, policy_out)
