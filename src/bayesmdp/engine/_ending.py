@@ -36,6 +36,7 @@ _CAP = 3.0  # exits beyond this concentration are all the same to us
 _UNCUT = 2**30  # capacity of what must stay inside
 _WHO = "this policy reaches no terminal state; choose another policy there"
 _TRIES = 200  # cuts looked at around one state
+_MOST_BOUNDED = 2 * 10**7  # entries of the table that bounds exits
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +154,8 @@ def _distance_to_end(graph: _Graph) -> IntArray:
 def _check_cycles(problem: Problem, graph: _Graph, distance: IntArray) -> Ending:
     """Refuse an infinite mean; note an infinite variance or number of visits."""
     ending = Ending()
+    if _least_exits(graph) > 2.0:
+        return ending
     nearer = distance[graph.head] < distance[graph.tail]
     leaving = np.bincount(
         graph.tail[nearer], graph.concentration[nearer], minlength=graph.n_live
@@ -187,6 +190,38 @@ def _check_cycles(problem: Problem, graph: _Graph, distance: IntArray) -> Ending
         )
         ending = replace(ending, warning=warning)
     return ending
+
+
+def _least_exits(graph: _Graph) -> float:
+    """Bound from below the exits of every set of live states, without a flow.
+
+    Of ``k`` states, none has more than its row's ``k`` largest entries inside. So the
+    exits are at least what the others of its entries sum to, for the ``k`` states
+    where that is least. Rows that may lead to many states have exits far above what
+    matters, and each of their flows would take long.
+    """
+    n = graph.n_live
+    live = graph.head < n
+    rows, first, row = np.unique(graph.row, return_index=True, return_inverse=True)
+    total = np.bincount(row, graph.concentration)
+    inner, inside = row[live], graph.concentration[live]
+    order = np.lexsort((-inside, inner))
+    inner, inside = inner[order], inside[order]
+    begin = np.searchsorted(inner, np.arange(rows.size))
+    place = np.arange(inner.size) - begin[inner]
+    width = int(place.max(initial=-1)) + 1
+    if width == 0:
+        return np.inf
+    if rows.size * width > _MOST_BOUNDED:
+        return 0.0
+    kept = np.zeros((rows.size, width))
+    kept[inner, place] = inside
+    left = total[:, None] - np.cumsum(kept, axis=1)
+    of_state = np.zeros((n, width))
+    np.add.at(of_state, graph.tail[first], left)
+    of_state.sort(axis=0)
+    k = np.arange(min(width, n))
+    return float(np.cumsum(of_state, axis=0)[k, k].min())
 
 
 def _may_be_closed(graph: _Graph, inside: BoolArray) -> bool:
