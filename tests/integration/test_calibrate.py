@@ -537,6 +537,13 @@ BAD = [
         "give `truth`",
     ),
     case("evidence", PriorError, call(prior=bm.EvidencePrior()), "EvidencePrior"),
+    case(
+        "data that cannot choose",
+        PriorError,
+        call(prior=bm.EvidencePrior(), truth=FLAT, n_visits=1),
+        "Simulated dataset 0 cannot be fitted",
+        "give a number",
+    ),
     case("pooled", PriorError, call(prior=bm.PooledPrior()), "PooledPrior"),
     case("fixed pooling", PriorError, call(truth=bm.PooledPrior(3.0)), "PooledPrior"),
     case(

@@ -23,7 +23,7 @@ from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.criticism._advice import AnyPrior
 from bayesmdp.criticism._truth import Source
 from bayesmdp.data import Counts
-from bayesmdp.errors import ArgumentError, EndlessError
+from bayesmdp.errors import ArgumentError, BayesmdpError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
 from bayesmdp.posterior import Counted, Draws, fit
 from bayesmdp.worlds import World
@@ -120,7 +120,13 @@ def _outcome(study: Study, dataset: int, pool: "Pool") -> Outcome:
     rng = np.random.default_rng(stream)
     theta = study.source.draw(rng)
     counts = _simulate(study, theta, rng)
-    posterior = fit(counts, study.task, prior=study.prior, min_count=study.min_count)
+    try:
+        posterior = fit(
+            counts, study.task, prior=study.prior, min_count=study.min_count
+        )
+    except BayesmdpError as problem:
+        said = f"Simulated dataset {dataset} cannot be fitted: {problem}"
+        raise type(problem)(said) from problem
     policies = [as_policy(study.policy, posterior)]
     if study.choose is not None:
         chosen = as_policy(study.choose(posterior), posterior, "choose")
