@@ -2,19 +2,15 @@
 
 import gzip
 import os
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import ibis
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from refusing import refused
 
 import bayesmdp as bm
 from bayesmdp.cli import main
@@ -26,21 +22,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWar
 
 HEAD = "state,action,next_state\n"
 MANY = "0,0,1\n" * 30_000  # more than an engine looks at to guess types
-
-
-def refused(
-    error: type[bm.BayesmdpError], source: Any, *said: str, **options: Any
-) -> None:
-    """Read: one sentence of ours, with these fragments, and no engine's traceback."""
-    with pytest.raises(error) as caught:
-        bm.read_transitions(source, **options)
-    assert type(caught.value) is error
-    message = str(caught.value)
-    for fragment in said:
-        assert fragment in message, message
-    assert "\n" not in message
-    assert message.endswith(".")
-    assert not re.search(r"[.!?] [A-Z]", message), message  # one sentence
 
 
 CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
@@ -409,117 +390,6 @@ def test_no_permission(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The superuser may read everything, so the system's answer is played.
     monkeypatch.setattr(os, "access", lambda *_: False)
     refused(ArgumentError, path, "may not be read: permission denied")
-
-
-def table(**changes: Any) -> dict[str, Any]:
-    return {"state": [0, 1], "action": [0, 1], "next_state": [1, 1], **changes}
-
-
-def in_ibis(data: dict[str, Any]) -> Any:
-    backend = ibis.duckdb.connect()
-    backend.con.register("log", pa.table(data))
-    return backend.table("log")
-
-
-ENGINES: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "polars lazy": pl.LazyFrame,
-    "pyarrow": pa.table,
-    "DuckDB": lambda data: duckdb.from_arrow(pa.table(data)),
-    "Ibis": in_ibis,
-}
-NUMBERED = ("pandas", "polars", "polars lazy", "pyarrow", "DuckDB")
-TABLE_FAULTS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
-    "missing": (table(state=[0, None]), ("`state`", "no value in 1 row"), "row 1"),
-    "NaN": (table(state=[0.0, np.nan]), ("`state`", "no value in 1 row"), "row 1"),
-    "fraction": (table(action=[0.0, 0.5]), ("`action`", "whole", "0.5"), "row 1"),
-    "infinite": (table(action=[0.0, np.inf]), ("`action`", "inf"), "row 1"),
-    "negative": (table(next_state=[0, -4]), ("-4", "labels=True"), "row 1"),
-    "large": (table(state=[2**40, 0]), (str(2**40), "labels=True"), "row 0"),
-    "inexact": (
-        table(state=[0.0, -(2.0**60)]),
-        (
-            "`state`",
-            "below 2**53",
-            str(-(2**60)),
-            "labels=True and the numbers as text",
-        ),
-        "row 1",
-    ),
-    "reward": (table(reward=[0.0, np.inf]), ("`reward`", "finite", "inf"), "row 1"),
-    "text reward": (table(reward=["a", "b"]), ("`reward`", "must hold numbers"), ""),
-    "flags": (table(action=[True, False]), ("`action`", "whole numbers or text"), ""),
-    "mixed": (table(state=["a", "b"]), ("`next_state`", "named alike"), ""),
-    "numbers as text": (table(action=["1", "b"]), ("numbers as text", "'1'"), ""),
-    "no rows": (dict.fromkeys(table(), np.zeros(0, int)), ("holds no rows",), ""),
-}
-
-
-@pytest.mark.parametrize(
-    ("data", "said", "row"), TABLE_FAULTS.values(), ids=TABLE_FAULTS
-)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_bad_tables(
-    engine: str, data: dict[str, Any], said: tuple[str, ...], row: str
-) -> None:
-    numbered = [row] if engine in NUMBERED else []
-    refused(CountsError, ENGINES[engine](data), *said, *numbered)
-
-
-def test_rows_without_an_order_have_no_first() -> None:
-    for engine, first, where in (
-        ("pandas", ", the first row 1", "row 1"),
-        ("Ibis", "", "a row"),
-    ):
-        make = ENGINES[engine]
-        said = f"has no value in 1 row{first}: drop or mend what is empty."
-        refused(CountsError, make(table(state=[0, None])), said)
-        refused(CountsError, make(table(done=[0, 7])), f"0 and 1: {where} has 7;")
-
-
-@pytest.mark.parametrize("engine", ["pandas", "polars", "DuckDB"])
-def test_steps_that_are_too_large_are_not_names(engine: str) -> None:
-    data = table(episode=[1, 1], step=[0.0, 2.0**53])
-    del data["next_state"]
-    source = ENGINES[engine](data)
-    refused(CountsError, source, "`step`", "below 2**53", "; number from 0.")
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_sizes_that_are_too_small(engine: str) -> None:
-    make = ENGINES[engine]
-    refused(CountsError, make(table()), "`state`", "below", "1", n_states=1)
-    refused(CountsError, make(table()), "`action`", "below", "1", n_actions=1)
-    text = table(action=["a", "b"])
-    refused(CountsError, make(text), "`n_actions` is 1", "has 2", n_actions=1)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_a_table_does_not_have_is_said_when_asked(engine: str) -> None:
-    log = bm.read_transitions(ENGINES[engine](table()))
-    with pytest.raises(CountsError, match="`episode` column"):
-        log.counts_by_fold(2)
-    with pytest.raises(CountsError, match="no `reward` column"):
-        log.reward_statistics()
-    log = bm.read_transitions(ENGINES[engine](table(episode=[4, 4])))
-    with pytest.raises(CountsError, match="`n_folds` is 2 but there are only 1"):
-        log.counts_by_fold(2)
-
-
-def test_sources_that_are_no_tables() -> None:
-    refused(ArgumentError, 3, "`source` must be a path", "got int")
-    refused(ArgumentError, None, "`source`", "got NoneType")
-    refused(ArgumentError, np.zeros((2, 3)), "`source`", "got ndarray")
-    refused(ArgumentError, pd.Series([1]), "`source`", "got Series")
-    refused(ArgumentError, pd.DataFrame(table()), "`labels`", "'all'", labels="all")
-    refused(CountsError, pd.DataFrame(table()), "`n_states`", n_states=0)
-
-
-def test_columns_that_are_no_names() -> None:
-    twice = pd.DataFrame([[0, 0, 0, 0]], columns=["state", "state", "action", "sp"])
-    refused(CountsError, twice, "state")
-    refused(CountsError, pd.DataFrame(np.zeros((2, 3))), "must have names")
 
 
 def test_a_file_that_changes_is_noticed(here: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import bad_input
 import numpy as np
 import pytest
-from bad_input import case, check
 from scipy import stats
 
 import bayesmdp as bm
@@ -20,8 +19,7 @@ from bayesmdp.criticism import Calibration, Episodes, plot_calibration
 from bayesmdp.criticism import _calibrate as running
 from bayesmdp.criticism import _study as study_of
 from bayesmdp.criticism import _truth as truths
-from bayesmdp.criticism import _uniformity as uniformity
-from bayesmdp.errors import ArgumentError, EndlessError, PolicyError, PriorError
+from bayesmdp.errors import ArgumentError
 
 pytestmark = pytest.mark.integration
 
@@ -50,54 +48,6 @@ def same(a: Calibration, b: Calibration) -> bool:
         np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
         for name in ("ranks", "truths", "promises", "covered", "bias")
     ) and np.array_equal(a.p_values, b.p_values, equal_nan=True)
-
-
-# ---------------------------------------------------------------- uniform ranks
-
-
-def every_outcome(n: int, n_ranks: int) -> np.ndarray:
-    return np.array(list(itertools.product(range(n_ranks), repeat=n)))
-
-
-@pytest.mark.parametrize(("n", "n_ranks"), [(1, 4), (4, 5), (5, 4), (6, 3)])
-def test_the_chance_to_stay_inside_equals_enumeration(n: int, n_ranks: int) -> None:
-    at = uniformity.points(n_ranks)
-    assert at.tolist() == list(range(1, n_ranks))
-    every = every_outcome(n, n_ranks)
-    counts = np.stack([uniformity.counts_below(x, at) for x in every])
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        low, high = np.sort(rng.integers(0, n + 1, (2, at.size)), axis=0)
-        wanted = ((counts >= low) & (counts <= high)).all(axis=1).mean()
-        found = uniformity.chance_inside(low, high, n, at / n_ranks)
-        assert found == pytest.approx(wanted, abs=1e-12)
-
-
-@pytest.mark.parametrize(("n", "n_ranks"), [(4, 5), (6, 3)])
-def test_p_values_are_exact(n: int, n_ranks: int) -> None:
-    """A p-value of x or less comes with probability x, for every x it can take."""
-    every = every_outcome(n, n_ranks)
-    found = np.array([uniformity.p_value(x, n_ranks) for x in every])
-    assert np.unique(found.round(9)).size > 3
-    for p in np.unique(found.round(9)):
-        assert (found <= p + 1e-9).mean() == pytest.approx(p, abs=1e-8)
-
-
-@pytest.mark.parametrize("error_rate", [0.3, 0.05])
-def test_the_band_holds_whole_curves_and_is_no_wider_than_needed(
-    error_rate: float,
-) -> None:
-    rng = np.random.default_rng(1)
-    n, n_ranks = 150, 100
-    low, high = uniformity.band(n, n_ranks, error_rate)
-    ranks = rng.integers(0, n_ranks, (2000, n))
-    counts = np.stack(
-        [uniformity.counts_below(x, uniformity.points(n_ranks)) for x in ranks]
-    )
-    left = 1 - ((counts >= low) & (counts <= high)).all(axis=1).mean()
-    error = np.sqrt(error_rate / 2000)
-    # counts are whole numbers, so the band is a little wider than it could be
-    assert 0.7 * error_rate - 4 * error < left < error_rate + 4 * error
 
 
 # ---------------------------------------------------------------- true models
@@ -509,173 +459,3 @@ def test_a_picture_without_matplotlib_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[paper\]"'):
         plot_calibration(found)
-
-
-# ---------------------------------------------------------------- bad input
-
-
-def call(task: Any = TASK, prior: Any = FLAT, **changes: Any) -> Any:
-    return lambda: bm.calibrate(task, prior, **({"n_datasets": 10} | changes))
-
-
-WORLD = bm.worlds.synthetic(0, 4, 2, discount=0.9)
-PARTLY = bm.World(
-    bm.Dynamics.from_dense([[[0.5, 0.5], [0, 0]], [[0, 1], [1, 0]]]),
-    bm.Task(2, 2, reward=[0, 1], discount=0.9),
-)
-NEVER = bm.Task(2, 1, reward=[1, 0], discount=1.0, terminal=[1])
-BAD = [
-    case("task", ArgumentError, call(task=3), "`task`"),
-    case("prior", ArgumentError, call(prior=1.0), "`prior`", "SymmetricPrior(1.0)"),
-    case("a class", ArgumentError, call(prior=bm.SymmetricPrior), "`prior`"),
-    case("no truth", ArgumentError, call(truth="flat"), "`truth`", "or a world"),
-    case(
-        "sparse",
-        PriorError,
-        call(prior=bm.SparsePrior(fallback=0)),
-        "SparsePrior generates no data",
-        "give `truth`",
-    ),
-    case("evidence", PriorError, call(prior=bm.EvidencePrior()), "EvidencePrior"),
-    case(
-        "data that cannot choose",
-        PriorError,
-        call(prior=bm.EvidencePrior(), truth=FLAT, n_visits=1),
-        "Simulated dataset 0 cannot be fitted",
-        "give a number",
-    ),
-    case("pooled", PriorError, call(prior=bm.PooledPrior()), "PooledPrior"),
-    case("fixed pooling", PriorError, call(truth=bm.PooledPrior(3.0)), "PooledPrior"),
-    case(
-        "fallback over evidence",
-        PriorError,
-        call(prior=bm.FallbackPrior(bm.EvidencePrior(), 0)),
-        "FallbackPrior",
-    ),
-    case(
-        "fallback over sets with a fallback",
-        PriorError,
-        call(prior=bm.FallbackPrior(bm.HierarchicalSparsePrior(fallback=1), 0)),
-        "FallbackPrior",
-    ),
-    case(
-        "sets with a fallback",
-        PriorError,
-        call(prior=bm.HierarchicalSparsePrior(fallback=0)),
-        "HierarchicalSparsePrior",
-    ),
-    case(
-        "another size",
-        ArgumentError,
-        call(truth=WORLD),
-        "`truth` and `task`",
-        "`n_states`",
-        "4 and 3",
-    ),
-    case(
-        "truth outside the support",
-        PriorError,
-        call(prior=bm.SymmetricPrior(support=np.eye(3, dtype=bool)), truth=FLAT),
-        "support rules out",
-    ),
-    case(
-        "no fallback",
-        bm.errors.TaskError,
-        call(prior=bm.FallbackPrior(FLAT, 7)),
-        "`fallback`",
-        "7",
-    ),
-    case("no visits", ArgumentError, call(n_visits=0), "`n_visits`", "at least 1"),
-    case("half visits", ArgumentError, call(n_visits=2.5), "`n_visits`", "2.5"),
-    case("shape", ArgumentError, call(n_visits=[1, 2]), "`n_visits`", "(3, 2)"),
-    case(
-        "negative",
-        ArgumentError,
-        call(n_visits=[[1, 1], [1, -2], [1, 1]]),
-        "`n_visits`",
-        "state 1, action 1",
-        "-2",
-    ),
-    case("nothing", ArgumentError, call(n_visits=np.zeros((3, 2))), "0 for every pair"),
-    case("words", ArgumentError, call(n_visits="many"), "`n_visits`", "many"),
-    case(
-        "not there",
-        ArgumentError,
-        call(PARTLY.task, truth=PARTLY, policy=[0, 0], n_visits=[[1, 1], [1, 1]]),
-        "`n_visits`",
-        "state 0, action 1",
-        "`truth`",
-    ),
-    case(
-        "policy not there",
-        PolicyError,
-        call(PARTLY.task, truth=PARTLY, policy=[1, 0]),
-        "`policy`",
-        "state 0",
-    ),
-    case(
-        "choice not there",
-        PolicyError,
-        call(PARTLY.task, truth=PARTLY, policy=[0, 0], choose=lambda _: [1, 1]),
-        "`choose`",
-        "state 0",
-    ),
-    case(
-        "behaviour",
-        PolicyError,
-        call(n_visits=Episodes([5, 0, 0], 3)),
-        "`n_visits.policy`",
-        "5",
-    ),
-    case("no episodes", ArgumentError, lambda: Episodes([0], 0), "`n_episodes`"),
-    case("no steps", ArgumentError, lambda: Episodes([0], 1, 0), "`max_steps`"),
-    case("policy", PolicyError, call(policy=[0, 9, 0]), "`policy`", "9"),
-    case("choose", ArgumentError, call(choose="nominal"), "`choose`", "nominal"),
-    case("chosen", PolicyError, call(choose=lambda _: [0, 0]), "`choose`"),
-    case("min_count", ArgumentError, call(min_count=-1), "`min_count`"),
-    case("datasets", ArgumentError, call(n_datasets=9), "`n_datasets`", "10"),
-    case("draws", ArgumentError, call(n_draws=1), "`n_draws`", "2"),
-    case(
-        "ends between draws",
-        ArgumentError,
-        call(n_draws=99),
-        "`n_draws` 99",
-        "0.95",
-        "2.5",
-        "199",
-    ),
-    case("too few draws", ArgumentError, call(n_draws=7, levels=[0.9]), "`n_draws` 7"),
-    case("level", ArgumentError, call(levels=[0.5, 1.0]), "`levels`", "(0, 1)", "1"),
-    case("no level", ArgumentError, call(levels=[]), "`levels`"),
-    case("rate", ArgumentError, call(error_rate=0), "`error_rate`"),
-    case("high rate", ArgumentError, call(error_rate=0.9), "`error_rate`", "0.9"),
-    case("seed", ArgumentError, call(seed=-1), "`seed`"),
-    case("threads", ArgumentError, call(threads=0), "`threads`"),
-    case("executor", ArgumentError, call(executor=4), "`executor`"),
-    case("resume", ArgumentError, call(resume=4), "`resume`", "int"),
-    case("a folder", ArgumentError, call(resume="."), "`resume`"),
-    case(
-        "no folder", ArgumentError, call(resume="no/such/file"), "`resume`", "no/such"
-    ),
-    case(
-        "no mean",
-        EndlessError,
-        call(NEVER, n_visits=1, prior=bm.SymmetricPrior(0.1)),
-        "discount",
-    ),
-    case(
-        "bins",
-        ArgumentError,
-        lambda: bm.calibrate(TASK, FLAT, n_datasets=10).histogram(7),
-        "`bins`",
-        "200",
-    ),
-    case(
-        "no calibration", ArgumentError, lambda: plot_calibration(FLAT), "`calibration`"
-    ),  # type: ignore[arg-type]
-]
-
-
-@pytest.mark.parametrize(("error", "bad", "said"), BAD)
-def test_bad_input(error: Any, bad: Any, said: tuple[str, ...]) -> None:
-    check(error, bad, said)

@@ -31,7 +31,8 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
-from test_validate import CASES, Case, messy, without
+from validate_cases import CASES, Case
+from validate_logs import messy, without
 
 import bayesmdp as bm
 
