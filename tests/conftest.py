@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 import bayesmdp as bm
@@ -17,6 +18,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fixed")
+
+
+@pytest.fixture
+def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Share out also what takes less than a millisecond, for tests of sharing."""
+    monkeypatch.setattr("bayesmdp.engine._footprint._LEAST_SECONDS", 0.0)
 
 
 def _compile_eliminations() -> None:

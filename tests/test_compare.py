@@ -239,6 +239,7 @@ def test_random_models_of_an_ensemble_are_paired_without_controls() -> None:
     assert found.difference_error == pytest.approx(error, rel=1e-10)
 
 
+@pytest.mark.usefixtures("many_tasks")
 def test_a_comparison_does_not_depend_on_threads() -> None:
     first, second = (
         bm.compare(POLICIES, POSTERIOR.draws(700), threads=threads).to_dict()

@@ -34,7 +34,7 @@ def random_policies(n: int, n_states: int = 25, n_actions: int = 4) -> Array:
 
 POSTERIOR = grid_posterior()
 POLICY = random_policies(1)[0]
-N_DRAWS = 1003  # 31 whole blocks and a part
+N_DRAWS = 1003  # 62 whole blocks and a part
 
 
 def assert_same_bits(one: object, other: object) -> None:

@@ -238,6 +238,7 @@ def test_available_narrows_what_a_policy_may_use() -> None:
     assert bm.policies.nominal(ensemble)[2].tolist() == [0.0, 1.0, 0.0]
 
 
+@pytest.mark.usefixtures("many_tasks")
 def test_random_draws_are_a_pure_function_of_seed_and_draw() -> None:
     rng = np.random.default_rng(8)
     ensemble = ensemble_of(models_of(rng, 4), task_of(np.ones(S)), weights=WEIGHTS)

@@ -339,6 +339,7 @@ def test_a_draw_is_the_same_draw_of_its_component(name: str) -> None:
         assert np.array_equal(draws.dynamics(i).to_dense(), own.to_dense())
 
 
+@pytest.mark.usefixtures("many_tasks")
 @every_belief
 @pytest.mark.parametrize("policy", [POLICY, [0, 1, 0, 1, 0]], ids=["all", "some"])
 def test_values_are_those_of_the_draws(name: str, policy: Any) -> None:

@@ -175,6 +175,7 @@ N_DRAWS = N_BLOCKS * BLOCK + RAGGED
 EDGES = tuple(range(BLOCK, N_DRAWS, BLOCK))
 
 
+@pytest.mark.usefixtures("many_tasks")
 @pytest.mark.parametrize("name", GROUNDS)
 def test_ranges_swept_apart_join_to_what_one_sweep_gives(name: str) -> None:
     """Every split in two and in three at borders of blocks; the last part is ragged."""

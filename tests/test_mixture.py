@@ -290,6 +290,7 @@ def test_visits_of_unseen_pairs_are_counted() -> None:
     assert 0 < min(parts) - 0.05 < share < max(parts) + 0.05
 
 
+@pytest.mark.usefixtures("many_tasks")
 @pytest.mark.parametrize("threads", [2, 5])
 def test_results_do_not_depend_on_threads(threads: int) -> None:
     draws = MIXTURE.draws(700, seed=1)

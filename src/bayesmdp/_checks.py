@@ -197,8 +197,15 @@ def of_type(name: str, value: object, kind: type, error: ErrorClass) -> None:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Suggest, in brackets, the name that a wrong one resembles; or nothing."""
-    near = get_close_matches(str(word), list(known), 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest(str(word), known)
+    return f" (did you mean {near!r}?)" if near is not None else ""
+
+
+def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """Return the name that resembles a word most, upper case or lower, if one does."""
+    lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), lower, 1, alike)
+    return lower[found[0]] if found else None
 
 
 def extra(module: str, name: str, needed_by: str) -> Any:

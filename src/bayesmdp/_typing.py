@@ -5,6 +5,9 @@
 ``S``     states
 ``A``     actions
 ``P``     policies swept together
+``C``     components of a mixture; channels of the sums over draws
+``M``     models of an ensemble
+``B``     draws of a block, or blocks of a range
 ``R``     rows: (state, action) pairs a policy may use, sorted by pair
 ``E``     entries: possible next states of all rows, one row after the other
 ``N``     live states, that is, states that are not terminal
@@ -12,7 +15,6 @@
 ========  =====================================================================
 """
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -40,6 +42,5 @@ __all__ = [
     "IntArray",
     "Name",
     "Seed",
-    "Sequence",
     "StatusArray",
 ]

@@ -16,7 +16,7 @@ from test_executor import CALLS, PAGE, assert_identical, page_code, page_says, p
 
 import bayesmdp as bm
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("many_tasks")]
 
 WORKERS = 3
 

@@ -1,8 +1,6 @@
 """Do credible intervals keep their promise? Simulate, fit, and look at the truth."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -30,7 +28,7 @@ from bayesmdp.policies import nominal
 from bayesmdp.worlds import World
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
 _A_TASK = 16  # datasets an executor gets at once
 
@@ -219,28 +217,19 @@ def _run(
     progress: bool | None,
 ) -> list[Outcome]:
     """Simulate what the journal does not hold yet; return all, in order."""
-    from bayesmdp.engine import workers
+    from bayesmdp.engine import results, workers
 
     missing = [i for i in range(n) if i not in journal.done]
-    parts = _parts(missing)
-    pending: deque[tuple[list[int], Future[list[Outcome]]]] = deque()
+    parts = list(_parts(missing))
     with (
-        workers(threads, executor) as (pool, in_flight),
+        workers(threads, executor) as pool,
         progress_bar("calibrating", n, progress) as show,
+        results(pool, outcomes, ((study, part) for part in parts)) as found,
     ):
-        try:
-            while True:
-                for part in islice(parts, in_flight - len(pending)):
-                    pending.append((part, pool.submit(outcomes, study, part)))
-                if not pending:
-                    break
-                part, future = pending.popleft()
-                journal.add(dict(zip(part, future.result(), strict=True)))
-                if show is not None:
-                    show(sum(i < n for i in journal.done))
-        finally:
-            for _, future in pending:
-                future.cancel()
+        for part, of_part in zip(parts, found, strict=True):
+            journal.add(dict(zip(part, of_part, strict=True)))
+            if show is not None:
+                show(sum(i < n for i in journal.done))
     return [journal.done[i] for i in range(n)]
 
 

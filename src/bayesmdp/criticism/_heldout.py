@@ -36,6 +36,7 @@ transition, and then treated alike.
 
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -144,25 +145,15 @@ def score(
 
     ``lengths`` are the next states of a row under each prior, on average.
     """
-    executor, _ = pool
-    jobs = {
-        name: [
-            executor.submit(
-                _score_fold,
-                name,
-                prior,
-                k,
-                folds.counts,
-                part,
-                pair,
-                task,
-                lengths[name],
-            )
-            for k, part in enumerate(folds.parts)
-        ]
+    from bayesmdp.engine import results
+
+    jobs = (
+        (name, prior, k, folds.counts, part, pair, task, lengths[name])
         for name, prior in priors.items()
-    }
-    return {name: _join([x.result() for x in job]) for name, job in jobs.items()}
+        for k, part in enumerate(folds.parts)
+    )
+    with results(pool, _score_fold, jobs) as found:
+        return {name: _join(list(islice(found, len(folds.parts)))) for name in priors}
 
 
 def _join(parts: list[Scores]) -> Scores:

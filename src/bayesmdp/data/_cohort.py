@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._checks import did_you_mean
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.data._columns import did_you_mean, listed
+from bayesmdp.data._columns import listed
 from bayesmdp.data._faults import EXACT
 from bayesmdp.data._frames import recognised
 from bayesmdp.data._paths import is_paths

@@ -1,8 +1,8 @@
 """Which column of a table plays which role, by convention or by name."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
+from bayesmdp._checks import did_you_mean, nearest
 from bayesmdp.errors import ArgumentError, CountsError
 
 #: Names in use for each role, in lower case; case never matters.
@@ -80,13 +80,13 @@ def _named(
     found: dict[str, str] = {}
     for role, name in columns.items():
         if role not in CONVENTIONS:
-            hint = did_you_mean(str(role), list(CONVENTIONS))
+            hint = did_you_mean(role, CONVENTIONS)
             raise ArgumentError(
                 f"`columns` has an unknown role {role!r}{hint}; roles are "
                 f"{', '.join(CONVENTIONS)}."
             )
         if name not in names:
-            hint = did_you_mean(str(name), names)
+            hint = did_you_mean(name, names)
             raise ArgumentError(
                 f"`columns` says {role!r} is {name!r}, which {origin} does not "
                 f"have{hint}; it has {listed(names)}."
@@ -100,24 +100,14 @@ def _named(
 def _missing(role: str, names: Sequence[str], origin: str) -> str:
     """Say what was looked for, without a full stop."""
     aliases = CONVENTIONS[role]
-    near = [m for x in aliases if len(x) > 2 for m in _near(x, names)]
-    hint = f" (did you mean `{near[0]}`?)" if near else ""
-    example = near[0] if near else "..."
+    found = (nearest(x, names, 0.75) for x in aliases if len(x) > 2)
+    near = next((x for x in found if x is not None), None)
+    hint = f" (did you mean `{near}`?)" if near is not None else ""
+    example = "..." if near is None else near
     return (
         f"{origin} has no column for `{role}`{hint}: looked for {', '.join(aliases)} "
         f"among {listed(names)}; name it with columns={{{role!r}: {example!r}}}"
     )
-
-
-def _near(word: str, names: Sequence[str]) -> list[str]:
-    lower = {name.lower(): name for name in names}
-    return [lower[x] for x in get_close_matches(word.lower(), lower, 1, 0.75)]
-
-
-def did_you_mean(word: str, names: Sequence[str]) -> str:
-    """Suggest the name that a wrong one resembles, if there is one."""
-    near = _near(word, names)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._checks import did_you_mean
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import _doses
 from bayesmdp.data._ai_clinician import check_ends
@@ -31,7 +32,6 @@ from bayesmdp.data._cohort import (
     masks,
     read_cohort,
 )
-from bayesmdp.data._columns import did_you_mean
 from bayesmdp.data._folds import scramble
 from bayesmdp.data._stays import as_log, moves, names_of
 from bayesmdp.data._transitions import Transitions

@@ -72,7 +72,7 @@ def match_labels(
         place = {name: i for i, name in enumerate(known)}
         ids = np.array([place.get(str(name), -1) for name in names], dtype=np.int64)
         found = ids[getattr(groups, role)]
-        told += _unknown(subject, groups, role, names, known, found)
+        told += _unknown(subject, groups, role, known, found)
         kept &= found >= 0
         groups = replace(groups, **{role: found})
     groups = groups.of(kept)
@@ -90,7 +90,6 @@ def _unknown(
     subject: Subject,
     groups: Groups,
     role: str,
-    names: Sequence[Any],
     known: Sequence[str],
     found: IntArray,
 ) -> Iterator[Finding]:

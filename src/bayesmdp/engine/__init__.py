@@ -10,16 +10,8 @@ from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._join import BLOCK, Sums
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal
 from bayesmdp.engine._problem import Problem
-from bayesmdp.engine._sweep import (
-    Pool,
-    Slopes,
-    Want,
-    nominal,
-    slopes,
-    solve_known,
-    sweep,
-    workers,
-)
+from bayesmdp.engine._sweep import Slopes, Want, nominal, slopes, solve_known, sweep
+from bayesmdp.engine._workers import Pool, results, workers
 
 __all__ = [
     "BLOCK",
@@ -35,6 +27,7 @@ __all__ = [
     "check_ending",
     "check_solver",
     "nominal",
+    "results",
     "slopes",
     "solve_known",
     "sweep",

@@ -43,7 +43,7 @@ def build_chain(pi: FloatArray, rows: Layout, n: int, transposed: bool) -> Chain
     if single:
         column, slot = rows.target.copy(), np.empty(0, dtype=np.uint32)
     else:
-        column, slot = _merge(pi, rows, n, n_states, begin, stop)
+        column, slot = _merge(pi, rows, n_states, begin, stop)
     if transposed:
         t_begin, t_stop, t_column, t_slot = _transpose(begin, stop, column)
     else:
@@ -84,7 +84,6 @@ def _transpose(
 def _merge(
     pi: FloatArray,
     rows: Layout,
-    n: int,
     n_states: int,
     begin: IndexArray,
     stop: IndexArray,

@@ -7,17 +7,12 @@ Work space is one model a thread; nothing grows with draws times model size. Ano
 device is another ``_run``.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, TypeVar
 
 import numpy as np
 
-from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
@@ -27,7 +22,8 @@ from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._kernel import sweep_blocks
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.errors import ArgumentError, ConvergenceError, EndlessError, ExecutorError
+from bayesmdp.engine._workers import Inline, Pool, results
+from bayesmdp.errors import ConvergenceError, EndlessError
 
 
 @dataclass(frozen=True)
@@ -55,43 +51,6 @@ class Want:
 
 
 Progress = Callable[[int], None]
-Pool = tuple[Executor, int]  # and how many tasks to keep in flight
-_R = TypeVar("_R")
-
-
-class _Inline(ThreadPoolExecutor):
-    """One thread, the caller's: handing small tasks over takes longer than they do."""
-
-    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]:
-        """Do it at once."""
-        future: Future[_R] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as problem:
-            future.set_exception(problem)
-        return future
-
-
-@contextmanager
-def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
-    """Open an executor for one or several sweeps, with how many tasks to keep busy."""
-    n = _checks.thread_count(threads)
-    if executor is not None:
-        _checks.of_type("executor", executor, Executor, ArgumentError)
-        try:
-            yield executor, 2 * n
-        except BrokenExecutor as broken:
-            raise ExecutorError(
-                "`executor` lost a worker and cannot go on; make a new one and call "
-                "again. Workers die for lack of memory, or at once where a script that "
-                'starts processes has no `if __name__ == "__main__":`.'
-            ) from broken
-        return
-    pool = ThreadPoolExecutor(n) if n > 1 else _Inline(n)
-    try:
-        yield pool, 2 * n
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def sweep(
@@ -139,25 +98,20 @@ def sweep(
     blocks = blocks_a_task(problem, method, bits, n_draws - done, in_flight)
     if isinstance(executor, ThreadPoolExecutor):  # others have a memory of their own
         check_memory(problem, method, bits, n_draws - done, in_flight // 2)
-        executor = _Inline(1) if blocks * BLOCK >= n_draws - done else executor
+        pool = (Inline(), 2) if blocks * BLOCK >= n_draws - done else pool
     total = Joiner()
     if after is not None:
         total.add(after)
-    pending: deque[Future[Sums]] = deque()
-    ranges = _ranges(done, n_draws, blocks)
-    try:
-        while True:
-            for begin, stop in islice(ranges, in_flight - len(pending)):
-                job = (problem, nominal, bits, first + begin, w[begin:stop])
-                pending.append(executor.submit(_run, *job))
-            if not pending:
-                return total.sums()
-            total.add(pending.popleft().result())
+    jobs = (
+        (problem, nominal, bits, first + begin, w[begin:stop])
+        for begin, stop in _ranges(done, n_draws, blocks)
+    )
+    with results(pool, _run, jobs) as parts:
+        for part in parts:
+            total.add(part)
             if progress is not None:
                 progress(total.n_draws)
-    finally:
-        for future in pending:
-            future.cancel()
+    return total.sums()
 
 
 def _check_range(

@@ -1,9 +1,5 @@
 """The best value of each draw, had its model been known: what no policy can beat."""
 
-from collections import deque
-from concurrent.futures import Future
-from itertools import islice
-
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
@@ -11,7 +7,7 @@ from bayesmdp.engine._hindsight import best_values
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._planner import methods
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._sweep import Pool
+from bayesmdp.engine._workers import Pool, results
 
 __all__ = ["hindsight_values"]
 
@@ -23,21 +19,12 @@ def hindsight_values(
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
-    executor, in_flight = pool
-    firsts = iter(range(0, n_draws, BLOCK))
-    pending: deque[Future[FloatArray]] = deque()
-    parts: list[FloatArray] = []
-    try:
-        while True:
-            for first in islice(firsts, in_flight - len(pending)):
-                n = min(BLOCK, n_draws - first)
-                pending.append(executor.submit(_run, problem, warm, first, n))
-            if not pending:
-                return np.concatenate(parts)
-            parts.append(pending.popleft().result())
-    finally:
-        for future in pending:
-            future.cancel()
+    jobs = (
+        (problem, warm, first, min(BLOCK, n_draws - first))
+        for first in range(0, n_draws, BLOCK)
+    )
+    with results(pool, _run, jobs) as parts:
+        return np.concatenate(list(parts))
 
 
 def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:

@@ -25,7 +25,7 @@ from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE, methods
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._sweep import workers
+from bayesmdp.engine._workers import workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 

@@ -1,11 +1,12 @@
 """Data in the task's terms: names are found, ids are checked, sizes are the task's."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import IntArray, Sequence
+from bayesmdp._typing import IntArray
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 from bayesmdp.model._task import Task

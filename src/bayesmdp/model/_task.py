@@ -13,6 +13,7 @@ Inside, everything is a transition reward. The first kind becomes ::
     r[s, a, t] = r[s] + g r[t] [t terminal]
 """
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +29,6 @@ from bayesmdp._typing import (
     FloatArray,
     IntArray,
     Name,
-    Sequence,
 )
 from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError

@@ -1,9 +1,9 @@
 """Last touches: decide what is nearly decided, and try neighbours.
 
 Mirror ascent leaves a little probability on actions it has given up. Rows that are
-nearly deterministic are snapped; then single states are switched, all at once where
-there are few, or where the gradient is surely positive. Every change must win a paired
-race to be kept.
+nearly deterministic are snapped. Then switches of actions are tried: every single one
+where there are few rows, otherwise those whose gradient is surely positive, all at
+once, half of them, or the first. A change must win a paired race to be kept.
 """
 
 import numpy as np

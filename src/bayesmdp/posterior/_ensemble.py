@@ -6,7 +6,7 @@ Models are laid over each other: a row of the ensemble lists every next state th
 model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed, Sequence
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BeliefError
 from bayesmdp.model import Dynamics, Rows, Task
 from bayesmdp.posterior._draws import Draws

@@ -8,8 +8,6 @@ walk has not earned after ``H`` steps is lost, however many there are: up to
 
 import math
 import warnings
-from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +28,7 @@ from bayesmdp.rivals._total_variance import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
     from bayesmdp.engine import Ending, Problem
     from bayesmdp.engine.simulation import Ground
@@ -204,27 +202,20 @@ def _walk_all(
     from bayesmdp import engine
 
     parts: list[_Part] = []
-    pending: deque[Future[_Part]] = deque()
     with (
-        engine.workers(threads, executor) as (pool, in_flight),
+        engine.workers(threads, executor) as pool,
         progress_bar("rolling out", n_draws, progress) as show,
     ):
-        size = -(-n_draws // (_TASKS_A_WORKER * in_flight))
-        begins = iter(range(0, n_draws, size))
-        try:
-            while True:
-                # A few at a time: one thread is the caller's, and works at once.
-                for first in islice(begins, in_flight - len(pending)):
-                    n = min(size, n_draws - first)
-                    pending.append(pool.submit(_walk_range, problem, ground, first, n))
-                if not pending:
-                    break
-                parts.append(pending.popleft().result())
+        size = -(-n_draws // (_TASKS_A_WORKER * pool[1]))
+        jobs = (
+            (problem, ground, first, min(size, n_draws - first))
+            for first in range(0, n_draws, size)
+        )
+        with engine.results(pool, _walk_range, jobs) as found:
+            for part in found:
+                parts.append(part)
                 if show is not None:
                     show(min(len(parts) * size, n_draws))
-        finally:
-            for future in pending:
-                future.cancel()
     mean, variance, visits = (
         np.concatenate([part[i] for part in parts]) for i in range(3)
     )

@@ -30,6 +30,7 @@ _EXTRAS = (
     "matplotlib",
     "distributed",
     "mpi4py",
+    "torch",
 )
 
 
@@ -54,7 +55,7 @@ def command(run: Path | None, as_json: bool, quiet: bool) -> None:
         show(loaded.summary(), loaded.describe(), as_json=as_json, quiet=quiet)
         return
     record = _installed()
-    lines = [f"{name:<12} {x or 'not installed'}" for name, x in record.items()]
+    lines = [f"{name:<14} {x or 'not installed'}" for name, x in record.items()]
     show("\n".join(lines), record, as_json=as_json, quiet=quiet)
 
 
