@@ -59,8 +59,8 @@ KEYS = {
     "fit --init": "n_rows task",
     "info run": RUN + " results[]",
     "info": "bayesmdp click distributed duckdb gymnasium h5py icu-sepsis jinja2 "
-    "markdown-it-py matplotlib mpi4py torch narwhals numba numpy platform plotly python rich "
-    "scikit-learn scipy threads",
+    "markdown-it-py matplotlib mpi4py narwhals numba numpy platform plotly python rich "
+    "scikit-learn scipy threads torch",
     "evaluate": f"run policy {EVALUATION}",
     "optimise": "chosen_start converged draws_used evaluation gap gap_error "
     "interrupted policy policy[] policy[].action policy[].probability policy[].state "

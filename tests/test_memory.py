@@ -115,6 +115,48 @@ def test_a_container_has_what_its_limit_leaves(
     assert _memory.available_bytes() <= left
 
 
+@pytest.mark.parametrize(
+    ("line", "groups", "names"),
+    [
+        ("0::/slurm/job_7", "slurm/job_7", _memory._SECOND),
+        ("4:cpu,memory:/slurm/job_7", "memory/slurm/job_7", _memory._FIRST),
+    ],
+    ids=["second version", "first version"],
+)
+@pytest.mark.parametrize("depth", [0, 1])
+def test_the_smallest_limit_around_a_job_counts(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    line: str,
+    groups: str,
+    names: tuple[str, str, str],
+    depth: int,
+) -> None:
+    """The job's own group, or the one around it, as batch systems set them."""
+    monkeypatch.setattr(_memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(_memory, "_PROCESS", tmp_path)
+    (tmp_path / "cgroup").write_text(f"9:name=systemd:/\n{line}\n")
+    assert _memory._of_container() == 2**62
+    inner = tmp_path / groups
+    inner.mkdir(parents=True)
+    limit, used, cached = names
+    group = inner.parents[depth - 1] if depth else inner
+    (group / limit).write_text("9000\n")
+    (group / used).write_text("4000\n")
+    (group / "memory.stat").write_text(f"{cached} 300\n")
+    assert _memory._of_container() == 5300
+
+
+def test_a_limit_of_addresses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    assert _memory._of_process() > 0
+    limits = (10**15, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    assert 0.99 * 10**15 < _memory._of_process() < 10**15
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1, 1))
+    assert _memory._of_process() == 0
+
+
 def test_no_container_is_no_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -257,6 +299,52 @@ def test_what_is_said_to_fit_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None
     n = int(0.9 * int(found[1]))
     assert evaluated(n, threads=1, **plain).n_draws == 16
+
+
+def followed(remedy: str, asked: dict[str, object]) -> dict[str, object]:
+    """Do what a refusal proposes."""
+    if found := re.search(r"about (\d+) draws", remedy):
+        asked = asked | {"n_draws": int(found[1])}
+    if found := re.search(r"threads=(\d+)", remedy):
+        asked = asked | {"threads": int(found[1])}
+    if "control=False" in remedy:
+        asked = asked | {"control": False}
+    if found := re.search(r"solver='(\w+)'", remedy):
+        asked = asked | {"solver": found[1], "threads": 1, "control": False}
+    return asked
+
+
+@pytest.mark.parametrize("solver", ["dense", "iterative"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_remedies_can_be_followed(
+    monkeypatch: pytest.MonkeyPatch, threads: int, solver: str
+) -> None:
+    """Over limits from too little for anything to enough for all."""
+    posterior = posterior_of(300)
+    tried = 0
+    for limit in np.geomspace(2e5, 1e7, 12):
+        monkeypatch.setenv("BAYESMDP_MEMORY", str(int(limit)))
+        asked = {"n_draws": 4096, "threads": threads, "solver": solver}
+        for attempt in range(2):
+            options = dict(asked)
+            draws = posterior.draws(int(options.pop("n_draws")))
+            try:
+                bm.evaluate([0] * 300, draws, **options)
+                break
+            except TooLargeError as problem:
+                remedy = str(problem)
+                assert attempt == 0, remedy
+            if "states of this shape" in remedy or "needs far less" in remedy:
+                break
+            asked = followed(remedy.split("free: ")[1], asked)
+            tried += 1
+    assert tried >= 3
+
+
+@pytest.mark.parametrize("n_draws", [10**12, 10**15])
+def test_too_many_draws_are_refused_before_they_are_counted_out(n_draws: int) -> None:
+    with pytest.raises(TooLargeError, match=rf"`n_draws` {n_draws} .*would fit"):
+        bm.evaluate([0] * 300, posterior_of(300).draws(n_draws))
 
 
 def test_what_control_variates_take_is_counted_or_done_without(

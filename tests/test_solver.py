@@ -158,6 +158,60 @@ def test_the_solver_asked_for_is_taken_and_reported(solver: str, n: int) -> None
     assert evaluation.notes == ()
 
 
+def two_wards(n: int, dear: float) -> bm.Posterior:
+    """Two parts that never meet, one with larger rewards; the start is in the other."""
+    rng = np.random.default_rng(0)
+    tail = np.repeat(np.arange(2 * n), 5)
+    head = rng.integers(0, n, tail.size) + n * (tail >= n)
+    reward = rng.normal(size=2 * n) * np.repeat([dear, 1.0], n)
+    task = bm.Task(2 * n, 1, reward, discount=0.99, start=2 * n - 1)
+    counts = bm.Counts.from_arrays(tail, 0 * tail, head, 1 + 0 * tail)
+    return bm.fit(counts, task, prior=bm.SparsePrior())
+
+
+def start_of(found: bm.Evaluation) -> list[float]:
+    return [found.start_value, found.start_epistemic_sd, found.start_aleatoric_sd]
+
+
+def test_a_start_of_small_values_is_eliminated_where_that_is_cheap() -> None:
+    """Errors of iterations are small beside what the start never sees."""
+    plain, dear = two_wards(150, 1.0), two_wards(150, 1e6)
+    policy = [0] * 300
+    assert bm.evaluate(policy, plain.draws(64)).solver == "iterative"
+    right = bm.evaluate(policy, plain.draws(64), solver="dense")
+    found = bm.evaluate(policy, dear.draws(64))
+    assert found.solver in ("dense", "banded")
+    assert found.notes == ()
+    np.testing.assert_allclose(start_of(found), start_of(right), rtol=1e-12)
+
+
+def test_a_start_of_few_digits_is_told() -> None:
+    policy = [0] * 300
+    draws = two_wards(150, 1e6).draws(64)
+    with pytest.warns(bm.BayesmdpWarning, match="fewer digits"):
+        found = bm.evaluate(policy, draws, solver="iterative")
+    right = bm.evaluate(policy, draws, solver="dense")
+    assert "solver='dense'" in found.notes[0]
+    off = np.abs(np.array(start_of(found)) / start_of(right) - 1)
+    assert off.max() > 1e-8  # or there is nothing to tell
+    assert bm.evaluate(policy, two_wards(150, 9.0).draws(64)).notes == ()
+
+
+def test_an_end_far_away_keeps_its_digits() -> None:
+    n = 150
+    tail = np.tile(np.arange(n), 2)
+    head = np.minimum(tail + np.repeat([0, 1], n), n - 1)
+    task = bm.Task(n, 1, reward=np.arange(n) == n - 1, discount=0.9, start=0)
+    seen = bm.Counts.from_arrays(tail, 0 * tail, head)
+    draws = bm.fit(seen, task, prior=bm.SparsePrior()).draws(16, seed=0)
+    found = bm.evaluate([0] * n, draws, control=False)
+    for i in range(3):
+        theta = draws.dynamics(i).to_dense()[:, 0]
+        wanted = np.linalg.solve(np.eye(n) - 0.9 * theta, task.reward)[0]
+        assert found.start_values[i] == pytest.approx(wanted, rel=1e-9)
+    assert found.start_value < 1e-9
+
+
 CALLS: dict[str, Callable[[bm.Posterior, str], object]] = {
     "evaluate": lambda p, s: bm.evaluate([0] * 5, p.draws(20), solver=s),
     "compare": lambda p, s: bm.compare(

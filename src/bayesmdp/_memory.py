@@ -3,9 +3,12 @@
 import os
 from pathlib import Path
 
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, TooLargeError
 
-_CGROUP = Path("/sys/fs/cgroup")
+_CGROUP, _PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self")
+# Limit, use, and files that are held, in the two versions of control groups.
+_FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_SECOND = ("memory.max", "memory.current", "inactive_file")
 _LITTLE = 16_000_000  # bytes that any machine has
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
@@ -21,7 +24,7 @@ def available_bytes(needed: int | None = None) -> int:
         return _parsed(said)
     if needed is not None and needed <= _LITTLE:
         return needed
-    return min(_of_system(), _of_container())
+    return min(_of_system(), _of_container(), _of_process())
 
 
 def _parsed(said: str) -> int:
@@ -53,20 +56,64 @@ def _of_system() -> int:
         return 2**62
 
 
-def _of_container() -> int:
-    """Memory that the container's own limit leaves."""
+def _of_process() -> int:
+    """Memory that the process's own limit of addresses leaves (``ulimit -v``)."""
     try:
-        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return 2**62
+        pages = int((_PROCESS / "statm").read_text(encoding="ascii").split()[0])
+        return max(limit - pages * resource.getpagesize(), 0)
+    except (ImportError, OSError, ValueError):  # another system
+        return 2**62
+
+
+def _of_container() -> int:
+    """Memory that limits of the container, and of all groups around it, leave."""
+    try:
+        lines = (_PROCESS / "cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        lines = []
+    left = [_left_in(_CGROUP, _SECOND)]
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        parts = Path(path.lstrip("/")).parts
+        groups = [Path(*parts[:n]) for n in range(len(parts) + 1)]
+        if not kinds:
+            left += [_left_in(_CGROUP / group, _SECOND) for group in groups]
+        elif "memory" in kinds.split(","):
+            left += [_left_in(_CGROUP / "memory" / group, _FIRST) for group in groups]
+    return min(left)
+
+
+def _left_in(group: Path, names: tuple[str, str, str]) -> int:
+    """Memory that one control group's limit leaves; no limit where it has none."""
+    limit_name, used_name, cached_name = names
+    try:
+        limit = (group / limit_name).read_text(encoding="ascii").strip()
         if limit == "max":
             return 2**62
-        used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
+        used = int((group / used_name).read_text(encoding="ascii"))
         cached = 0  # what was read from files is given back when it is needed
-        for line in (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines():
-            if line.startswith("inactive_file "):
+        for line in (group / "memory.stat").read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{cached_name} "):
                 cached = int(line.split()[1])
         return max(int(limit) - used + cached, 0)
     except (OSError, ValueError):
         return 2**62
+
+
+def check_draws(n_draws: int, bytes_a_draw: int) -> None:
+    """Refuse a number of draws whose results alone would not fit."""
+    needed = n_draws * bytes_a_draw
+    if needed > (there := available_bytes(needed)):
+        raise TooLargeError(
+            f"`n_draws` {n_draws} needs {gigabytes(needed)} for one result a draw, and "
+            f"{gigabytes(there)} are free: about {there // bytes_a_draw} draws would "
+            "fit."
+        )
 
 
 def gigabytes(n_bytes: float) -> str:

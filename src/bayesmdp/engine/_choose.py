@@ -40,6 +40,7 @@ _SUBSTITUTION = 2.0  # an element of a factorised matrix, filled and used
 # Limits of an elimination nobody asked for: a minute or so a draw, and a matrix. Fixed,
 # so that every process comes to the same choice.
 _MOST_OPERATIONS, _MOST_BYTES = 2e11, 1e9
+_FEW = 1000  # states that are eliminated for digits alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def _check_dense(n: int) -> None:
         raise TooLargeError(
             f"`solver='dense'` needs {gigabytes(needed)} for a matrix of {n} states, "
             f"and {gigabytes(there)} are free: about {int((there / 8) ** 0.5)} states "
-            "would fit. Use solver='iterative'."
+            "would fit. solver='iterative' needs far less."
         )
 
 
@@ -113,6 +114,14 @@ def direct(problem: Problem) -> Method | None:
     if operations > _MOST_OPERATIONS or 8 * n * columns > _MOST_BYTES:
         return None
     return best
+
+
+def quick_direct(problem: Problem) -> Solver | None:
+    """Return an elimination that costs no more than that of some hundred states."""
+    method = direct(problem)
+    if method is None or _cost_of_direct(problem.n_live, method) > _cost_of_dense(_FEW):
+        return None
+    return Solver(method, np.zeros((2, problem.policies.shape[0], problem.start.size)))
 
 
 def _cost_of_dense(n: int) -> float:

@@ -216,12 +216,14 @@ def _least_exits(graph: _Graph) -> float:
         return 0.0
     kept = np.zeros((rows.size, width))
     kept[inner, place] = inside
-    left = total[:, None] - np.cumsum(kept, axis=1)
+    np.cumsum(kept, axis=1, out=kept)
+    np.subtract(total[:, None], kept, out=kept)  # what leaves
     of_state = np.zeros((n, width))
-    np.add.at(of_state, graph.tail[first], left)
+    np.add.at(of_state, graph.tail[first], kept)
     of_state.sort(axis=0)
+    np.cumsum(of_state, axis=0, out=of_state)
     k = np.arange(min(width, n))
-    return float(np.cumsum(of_state, axis=0)[k, k].min())
+    return float(of_state[k, k].min())
 
 
 def _may_be_closed(graph: _Graph, inside: BoolArray) -> bool:

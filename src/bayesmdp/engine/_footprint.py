@@ -1,6 +1,6 @@
 """What a sweep will take, before it is begun."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,8 @@ _TASK_SECONDS = 1.0  # roughly, so that Ctrl-C is heard
 _LEAST_SECONDS = 1e-3  # less than that, and handing over takes longer than it saves
 _ENTRY_SECONDS = 15e-9  # to sample one
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
+_ITERATIVE = Method(krylov=Krylov(False))
+_NO_CONTROLS = "(`evaluate` has control=False)"
 
 
 def bytes_a_block(problem: Problem, bits: int) -> int:
@@ -107,6 +109,31 @@ def _bytes_in_all(
     return threads * each + 4 * bytes_a_block(problem, bits) + n_draws * per_draw
 
 
+@dataclass(frozen=True)
+class _Room:
+    """What is free, and whether a sweep of so many draws would fit into it."""
+
+    there: int
+    problem: Problem
+    n_draws: int
+
+    def fits(self, method: Method, bits: int, threads: int, more: int = 0) -> bool:
+        """Whether the sweep fits, with ``more`` bytes beside it."""
+        needed = _bytes_in_all(self.problem, method, bits, self.n_draws, threads)
+        return more + needed <= self.there
+
+    def most(self, method: Method, bits: int, threads: int, more: int = 0) -> int:
+        """Draws that fit, in whole blocks."""
+        low, high = 0, self.n_draws // BLOCK
+        while low < high:
+            half = (low + high + 1) // 2
+            if replace(self, n_draws=half * BLOCK).fits(method, bits, threads, more):
+                low = half
+            else:
+                high = half - 1
+        return low * BLOCK
+
+
 def _remedy(
     problem: Problem,
     method: Method,
@@ -117,26 +144,33 @@ def _remedy(
     inverses: int,
 ) -> str:
     """Find the nearest thing that fits, tried in turn."""
-    if _bytes_in_all(problem, method, bits, BLOCK, threads) + inverses <= there:
-        room = there - inverses - _bytes_in_all(problem, method, bits, BLOCK, threads)
-        return f"about {room // _bytes_a_draw(problem)} draws would fit"
-    if method.name == "dense" and problem.n_live > _DENSE_IS_SLOW:
+    room = _Room(there, problem, n_draws)
+    if fewer := room.most(method, bits, threads, inverses):
+        return f"about {fewer} draws would fit"
+    large = method.name == "dense" and problem.n_live > _DENSE_IS_SLOW
+    if large and room.fits(_ITERATIVE, bits, threads, inverses):
         return "solver='iterative' takes far less, and is far faster"
-    for fewer in range(threads - 1, 0, -1):
-        if inverses + _bytes_in_all(problem, method, bits, n_draws, fewer) <= there:
-            return f"threads={fewer} would fit"
+    for on in range(threads - 1, 0, -1):
+        if room.fits(method, bits, on, inverses):
+            return f"threads={on} would fit"
+    return _plain_remedy(room, method, bits)
+
+
+def _plain_remedy(room: _Room, method: Method, bits: int) -> str:
+    """Find what fits on one thread without control variates."""
+    problem = room.problem
     plain = bits & ~(CONTROL | CONTROL_STATES)
-    if plain != bits and _bytes_in_all(problem, method, plain, BLOCK, 1) <= there:
-        return "without control variates (control=False) it would fit on one thread"
-    if method.name == "dense":
-        iterative = Method(krylov=Krylov(False))
-        if _bytes_in_all(problem, iterative, plain, BLOCK, 1) <= there:
-            return "solver='iterative' would fit on one thread"
+    if plain != bits and room.fits(method, plain, 1):
+        return f"threads=1 without control variates would fit {_NO_CONTROLS}"
+    if method.name == "dense" and room.fits(_ITERATIVE, plain, 1):
+        return "solver='iterative' would fit on one thread"
     n_policies = problem.policies.shape[0]
     alone = replace(problem, policies=problem.policies[:1])
-    if n_policies > 1 and _bytes_in_all(alone, method, plain, BLOCK, 1) <= there:
-        return f"sweep the {n_policies} policies one at a time"
-    share = there / _bytes_in_all(problem, method, plain, BLOCK, 1)
+    if n_policies > 1 and replace(room, problem=alone).fits(method, plain, 1):
+        return f"one at a time of the {n_policies} policies would fit, with threads=1"
+    if fewer := room.most(method, plain, 1):
+        return f"about {fewer} draws with threads=1 would fit {_NO_CONTROLS}"
+    share = room.there / _bytes_in_all(problem, method, plain, BLOCK, 1)
     if method.name == "dense":
         share = share**0.5
     return (

@@ -18,6 +18,7 @@ from bayesmdp.engine._layout import Layout, References
 from bayesmdp.engine._problem import Problem, read_only
 
 MAX_INVERSE = 2000
+_SMALL_SHARE = 1e-4  # of the largest; six digits are right then
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class Nominal:
     inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
     solver: Solver
     controls: bool = False  # whether control variates are formed
+    few_digits: tuple[bool, ...] = ()  # [P], see `lacks_digits`; or none
 
     @property
     def every_state(self) -> bool:
@@ -55,6 +57,22 @@ def blank(problem: Problem, solver: Solver) -> Nominal:
         inverse=np.empty((n_policies, 0, 0)),
         solver=solver,
     )
+
+
+def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:
+    """Whether iterations leave few digits of the start's value or variance, ``[P]``.
+
+    Their errors are small beside the largest value of all states, and the largest
+    variance. Where those from the start are far smaller (rewards of another size that
+    the start hardly sees, or an end far away), less is right of them.
+    """
+    live = slice(0, problem.n_live)
+    weight = problem.start[live]
+    found = []
+    for p in range(reference.shape[1]):
+        size = np.abs(reference[:2, p, live])  # [value and variance, N]
+        found.append(bool((size @ weight < _SMALL_SHARE * size.max(axis=1)).any()))
+    return tuple(found) if weight.any() else (False,) * len(found)
 
 
 def inverses(problem: Problem) -> FloatArray:

@@ -16,11 +16,17 @@ import numpy as np
 from bayesmdp._typing import BoolArray, FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._choose import Solver, choose, direct
+from bayesmdp.engine._choose import Solver, choose, direct, quick_direct
 from bayesmdp.engine._footprint import blocks_a_task, check_memory
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._kernel import sweep_blocks
-from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, inverses
+from bayesmdp.engine._nominal import (
+    MAX_INVERSE,
+    Nominal,
+    blank,
+    inverses,
+    lacks_digits,
+)
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.engine._workers import Inline, Pool, results
 from bayesmdp.errors import ConvergenceError, EndlessError
@@ -247,8 +253,14 @@ def nominal(
     bits = want.bits(control, fits)
     check_memory(problem, chosen.method, bits, n_draws, threads, to_invert=fits)
     reference = solve_known(problem, chosen, want)
+    few: tuple[bool, ...] = ()
+    if chosen.name == "iterative" and any(few := lacks_digits(problem, reference)):
+        exact = quick_direct(problem) if solver == "auto" else None
+        if exact is not None:
+            chosen, few = exact, ()
+            reference = solve_known(problem, chosen, want)
     inverse = inverses(problem) if fits else blank(problem, chosen).inverse
-    return Nominal(reference, problem.theta_bar, inverse, chosen, control)
+    return Nominal(reference, problem.theta_bar, inverse, chosen, control, few)
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,10 +72,24 @@ def _results(
     try:
         while True:
             for job in islice(waiting, most - len(pending)):
-                pending.append(executor.submit(call, *job))
+                pending.append(_submitted(executor, call, job))
             if not pending:
                 return
             yield pending.popleft().result()
     finally:
         for future in pending:
             future.cancel()
+
+
+def _submitted(
+    executor: Executor, call: Callable[..., _R], job: tuple[Any, ...]
+) -> Future[_R]:
+    try:
+        return executor.submit(call, *job)
+    except RuntimeError as problem:
+        if isinstance(problem, BrokenExecutor) or "shutdown" not in str(problem):
+            raise
+        raise ExecutorError(
+            "`executor` is shut down already: call within its `with` block, or make a "
+            "new one."
+        ) from problem

@@ -214,6 +214,13 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     ending = swept.endings[p]
     notes = [ending.warning] if ending.warning else []
     notes += _remarks(measured, tolerance, n)
+    if any(swept.nominal.few_digits[p : p + 1]):
+        notes.append(
+            "Iterations are right to 1e-10 of the largest value, and of the largest "
+            "variance, of all states; the start's value or variance is over 10,000 "
+            "times smaller, and has fewer digits. Leave out states that the start "
+            "never reaches, or take solver='dense'."
+        )
     if not ending.visits_exist:
         for array in (measured.occupancy, measured.occupancy_error):
             array[draws.belief.task.live] = np.nan

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._memory import check_draws
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics
@@ -58,6 +59,7 @@ class Draws:
             return np.where(weights > 0, np.arange(self.n_draws), np.argmax(weights))
         from bayesmdp.posterior.sampling import sample_members
 
+        check_draws(self.n_draws, 8)
         members = np.empty(self.n_draws, dtype=np.int64)
         sample_members(self._member_key, np.cumsum(self.belief.weights), members)
         return members
@@ -78,6 +80,7 @@ class Draws:
 
         if self.exact and isinstance(self.belief, Ensemble):
             return self.belief.weights * self.n_draws
+        check_draws(self.n_draws, 8)
         return np.ones(self.n_draws)
 
     @cached_property
