@@ -53,7 +53,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     run_study(toy_study.STUDY, QUICK, tmp_path)
     with pytest.raises(ArgumentError, match="--resume"):
         run_study(toy_study.STUDY, QUICK, tmp_path)
-    with pytest.raises(ArgumentError, match="with --quick, not without"):
+    with pytest.raises(ArgumentError, match="with --quick, and this call has none"):
         run_study(toy_study.STUDY, Effort(), tmp_path, resume=True)
     (tmp_path / "mine" / "coins").mkdir(parents=True)
     (tmp_path / "mine" / "coins" / "thesis.tex").touch()
@@ -66,6 +66,8 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_help_names_every_study() -> None:
     said = CliRunner().invoke(main, ["reproduce", "--help"]).stdout
+    assert "\\b" not in said
+    assert "\n    casino        figure 6              bounds" in said  # line by line
     named = set(said.replace("fig1 .. fig5", "fig1 fig2 fig3 fig4 fig5").split())
     assert {*paper.STUDIES, "all"} <= named
     nothing = CliRunner().invoke(main, ["reproduce"])
@@ -85,16 +87,18 @@ def test_what_differs_from_a_run_that_is_there_is_said(
     tmp_path: Path, then: Effort
 ) -> None:
     said = {
-        Effort(seeds=4): "with --seeds 4, not --full",
-        Effort(): "with no options, not --full",
-        QUICK: "with --quick, not --full",
+        Effort(seeds=4): "with --seeds 4, and this call has --full",
+        Effort(): "with no options, and this call has --full",
+        QUICK: "with --quick, and this call has --full",
     }
     run_study(toy_study.STUDY, then, tmp_path)
     for resume in (False, True):
         with pytest.raises(ArgumentError, match=f"was begun {said[then]}, see"):
             run_study(toy_study.STUDY, Effort(full=True), tmp_path, resume=resume)
     if then.seeds:
-        with pytest.raises(ArgumentError, match="with --seeds 4, not without"):
+        with pytest.raises(
+            ArgumentError, match="with --seeds 4, and this call has none"
+        ):
             run_study(toy_study.STUDY, Effort(), tmp_path)
     (tmp_path / "coins" / "study.json").write_text("[")
     with pytest.raises(ArgumentError, match="was begun otherwise"):

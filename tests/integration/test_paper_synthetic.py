@@ -215,7 +215,7 @@ def test_true_values_too_noisy_to_tell_leave_it_to_posterior_ones() -> None:
         x["truth"] += 50 * rng.standard_normal()
     said = tell("fig3")(records)
     assert "confirmed with a caveat: true values alone do not show it" in said
-    assert "None of the six is off" in said
+    assert "None of the eight is off" in said
     for name in (runs.MLE, runs.NOMINAL):  # as if the published truth were another
         moved = [
             x | {"last_draw": x["last_draw"] + 200.0 * (x["method"] == name)}
@@ -223,6 +223,14 @@ def test_true_values_too_noisy_to_tell_leave_it_to_posterior_ones() -> None:
         ]
         wanted = f"last posterior draw (published scripts) (minus {name})."
         assert wanted in tell("fig3")(moved)
+
+
+def test_what_rollouts_do_not_see_is_told() -> None:
+    said = tell("fig3")(made_up({}))
+    off = "1,000-step roll-outs (minus MLE), 1,000-step roll-outs (minus nominal)."
+    assert f"Off the exact truth by over three errors: {off}" in said
+    row = next(x for x in said.splitlines() if "over the 63 % that they see" in x)
+    assert row.count("+0.00 ± 0.00") == 2 or row.count("-0.00 ± 0.00") == 2
 
 
 def test_what_data_would_give_is_told() -> None:

@@ -117,6 +117,7 @@ def _verdict(
     by_wind = np.stack([luck[p] for p in WINDS])  # [wind, series, size]
     ordered = np.all(np.diff(by_wind, axis=0) > 0, axis=(0, 1))
     off = max(_rms(aleatoric[p][:, -1] - truth[p][:, -1]) for p in WINDS)
+    slopes = ", ".join(f"n^{_slope(x):.2f} (wind {p:g})" for p, x in doubt.items())
     falls, grows = left < _SMALL, bool(ordered[-1])
     word = "not confirmed"
     if falls and grows:
@@ -127,8 +128,8 @@ def _verdict(
         "data and that more wind means more aleatoric uncertainty. With "
         f"{_grid.SIZES[-1]:,} transitions at most {percent(left)} of the largest "
         "epistemic sd (root mean square of states) is left "
-        f"(we call less than {percent(_SMALL)} small), and it falls like "
-        f"n^{_slope(doubt):.2f} from 2,500 on; "
+        f"(we call less than {percent(_SMALL)} small), and from 2,500 on it falls like "
+        f"{slopes}; "
         f"on the way it rises in {rises} of {steps} steps to a larger data set, for "
         "the policy changes too. Aleatoric sd is ordered by wind at "
         f"{int(ordered.sum())} of {ordered.size} sizes and ends within {off:.4f} of "
@@ -136,12 +137,11 @@ def _verdict(
     )
 
 
-def _slope(doubt: dict[float, FloatArray]) -> float:
-    """Return the exponent of size in the fall of epistemic sd, from 2,500 on."""
+def _slope(doubt: FloatArray) -> float:
+    """Return the exponent of size in the fall of ``[series, size]``, from 2,500 on."""
     late = [i for i, n in enumerate(_grid.SIZES) if n >= 2_500]
     x = np.log([_grid.SIZES[i] for i in late])
-    y = np.log([np.mean([d[:, i] for d in doubt.values()]) for i in late])
-    return float(np.polyfit(x, y, 1)[0])
+    return float(np.polyfit(x, np.log(doubt[:, late].mean(axis=0)), 1)[0])
 
 
 def _plot(records: list[Record]) -> dict[str, Any]:
@@ -204,11 +204,12 @@ def _draw_grid(axis: "Axes") -> None:
             linewidth=0.8,
         )
         axis.text(column + 0.5, row + 0.5, name, ha="center", va="center", fontsize=13)
-    for column in range(5):
+    for state in range(_LIVE):  # it blows everywhere
+        row, column = divmod(state, 5)
         axis.annotate(
             "",
-            (column + 0.5, 2.75),
-            (column + 0.5, 2.25),
+            (column + 0.85, row + 0.75),
+            (column + 0.85, row + 0.25),
             arrowprops={"arrowstyle": "->", "color": "grey"},
         )
     axis.set(xlim=(-0.05, 5.05), ylim=(5.05, -0.05), aspect="equal")

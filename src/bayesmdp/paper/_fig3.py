@@ -5,13 +5,13 @@ MLE, nominal and second-order policies, with the standard error over 250 worlds.
 things have been called the truth (see ``_synthetic_runs``); all are shown.
 
 The worlds are drawn from the very prior that learns. Given the data the true world is
-then one more posterior draw, so over worlds all of these differences have the same
-mean as the posterior ones of figure 4, which has far less noise: ``posterior`` beside
-them is the same number, better known. (A roll-out sees ``1 - discount^1000`` of what is
-to come; it is divided by that.)
+then one more posterior draw, so over worlds exact differences and those in the last
+draw have the same mean as the posterior ones of figure 4, which has far less noise:
+``posterior`` beside them is the same number, better known. A roll-out sees only ``1 -
+discount^1000`` of what is to come; it is shown as it is, and divided by that.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayesmdp.paper import _synthetic_view as view
 from bayesmdp.paper._study import Record, Study
@@ -35,27 +35,35 @@ from bayesmdp.paper._synthetic_view import (
     gaps,
     pooled,
 )
+from bayesmdp.paper._telling import percent
 
 _SEEN = 1 - DISCOUNT**HORIZON
+_EXACT = "exact"
+_SCALED = f"the same, over the {percent(_SEEN)} that they see"
+
+
+class _Truth(NamedTuple):
+    """Something that has been called the truth."""
+
+    key: str  # of the records
+    scale: float
+    colour: str
+    dashes: str
+
+
 _TRUTHS = {
-    "truth": "exact",
-    "rollout": "1,000-step roll-outs",
-    "last_draw": "last posterior draw (published scripts)",
-    "posterior": "posterior mean",
+    _EXACT: _Truth("truth", 1.0, view.COLOURS[OURS], "-"),
+    "1,000-step roll-outs": _Truth("rollout", 1.0, "#009E73", "--"),
+    _SCALED: _Truth("rollout", _SEEN, "#009E73", "-"),
+    "last posterior draw (published scripts)": _Truth("last_draw", 1.0, "#CC79A7", ":"),
+    "posterior mean": _Truth("posterior", 1.0, "#000000", "-."),
 }
-_COLOURS = {
-    "truth": view.COLOURS[OURS],
-    "rollout": "#009E73",
-    "last_draw": "#CC79A7",
-    "posterior": "#000000",
-}
-_DASHES = {"truth": "-", "rollout": "--", "last_draw": ":", "posterior": "-."}
 
 
-def _gaps(records: list[Record], method: str, other: str, key: str) -> Gaps:
-    """Return differences; those of roll-outs brought to the scale of values."""
-    scale = _SEEN if key == "rollout" else 1.0
-    return {k: x / scale for k, x in gaps(records, method, other, key).items()}
+def _gaps(records: list[Record], method: str, other: str, truth: _Truth) -> Gaps:
+    """Return differences in what is called the truth."""
+    found = gaps(records, method, other, truth.key)
+    return {k: x / truth.scale for k, x in found.items()}
 
 
 def _tell(records: list[Record]) -> str:
@@ -88,14 +96,14 @@ def _truths(records: list[Record]) -> str:
         "|---|---|---|---|---|",
     ]
     off = []
-    for key, said in _TRUTHS.items():
+    for said, truth in _TRUTHS.items():
         cells = []
         for other in (MLE, NOMINAL):
-            found = _gaps(records, OURS, other, key)
-            exact = _gaps(records, OURS, other, "truth")
+            found = _gaps(records, OURS, other, truth)
+            exact = _gaps(records, OURS, other, _TRUTHS[_EXACT])
             shift = pooled({k: found[k] - exact[k] for k in found})
-            cells += [str(pooled(found)), "" if key == "truth" else str(shift)]
-            # Six are tried, so two errors would be too few.
+            cells += [str(pooled(found)), "" if said == _EXACT else str(shift)]
+            # Eight are tried, so two errors would be too few.
             if abs(shift.value) > 3 * shift.error:
                 off.append(f"{said} (minus {other})")
         lines.append(f"| {said} | {' | '.join(cells)} |")
@@ -103,8 +111,8 @@ def _truths(records: list[Record]) -> str:
         lines.append(f"\nOff the exact truth by over three errors: {', '.join(off)}.")
     else:
         lines.append(
-            "\nNone of the six is off the exact truth by more than three errors; that "
-            "they agree to within their errors is all this shows."
+            "\nNone of the eight is off the exact truth by more than three errors; "
+            "that they agree to within their errors is all this shows."
         )
     return "\n".join(lines)
 
@@ -139,21 +147,23 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     axes[0, 0].set_ylabel("true value difference, exact")
     axes[1, 0].set_ylabel("value difference")
     axes[1, 0].set_title(
-        "What is called the truth: ours, with four meanings of the word",
+        "What is called the truth: ours, with four meanings\n"
+        f"of the word (roll-outs see {percent(_SEEN)} of a value)",
         loc="left",
         fontsize=10,
     )
     for other, (above, below) in zip(view.RIVALS, axes.T, strict=True):
         of = {x: gaps(records, x, other, "truth") for x in view.METHODS}
-        view.both(above, of, "error", f", {_TRUTHS['truth']}")
-        for key, said in _TRUTHS.items():
-            view.curve(
-                below,
-                _gaps(records, OURS, other, key),
-                color=_COLOURS[key],
-                linestyle=_DASHES[key],
-                label=f"{OURS}, {said}",
-            )
+        view.both(above, of, "error", f", {_EXACT}")
+        for said, truth in _TRUTHS.items():
+            if said != _SCALED:
+                view.curve(
+                    below,
+                    _gaps(records, OURS, other, truth),
+                    color=truth.colour,
+                    linestyle=truth.dashes,
+                    label=f"{OURS}, {said}",
+                )
     view.legend(
         figure, *axes[:, 0], said="bands: standard errors of the means", ncols=3
     )

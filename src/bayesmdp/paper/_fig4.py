@@ -23,6 +23,7 @@ from bayesmdp.paper._synthetic_runs import (
     work,
 )
 from bayesmdp.paper._synthetic_view import LITTLE, MUCH, gaps, pooled
+from bayesmdp.paper._telling import short
 
 _KEY = "posterior"
 
@@ -52,23 +53,28 @@ def _much_data(records: list[Record]) -> str:
         said = "the published gradient is better than nominal on average"
     else:
         said = "nominal and the published gradient cannot be told apart on average"
-    n, ahead, lost = _nominal_ahead(records, GRADIENT)
-    _, beaten, _ = _nominal_ahead(records, OURS)
-    _, left, _ = _nominal_ahead(records, BETTER)
-    every = len([x for x in records if x["method"] == OURS])
+    n, ahead = _nominal_ahead(records, GRADIENT)
+    every, beaten = _nominal_ahead(records, OURS)
+    _, left = _nominal_ahead(records, BETTER)
+    lost = sum(ahead) / max(len(ahead), 1)
+    behind = f"of ours in {len(beaten)} of {every}"
+    if beaten:
+        middle = sorted(beaten)[len(beaten) // 2]
+        behind += f", by {short(middle)} in the middle one and {short(max(beaten))}"
+        behind += " at most"
     return (
         f"With much data ({view.visits_said(records, MUCH)}) {said}: {against}. Over "
-        f"all sizes nominal is ahead by more than two paired errors in {ahead} of {n} "
-        f"data sets, by {lost:.2f} on average there; of the better of the two, chosen "
-        f"on draws of its own, in {left}; of ours in {beaten} of {every}. With much "
+        f"all sizes nominal is ahead by more than two paired errors in {len(ahead)} of "
+        f"{n} data sets, by {lost:.2f} on average there; of the better of the two, "
+        f"chosen on draws of its own, in {len(left)}; {behind}. With much "
         f"data the better of the two is {much(BETTER, NOMINAL)} above nominal and "
         f"{much(BETTER, GRADIENT)} above the published gradient, ours "
         f"{much(OURS, BETTER)} above the better of the two."
     )
 
 
-def _nominal_ahead(records: list[Record], method: str) -> tuple[int, int, float]:
-    """Count data sets, those in which nominal is ahead, and by how much there."""
+def _nominal_ahead(records: list[Record], method: str) -> tuple[int, list[float]]:
+    """Count data sets; by how much nominal is ahead, where it surely is."""
     of = {(x["world"], x["visits"], x["method"]): x for x in records}
     n, leads = 0, []
     for (world, visits, name), x in of.items():
@@ -81,7 +87,7 @@ def _nominal_ahead(records: list[Record], method: str) -> tuple[int, int, float]
         error = nominal["minus_ours_error"] + x["minus_ours_error"]
         if not x["is_nominal"] and lead > 2 * error:
             leads.append(lead)
-    return n, len(leads), sum(leads) / max(len(leads), 1)
+    return n, leads
 
 
 def _verdict(records: list[Record]) -> str:

@@ -231,7 +231,8 @@ def _otherwise(note: str, effort: Effort) -> str:
         return "otherwise"
     if before == effort:
         return f"by bayesmdp {version}"
-    return f"with {before.options or 'no options'}, not {effort.options or 'without'}"
+    now = effort.options or "none"
+    return f"with {before.options or 'no options'}, and this call has {now}"
 
 
 def _leftovers(directory: Path) -> set[Path]:

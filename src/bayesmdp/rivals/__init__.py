@@ -1,7 +1,8 @@
 """Other ways to get uncertainties, which the paper argues against.
 
 Each is written as its authors describe it, made as fast as we can, and answers with the
-same `bayesmdp.Evaluation`, so that it can be set beside `bayesmdp.evaluate`.
+same `bayesmdp.Evaluation`, so that it can be set beside `bayesmdp.evaluate`; networks
+add how their training went (`QuantileEvaluation`).
 """
 
 from bayesmdp.rivals._quantile import (

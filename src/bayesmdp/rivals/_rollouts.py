@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bayesmdp.engine.simulation import Ground
 
 _PURPOSE = int.from_bytes(b"rollouts", "little")  # keeps walks apart from draws
+_MOST = 10**12  # steps, or roll-outs
 _TASKS_A_WORKER = 8
 
 
@@ -63,7 +64,7 @@ def truncation_bound(task: Task, horizon: int) -> float:
     [367.69542, 0.001]
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    horizon = _checks.integer("horizon", horizon, 1, ArgumentError)
+    horizon = _number("horizon", horizon, 1)
     reward = task.reward
     paid = reward if isinstance(reward, np.ndarray) else reward.reward
     return _bound(task.discount, horizon, paid)
@@ -137,8 +138,8 @@ def rollout_evaluate(
     from bayesmdp.engine.simulation import Ground
 
     checked_draws(draws)
-    n = _checks.integer("n_rollouts", n_rollouts, 2, ArgumentError)
-    horizon = _checks.integer("horizon", horizon, 1, ArgumentError)
+    n = _number("n_rollouts", n_rollouts, 2)
+    horizon = _number("horizon", horizon, 1)
     number = _checks.seed_integer(seed)
     if draws.exact:
         raise ArgumentError(
@@ -162,6 +163,14 @@ def rollout_evaluate(
     for note in alarms:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return result
+
+
+def _number(name: str, value: int, low: int) -> int:
+    """Check a number that no walk would live to exceed."""
+    number = _checks.integer(name, value, low, ArgumentError)
+    if number > _MOST:
+        raise ArgumentError(f"`{name}` must be at most {_MOST}; got {value!r:.40}.")
+    return number
 
 
 def _check_memory(draws: Draws) -> None:
@@ -315,7 +324,7 @@ def _truncation(
         return [], False
     share = walked.cut / (draws.n_draws * ground.n_rollouts)
     most = f"at most {bound:.3g} (g^H Vmax)" if bound < math.inf else "without a bound"
-    left = f"{100 * share.mean():.2g} %" if share.any() else "none"
+    left = f"{100 * share.mean():.3g} %" if share.any() else "none"
     note = (
         f"Roll-outs stop after {ground.horizon} steps, when {left} of them had not "
         f"ended: no error holds what a cut may hide of a value, {most}."

@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from bayesmdp.paper import Effort
 
 
-@click.command()
+_NAMES = """\b
+Names:
+  fig1 .. fig5  as in the paper       evidence    figure 13
+  casino        figure 6              bounds      appendix A
+  scaling       figure 7              resampling  section 4.2
+  ensemble      figure 8              priors      what priors promise and deliver
+  msbi          figure 9              all         every one of them
+  relative      figures 10 and 11
+  uncertainty   figure 12
+"""
+
+
+@click.command(epilog=_NAMES)
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Minutes instead of hours; wider errors.")
 @click.option("--full", is_flag=True, help="Also what is left out for its cost.")
@@ -53,21 +65,12 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    r"""Make the tables and figures of study NAME again; of every study for `all`.
+    """Make the tables and figures of study NAME again; of every study for `all`.
 
     Records are kept as they come: after Ctrl-C, or a kill, the same command with
     --resume goes on, and ends with the same records as a run in one piece. `all` also
     writes index.html, one page that shows everything; exit code 1: some study could
     not run.
-
-    \b
-    fig1 .. fig5  as in the paper       evidence    figure 13
-    casino        figure 6              bounds      appendix A
-    scaling       figure 7              resampling  section 4.2
-    ensemble      figure 8              priors      what priors promise and deliver
-    msbi          figure 9              all         every one of them
-    relative      figures 10 and 11
-    uncertainty   figure 12
 
     Example: bayesmdp reproduce priors --quick --jobs 2
 
