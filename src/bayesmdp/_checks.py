@@ -27,7 +27,7 @@ ErrorClass = type[BayesmdpError]
 Array = TypeVar("Array", FloatArray, IntArray, BoolArray)
 
 MAX_SEED = 2**64
-_SUM_TOLERANCE = 1e-8
+SUM_TOLERANCE = 1e-8
 
 
 def frozen(array: Array) -> Array:
@@ -97,7 +97,7 @@ def shares(name: str, value: object, of: str, n: int, error: ErrorClass) -> Floa
     if (found < 0).any():
         i = int(np.argmax(found < 0))
         raise error(f"`{name}` must not be negative: {of} {i} has {found[i]:g}.")
-    if abs(found.sum() - 1.0) > _SUM_TOLERANCE:
+    if abs(found.sum() - 1.0) > SUM_TOLERANCE:
         raise error(f"`{name}` must sum to 1; they sum to {found.sum():.6g}.")
     return found
 

@@ -58,6 +58,17 @@ class Ending:
     warning: str | None = None  # the variance over the posterior is infinite
     visits_exist: bool = True  # the mean number of visits is finite
 
+    @property
+    def notes(self) -> list[str]:
+        """What users must know."""
+        said = [self.warning] if self.warning else []
+        if not self.visits_exist:
+            said.append(
+                "The posterior mean of `occupancy` is infinite in some states: it is "
+                "NaN in all but the terminal ones. Values are not affected."
+            )
+        return said
+
 
 def check_ending(problem: Problem) -> tuple[Ending, ...]:
     """Refuse policies that do not end or have no mean; say what else to expect."""

@@ -9,7 +9,7 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, plain, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
 
 __all__ = [
     "AnalyticEvaluation",
@@ -23,6 +23,7 @@ __all__ = [
     "evaluate",
     "evaluate_analytic",
     "plain",
+    "quantile",
     "rounded",
     "share_of_visits",
 ]

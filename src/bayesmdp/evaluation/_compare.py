@@ -18,7 +18,13 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
     sweep_policies,
 )
-from bayesmdp.evaluation._evaluation import ROUNDING, Evaluation, plain, rounded
+from bayesmdp.evaluation._evaluation import (
+    ROUNDING,
+    Evaluation,
+    plain,
+    quantile,
+    rounded,
+)
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -240,10 +246,7 @@ def _probability_better(swept: Swept, p: int, reference: int) -> float | None:
 def _lower_quantile(swept: Swept, p: int, level: float = 0.05) -> float:
     """Smallest value that at least ``level`` of the draws do not exceed."""
     ended = swept.sums.ended[p]
-    values = swept.sums.start[p, 0, ended]
-    order = np.argsort(values)
-    mass = np.cumsum(swept.sums.weights[ended][order])
-    return float(values[order][np.searchsorted(mass, level * mass[-1])])
+    return quantile(swept.sums.start[p, 0, ended], swept.sums.weights[ended], level)
 
 
 def _support(evaluation: Evaluation, draws: Draws, few: int) -> float | None:

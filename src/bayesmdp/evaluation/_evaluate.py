@@ -212,8 +212,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     measured = measure(swept.problem, swept.nominal, swept.sums, draws.exact, p)
     n = swept.sums.n_draws
     ending = swept.endings[p]
-    notes = [ending.warning] if ending.warning else []
-    notes += _remarks(measured, tolerance, n)
+    notes = ending.notes + _remarks(measured, tolerance, n)
     if any(swept.nominal.few_digits[p : p + 1]):
         notes.append(
             "Iterations are right to 1e-10 of the largest value, and of the largest "
@@ -224,10 +223,6 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     if not ending.visits_exist:
         for array in (measured.occupancy, measured.occupancy_error):
             array[draws.belief.task.live] = np.nan
-        notes.append(
-            "The posterior mean of `occupancy` is infinite in some states: it is NaN "
-            "in all but the terminal ones. Values are not affected."
-        )
     fields: dict[str, Any] = {}
     for name, value in vars(measured.states).items():
         fields[name] = _checks.sealed(value)

@@ -207,3 +207,11 @@ def rounded(value: float, error: float) -> str:
         f"{round(value, digits):.{max(digits, 0)}f} ± "
         f"{round(error, digits):.{max(digits, 0)}f}"
     )
+
+
+def quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
+    """Smallest value that at least ``level`` of the weight does not exceed."""
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    at = np.searchsorted(mass, level * mass[-1] * (1 - 1e-12))
+    return float(values[order][min(int(at), values.size - 1)])

@@ -14,7 +14,6 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import ArgumentError, DynamicsError
 
-_SUM_TOLERANCE = 1e-8
 _AT_ONCE = 1_000_000  # look-ups made together, so that their arrays stay small
 
 
@@ -131,7 +130,7 @@ class Dynamics:
                 f"`probability` must not be negative: {self._pair_name(row)}, next "
                 f"state {self.rows.next_state[entry]} has {self.probability[entry]:g}."
             )
-        off = np.abs(self.rows.row_sums(self.probability) - 1.0) > _SUM_TOLERANCE
+        off = np.abs(self.rows.row_sums(self.probability) - 1.0) > _checks.SUM_TOLERANCE
         if off.any():
             row = int(np.argmax(off))
             total = self.rows.row_sums(self.probability)[row]

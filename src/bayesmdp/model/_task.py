@@ -36,7 +36,6 @@ from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
 from bayesmdp.model._reward import RewardTriplets, columns_of
 
-_SUM_TOLERANCE = 1e-8
 _AXES = ("state", "action", "next_state")
 
 
@@ -247,7 +246,7 @@ class Task:
         most = int(np.argmax(self.start))
         if at.size == 1:
             return f"in state {self.state_name(most)}"
-        if np.ptp(self.start[at]) < _SUM_TOLERANCE:
+        if np.ptp(self.start[at]) < _checks.SUM_TOLERANCE:
             return f"evenly in {at.size} states"
         return (
             f"in {at.size} states, most often {self.state_name(most)} "
@@ -465,7 +464,7 @@ class Task:
                     "`start` must not be negative: state "
                     f"{self.state_name(state)} has {weights[state]:g}."
                 )
-            if abs(weights.sum() - 1.0) > _SUM_TOLERANCE:
+            if abs(weights.sum() - 1.0) > _checks.SUM_TOLERANCE:
                 raise TaskError(
                     f"`start` must sum to 1; it sums to {weights.sum():.6g}."
                 )

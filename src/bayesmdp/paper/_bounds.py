@@ -43,7 +43,7 @@ from bayesmdp.paper._reach import (
     sooner_than_one_walk,
 )
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import short
+from bayesmdp.paper._telling import rms, short
 
 _FAILURE = 0.05
 _FAR = 100  # times sooner
@@ -184,16 +184,12 @@ def _errors(found: list[bm.Evaluation], truth: bm.Evaluation) -> Record:
         key = f"start_{name}"
         said = np.array([getattr(x, f"{key}_error") for x in found])
         off = np.array([getattr(x, key) for x in found]) - getattr(truth, key)
-        out[f"{name}_error"] = _rms(said)
-        out[f"{name}_deviation"] = _rms(off)
+        out[f"{name}_error"] = rms(said)
+        out[f"{name}_deviation"] = rms(off)
         out[f"{name}_reference_error"] = getattr(truth, f"{key}_error")
     said = np.array([x.value_error for x in found])
     out["state_error"] = float(np.sqrt(np.mean(said**2, axis=0)).max())
     return out
-
-
-def _rms(values: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def _tell(records: list[Record]) -> str:

@@ -14,7 +14,7 @@ import bayesmdp as bm
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.paper import _grid
 from bayesmdp.paper._study import Effort, Job, Record, Study
-from bayesmdp.paper._telling import COLOURS, percent
+from bayesmdp.paper._telling import COLOURS, percent, rms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,15 +90,11 @@ def _tell(records: list[Record]) -> str:
     for p_rand in WINDS:
         for size in (_grid.SIZES[0], 250, 2_500, _grid.SIZES[-1]):
             at = _grid.SIZES.index(size)
-            cells = [_rms(x[p_rand][:, at]) for x in (epistemic, aleatoric, truth)]
+            cells = [rms(x[p_rand][:, at]) for x in (epistemic, aleatoric, truth)]
             lines.append(
                 f"| {p_rand} | {size:,} | {' | '.join(f'{x:.4f}' for x in cells)} |"
             )
     return "\n".join([*lines, "", _verdict(epistemic, aleatoric, truth)])
-
-
-def _rms(values: FloatArray) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def _verdict(
@@ -116,7 +112,7 @@ def _verdict(
     steps = sum(np.diff(x).size for x in doubt.values())
     by_wind = np.stack([luck[p] for p in WINDS])  # [wind, series, size]
     ordered = np.all(np.diff(by_wind, axis=0) > 0, axis=(0, 1))
-    off = max(_rms(aleatoric[p][:, -1] - truth[p][:, -1]) for p in WINDS)
+    off = max(rms(aleatoric[p][:, -1] - truth[p][:, -1]) for p in WINDS)
     slopes = ", ".join(f"n^{_slope(x):.2f} (wind {p:g})" for p, x in doubt.items())
     falls, grows = left < _SMALL, bool(ordered[-1])
     word = "not confirmed"

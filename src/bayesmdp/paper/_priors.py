@@ -15,7 +15,8 @@ import numpy as np
 
 import bayesmdp as bm
 from bayesmdp.errors import BayesmdpWarning
-from bayesmdp.paper._clinical import sepsis
+from bayesmdp.paper import _clinical
+from bayesmdp.paper._clinical import DEATH, MIN_COUNT, sepsis
 from bayesmdp.paper._paired import sign
 from bayesmdp.paper._study import Effort, Job, Record, Study
 from bayesmdp.paper._telling import fixed, mean_and_error
@@ -23,9 +24,7 @@ from bayesmdp.paper._telling import fixed, mean_and_error
 if TYPE_CHECKING:
     from bayesmdp.priors import Prior
 
-_DEATH = "death"
 _LEVEL = 0.9
-_MIN_COUNT = 5
 _REFERENCE, _EVIDENCE = "sparse, death", "evidence"
 
 
@@ -33,25 +32,25 @@ def priors() -> dict[str, "Prior | bm.MixturePrior"]:
     """Return the priors that are set side by side, by name."""
     return {
         # As good as no prior; only who was never seen at all is believed to die.
-        "maximum likelihood": bm.SparsePrior(1e-9, fallback=_DEATH),
+        "maximum likelihood": bm.SparsePrior(1e-9, fallback=DEATH),
         "scaled (1 / n_states)": bm.ScaledPrior(1.0),
         _EVIDENCE: bm.EvidencePrior(),
         "symmetric, 0.072": bm.SymmetricPrior(0.072),
         "symmetric, 1": bm.SymmetricPrior(1.0),
         "hierarchical": bm.HierarchicalSparsePrior(),
         "pooled": bm.PooledPrior(),
-        _REFERENCE: bm.SparsePrior(1.0, fallback=_DEATH),
-        "scaled, death": bm.FallbackPrior(bm.ScaledPrior(1.0), _DEATH),
-        "evidence, death": bm.FallbackPrior(bm.EvidencePrior(), _DEATH),
-        "hierarchical, death": bm.HierarchicalSparsePrior(fallback=_DEATH),
-        "pooled, death": bm.FallbackPrior(bm.PooledPrior(), _DEATH),
+        _REFERENCE: bm.SparsePrior(1.0, fallback=DEATH),
+        "scaled, death": bm.FallbackPrior(bm.ScaledPrior(1.0), DEATH),
+        "evidence, death": bm.FallbackPrior(bm.EvidencePrior(), DEATH),
+        "hierarchical, death": bm.HierarchicalSparsePrior(fallback=DEATH),
+        "pooled, death": bm.FallbackPrior(bm.PooledPrior(), DEATH),
         # Half a forecast, half caution: both look at the data, so neither has evidence.
         "half pooled, half sparse": bm.MixturePrior(
-            [bm.PooledPrior(), bm.SparsePrior(1.0, fallback=_DEATH)],
+            [bm.PooledPrior(), bm.SparsePrior(1.0, fallback=DEATH)],
             posterior_weights=[0.5, 0.5],
         ),
         "half evidence, half sparse": bm.MixturePrior(
-            [bm.EvidencePrior(), bm.SparsePrior(1.0, fallback=_DEATH)],
+            [bm.EvidencePrior(), bm.SparsePrior(1.0, fallback=DEATH)],
             posterior_weights=[0.5, 0.5],
         ),
     }
@@ -77,8 +76,8 @@ def _jobs(effort: Effort) -> list[Job]:
 def _work(size: int, cohort: int, prior: str, n_draws: int) -> list[Record]:
     """Learn from one cohort with one prior, and judge what comes of it."""
     world = sepsis()
-    data = world.simulate(world.expert, size, seed=cohort)
-    belief = bm.fit(data, world.task, prior=priors()[prior], min_count=_MIN_COUNT)
+    data = _clinical.cohort(size, cohort)
+    belief = bm.fit(data, world.task, prior=priors()[prior], min_count=MIN_COUNT)
     with warnings.catch_warnings():
         # Clinicians also did what no prior can judge here; the truth is restricted too.
         warnings.simplefilter("ignore", BayesmdpWarning)

@@ -21,6 +21,11 @@ def mean_and_error(values: ArrayLike) -> tuple[float, float]:
     return float(x.mean()), float(error)
 
 
+def rms(values: ArrayLike) -> float:
+    """Return the root mean square."""
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
 def said(values: ArrayLike) -> str:
     """Write a mean with its standard error, to the precision that allows."""
     mean, error = mean_and_error(values)

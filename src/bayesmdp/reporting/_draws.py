@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation
+from bayesmdp.evaluation import Evaluation, quantile
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import plain, quantile, share
+from bayesmdp.reporting._numbers import plain, share
 
 _POINTS = 121
 

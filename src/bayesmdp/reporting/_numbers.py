@@ -7,9 +7,8 @@ where there is none. What is not finite is None.
 import math
 from typing import Any
 
-import numpy as np
-
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.evaluation import quantile
 
 VALUE_DIGITS, ERROR_DIGITS = 5, 2
 
@@ -48,14 +47,6 @@ def in_percent(part: float) -> str:
     """Write a share in per cent, with two digits; three would be 100."""
     said = 100 * part
     return f"{said:.0f} %" if said >= 10 or said == 0 else f"{said:.2g} %"
-
-
-def quantile(values: FloatArray, weights: FloatArray, level: float) -> float:
-    """Smallest value that at least ``level`` of the weight does not exceed."""
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    at = np.searchsorted(mass, level * mass[-1] * (1 - 1e-12))
-    return float(values[order][min(int(at), values.size - 1)])
 
 
 def interval(

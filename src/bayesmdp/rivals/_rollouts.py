@@ -285,7 +285,7 @@ def _evaluation(
     if not ending.visits_exist:
         occupancy[task.live] = error[task.live] = np.nan
     hidden, matters = _truncation(walked, ground, problem, draws, whole)
-    alarms = [*_without_end(ending), *(hidden if matters else [])]
+    alarms = [*ending.notes, *(hidden if matters else [])]
     fields: dict[str, Any] = {}
     for name, x in vars(states).items():
         fields[name] = _checks.sealed(x)
@@ -304,7 +304,7 @@ def _evaluation(
         solver="roll-outs",
         variance_reduction=1.0,
         prior_share=share_of_visits(occupancy, policy, draws, fewer_than=1),
-        notes=(*_without_end(ending), *hidden, *_drowned(states, whole, task)),
+        notes=(*ending.notes, *hidden, *_drowned(states, whole, task)),
         seed=draws.seed,
         policy=_checks.frozen(policy),
         task=task,
@@ -331,17 +331,6 @@ def _truncation(
     )
     cut = float(share @ ground.start[: share.size])
     return [note], cut > 0 and cut * bound > float(whole.value_error[0])
-
-
-def _without_end(ending: "Ending") -> list[str]:
-    """Say what discount 1 costs."""
-    notes = [ending.warning] if ending.warning else []
-    if not ending.visits_exist:
-        notes.append(
-            "The posterior mean of `occupancy` is infinite in some states: it is NaN "
-            "in all but the terminal ones. Values are not affected."
-        )
-    return notes
 
 
 def _drowned(states: Estimates, whole: Estimates, task: Task) -> list[str]:

@@ -16,8 +16,6 @@ from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
 from bayesmdp.model import Dynamics, Task, reward_triplets
 from bayesmdp.worlds._world import World
 
-_SUM_TOLERANCE = 1e-8
-
 _Entries = tuple[int, IntArray, IntArray, FloatArray]  # size, row, column, value
 
 
@@ -156,7 +154,7 @@ def _check_sums(
     total = np.bincount(
         action * n_states + state, probability, minlength=n_actions * n_states
     )
-    off = np.abs(total - 1.0) > _SUM_TOLERANCE
+    off = np.abs(total - 1.0) > _checks.SUM_TOLERANCE
     if off.any():
         at = int(np.argmax(off))
         raise DynamicsError(
