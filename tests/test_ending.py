@@ -155,6 +155,18 @@ def test_a_self_loop_with_a_variance_passes_in_silence(
     assert evaluated(self_loop(concentration, 3, leaves)).notes == ()
 
 
+@pytest.mark.parametrize(("n_ends", "concentration"), [(10, 0.2), (20, 0.1)])
+@pytest.mark.parametrize("stays", [1, 2, 3, 33, 102])
+def test_exits_of_exactly_two_are_warned_about_whatever_the_rounding(
+    n_ends: int, concentration: float, stays: int
+) -> None:
+    edges = [(0, 0, stays), *((0, 1 + i, 0) for i in range(n_ends))]
+    reward = each_step(1 + n_ends)
+    posterior = chain(edges, concentration, reward, n_live=1, n_ends=n_ends)
+    with noted():
+        assert "must be above 2" in evaluated(posterior, 16).notes[0]
+
+
 def test_a_discount_below_one_needs_no_exit() -> None:
     edges = [(0, 0, 3), (0, 1, 0)]
     posterior = chain(edges, 0.5, each_step(2), n_live=1, discount=0.99)

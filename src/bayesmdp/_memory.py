@@ -66,7 +66,7 @@ def _of_process() -> int:
             return 2**62
         pages = int((_PROCESS / "statm").read_text(encoding="ascii").split()[0])
         return max(limit - pages * resource.getpagesize(), 0)
-    except (ImportError, OSError, ValueError):  # another system
+    except (ImportError, AttributeError, OSError, ValueError):  # another system
         return 2**62
 
 

@@ -192,11 +192,12 @@ def test_the_order_of_the_work_does_not_matter(name: str, wanted: Any) -> None:
     assert not executor.waiting
 
 
-def test_an_executor_that_is_shut_down_is_refused_in_a_sentence() -> None:
+@pytest.mark.parametrize("name", ["evaluate", "msbi", "calibrate"])
+def test_an_executor_that_is_shut_down_is_refused_in_a_sentence(name: str) -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
     with pytest.raises(bm.errors.ExecutorError, match="`executor` is shut down"):
-        CALLS["evaluate"](executor=executor)
+        CALLS[name](executor=executor)
 
 
 def test_the_comparison_of_results_can_fail(processes: Executor) -> None:

@@ -117,7 +117,7 @@ def direct(problem: Problem) -> Method | None:
 
 
 def quick_direct(problem: Problem) -> Solver | None:
-    """Return an elimination that costs no more than that of some hundred states."""
+    """Return an elimination that costs no more than that of a thousand states."""
     method = direct(problem)
     if method is None or _cost_of_direct(problem.n_live, method) > _cost_of_dense(_FEW):
         return None

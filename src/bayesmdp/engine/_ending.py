@@ -32,11 +32,12 @@ from bayesmdp.engine._problem import Problem
 from bayesmdp.errors import EndlessError
 
 _UNIT = 10**6  # scipy's maximum flow counts in whole numbers
+_TWO = 2.0 + 1 / _UNIT  # sums of concentrations are rounded
 _CAP = 3.0  # exits beyond this concentration are all the same to us
 _UNCUT = 2**30  # capacity of what must stay inside
 _WHO = "this policy reaches no terminal state; choose another policy there"
 _TRIES = 200  # cuts looked at around one state
-_MOST_BOUNDED = 2 * 10**7  # entries of the table that bounds exits
+_MOST_BOUNDED = 10**7  # entries of the table that bounds exits
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,13 +166,14 @@ def _distance_to_end(graph: _Graph) -> IntArray:
 def _check_cycles(problem: Problem, graph: _Graph, distance: IntArray) -> Ending:
     """Refuse an infinite mean; note an infinite variance or number of visits."""
     ending = Ending()
-    if _least_exits(graph) > 2.0:
-        return ending
     nearer = distance[graph.head] < distance[graph.tail]
     leaving = np.bincount(
         graph.tail[nearer], graph.concentration[nearer], minlength=graph.n_live
     )
-    for state in np.flatnonzero(leaving[: graph.n_live] <= 2.0):
+    suspects = np.flatnonzero(leaving[: graph.n_live] <= _TWO)
+    if suspects.size == 0 or _least_exits(graph) > _TWO:
+        return ending
+    for state in suspects:
         exits, inside = _smallest_trap(graph, [int(state)])
         if exits <= 1.0 and _may_be_closed(graph, inside):
             raise EndlessError(

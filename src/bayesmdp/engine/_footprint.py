@@ -19,7 +19,7 @@ _LEAST_SECONDS = 1e-3  # less than that, and handing over takes longer than it s
 _ENTRY_SECONDS = 15e-9  # to sample one
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 _ITERATIVE = Method(krylov=Krylov(False))
-_NO_CONTROLS = "(`evaluate` has control=False)"
+_NO_CONTROLS = "no control variates (control=False in `evaluate`)"
 
 
 def bytes_a_block(problem: Problem, bits: int) -> int:
@@ -160,16 +160,17 @@ def _plain_remedy(room: _Room, method: Method, bits: int) -> str:
     """Find what fits on one thread without control variates."""
     problem = room.problem
     plain = bits & ~(CONTROL | CONTROL_STATES)
+    how = "threads=1" + (f" and {_NO_CONTROLS}" if plain != bits else "")
     if plain != bits and room.fits(method, plain, 1):
-        return f"threads=1 without control variates would fit {_NO_CONTROLS}"
-    if method.name == "dense" and room.fits(_ITERATIVE, plain, 1):
-        return "solver='iterative' would fit on one thread"
+        return f"{how} would fit"
+    if method.name != "iterative" and room.fits(_ITERATIVE, plain, 1):
+        return f"solver='iterative' with {how} would fit"
     n_policies = problem.policies.shape[0]
     alone = replace(problem, policies=problem.policies[:1])
     if n_policies > 1 and replace(room, problem=alone).fits(method, plain, 1):
-        return f"one at a time of the {n_policies} policies would fit, with threads=1"
+        return f"the {n_policies} policies would fit one at a time, with {how}"
     if fewer := room.most(method, plain, 1):
-        return f"about {fewer} draws with threads=1 would fit {_NO_CONTROLS}"
+        return f"about {fewer} draws with {how} would fit"
     share = room.there / _bytes_in_all(problem, method, plain, BLOCK, 1)
     if method.name == "dense":
         share = share**0.5

@@ -258,6 +258,7 @@ def nominal(
         exact = quick_direct(problem) if solver == "auto" else None
         if exact is not None:
             chosen, few = exact, ()
+            check_memory(problem, exact.method, bits, n_draws, threads, to_invert=fits)
             reference = solve_known(problem, chosen, want)
     inverse = inverses(problem) if fits else blank(problem, chosen).inverse
     return Nominal(reference, problem.theta_bar, inverse, chosen, control, few)

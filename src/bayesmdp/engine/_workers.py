@@ -72,7 +72,7 @@ def _results(
     try:
         while True:
             for job in islice(waiting, most - len(pending)):
-                pending.append(_submitted(executor, call, job))
+                pending.append(submitted(executor, call, job))
             if not pending:
                 return
             yield pending.popleft().result()
@@ -81,9 +81,10 @@ def _results(
             future.cancel()
 
 
-def _submitted(
+def submitted(
     executor: Executor, call: Callable[..., _R], job: tuple[Any, ...]
 ) -> Future[_R]:
+    """Hand a job over; say it in a sentence where nobody takes it any more."""
     try:
         return executor.submit(call, *job)
     except RuntimeError as problem:

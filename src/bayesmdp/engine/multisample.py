@@ -25,7 +25,7 @@ from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE, methods
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._workers import workers
+from bayesmdp.engine._workers import submitted, workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
@@ -159,7 +159,7 @@ class _Held:
         self.q, all_ended = np.zeros_like(self.q), 0
         try:
             for part, values in zip(self._parts, split, strict=True):
-                jobs.append(self._pool.submit(_move, part, values, choice, solve))
+                jobs.append(submitted(self._pool, _move, (part, values, choice, solve)))
             for values, job in zip(split, jobs, strict=True):
                 values[:], sums, ended = job.result()
                 self.q += sums

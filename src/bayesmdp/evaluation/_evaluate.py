@@ -215,8 +215,8 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     notes = ending.notes + _remarks(measured, tolerance, n)
     if any(swept.nominal.few_digits[p : p + 1]):
         notes.append(
-            "Iterations are right to 1e-10 of the largest value, and of the largest "
-            "variance, of all states; the start's value or variance is over 10,000 "
+            "Iterations are right to 1e-10, or somewhat less, of the largest value and "
+            "variance of all states; the start's value or variance is over 10,000 "
             "times smaller, and has fewer digits. Leave out states that the start "
             "never reaches, or take solver='dense'."
         )

@@ -31,12 +31,18 @@ def reach(runs: list[Record], quantity: str = "value") -> Reach:
     """
     first, last = runs[0], runs[-1]
     draws = last["n_draws"] * (last[f"{quantity}_error"] / AIM) ** 2
-    slope = (last["seconds"] - first["seconds"]) / (last["n_draws"] - first["n_draws"])
-    if slope <= 0:  # a busy machine: no fixed cost can be told
-        slope = last["seconds"] / last["n_draws"]
+    slope = _seconds_a_draw(first, last)
     fixed = max(first["seconds"] - slope * first["n_draws"], 0.0)
     used = max(draws, first["n_draws"])
     return Reach(used, fixed + slope * used, draws > last["n_draws"])
+
+
+def _seconds_a_draw(first: Record, last: Record) -> float:
+    """Return what a draw costs beside what is fixed."""
+    slope = (last["seconds"] - first["seconds"]) / (last["n_draws"] - first["n_draws"])
+    if slope <= 0:  # a busy machine: no fixed cost can be told
+        slope = last["seconds"] / last["n_draws"]
+    return float(slope)
 
 
 def best(records: list[Record], method: str, quantity: str) -> Reach:
@@ -52,13 +58,11 @@ def one_walk(records: list[Record]) -> Reach:
     """Estimate what one walk a draw from the start needs for the start's value.
 
     A draw costs a model and so many walks; runs with few and with many walks tell the
-    two apart. The value of one walk varies by doubt and by chance.
+    two apart. Walks are as long as from a state on average. The value of one walk
+    varies by doubt and by chance.
     """
     runs = [x for (name, _), x in kinds_of(records).items() if name == ROLLOUTS]
-    costs = [
-        (of[-1]["seconds"] - of[0]["seconds"]) / (of[-1]["n_draws"] - of[0]["n_draws"])
-        for of in runs
-    ]
+    costs = [_seconds_a_draw(of[0], of[-1]) for of in runs]
     few, many = (runs[i][0]["n_rollouts"] * runs[i][0]["n_live"] for i in (0, -1))
     walk = max(costs[-1] - costs[0], 0.0) / (many - few)
     model = max(costs[0] - few * walk, 0.0)
