@@ -78,7 +78,7 @@ def _of_container() -> int:
         lines = []
     left = [_left_in(_CGROUP, _SECOND)]
     for line in lines:
-        _, kinds, path = line.split(":", 2)
+        kinds, _, path = line.partition(":")[2].partition(":")  # after a number
         parts = Path(path.lstrip("/")).parts
         groups = [Path(*parts[:n]) for n in range(len(parts) + 1)]
         if not kinds:
