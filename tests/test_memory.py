@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from test_solver import two_wards
 
 import bayesmdp as bm
 from bayesmdp import _memory, engine
@@ -339,6 +340,25 @@ def test_remedies_can_be_followed(
             asked = followed(remedy.split("free: ")[1], asked)
             tried += 1
     assert tried >= 3
+
+
+def test_memory_is_looked_at_again_where_auto_eliminates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Iterations would fit, and are what auto takes first."""
+
+    def chosen(dear: float, threads: int) -> str:
+        draws = two_wards(150, dear).draws(16)
+        problem = engine.Problem.of_draws(draws, np.ones((1, 300, 1)))
+        return engine.nominal(problem, control=False, threads=threads).solver.name
+
+    monkeypatch.setenv("BAYESMDP_MEMORY", "4MB")
+    assert chosen(1.0, threads=8) == "iterative"
+    with pytest.raises(TooLargeError, match=r"threads=\d would fit") as caught:
+        chosen(1e6, threads=8)
+    found = re.search(r"threads=(\d)", str(caught.value))
+    assert found is not None
+    assert chosen(1e6, threads=int(found[1])) in ("dense", "banded")
 
 
 @pytest.mark.parametrize("n_draws", [10**12, 10**15])
