@@ -44,6 +44,13 @@ def sealed(array: Array) -> Array:
     return array
 
 
+def read_only(array: Array) -> Array:
+    """Read-only view: numba compiles once for inputs that all look the same."""
+    view: Array = np.require(array, requirements=("C", "A")).view()
+    view.flags.writeable = False
+    return view
+
+
 def place(index: tuple[int, ...], axes: tuple[str, ...]) -> str:
     """Name an element: ``state 3, action 0``."""
     return ", ".join(f"{a} {int(i)}" for a, i in zip(axes, index, strict=False))

@@ -12,7 +12,7 @@ from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
 from bayesmdp.model import Task
-from bayesmdp.posterior import Counted, MixturePosterior, fit
+from bayesmdp.posterior import Fitted, fit
 from bayesmdp.priors import MixturePrior, Prior, tuned
 from bayesmdp.worlds import World
 
@@ -68,7 +68,7 @@ def naming(name: str, where: str = "") -> Iterator[None]:
 
 def fit_named(
     name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
-) -> Counted:
+) -> Fitted:
     """Fit one of several priors."""
     with naming(name):
         return fit(counts, task, prior=prior, min_count=min_count)
@@ -82,12 +82,13 @@ def settled(prior: AnyPrior, pair: IntArray, counts: Counts, task: Task) -> AnyP
     return tuned(prior, pair, counts, task)
 
 
-def advise(name: str, posterior: Counted) -> Advice:
+def advise(name: str, posterior: Fitted) -> Advice:
     """Plan for the mean model of one of several priors."""
-    from bayesmdp.engine.planning import every_row, plan
+    from bayesmdp.engine import Problem
+    from bayesmdp.engine.planning import plan
 
     with naming(name):
-        found = plan(every_row(posterior))
+        found = plan(Problem.of_belief(posterior))
     q = _action_values(posterior, found.value)
     return Advice(
         found.policy,
@@ -98,17 +99,18 @@ def advise(name: str, posterior: Counted) -> Advice:
     )
 
 
-def _promise(posterior: Counted, policy: FloatArray, value: FloatArray) -> float:
+def _promise(posterior: Fitted, policy: FloatArray, value: FloatArray) -> float:
     """Expect of a plan, worth ``value`` ``[S]`` in the mean model, what it is worth.
 
     A mixture holds models that differ as wholes: the value in their average is not the
     average of values.
     """
     task = posterior.task
-    if not isinstance(posterior, MixturePosterior):
+    if len(posterior.components) == 1:
         return float(task.start @ value)
     models = [World(component.mean(), task) for component in posterior.components]
-    return float(posterior.weights @ [task.start @ x.value(policy) for x in models])
+    values = [task.start @ model.value(policy) for model in models]
+    return float(posterior.component_weights @ values)
 
 
 def actions(policies: FloatArray, task: Task) -> IntArray:
@@ -134,7 +136,7 @@ def common_best(best: BoolArray) -> BoolArray:
     return np.asarray(np.any(np.all(best, axis=0), axis=1))
 
 
-def _action_values(posterior: Counted, value: FloatArray) -> FloatArray:
+def _action_values(posterior: Fitted, value: FloatArray) -> FloatArray:
     """Value of each action followed by a plan worth ``value`` ``[S]``, ``[S, A]``."""
     task, mean = posterior.task, posterior.mean()
     rows = mean.rows

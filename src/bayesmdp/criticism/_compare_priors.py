@@ -35,7 +35,7 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain
 from bayesmdp.model import Task, align
-from bayesmdp.posterior import Counted
+from bayesmdp.posterior import Fitted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -325,7 +325,7 @@ def _believe(
     name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
 ) -> _Believed:
     posterior = fit_named(name, prior, counts, task, min_count)
-    rows = posterior.rows
+    rows = posterior.rows().layout
     return _Believed(
         prior=str(settled(prior, rows.pair, posterior.counts, task)),
         advice=advise(name, posterior),
@@ -336,9 +336,9 @@ def _believe(
     )
 
 
-def _unseen_mass(posterior: Counted) -> float:
+def _unseen_mass(posterior: Fitted) -> float:
     """Mass on next states never seen: mean over available pairs, by visits."""
-    rows, counts = posterior.rows, posterior.counts
+    rows, counts = posterior.rows().layout, posterior.counts
     row, entry = rows.find(counts.state, counts.action, counts.next_state)
     here = entry >= 0
     visits = np.bincount(row[here], counts.count[here], minlength=rows.pair.size)

@@ -25,13 +25,13 @@ from bayesmdp.criticism._truth import Source
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
-from bayesmdp.posterior import Counted, Draws, fit
+from bayesmdp.posterior import Fitted, Draws, fit
 from bayesmdp.worlds import World
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
 
-Choose = Callable[[Counted], ArrayLike]
+Choose = Callable[[Fitted], ArrayLike]
 
 _OF_A_POLICY = ("value", "aleatoric variance")
 _ROUNDING = 1e-12  # values that differ by this share are equal
@@ -188,10 +188,10 @@ def _of_draws(policies: FloatArray, draws: Draws, pool: "Pool") -> FloatArray:
     from bayesmdp import engine
 
     problem = engine.Problem.of_draws(draws, policies)
-    engine.check_ending(problem)
+    engine.check_ending(problem, draws.belief)
     want = engine.Want(variance=True)
     n = draws.n_draws
-    around = engine.nominal(problem, control=False, want=want, n_draws=n)
+    around = engine.nominal(problem, pool, control=False, want=want, n_draws=n)
     sums = engine.sweep(problem, around, n, want=want, pool=pool)
     if not sums.ended.all():
         left = int((~sums.ended.all(axis=0)).sum())
@@ -209,8 +209,9 @@ def _of_truth(policies: FloatArray, theta: Dynamics, task: Task) -> FloatArray:
 
     problem = engine.Problem.of_dynamics(theta, task, policies)
     engine.check_ending(problem)
-    solved = engine.solve_known(problem, want=engine.Want(variance=True))
-    value = solved[0] + problem.terminal_bar  # [P, S]
-    mean = value @ problem.start
-    variance = (solved[1] + (value - mean[:, None]) ** 2) @ problem.start
+    solved = engine.solve_known(problem, engine.CPU(), engine.Want(variance=True))
+    value = solved[0] + problem.rows.terminal_value  # [P, S]
+    start = problem.rows.start
+    mean = value @ start
+    variance = (solved[1] + (value - mean[:, None]) ** 2) @ start
     return np.stack([mean, variance], axis=1).ravel()

@@ -5,28 +5,38 @@ where names are listed.
 """
 
 from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine._backend import Backend, backend_of, register
 from bayesmdp.engine._choose import check_solver
+from bayesmdp.engine._cpu import CPU
 from bayesmdp.engine._ending import Ending, check_ending
-from bayesmdp.engine._join import BLOCK, Sums
+from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._rows import Problem, SweepRows
 from bayesmdp.engine._sweep import Slopes, Want, nominal, slopes, solve_known, sweep
 from bayesmdp.engine._workers import Pool, results, workers
 
+register(CPU())
+
 __all__ = [
     "BLOCK",
+    "CPU",
     "MAX_INVERSE",
+    "Backend",
     "Ending",
+    "Joiner",
     "Nominal",
     "Pool",
     "Problem",
     "Slopes",
     "Sums",
+    "SweepRows",
     "Want",
+    "backend_of",
     "channels",
     "check_ending",
     "check_solver",
     "nominal",
+    "register",
     "results",
     "slopes",
     "solve_known",

@@ -7,8 +7,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._kernel import reward_of, sample
-from bayesmdp.engine._layout import Layout, Models
+from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._planner import (
     evaluate_choice,
     expect_rewards,
@@ -19,15 +18,13 @@ from bayesmdp.engine._solve import Krylov
 
 
 @jit
-def fill_table(
-    models: Models, rows: Layout, first: int, table: FloatArray, paid: FloatArray
+def expect(
+    table: FloatArray, rows: Layout, reward: FloatArray, paid: FloatArray
 ) -> None:
-    """Sample draws ``first...`` into ``table`` [D, E]; expected rewards to ``paid``."""
-    stream = np.empty(4, dtype=np.uint64)
-    used = np.ones(rows.source.size, dtype=np.bool_)
+    """Fill ``paid`` [D, R] with expected rewards; ``reward`` is [1, E] or [D, E]."""
     for i in range(table.shape[0]):
-        sample(models, rows, used, first + i, stream, table[i])
-        expect_rewards(table[i], rows, reward_of(models, first + i), paid[i])
+        own = reward[i if reward.shape[0] > 1 else 0]
+        expect_rewards(table[i], rows, own, paid[i])
 
 
 @jit

@@ -26,7 +26,8 @@ from bayesmdp.engine._krylov import (
     iterate,
 )
 from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp._checks import read_only
+from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
 from bayesmdp.errors import ArgumentError, TooLargeError
 
@@ -60,7 +61,7 @@ def choose(problem: Problem, wanted: str = "auto", *, adjoint: bool = True) -> S
     """Choose for the policies of a problem; ``adjoint`` where visits are wanted."""
     check_solver(wanted)
     n = problem.n_live
-    nothing = np.zeros((2, problem.policies.shape[0], problem.start.size))
+    nothing = np.zeros((2, problem.policies.shape[0], problem.rows.start.size))
     if wanted == "dense" or (wanted == "auto" and n <= _SMALL):
         _check_dense(n)
         return Solver(Method(), nothing)
@@ -121,7 +122,7 @@ def quick_direct(problem: Problem) -> Solver | None:
     method = direct(problem)
     if method is None or _cost_of_direct(problem.n_live, method) > _cost_of_dense(_FEW):
         return None
-    return Solver(method, np.zeros((2, problem.policies.shape[0], problem.start.size)))
+    return Solver(method, np.zeros((2, problem.policies.shape[0], problem.rows.start.size)))
 
 
 def _cost_of_dense(n: int) -> float:
@@ -139,25 +140,25 @@ def rough_cost(problem: Problem, method: Method) -> float:
     """Return rough nanoseconds of the three solves of a draw."""
     if method.krylov is None:
         return 2 * _cost_of_direct(problem.n_live, method)
-    return 100 * (_ENTRY * problem.target.size + _STATE * problem.n_live)
+    return 100 * (_ENTRY * problem.rows.target.size + _STATE * problem.n_live)
 
 
 def _used_entries(problem: Problem) -> tuple[IntArray, IntArray]:
     """Source and target of live entries that some policy uses."""
-    row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
-    kept = problem.used[row] & (problem.target < problem.n_live)
-    return problem.source[row[kept]], problem.target[kept].astype(np.int64)
+    row = problem.rows.row_of_entry
+    kept = problem.used[row] & (problem.rows.target < problem.n_live)
+    return problem.rows.source[row[kept]], problem.rows.target[kept].astype(np.int64)
 
 
 def _most_entries(problem: Problem) -> int:
     """Entries of the largest chain, those of the same state and next state as one."""
-    length = np.diff(problem.indptr)
+    length = np.diff(problem.rows.indptr)
     most = 0
     for policy in problem.policies:
         per_state = np.bincount(
-            problem.source, np.where(policy > 0, length, 0), minlength=problem.n_live
+            problem.rows.source, np.where(policy > 0, length, 0), minlength=problem.n_live
         )
-        most = max(most, int(np.minimum(per_state, problem.start.size).sum()))
+        most = max(most, int(np.minimum(per_state, problem.rows.start.size).sum()))
     return most
 
 
@@ -180,20 +181,20 @@ def _lengths(
     problem: Problem, backward: bool, adjoint: bool
 ) -> tuple[FloatArray, float]:
     """Weights of every policy, ``[2, P, S]``, and the most products a solve took."""
-    length = np.zeros((2, problem.policies.shape[0], problem.start.size))
+    length = np.zeros((2, problem.policies.shape[0], problem.rows.start.size))
     krylov, most = Krylov(backward), 0
     for p, policy in enumerate(problem.policies):
         products = measure_lengths(
             krylov,
-            read_only(problem.theta_bar),
+            read_only(problem.rows.mean),
             read_only(policy),
-            problem.layout,
+            problem.rows.layout,
             problem.task.discount,
             make_space(
                 Method(krylov=krylov),
                 problem.n_live,
-                problem.start.size,
-                problem.target.size,
+                problem.rows.start.size,
+                problem.rows.target.size,
             ),
             adjoint,
             length[0, p],

@@ -163,3 +163,22 @@ def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> 
         if factor != 0.0:
             for j in range(n):
                 out[j] += factor * transposed[i, j]
+
+
+@jit
+def invert(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    g: float,
+    transposed: FloatArray,
+) -> None:
+    """Fill ``transposed`` [N, N] with the transpose of ``(I - g T)^-1``."""
+    n = transposed.shape[0]
+    matrix, slack = np.empty((n, n)), np.empty(n)
+    assemble(theta, pi, rows, g, matrix, slack)
+    factorise(matrix, slack)
+    transposed[:] = 0.0
+    for column in range(n):
+        transposed[column, column] = 1.0
+        solve(matrix, transposed[column])

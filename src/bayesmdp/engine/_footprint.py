@@ -1,180 +1,126 @@
 """What a sweep will take, before it is begun."""
 
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import Any
 
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp.engine import _reduce as channels
-from bayesmdp.engine._choose import rough_cost
+from bayesmdp.engine._backend import Backend
 from bayesmdp.engine._join import BLOCK
-from bayesmdp.engine._krylov import N_VECTORS
-from bayesmdp.engine._problem import Problem
-from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT, Krylov, Method
+from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT
 from bayesmdp.errors import TooLargeError
 
 _DENSE_IS_SLOW = 10_000  # live states
 _TASK_SECONDS = 1.0  # roughly, so that Ctrl-C is heard
 _LEAST_SECONDS = 1e-3  # less than that, and handing over takes longer than it saves
-_ENTRY_SECONDS = 15e-9  # to sample one
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
-_ITERATIVE = Method(krylov=Krylov(False))
 _NO_CONTROLS = "no control variates (control=False in `evaluate`)"
 
 
-def bytes_a_block(problem: Problem, bits: int) -> int:
-    """Return what the sums of one block of draws take."""
-    n_policies, n_rows = problem.policies.shape
-    slopes = 2 * n_rows if bits & GRADIENT else 0
-    n_sums = channels.n_channels(bits) * problem.start.size + slopes
-    return int(8 * n_policies * n_sums)
-
-
-def blocks_a_task(
-    problem: Problem, method: Method, bits: int, n_draws: int, in_flight: int
-) -> int:
-    """Count the blocks of a task: several for each of many workers, none too large."""
-    blocks = -(-n_draws // BLOCK)
-    solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, method)
-    seconds = BLOCK * (solved + _ENTRY_SECONDS * problem.target.size)
-    most = min(_TASK_BYTES // bytes_a_block(problem, bits), _TASK_SECONDS / seconds)
-    # One worker has nobody to share with.
-    share = min(blocks // (2 * in_flight) if in_flight > 2 else blocks, 16)
-    return int(max(min(max(share, _LEAST_SECONDS / seconds), most, blocks), 1))
-
-
-def bytes_a_thread(
-    problem: Problem, method: Method, bits: int, n_draws: int, threads: int
-) -> int:
-    """Return what one thread of a sweep takes: a model, its chains, work space."""
-    n_policies, n_states = problem.policies.shape[0], problem.start.size
-    entries, n = problem.target.size, problem.n_live
-    vectors = 8 * n_states * (N_VECTORS + 12)
-    held = 0
-    if bits & GRADIENT and not (problem.policies > 0).all():
-        held = 2 * 8 * n_policies * n_states * BLOCK
-    if method.krylov is not None:  # the chain and its transpose, indices and values
-        solving = entries * (16 * n_policies + 16)
-    else:
-        columns = n if method.band is None else 2 * method.band.width + 1
-        solving = 8 * n * columns
-    # a task at work and one that waits to be joined
-    blocks = 2 * blocks_a_task(problem, method, bits, n_draws, 2 * threads)
-    sums = blocks * bytes_a_block(problem, bits)
-    rows = 0
-    if problem.sets.group.size or problem.alpha.shape[0] > 1:  # one while it is sampled
-        rows = 16 * int(np.diff(problem.indptr).max(initial=0))
-    return int(8 * entries + vectors + held + solving + sums + rows)
-
-
-def check_memory(
-    problem: Problem,
-    method: Method,
-    bits: int,
-    n_draws: int,
-    threads: int,
-    *,
-    to_invert: bool = False,
-) -> None:
-    """Refuse a sweep that does not fit, and say what would.
-
-    ``to_invert`` where the inverses of control variates are still to be formed.
-    """
-    inverses = 0
-    if to_invert:  # one of every policy, and one while it is made
-        inverses = 8 * problem.n_live**2 * (problem.policies.shape[0] + 1)
-    needed = inverses + _bytes_in_all(problem, method, bits, n_draws, threads)
-    if needed <= (there := available_bytes(needed)):
-        return
-    counts = f"{threads} thread{'s' if threads > 1 else ''}"
-    raise TooLargeError(
-        f"This sweep needs about {gigabytes(needed)} of memory ({problem.n_live} "
-        f"states, {problem.target.size} entries, {counts}), and {gigabytes(there)} are "
-        f"free: {_remedy(problem, method, bits, n_draws, threads, there, inverses)}. "
-        "`BAYESMDP_MEMORY` sets another limit."
-    )
-
-
-def _bytes_a_draw(problem: Problem) -> int:
-    """Return what the results of one draw take, twice while they are put together."""
-    return int(2 * problem.policies.shape[0] * (8 * channels.N_START + 9) + 16)
-
-
-def _bytes_in_all(
-    problem: Problem, method: Method, bits: int, n_draws: int, threads: int
-) -> int:
-    """Return what all threads and the joined sums take together."""
-    each = bytes_a_thread(problem, method, bits, n_draws, threads)
-    per_draw = _bytes_a_draw(problem)
-    return threads * each + 4 * bytes_a_block(problem, bits) + n_draws * per_draw
-
-
 @dataclass(frozen=True)
-class _Room:
-    """What is free, and whether a sweep of so many draws would fit into it."""
+class Footprint:
+    """A sweep that is planned: what it computes, on how many draws and threads."""
 
-    there: int
+    backend: Backend
     problem: Problem
+    solver: Any  # of the backend
+    bits: int
     n_draws: int
+    threads: int
+    inverses: int = 0  # bytes of those that are still to be formed
 
-    def fits(self, method: Method, bits: int, threads: int, more: int = 0) -> bool:
-        """Whether the sweep fits, with ``more`` bytes beside it."""
-        needed = _bytes_in_all(self.problem, method, bits, self.n_draws, threads)
-        return more + needed <= self.there
+    @property
+    def bytes_per_block(self) -> int:
+        """What the sums of one block of draws take."""
+        n_policies, n_rows = self.problem.policies.shape
+        slopes = 2 * n_rows if self.bits & GRADIENT else 0
+        n_states = self.problem.rows.start.size
+        n_sums = channels.n_channels(self.bits) * n_states + slopes
+        return int(8 * n_policies * n_sums)
 
-    def most(self, method: Method, bits: int, threads: int, more: int = 0) -> int:
+    def blocks_per_task(self, in_flight: int) -> int:
+        """Blocks of a task: several tasks for each worker, none too large."""
+        blocks = -(-self.n_draws // BLOCK)
+        seconds = BLOCK * self.backend.seconds_per_draw(self.problem, self.solver)
+        most = min(_TASK_BYTES // self.bytes_per_block, _TASK_SECONDS / seconds)
+        # One worker has nobody to share with.
+        share = min(blocks // (2 * in_flight) if in_flight > 2 else blocks, 16)
+        return int(max(min(max(share, _LEAST_SECONDS / seconds), most, blocks), 1))
+
+    @property
+    def n_bytes(self) -> int:
+        """What all threads, the joined sums and the results of draws take together."""
+        # a task at work and one that waits to be joined
+        blocks = 2 * self.blocks_per_task(2 * self.threads)
+        each = self.backend.bytes_per_thread(self.problem, self.solver, self.bits)
+        each += blocks * self.bytes_per_block
+        # results of one draw, twice while they are put together
+        per_draw = 2 * len(self.problem.policies) * (8 * channels.N_START + 9) + 16
+        joined = 4 * self.bytes_per_block
+        return int(
+            self.inverses + self.threads * each + joined + self.n_draws * per_draw
+        )
+
+    def check(self) -> None:
+        """Refuse a sweep that does not fit, and say what would."""
+        needed = self.n_bytes
+        if needed <= (there := available_bytes(needed)):
+            return
+        problem = self.problem
+        counts = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        raise TooLargeError(
+            f"This sweep needs about {gigabytes(needed)} of memory ({problem.n_live} "
+            f"states, {problem.rows.target.size} entries, {counts}), and "
+            f"{gigabytes(there)} are free: {self._remedy(there)}. `BAYESMDP_MEMORY` "
+            "sets another limit."
+        )
+
+    def _most(self, there: int) -> int:
         """Draws that fit, in whole blocks."""
         low, high = 0, self.n_draws // BLOCK
         while low < high:
             half = (low + high + 1) // 2
-            if replace(self, n_draws=half * BLOCK).fits(method, bits, threads, more):
+            if replace(self, n_draws=half * BLOCK).n_bytes <= there:
                 low = half
             else:
                 high = half - 1
         return low * BLOCK
 
+    def _remedy(self, there: int) -> str:
+        """Find the nearest thing that fits, tried in turn."""
+        if fewer := self._most(there):
+            return f"about {fewer} draws would fit"
+        lighter = self.backend.lighter(self.solver)
+        large = self.problem.n_live > _DENSE_IS_SLOW
+        if lighter and large and replace(self, solver=lighter).n_bytes <= there:
+            return "solver='iterative' takes far less, and is far faster"
+        for on in range(self.threads - 1, 0, -1):
+            if replace(self, threads=on).n_bytes <= there:
+                return f"threads={on} would fit"
+        return self._plain_remedy(there)
 
-def _remedy(
-    problem: Problem,
-    method: Method,
-    bits: int,
-    n_draws: int,
-    threads: int,
-    there: int,
-    inverses: int,
-) -> str:
-    """Find the nearest thing that fits, tried in turn."""
-    room = _Room(there, problem, n_draws)
-    if fewer := room.most(method, bits, threads, inverses):
-        return f"about {fewer} draws would fit"
-    large = method.name == "dense" and problem.n_live > _DENSE_IS_SLOW
-    if large and room.fits(_ITERATIVE, bits, threads, inverses):
-        return "solver='iterative' takes far less, and is far faster"
-    for on in range(threads - 1, 0, -1):
-        if room.fits(method, bits, on, inverses):
-            return f"threads={on} would fit"
-    return _plain_remedy(room, method, bits)
-
-
-def _plain_remedy(room: _Room, method: Method, bits: int) -> str:
-    """Find what fits on one thread without control variates."""
-    problem = room.problem
-    plain = bits & ~(CONTROL | CONTROL_STATES)
-    how = "threads=1" + (f" and {_NO_CONTROLS}" if plain != bits else "")
-    if plain != bits and room.fits(method, plain, 1):
-        return f"{how} would fit"
-    if method.name != "iterative" and room.fits(_ITERATIVE, plain, 1):
-        return f"solver='iterative' with {how} would fit"
-    n_policies = problem.policies.shape[0]
-    alone = replace(problem, policies=problem.policies[:1])
-    if n_policies > 1 and replace(room, problem=alone).fits(method, plain, 1):
-        return f"the {n_policies} policies would fit one at a time, with {how}"
-    if fewer := room.most(method, plain, 1):
-        return f"about {fewer} draws with {how} would fit"
-    share = room.there / _bytes_in_all(problem, method, plain, BLOCK, 1)
-    if method.name == "dense":
-        share = share**0.5
-    return (
-        f"about {int(share * problem.n_live)} states of this shape would fit, or a "
-        "policy and a prior with fewer next states"
-    )
+    def _plain_remedy(self, there: int) -> str:
+        """Find what fits on one thread without control variates."""
+        bits = self.bits & ~(CONTROL | CONTROL_STATES)
+        plain = replace(self, bits=bits, threads=1, inverses=0)
+        how = "threads=1" + (f" and {_NO_CONTROLS}" if bits != self.bits else "")
+        if bits != self.bits and plain.n_bytes <= there:
+            return f"{how} would fit"
+        lighter = self.backend.lighter(self.solver)
+        if lighter and replace(plain, solver=lighter).n_bytes <= there:
+            return f"solver='iterative' with {how} would fit"
+        problem = self.problem
+        n_policies = len(problem.policies)
+        alone = problem.with_policies(problem.policies[:1])
+        if n_policies > 1 and replace(plain, problem=alone).n_bytes <= there:
+            return f"the {n_policies} policies would fit one at a time, with {how}"
+        if fewer := plain._most(there):
+            return f"about {fewer} draws with {how} would fit"
+        share = there / replace(plain, n_draws=BLOCK).n_bytes
+        if lighter:  # a matrix grows with the square
+            share = share**0.5
+        return (
+            f"about {int(share * problem.n_live)} states of this shape would fit, or a "
+            "policy and a prior with fewer next states"
+        )

@@ -127,14 +127,14 @@ class Joiner:
     def add_blocks(self, first: int, state: FloatArray, row: FloatArray) -> None:
         """Add blocks from number ``first`` on, as the largest subtrees they fill.
 
-        ``state`` is [B, P, C, S], ``row`` [B, P, 2, R].
+        ``state`` is [P, B, C, S], ``row`` [P, B, 2, R].
         """
-        at, stop = first, first + len(state)
+        at, stop = first, first + state.shape[1]
         while at < stop:
             size = 1 << (stop - at).bit_length() - 1
             size = min(size, at & -at) if at else size
             begin, level = at - first, size.bit_length() - 1
-            sums = (_halved(x[begin : begin + size]) for x in (state, row))
+            sums = (_halved(x[:, begin : begin + size]) for x in (state, row))
             self.add_node(Node(level, at >> level, *sums))
             at += size
 
@@ -157,9 +157,9 @@ class Joiner:
 
 def _halved(blocks: FloatArray) -> FloatArray:
     """Add neighbours, a power of two of them, until one is left."""
-    while len(blocks) > 1:
-        blocks = blocks[::2] + blocks[1::2]
-    return np.asarray(blocks[0])
+    while blocks.shape[1] > 1:
+        blocks = blocks[:, ::2] + blocks[:, 1::2]
+    return np.ascontiguousarray(blocks[:, 0])
 
 
 def _folded(arrays: list[FloatArray]) -> FloatArray:

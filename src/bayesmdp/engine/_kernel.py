@@ -1,4 +1,4 @@
-"""The compiled loop over draws: sample, assemble, factorise once, solve, reduce.
+"""The compiled loop over draws of one policy: assemble, factorise once, solve, reduce.
 
 For one draw of the rows ``theta[s, a, t]`` and one policy ``pi`` (axes as in
 `bayesmdp._typing`)::
@@ -23,9 +23,9 @@ zeros and no loop needs to ask where an episode ends.
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray, StatusArray
-from bayesmdp.engine._chain import Chain, build_chain
-from bayesmdp.engine._layout import Layout, Models, References
+from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp.engine._chain import Chain
+from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._reduce import add_gradient, add_mean_gradient, reduce_draw
 from bayesmdp.engine._solve import (
     GRADIENT,
@@ -41,118 +41,6 @@ from bayesmdp.engine._solve import (
     solve_directly,
     solve_iteratively,
 )
-from bayesmdp.posterior.sampling import (
-    dirichlet_row,
-    open_stream,
-    possible_row,
-    set_row,
-)
-
-
-@jit
-def model_of(models: Models, draw: int) -> int:
-    """Which given model or component a draw is; 0 where there is one."""
-    return models.member[draw] if models.member.size > 0 else 0
-
-
-@jit
-def sample_component(
-    models: Models,
-    rows: Layout,
-    used: BoolArray,
-    draw: int,
-    stream: BitArray,
-    theta: FloatArray,
-) -> None:
-    """Fill ``theta`` [E] for one draw of a mixture, as its component would.
-
-    Apart from `sample`, whose loop must not look for zeros.
-    """
-    alpha = models.alpha[model_of(models, draw)]
-    for row in range(rows.source.size):
-        if used[row]:
-            state, action = models.row_id[row, 0], models.row_id[row, 1]
-            open_stream(stream, models.key, draw, state, action)
-            first, last = rows.indptr[row], rows.indptr[row + 1]
-            possible_row(alpha[first:last], stream, theta[first:last])
-
-
-@jit
-def sample_sets(
-    models: Models,
-    rows: Layout,
-    used: BoolArray,
-    draw: int,
-    stream: BitArray,
-    theta: FloatArray,
-) -> None:
-    """Fill ``theta`` [E] for one draw where some component's rows live on random sets.
-
-    Apart from `sample`, whose loop must not look for groups.
-    """
-    c = model_of(models, draw)
-    alpha, shape = models.alpha[c], models.shape[c]
-    for row in range(rows.source.size):
-        if used[row]:
-            state, action = models.row_id[row, 0], models.row_id[row, 1]
-            open_stream(stream, models.key, draw, state, action)
-            first, last = rows.indptr[row], rows.indptr[row + 1]
-            group = models.group[c, row]
-            if group < 0:
-                possible_row(alpha[first:last], stream, theta[first:last])
-                continue
-            low, high = models.set_start[group], models.set_start[group + 1]
-            set_row(
-                alpha[first:last],
-                shape[first:last],
-                models.concentration[c],
-                models.cumulative[low:high],
-                models.lump[c, row],
-                stream,
-                theta[first:last],
-            )
-
-
-@jit
-def sample(
-    models: Models,
-    rows: Layout,
-    used: BoolArray,
-    draw: int,
-    stream: BitArray,
-    theta: FloatArray,
-) -> None:
-    """Fill ``theta`` [E] for one draw: rows ``used`` [R] sampled, or from the table."""
-    if models.table.shape[0] > 0:
-        theta[:] = models.table[model_of(models, draw)]
-        return
-    if models.group.shape[0] > 0:
-        sample_sets(models, rows, used, draw, stream, theta)
-        return
-    if models.alpha.shape[0] > 1:
-        sample_component(models, rows, used, draw, stream, theta)
-        return
-    alpha = models.alpha[0]
-    for row in range(rows.source.size):
-        if used[row]:
-            state, action = models.row_id[row, 0], models.row_id[row, 1]
-            open_stream(stream, models.key, draw, state, action)
-            first, last = rows.indptr[row], rows.indptr[row + 1]
-            dirichlet_row(alpha[first:last], stream, theta[first:last])
-
-
-@jit
-def reward_of(models: Models, draw: int) -> FloatArray:
-    """Reward of each entry in a draw, ``[E]``."""
-    own = models.rewards.shape[0] > 1
-    return models.rewards[model_of(models, draw) if own else 0]
-
-
-@jit
-def terminal_value_of(models: Models, draw: int) -> FloatArray:
-    """Value of terminal states in a draw, ``[S]``."""
-    own = models.terminal_values.shape[0] > 1
-    return models.terminal_values[model_of(models, draw) if own else 0]
 
 
 @jit
@@ -169,16 +57,15 @@ def solve_draw(
     g: float,
     start: FloatArray,
     nominal: References,
-    p: int,
     out: Solution,
 ) -> tuple[int, int]:
     """Fill ``out``; return what became of the draw, and products of iterations."""
     n = space.slack.size
     products = 0
     if krylov is not None and chain is not None:
-        out.value[:] = nominal.reference[0, p]
-        out.variance[:] = nominal.reference[1, p]
-        out.occupancy[:] = nominal.reference[2, p]
+        out.value[:] = nominal.reference[0]
+        out.variance[:] = nominal.reference[1]
+        out.occupancy[:] = nominal.reference[2]
         products = solve_iteratively(
             krylov,
             chain,
@@ -190,8 +77,8 @@ def solve_draw(
             reward,
             g,
             start,
-            nominal.length[0, p],
-            nominal.length[1, p],
+            nominal.length[0],
+            nominal.length[1],
             out,
         )
         status = SOLVED if products > 0 else UNSOLVED
@@ -205,189 +92,126 @@ def solve_draw(
 
 
 @jit
-def _has(status: StatusArray, i: int, wanted: int) -> bool:
-    """Whether a draw has a status for some policy."""
-    found = False
-    for p in range(status.shape[0]):
-        found = found or status[p, i] == wanted
-    return found
-
-
-@jit
-def _has_unused(policies: FloatArray) -> bool:
-    found = False
-    for pi in policies:
-        for row in range(pi.size):
-            found = found or not pi[row] > 0.0
-    return found
-
-
-@jit
-def _weights_of(
-    models: Models, component: int, begin: int, weights: FloatArray, own: FloatArray
-) -> bool:
-    """Fill ``own`` with the weights [B] of a component's draws; whether there are."""
-    found = False
-    for k in range(weights.size):
-        own[k] = 0.0
-        if weights[k] != 0.0 and model_of(models, begin + k) == component:
-            own[k] = weights[k]
-            found = True
-    return found
-
-
-@jit
-def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for all
-    first: int,
-    stop: int,
+def sweep_policy(
+    begin: int,
     block: int,
     want: int,
     g: float,
     band: Band | None,
     krylov: Krylov | None,
+    chain: Chain | None,
     rows: Layout,
-    models: Models,
-    used: BoolArray,
-    policies: FloatArray,
+    theta: FloatArray,
+    reward: FloatArray,
+    terminal_value: FloatArray,
+    pi: FloatArray,
     start: FloatArray,
     weights: FloatArray,
     nominal: References,
-    theta: FloatArray,
+    every_row: bool,
     space: Space,
+    held: Held,
     state_sums: FloatArray,
     row_sums: FloatArray,
     start_draws: FloatArray,
     status: StatusArray,
     products: IntArray,
 ) -> None:
-    """Sweep draws ``first..stop-1`` in blocks.
+    """Sweep some draws of a range, those from number ``begin`` of it on.
 
     Parameters
     ----------
-    first, stop, block
-        Range of draws; ``first`` is a multiple of ``block``.
+    begin, block
+        Number of the first draw within its range of W, and draws of a block.
     want
         Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES.
-    g, band, krylov
+    g, band, krylov, chain
         Discount, and how to solve.
-    rows, models
-        Where rows lead, and how a draw gets them.
-    used
-        [R] whether any policy uses a row; only those are sampled.
-    policies
-        [P, R] probability of each row's action.
-    start
-        [S].
-    weights
-        [stop - first], one a draw.
+    rows, theta
+        Where rows lead; [n, E] their probabilities in each draw.
+    reward, terminal_value
+        [1, E], [1, S], or of each draw [n, E], [n, S].
+    pi
+        [R] probability of each row's action.
+    start, weights
+        [S]; [W], one for each draw.
     nominal
         What is known of the nominal model.
-    theta, space
-        [E], the nominal rows at first; work space.
+    every_row
+        Whether ``theta`` holds every row, so that gradients need no means.
+    space, held
+        Work space; values and visits of a block.
     state_sums, row_sums
-        [B, P, C, S], [B, P, 2, R]: one set a block, to which is added.
+        [B, C, S], [B, 2, R]: one set for each block of the range, to which is added.
     start_draws
-        [P, 4, stop - first]: results of each draw.
+        [4, W]: results of each draw.
     status
-        [P, stop - first]: what became of each; only those left out so far are looked
-        at, so that a second call can try another method where the first failed.
+        [W]: what became of each; only those left out so far are looked at, so that a
+        second call can try another method where the first failed.
     products
-        [P, stop - first]: products of iterations.
+        [W]: products of iterations.
     """
-    n_policies, n_states, n = policies.shape[0], start.size, nominal.n_live
-    stream = np.empty(4, dtype=np.uint64)
-    if krylov is not None:
-        adjoint = want & (OCCUPANCY | GRADIENT) != 0
-        chains = [build_chain(pi, rows, n, adjoint) for pi in policies]
+    n_states = start.size
     out = Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
     work = np.zeros((3, n_states))
-    # Values and visits of a block, for the gradient of rows that are not used.
-    sampled = models.table.shape[0] == 0
-    held = sampled and row_sums.shape[3] > 0 and _has_unused(policies)
-    width = n_states if held else 0
-    block_values = np.zeros((n_policies, width, block))
-    block_visits = np.zeros((n_policies, width, block))
-    block_weights = np.zeros((n_policies, block))
-    own_weights = np.zeros(block)
-    for draw in range(first, stop):
-        i = draw - first
-        w = weights[i]
-        if w != 0.0 and _has(status, i, LEFT_OUT):
-            sample(models, rows, used, draw, stream, theta)
-            reward = reward_of(models, draw)
-            terminal_value = terminal_value_of(models, draw)
-            for p in range(n_policies):
-                if status[p, i] != LEFT_OUT:
-                    continue
-                pi = policies[p]
-                status[p, i], more = solve_draw(
-                    band,
-                    krylov,
-                    None if krylov is None else chains[p],
-                    space,
-                    want,
-                    theta,
-                    pi,
-                    rows,
-                    reward,
-                    g,
-                    start,
-                    nominal,
-                    p,
-                    out,
-                )
-                products[p, i] += more
-                if status[p, i] != SOLVED:
-                    continue
+    holds = held.values.shape[0] > 0
+    for d in range(theta.shape[0]):
+        i = begin + d
+        if weights[i] != 0.0 and status[i] == LEFT_OUT:
+            paid = reward[d if reward.shape[0] > 1 else 0]
+            final = terminal_value[d if terminal_value.shape[0] > 1 else 0]
+            status[i], more = solve_draw(
+                band,
+                krylov,
+                chain,
+                space,
+                want,
+                theta[d],
+                pi,
+                rows,
+                paid,
+                g,
+                start,
+                nominal,
+                out,
+            )
+            products[i] += more
+            if status[i] == SOLVED:
                 reduce_draw(
-                    w,
+                    weights[i],
                     want,
-                    theta,
+                    theta[d],
                     pi,
                     rows,
-                    reward,
-                    terminal_value,
+                    paid,
+                    final,
                     g,
                     start,
                     nominal,
-                    p,
                     out,
                     work,
-                    state_sums[i // block, p],
-                    start_draws[p, :, i],
+                    state_sums[i // block],
+                    start_draws[:, i],
                 )
                 if want & GRADIENT:
                     add_gradient(
-                        w,
-                        theta,
+                        weights[i],
+                        theta[d],
                         pi,
-                        not sampled,
+                        every_row,
                         rows,
-                        reward,
+                        paid,
                         g,
                         out,
-                        row_sums[i // block, p],
+                        row_sums[i // block],
                     )
-                if held:
-                    block_weights[p, i % block] = w
+                if holds:
+                    held.weights[i % block] = weights[i]
                     for s in range(n_states):
-                        block_values[p, s, i % block] = out.value[s]
-                        block_visits[p, s, i % block] = out.occupancy[s]
-        if held and (i % block == block - 1 or draw == stop - 1):
-            for p in range(n_policies):
-                for c in range(models.mean.shape[0]):
-                    begin = draw - i % block
-                    if not _weights_of(models, c, begin, block_weights[p], own_weights):
-                        continue
-                    add_mean_gradient(
-                        own_weights,
-                        models.mean[c],
-                        policies[p],
-                        rows,
-                        models.rewards[0],
-                        g,
-                        block_values[p],
-                        block_visits[p],
-                        row_sums[i // block, p],
-                    )
-            block_weights[:] = 0.0
+                        held.values[s, i % block] = out.value[s]
+                        held.visits[s, i % block] = out.occupancy[s]
+        if holds and (i % block == block - 1 or i == weights.size - 1):
+            add_mean_gradient(
+                nominal.theta_bar, pi, rows, reward[0], g, held, row_sums[i // block]
+            )
+            held.weights[:] = 0.0

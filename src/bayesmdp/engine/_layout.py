@@ -5,7 +5,7 @@ States are numbered in *sweep order*: live ones first, terminal ones after.
 
 from typing import NamedTuple
 
-from bayesmdp._typing import BitArray, FloatArray, IndexArray, IntArray
+from bayesmdp._typing import FloatArray, IndexArray, IntArray
 
 
 class Layout(NamedTuple):
@@ -16,31 +16,19 @@ class Layout(NamedTuple):
     target: IndexArray  # [E], next state of each entry
 
 
-class Models(NamedTuple):
-    """How a draw gets its rows: sampled from ``alpha``, or taken from ``table``."""
-
-    key: BitArray  # [2], of the streams
-    row_id: IntArray  # [R, 2], state and action: the address of a row's stream
-    alpha: FloatArray  # [C, E] of components, 0 where impossible; or [0, E]
-    table: FloatArray  # [M, E] given models, or empty
-    mean: FloatArray  # [C, E], of components
-    member: IntArray  # [D], model or component of each draw; or empty: there is one
-    rewards: FloatArray  # [1, E], or [M, E] where each model has its own
-    terminal_values: FloatArray  # [1, S], or [M, S]
-    # Random sets of next states, as in `bayesmdp.posterior.SetTable`; or all empty.
-    group: IntArray  # [C, R]
-    shape: FloatArray  # [C, E]
-    set_start: IntArray  # [G + 1]
-    cumulative: FloatArray  # [T]
-    concentration: FloatArray  # [C]
-    lump: IntArray  # [C, R]
-
-
 class References(NamedTuple):
-    """What kernels know of the nominal model."""
+    """What kernels know of the nominal model of one policy."""
 
     n_live: int
-    reference: FloatArray  # [3, P, S] value, variance, occupancy
-    length: FloatArray  # [2, P, S] of episodes, and its like for the transpose; or 0
+    reference: FloatArray  # [3, S] value, variance, occupancy
+    length: FloatArray  # [2, S] of episodes, and its like for the transpose; or 0
     theta_bar: FloatArray  # [E]
-    inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
+    inverse: FloatArray  # [N, N], the transpose of X; or [0, 0]
+
+
+class Held(NamedTuple):
+    """Values and visits of a block of B draws, for the gradient of unused rows."""
+
+    values: FloatArray  # [S, B], or [0, B] where nothing is held
+    visits: FloatArray  # [S, B]
+    weights: FloatArray  # [B], 0 where a draw is not held

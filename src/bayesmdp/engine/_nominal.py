@@ -7,15 +7,12 @@ T_bar)^-1`` every state has two of them; ``X`` is dense, so it is formed for up 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine._choose import Solver
-from bayesmdp.engine._dense import assemble, factorise, solve
-from bayesmdp.engine._layout import Layout, References
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._rows import Problem
 
 MAX_INVERSE = 2000
 _SMALL_SHARE = 1e-4  # of the largest; six digits are right then
@@ -28,7 +25,7 @@ class Nominal:
     reference: FloatArray  # [3, P, S] value, variance, occupancy
     theta_bar: FloatArray  # [E]
     inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
-    solver: Solver
+    solver: Any  # of the backend
     controls: bool = False  # whether control variates are formed
     few_digits: tuple[bool, ...] = ()  # [P], see `lacks_digits`; or none
 
@@ -37,23 +34,13 @@ class Nominal:
         """Whether control variates are formed for every state, not the start alone."""
         return bool(self.inverse.shape[1] > 0)
 
-    def references(self, n_live: int) -> References:
-        """Return what kernels read."""
-        return References(
-            n_live,
-            read_only(self.reference),
-            read_only(self.solver.length),
-            read_only(self.theta_bar),
-            read_only(self.inverse),
-        )
 
-
-def blank(problem: Problem, solver: Solver) -> Nominal:
+def blank(problem: Problem, solver: Any) -> Nominal:
     """No reference: sums of a single draw are then its values."""
-    n_policies, n_states = problem.policies.shape[0], problem.start.size
+    n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
     return Nominal(
         reference=np.zeros((3, n_policies, n_states)),
-        theta_bar=problem.theta_bar,
+        theta_bar=problem.rows.mean,
         inverse=np.empty((n_policies, 0, 0)),
         solver=solver,
     )
@@ -67,43 +54,9 @@ def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:
     the start hardly sees, or an end far away), less is right of them.
     """
     live = slice(0, problem.n_live)
-    weight = problem.start[live]
+    weight = problem.rows.start[live]
     found = []
     for p in range(reference.shape[1]):
         size = np.abs(reference[:2, p, live])  # [value and variance, N]
         found.append(bool((size @ weight < _SMALL_SHARE * size.max(axis=1)).any()))
     return tuple(found) if weight.any() else (False,) * len(found)
-
-
-def inverses(problem: Problem) -> FloatArray:
-    """Transposes of ``X`` of every policy, ``[P, N, N]``."""
-    n = problem.n_live
-    out = np.empty((problem.policies.shape[0], n, n))
-    for policy, transposed in zip(problem.policies, out, strict=True):
-        _invert(
-            problem.theta_bar,
-            policy,
-            problem.layout,
-            problem.task.discount,
-            transposed,
-        )
-    return out
-
-
-@jit
-def _invert(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    g: float,
-    transposed: FloatArray,
-) -> None:
-    """Fill ``transposed`` with the transpose of ``(I - g T)^-1``."""
-    n = transposed.shape[0]
-    matrix, slack = np.empty((n, n)), np.empty(n)
-    assemble(theta, pi, rows, g, matrix, slack)
-    factorise(matrix, slack)
-    transposed[:] = 0.0
-    for column in range(n):
-        transposed[column, column] = 1.0
-        solve(matrix, transposed[column])

@@ -16,7 +16,7 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine._dense import dot, times_transposed
-from bayesmdp.engine._layout import Layout, References
+from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._solve import (
     CONTROL,
     CONTROL_STATES,
@@ -74,25 +74,21 @@ def add_gradient(
 
 @jit
 def add_mean_gradient(
-    weights: FloatArray,
     theta_bar: FloatArray,
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
     g: float,
-    values: FloatArray,
-    visits: FloatArray,
+    held: Held,
     sums: FloatArray,
 ) -> None:
     """Add the same for the other rows, a block of draws at once.
 
     Where rows are independent, one that the policy does not use is independent of its
     values and visits too, so its mean stands in for it: the expectation is the same,
-    and the noise less. (In a mixture rows are independent given the component, whose
-    mean it is then, and whose draws alone have weight.) One pass over the entries
-    serves all draws of the block: ``values`` and ``visits`` are [S, B], ``weights`` is
-    [B].
+    and the noise less. One pass over the entries serves all draws of the block.
     """
+    values, visits, weights = held.values, held.visits, held.weights
     n = weights.size
     q = np.empty(n)
     for row in range(rows.source.size):
@@ -202,7 +198,6 @@ def reduce_draw(
     g: float,
     start: FloatArray,
     nominal: References,
-    p: int,
     out: Solution,
     work: FloatArray,
     sums: FloatArray,
@@ -210,7 +205,7 @@ def reduce_draw(
 ) -> None:
     """Add one solved draw to the sums [C, S], and its start values to results [4]."""
     value, variance, occupancy = out.value, out.variance, out.occupancy
-    value_bar, visits_bar = nominal.reference[0, p], nominal.reference[2, p]
+    value_bar, visits_bar = nominal.reference[0], nominal.reference[2]
     add_value(w, value, value_bar, sums)
     mean = dot(start, value) + dot(start, terminal_value)
     results[START_VALUE] = mean
@@ -223,9 +218,9 @@ def reduce_draw(
         deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, value_bar, work[0])
         if want & CONTROL_STATES:
             y, z = work[1], work[2]
-            times_transposed(nominal.inverse[p], work[0], y)
+            times_transposed(nominal.inverse, work[0], y)
             deviate(theta, nominal.theta_bar, pi, rows, reward, 0.0, g, y, work[0])
-            times_transposed(nominal.inverse[p], work[0], z)
+            times_transposed(nominal.inverse, work[0], z)
             add_controls(w, value, value_bar, y, z, sums)
             results[START_Y] = dot(start, y)
             results[START_Z] = dot(start, z)
@@ -233,7 +228,7 @@ def reduce_draw(
             n = nominal.n_live
             results[START_Y] = dot(visits_bar[:n], work[0][:n])
     if want & VARIANCE:
-        add_variance(w, value, variance, value_bar, nominal.reference[1, p], sums)
+        add_variance(w, value, variance, value_bar, nominal.reference[1], sums)
         spread = 0.0
         for s in range(value.size):
             gap = value[s] + terminal_value[s] - mean

@@ -1,35 +1,26 @@
 """One sweep over draws, for whoever needs it: the narrow waist of the package.
 
-`sweep` runs the compiled loop over ranges of draws on an executor and joins them in a
-fixed tree (`bayesmdp.engine._join`), so that the result depends neither on the number
-of threads nor on how the draws were split.
-Work space is one model a thread; nothing grows with draws times model size. Another
-device is another ``_run``.
+`sweep` runs ranges of draws on an executor and joins them in a fixed tree
+(`bayesmdp.engine._join`), so that the result depends neither on the number of threads
+nor on how the draws were split. What is done with a range is a backend's business;
+nothing grows with draws times model size.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesmdp._typing import BoolArray, FloatArray, StatusArray
+from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._choose import Solver, choose, direct, quick_direct
-from bayesmdp.engine._footprint import blocks_a_task, check_memory
+from bayesmdp.engine._backend import Backend
+from bayesmdp.engine._footprint import Footprint
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
-from bayesmdp.engine._kernel import sweep_blocks
-from bayesmdp.engine._nominal import (
-    MAX_INVERSE,
-    Nominal,
-    blank,
-    inverses,
-    lacks_digits,
-)
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, lacks_digits
+from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Inline, Pool, results
-from bayesmdp.errors import ConvergenceError, EndlessError
+from bayesmdp.errors import EndlessError
 
 
 @dataclass(frozen=True)
@@ -84,11 +75,11 @@ def sweep(
     want
         What to compute beside the value.
     pool
-        Executor and tasks in flight, from `workers`.
+        Who works, from `workers`.
     first
         Number of the first draw.
     weights
-        One a draw, ``[D]``; 1 where not given.
+        One for each draw, ``[D]``; 1 where not given.
     after
         Earlier result to go on from; its draws, a multiple of the block, are not
         computed again.
@@ -97,14 +88,17 @@ def sweep(
     """
     done = 0 if after is None else after.n_draws
     w = np.ones(n_draws) if weights is None else weights
-    _check_range(problem, done, first, n_draws, w)
+    if done % BLOCK or first % BLOCK or w.size != n_draws:
+        raise AssertionError("a sweep goes on at the end of a whole block")
     bits = want.bits(nominal.controls, nominal.every_state)
-    executor, in_flight = pool
-    method = nominal.solver.method
-    blocks = blocks_a_task(problem, method, bits, n_draws - done, in_flight)
-    if isinstance(executor, ThreadPoolExecutor):  # others have a memory of their own
-        check_memory(problem, method, bits, n_draws - done, in_flight // 2)
-        pool = (Inline(), 2) if blocks * BLOCK >= n_draws - done else pool
+    left = n_draws - done
+    planned = Footprint(
+        pool.backend, problem, nominal.solver, bits, left, pool.threads
+    )
+    blocks = planned.blocks_per_task(pool.in_flight)
+    if pool.local:
+        planned.check()
+        pool = replace(pool, executor=Inline()) if blocks * BLOCK >= left else pool
     total = Joiner()
     if after is not None:
         total.add(after)
@@ -112,21 +106,12 @@ def sweep(
         (problem, nominal, bits, first + begin, w[begin:stop])
         for begin, stop in _ranges(done, n_draws, blocks)
     )
-    with results(pool, _run, jobs) as parts:
+    with results(pool, pool.backend.sweep, jobs) as parts:
         for part in parts:
             total.add(part)
             if progress is not None:
                 progress(total.n_draws)
     return total.sums()
-
-
-def _check_range(
-    problem: Problem, done: int, first: int, n_draws: int, weights: FloatArray
-) -> None:
-    if done % BLOCK or first % BLOCK:
-        raise AssertionError("a sweep goes on at the end of a whole block")
-    if weights.size != n_draws or 0 < problem.member.size < first + n_draws:
-        raise AssertionError("a sweep needs a weight and a model for every draw")
 
 
 def _ranges(first: int, stop: int, blocks: int) -> Iterator[tuple[int, int]]:
@@ -135,133 +120,57 @@ def _ranges(first: int, stop: int, blocks: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + blocks * BLOCK, stop)
 
 
-def _run(
-    problem: Problem, nominal: Nominal, bits: int, first: int, weights: FloatArray
-) -> Sums:
-    """Sweep one range on the CPU; what iterations do not solve, elimination may."""
-    n = weights.size
-    n_blocks = -(-n // BLOCK)
-    n_policies, n_rows = problem.policies.shape
-    n_slopes = n_rows if bits & solving.GRADIENT else 0
-    n_channels = channels.n_channels(bits)
-    state = np.zeros((n_blocks, n_policies, n_channels, problem.start.size))
-    row = np.zeros((n_blocks, n_policies, 2, n_slopes))
-    start = np.zeros((n_policies, channels.N_START, n))
-    status = np.zeros((n_policies, n), dtype=np.int8)
-    products = np.zeros((n_policies, n), dtype=np.int64)
-
-    def sweep_with(method: solving.Method) -> None:
-        sweep_blocks(
-            first,
-            first + n,
-            BLOCK,
-            bits,
-            problem.task.discount,
-            method.band,
-            method.krylov,
-            problem.layout,
-            problem.models,
-            read_only(problem.used),
-            read_only(problem.policies),
-            read_only(problem.start),
-            read_only(weights),
-            nominal.references(problem.n_live),
-            nominal.theta_bar.copy(),
-            solving.make_space(
-                method, problem.n_live, problem.start.size, problem.target.size
-            ),
-            state,
-            row,
-            start,
-            status,
-            products,
-        )
-
-    sweep_with(nominal.solver.method)
-    failed = status == solving.UNSOLVED
-    if failed.any():
-        _retry(problem, failed, status, sweep_with)
-    total = Joiner()
-    total.add_blocks(first // BLOCK, state, row)
-    return Sums(total.nodes, start, status, products, weights)
-
-
-def _retry(
-    problem: Problem,
-    failed: BoolArray,
-    status: StatusArray,
-    sweep_with: Callable[[solving.Method], None],
-) -> None:
-    """Try elimination on draws that iterations did not solve, where it is in reach."""
-    method = direct(problem)
-    if method is None:
-        return
-    status[failed] = solving.LEFT_OUT
-    sweep_with(method)
-    status[failed & (status == solving.SOLVED)] = solving.RETRIED
-
-
 _EVERYTHING = Want(variance=True, occupancy=True)
 
 
 def solve_known(
-    problem: Problem, solver: Solver | None = None, want: Want = _EVERYTHING
+    problem: Problem, backend: Backend, want: Want = _EVERYTHING
 ) -> FloatArray:
-    """Value, return variance and occupancy of the nominal model, ``[3, P, S]``.
+    """Value, return variance and occupancy of the mean model, ``[3, P, S]``.
 
     In sweep order, terminal values not added; zeros for what is not wanted.
     """
-    solver = choose(problem, adjoint=want.adjoint) if solver is None else solver
-    bits = want.bits()
-    known = problem.nominal()
-    part = _run(known, blank(known, solver), bits, 0, np.ones(1))
-    if part.unsolved.any():
-        raise ConvergenceError(
-            f"The chain of {problem.n_live} states converges too slowly to be solved "
-            "by iterations, and is too large to be solved directly; use a smaller "
-            "discount."
-        )
-    if not part.ended.all():
-        raise EndlessError(
-            "Episodes of this policy are too long to resolve; use a smaller discount."
-        )
-    out = np.zeros((3, *part.state.shape[::2]))
-    for i, channel in enumerate((channels.V, channels.R, channels.D)):
-        if channel < part.state.shape[1]:
-            out[i] = part.state[:, channel]
-    return out
+    solver = backend.choose(problem, "auto", adjoint=want.adjoint)
+    return backend.solve_mean(problem, solver, want.bits())
 
 
 def nominal(
     problem: Problem,
+    pool: Pool,
     *,
     control: bool,
     solver: str = "auto",
     want: Want = _EVERYTHING,
     n_draws: int = BLOCK,
-    threads: int = 1,
 ) -> Nominal:
     """Solve the nominal model; with ``control``, form its inverse up to some size.
 
-    Memory is looked at before, for a sweep of ``n_draws`` on ``threads``.
+    Memory is looked at before, for a sweep of ``n_draws``.
     """
+    backend = pool.backend
     adjoint = want.adjoint or control
-    chosen = choose(problem, solver, adjoint=adjoint)
+    chosen = backend.choose(problem, solver, adjoint=adjoint)
     want = replace(want, occupancy=adjoint)
     # the mean of the second control variate needs independent Dirichlet rows
-    fits = control and problem.dirichlet and problem.n_live <= MAX_INVERSE
+    fits = control and problem.rows.total is not None and problem.n_live <= MAX_INVERSE
+    # the inverse of every policy, and one while it is made
+    inverses = 8 * problem.n_live**2 * (len(problem.policies) + 1) if fits else 0
     bits = want.bits(control, fits)
-    check_memory(problem, chosen.method, bits, n_draws, threads, to_invert=fits)
-    reference = solve_known(problem, chosen, want)
-    few: tuple[bool, ...] = ()
-    if chosen.name == "iterative" and any(few := lacks_digits(problem, reference)):
-        exact = quick_direct(problem) if solver == "auto" else None
-        if exact is not None:
-            chosen, few = exact, ()
-            check_memory(problem, exact.method, bits, n_draws, threads, to_invert=fits)
-            reference = solve_known(problem, chosen, want)
-    inverse = inverses(problem) if fits else blank(problem, chosen).inverse
-    return Nominal(reference, problem.theta_bar, inverse, chosen, control, few)
+    planned = Footprint(
+        backend, problem, chosen, bits, n_draws, pool.threads, inverses
+    )
+    planned.check()
+    reference = backend.solve_mean(problem, chosen, want.bits())
+    few = lacks_digits(problem, reference)
+    exact = backend.exact(problem, chosen) if any(few) and solver == "auto" else None
+    if exact is not None:
+        chosen = exact
+        replace(planned, solver=chosen).check()
+        reference = backend.solve_mean(problem, chosen, want.bits())
+    if chosen.name != "iterative":
+        few = ()
+    inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse
+    return Nominal(reference, problem.rows.mean, inverse, chosen, control, few)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,15 +183,6 @@ class Slopes:
     visits: FloatArray  # [N], mean occupancy
 
 
-def _around(problem: Problem, solver: str) -> Nominal:
-    """Return what iterations start from; elimination starts from nothing."""
-    chosen = choose(problem, solver)
-    if chosen.name != "iterative":
-        return blank(problem, chosen)
-    reference = solve_known(problem, chosen, Want(occupancy=True))
-    return replace(blank(problem, chosen), reference=reference)
-
-
 def slopes(
     problem: Problem,
     policy: FloatArray,
@@ -291,15 +191,20 @@ def slopes(
     pool: Pool,
     first: int = 0,
     weights: FloatArray | None = None,
+    exact: bool = False,
     solver: str = "auto",
 ) -> Slopes:
     """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
 
-    With ``weights`` the draws are all there are, and the noise is 0.
+    With ``exact`` the draws are all there are, and the noise is 0.
     """
-    one = problem.with_policies(policy[None])
+    one, backend = problem.with_policies(policy[None]), pool.backend
+    chosen = backend.choose(one, solver, adjoint=True)
+    around = blank(one, chosen)
+    if chosen.name == "iterative":  # starts from the nominal solution
+        reference = backend.solve_mean(one, chosen, Want(occupancy=True).bits())
+        around = replace(around, reference=reference)
     want = Want(gradient=True)
-    around = _around(one, solver)
     sums = sweep(
         one, around, n_draws, want=want, pool=pool, first=first, weights=weights
     )
@@ -310,7 +215,6 @@ def slopes(
     mean = sums.row[0, 0] / total
     visits = around.reference[2, 0] + sums.state[0, channels.D] / total
     spread = np.maximum(sums.row[0, 1] / total - mean**2, 0.0)
-    exact = weights is not None
     return Slopes(
         value=float(sums.start[0, 0, ended] @ sums.weights[ended] / total),
         slope=mean,

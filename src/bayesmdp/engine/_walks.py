@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, BoolArray, FloatArray, IndexArray, IntArray
-from bayesmdp.engine._kernel import reward_of, sample
-from bayesmdp.engine._layout import Layout, Models
+from bayesmdp._typing import BitArray, FloatArray, IndexArray, IntArray
+from bayesmdp.engine._layout import Layout
 from bayesmdp.posterior.sampling import advance, open_stream, unit
 
 
@@ -125,8 +124,8 @@ def walk(
 def roll_out(
     first: int,
     rows: Layout,
-    models: Models,
-    used: BoolArray,
+    theta: FloatArray,
+    reward: FloatArray,
     policy: FloatArray,
     ground: Ground,
     mean: FloatArray,
@@ -136,12 +135,13 @@ def roll_out(
 ) -> None:
     """Walk from every live state of draws ``first, first + 1, ...``, again and again.
 
+    Their rows are ``theta`` [D, E], rewards [1, E] or [D, E].
     Fills, of each draw and state, the mean and the unbiased variance of returns
     ``[D, N]``; adds discounted visits from the start to ``visits`` [D, S] and walks cut
     at the horizon to ``cut`` [N].
     """
     n_entries = rows.target.size
-    theta, p = np.empty(n_entries), np.empty(n_entries)
+    p = np.empty(n_entries)
     table = Table(
         np.empty(n_entries),
         np.empty(n_entries, dtype=np.uint32),
@@ -151,17 +151,16 @@ def roll_out(
     n = ground.n_rollouts
     for i in range(mean.shape[0]):
         draw = first + i
-        sample(models, rows, used, draw, stream, theta)
-        fill_chain_entries(rows, policy, theta, p)
+        fill_chain_entries(rows, policy, theta[i], p)
         fill_table(ground.begin, p, table)
-        reward = reward_of(models, draw)
+        paid = reward[i if reward.shape[0] > 1 else 0]
         for s in range(ground.state.size):
             average, squares = 0.0, 0.0
             weight = ground.start[s] / n
             for k in range(n):
                 open_stream(stream, ground.key, draw, ground.state[s], k)
                 found, was_cut = walk(
-                    ground, rows.target, reward, table, stream, s, weight, visits[i]
+                    ground, rows.target, paid, table, stream, s, weight, visits[i]
                 )
                 off = found - average
                 average += off / (k + 1)

@@ -4,13 +4,39 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
 from bayesmdp import _checks
+from bayesmdp.engine._backend import Backend, backend_of
 from bayesmdp.errors import ArgumentError, ExecutorError
 
-Pool = tuple[Executor, int]  # and how many tasks to keep in flight
+
+@dataclass(frozen=True)
+class Pool:
+    """An executor, how many workers it has, and what computes there."""
+
+    executor: Executor
+    n_workers: int
+    backend: Backend
+
+    @property
+    def in_flight(self) -> int:
+        """Tasks to keep at work or waiting."""
+        return 2 * self.n_workers
+
+    @property
+    def local(self) -> bool:
+        """Whether tasks share the memory of this process."""
+        return isinstance(self.executor, ThreadPoolExecutor)
+
+    @property
+    def threads(self) -> int:
+        """Threads of this process at work; others have a memory of their own."""
+        return self.n_workers if self.local else 1
+
+
 _R = TypeVar("_R")
 
 
@@ -31,13 +57,15 @@ class Inline(ThreadPoolExecutor):
 
 
 @contextmanager
-def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
-    """Open an executor for one or several sweeps, with how many tasks to keep busy."""
-    n = _checks.thread_count(threads)
+def workers(
+    threads: int | None, executor: Executor | None, device: str | None = None
+) -> Iterator[Pool]:
+    """Open an executor for one or several sweeps."""
+    n, backend = _checks.thread_count(threads), backend_of(device)
     if executor is not None:
         _checks.of_type("executor", executor, Executor, ArgumentError)
         try:
-            yield executor, 2 * n
+            yield Pool(executor, n, backend)
         except BrokenExecutor as broken:
             raise ExecutorError(
                 "`executor` lost a worker and cannot go on; make a new one and call "
@@ -47,7 +75,7 @@ def workers(threads: int | None, executor: Executor | None) -> Iterator[Pool]:
         return
     pool = ThreadPoolExecutor(n) if n > 1 else Inline()
     try:
-        yield pool, 2 * n
+        yield Pool(pool, n, backend)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -65,8 +93,9 @@ def results(
 def _results(
     pool: Pool, call: Callable[..., _R], jobs: Iterable[tuple[Any, ...]]
 ) -> Generator[_R, None, None]:
-    executor, in_flight = pool
-    most = 1 if isinstance(executor, Inline) else in_flight  # what waits is done there
+    executor = pool.executor
+    inline = isinstance(executor, Inline)  # what waits is done there
+    most = 1 if inline else pool.in_flight
     waiting = iter(jobs)
     pending: deque[Future[_R]] = deque()
     try:

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from bayesmdp._checks import read_only
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._hindsight import best_values
+from bayesmdp.engine._hindsight import best_value
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._planner import methods
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Pool, results
 
 __all__ = ["hindsight_values"]
@@ -29,20 +30,29 @@ def hindsight_values(
 
 def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
     """Plan for a range of draws; not a number where that fails."""
-    out = np.full(n, -np.inf)
-    for krylov in methods(problem.n_live):
-        found = np.empty(n)
-        best_values(
-            krylov,
-            first,
-            problem.task.discount,
-            problem.layout,
-            problem.models,
-            read_only(problem.start),
-            read_only(warm),
-            found,
-        )
-        out = np.where(np.isneginf(out), found, out)
-        if not np.isneginf(out).any():
-            break
-    return np.where(np.isneginf(out), np.nan, out)
+    rows, stream = problem.rows, problem.stream
+    assert stream is not None
+    theta = np.empty((1, rows.target.size))
+    every = np.ones(rows.source.size, dtype=np.bool_)
+    out = np.full(n, np.nan)
+    for i in range(n):
+        draws = np.array([first + i])
+        stream.fill(draws, every, theta)
+        reward, final = stream.rewards(draws), stream.terminal_values(draws)
+        paid = rows.reward if reward is None else reward[0]
+        ends = rows.terminal_value if final is None else final[0, rows.order]
+        for krylov in methods(problem.n_live):
+            found = best_value(
+                krylov,
+                read_only(theta[0]),
+                problem.task.discount,
+                rows.layout,
+                read_only(paid),
+                read_only(ends),
+                read_only(rows.start),
+                read_only(warm),
+            )
+            if not np.isneginf(found):
+                out[i] = found
+                break
+    return out

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import read_only
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._backup import back_up, fill_table, settle, sum_lookahead
+from bayesmdp.engine._backup import back_up, expect, settle, sum_lookahead
 from bayesmdp.engine._join import BLOCK
-from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE, methods
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import submitted, workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
@@ -53,46 +53,29 @@ class _Part:
     """
 
     def __init__(
-        self,
-        address: tuple[str, int],
-        draws: range,
-        g: float,
-        rows: Layout,
-        models: Models,
+        self, address: tuple[str, int], draws: range, problem: Problem
     ) -> None:
         self.address = address  # the call, and which part of it
-        self.draws = draws  # as the models number them
-        self.g, self.rows, self.models = g, rows, models
+        self.draws, self.problem = draws, problem
         self._tables: tuple[FloatArray, FloatArray] | None = None
 
     def tables(self) -> tuple[FloatArray, FloatArray]:
         """Probabilities ``[n, E]`` and expected rewards ``[n, R]``."""
         if self._tables is None:
-            table = np.empty((len(self.draws), self.rows.target.size))
-            paid = np.empty((len(self.draws), self.rows.source.size))
-            fill_table(self.models, self.rows, self.draws.start, table, paid)
+            rows, stream = self.problem.rows, self.problem.stream
+            assert stream is not None
+            draws = np.arange(self.draws.start, self.draws.stop)
+            table = np.empty((draws.size, rows.target.size))
+            paid = np.empty((draws.size, rows.source.size))
+            stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), table)
+            own = stream.rewards(draws)
+            reward = rows.reward[None] if own is None else own
+            expect(table, rows.layout, read_only(reward), paid)
             self._tables = table, paid
         return self._tables
 
     def __reduce__(self) -> tuple[Any, ...]:
-        draws, models = _models_of(self.draws, self.models)
-        arrays = tuple(self.rows), tuple(models)
-        return _arrive, (self.address, draws, self.g, *arrays)
-
-
-def _models_of(draws: range, models: Models) -> tuple[range, Models]:
-    """Only the models that a range of draws uses, where models are given."""
-    if not models.table.shape[0]:
-        return draws, models
-    member = models.member[draws.start : draws.stop]
-    used, member = np.unique(member, return_inverse=True)
-    own = {
-        name: array[used]
-        for name in ("table", "rewards", "terminal_values")
-        for array in [getattr(models, name)]
-        if array.shape[0] > 1
-    }
-    return range(len(draws)), models._replace(member=member, **own)
+        return _arrive, (self.address, self.draws, self.problem)
 
 
 # Executors do not say which process a task goes to, so every process may come to keep
@@ -100,16 +83,13 @@ def _models_of(draws: range, models: Models) -> tuple[range, Models]:
 _kept: dict[tuple[str, int], _Part] = {}
 
 
-def _arrive(
-    address: tuple[str, int], draws: range, g: float, rows: Any, models: Any
-) -> _Part:
+def _arrive(address: tuple[str, int], draws: range, problem: Problem) -> _Part:
     """Find the part in this process, or begin it; forget those of other calls."""
     part = _kept.get(address)
     if part is None:
         for other in [key for key in list(_kept) if key[0] != address[0]]:
             _kept.pop(other, None)
-        arrays = Layout(*map(read_only, rows)), Models(*map(read_only, models))
-        part = _kept.setdefault(address, _Part(address, draws, g, *arrays))
+        part = _kept.setdefault(address, _Part(address, draws, problem))
     return part
 
 
@@ -123,18 +103,19 @@ def _move(
     """
     values, choice = values.copy(), choice.copy()
     table, paid = part.tables()
+    rows, g = part.problem.rows.layout, part.problem.task.discount
     ended = len(part.draws)
     if values.shape[0] != ended:
         raise AssertionError("a part needs values for every one of its draws")
     if solve:
         for krylov in methods(choice.size):
-            ended = settle(krylov, table, paid, part.rows, part.g, choice, values)
+            ended = settle(krylov, table, paid, rows, g, choice, values)
             if ended == len(part.draws):
                 break
     else:
-        back_up(table, paid, part.rows, part.g, choice, values)
-    sums = np.zeros(part.rows.source.size)
-    sum_lookahead(table, paid, part.rows, part.g, values, sums)
+        back_up(table, paid, rows, g, choice, values)
+    sums = np.zeros(rows.source.size)
+    sum_lookahead(table, paid, rows, g, values, sums)
     return values, sums, ended
 
 
@@ -142,15 +123,14 @@ class _Held:
     """Values of every draw, moved in parts of whole blocks on any executor."""
 
     def __init__(self, problem: Problem, n_draws: int, pool: Executor) -> None:
-        self._pool, self._start = pool, problem.start
-        made_of = problem.task.discount, problem.layout, problem.models
+        self._pool, self._start = pool, problem.rows.start
         call, numbers = uuid.uuid4().hex, range(n_draws)
         self._parts = [
-            _Part((call, at), numbers[at : at + _PART], *made_of)
+            _Part((call, at), numbers[at : at + _PART], problem)
             for at in numbers[::_PART]
         ]
-        self.values = np.zeros((n_draws, problem.start.size))
-        self.q = np.zeros(problem.source.size)  # [R], mean of Q over draws
+        self.values = np.zeros((n_draws, problem.rows.start.size))
+        self.q = np.zeros(problem.rows.source.size)  # [R], mean of Q over draws
 
     def _move(self, choice: IntArray, solve: bool) -> int:
         """Move every draw; parts are added in order. Return how many draws end."""
@@ -190,8 +170,8 @@ def multi_sample_induction(
     executor: Executor | None = None,
 ) -> MultiSample:
     """Search from a policy ``choice`` [N] on draws of a problem with every row."""
-    with workers(threads, executor) as (pool, _):
-        held = _Held(problem, n_draws, pool)
+    with workers(threads, executor) as pool:
+        held = _Held(problem, n_draws, pool.executor)
         value = held.settle(choice)
         met: dict[bytes, tuple[float | None, IntArray]] = {
             choice.tobytes(): (value, choice)
@@ -240,11 +220,11 @@ def _greedy(problem: Problem, q: FloatArray, choice: IntArray) -> IntArray:
     """Best row of each state; a tie keeps the row that is chosen."""
     n = problem.n_live
     top = np.full(n, -np.inf)
-    np.maximum.at(top, problem.source, q)
+    np.maximum.at(top, problem.rows.source, q)
     tie = TIE * max(float(np.abs(q).max()), 1e-300)
-    rows = np.flatnonzero(q >= top[problem.source] - tie)
+    rows = np.flatnonzero(q >= top[problem.rows.source] - tie)
     new = choice.copy()
-    new[problem.source[rows][::-1]] = rows[::-1]
+    new[problem.rows.source[rows][::-1]] = rows[::-1]
     keeps = q[choice] >= top - tie
     new[keeps] = choice[keeps]
     return new

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._checks import read_only
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._ending import nearest_rows
 from bayesmdp.engine._planner import FAILED, methods, plan_model
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._rows import Problem
 from bayesmdp.errors import BayesmdpWarning
-from bayesmdp.model import Dynamics, Task
-from bayesmdp.posterior import Belief, Ensemble
 
-__all__ = ["Plan", "every_row", "plan", "problem_of", "warn_unfinished"]
+__all__ = ["Plan", "plan", "warn_unfinished"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,36 +28,21 @@ class Plan:
     choice: IntArray  # [N], row of the problem each live state takes
 
 
-def every_row(belief: Belief) -> Problem:
-    """Problem with every available row of a belief and no policy yet."""
-    draws = belief.draws() if isinstance(belief, Ensemble) else belief.draws(2)
-    return Problem.of_draws(draws, _no_policy(belief.task), every_row=True)
-
-
-def problem_of(dynamics: Dynamics, task: Task) -> Problem:
-    """Problem with every row of a known model and no policy yet."""
-    return Problem.of_dynamics(dynamics, task, _no_policy(task), every_row=True)
-
-
-def _no_policy(task: Task) -> FloatArray:
-    return np.zeros((1, task.n_states, task.n_actions))
-
-
 def plan(problem: Problem) -> Plan:
     """Plan for the mean model of a problem that holds every available row."""
     task = problem.task
     if task.discount == 1.0:
         choice = nearest_rows(problem)
     else:  # the first row of each live state; rows are sorted by state
-        choice = np.searchsorted(problem.source, np.arange(problem.n_live))
+        choice = np.searchsorted(problem.rows.source, np.arange(problem.n_live))
     value = np.zeros(task.n_states)
     iterations = FAILED
     for krylov in methods(problem.n_live):
         iterations = plan_model(
             krylov,
-            read_only(problem.theta_bar),
-            problem.layout,
-            read_only(problem.reward_bar),
+            read_only(problem.rows.mean),
+            problem.rows.layout,
+            read_only(problem.rows.reward),
             task.discount,
             choice,
             value,
@@ -71,9 +55,9 @@ def plan(problem: Problem) -> Plan:
     if failed:  # nobody knows the value of what is returned
         iterations, value = 0, np.full(task.n_states, np.nan)
     policy = np.zeros((task.n_states, task.n_actions))
-    policy[problem.row_id[choice, 0], problem.row_id[choice, 1]] = 1.0
+    policy[problem.rows.row_id[choice, 0], problem.rows.row_id[choice, 1]] = 1.0
     in_order = np.empty(task.n_states)
-    in_order[problem.order] = value + problem.terminal_bar
+    in_order[problem.rows.order] = value + problem.rows.terminal_value
     if converged:
         status = f"optimal after {iterations} exact evaluations"
     elif failed:

@@ -15,13 +15,13 @@ With nominal ``X``, ``V``, ``Q``, ``d``, ``h = r + g V``, ``w0 = pi^2 / (alpha0 
 for any reward, without a tensor of size S^4.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine._nominal import inverses
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._cpu import CPU
+from bayesmdp.engine._rows import Problem
 
 __all__ = ["SecondOrder", "second_order_objective"]
 
@@ -37,15 +37,12 @@ class SecondOrder:
 
 def second_order_objective(problem: Problem, policy: FloatArray) -> SecondOrder:
     """Evaluate policy rows ``[R]`` of a problem with every row."""
-    n, g = problem.n_live, problem.task.discount
-    theta, source, target = problem.theta_bar, problem.source, problem.target
-    begin, length = problem.indptr[:-1], np.diff(problem.indptr)
-    row = np.repeat(np.arange(source.size), length)
+    n, g, rows = problem.n_live, problem.task.discount, problem.rows
+    theta, source, target = rows.mean, rows.source, rows.target
+    row, over_row = rows.row_of_entry, rows.row_sums
     live = target < n
     safe = np.where(live, target, 0)
-
-    def over_row(values: FloatArray) -> FloatArray:
-        return np.add.reduceat(values, begin)
+    assert rows.total is not None
 
     def ahead(values: FloatArray) -> FloatArray:
         return over_row(theta * np.where(live, values[safe], 0.0))
@@ -53,14 +50,14 @@ def second_order_objective(problem: Problem, policy: FloatArray) -> SecondOrder:
     def by_state(values: FloatArray) -> FloatArray:
         return np.bincount(source, values, minlength=n).astype(np.float64)
 
-    X = inverses(replace(problem, policies=policy[None]))[0].T
-    paid = over_row(theta * problem.reward_bar)
+    X = CPU().inverses(problem.with_policies(policy[None]))[0].T
+    paid = over_row(theta * rows.reward)
     V = X @ by_state(policy * paid)
-    d = X.T @ problem.start[:n]
+    d = X.T @ rows.start[:n]
     Q = paid + g * ahead(V)
-    h = problem.reward_bar + g * np.where(live, V[safe], 0.0)
+    h = rows.reward + g * np.where(live, V[safe], 0.0)
     column = np.where(live, X[safe, source[row]], 0.0)
-    narrow = 1.0 / (over_row(problem.alpha[0]) + 1.0)
+    narrow = 1.0 / (rows.total + 1.0)
     w0 = policy**2 * narrow
     mean_column = over_row(theta * column)
     C = over_row(theta * (column - mean_column[row]) * h)
@@ -79,5 +76,5 @@ def second_order_objective(problem: Problem, policy: FloatArray) -> SecondOrder:
         + (X.T @ w)[source] * Q
         + g * over_row(theta * np.where(live, around[safe, source[row]], 0.0))
     )
-    value = float(problem.start[:n] @ V + g * d @ k)
+    value = float(rows.start[:n] @ V + g * d @ k)
     return SecondOrder(value, gradient, d)

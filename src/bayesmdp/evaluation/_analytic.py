@@ -14,9 +14,9 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, FloatArray
-from bayesmdp.errors import ArgumentError, BayesmdpWarning, TooLargeError
+from bayesmdp.errors import BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
-from bayesmdp.posterior import Posterior, refuse_other_rows
+from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +73,7 @@ class AnalyticEvaluation:
         )
 
 
-def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvaluation:
+def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluation:
     """Approximate a policy's value and epistemic doubt in closed form.
 
     Parameters
@@ -100,11 +100,10 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
     from bayesmdp import engine
     from bayesmdp.evaluation._expansion import expand
 
-    refuse_other_rows("evaluate_analytic", posterior)
-    _checks.of_type("posterior", posterior, Posterior, ArgumentError)
+    check_belief(posterior)
+    dirichlet_total("evaluate_analytic", posterior)
     probabilities = as_policy(policy, posterior)
-    draws = posterior.draws(2)  # only to name the belief; nothing is sampled
-    problem = engine.Problem.of_draws(draws, probabilities[None])
+    problem = engine.Problem.of_belief(posterior, probabilities[None])
     if problem.n_live > engine.MAX_INVERSE:
         gigabytes = 8e-9 * problem.n_live**2
         raise TooLargeError(
@@ -112,22 +111,23 @@ def evaluate_analytic(policy: ArrayLike, posterior: Posterior) -> AnalyticEvalua
             f"({gigabytes:.1f} GB); it is offered up to {engine.MAX_INVERSE}. Use "
             "`evaluate` with draws."
         )
-    (ending,) = engine.check_ending(problem)
+    (ending,) = engine.check_ending(problem, posterior)
     if ending.warning:
         warnings.warn(ending.warning, BayesmdpWarning, stacklevel=2)
-    nominal = engine.nominal(problem, control=True)
+    with engine.workers(1, None) as pool:
+        nominal = engine.nominal(problem, pool, control=True)
     expansion = expand(problem, nominal)
-    n, task = problem.n_live, posterior.task
+    n, task, rows = problem.n_live, posterior.task, problem.rows
     transposed = nominal.inverse[0]
     shift = task.discount * (expansion.k @ transposed)
     variance = expansion.q @ transposed**2
-    terms = nominal.reference[2, 0, problem.source] ** 2 * expansion.spread
+    terms = nominal.reference[2, 0, rows.source] ** 2 * expansion.spread
     value, second, sd = (np.zeros(task.n_states) for _ in range(3))
-    value[problem.order] = nominal.reference[0, 0] + problem.terminal_bar
-    second[problem.order[:n]] = shift
-    sd[problem.order[:n]] = np.sqrt(variance)
+    value[rows.order] = nominal.reference[0, 0] + rows.terminal_value
+    second[rows.order[:n]] = shift
+    sd[rows.order[:n]] = np.sqrt(variance)
     doubt = np.zeros((task.n_states, task.n_actions))
-    doubt[problem.row_id[:, 0], problem.row_id[:, 1]] = terms / (terms.sum() or 1.0)
+    doubt[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
     return AnalyticEvaluation(
         value=_checks.sealed(value + second),
         nominal_value=_checks.sealed(value),

@@ -148,6 +148,7 @@ def compare(
     solver: str = "auto",
     threads: int | None = None,
     executor: "Executor | None" = None,
+    device: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Set policies side by side on the same draws.
@@ -162,7 +163,7 @@ def compare(
         Whom to compare with; the first where not given.
     few
         Observations below which a pair counts as poorly supported.
-    solver, threads, executor, progress
+    solver, threads, executor, device, progress
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -204,6 +205,7 @@ def compare(
         solver=solver,
         threads=threads,
         executor=executor,
+        device=device,
         progress=progress,
     )
     at = names.index(reference)

@@ -47,7 +47,7 @@ def fit_control(
 ) -> Control:
     """Find the coefficients of policy ``p`` from its draws ``[4, D]``."""
     mean = control_mean(problem, nominal, p)
-    start_mean = float(problem.start @ mean)
+    start_mean = float(problem.rows.start @ mean)
     coefficients = np.array([1.0, float(nominal.every_state)])
     values = start[channels.START_VALUE]
     doubtful = values.std() > 1e-13 * max(abs(values.mean()), 1e-300)
@@ -61,7 +61,7 @@ def fit_control(
 
 def control_mean(problem: Problem, nominal: Nominal, p: int) -> FloatArray:
     """Return the exact mean of the second control variate, ``[S]`` in sweep order."""
-    mean = np.zeros(problem.start.size)
+    mean = np.zeros(problem.rows.start.size)
     if not nominal.every_state:  # then there is no second one
         return mean
     k = expand(problem, nominal, p).k

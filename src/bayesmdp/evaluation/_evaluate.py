@@ -24,7 +24,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Draws, Ensemble
+from bayesmdp.posterior import Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -46,6 +46,7 @@ def evaluate(
     solver: str = "auto",
     threads: int | None = None,
     executor: "Executor | None" = None,
+    device: str | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
     """Value of a policy with both uncertainties.
@@ -73,6 +74,8 @@ def evaluate(
     executor
         Anything that implements `concurrent.futures.Executor`; runs the parts of the
         sweep in place of a thread pool of our own (docs/clusters.md).
+    device
+        What computes; default ``BAYESMDP_DEVICE``, else ``cpu``.
     progress
         Whether to show a bar; by default on a terminal, after a second.
 
@@ -106,6 +109,7 @@ def evaluate(
         solver=solver,
         threads=threads,
         executor=executor,
+        device=device,
         progress=progress,
     )
     result = evaluation_of(swept, 0, tolerance)
@@ -144,6 +148,7 @@ def sweep_policies(
     solver: str = "auto",
     threads: int | None = None,
     executor: "Executor | None" = None,
+    device: str | None = None,
     progress: bool | None = None,
     values_only: bool = False,
     pool: "Pool | None" = None,
@@ -153,24 +158,25 @@ def sweep_policies(
     from bayesmdp.evaluation._measure import measure
 
     problem = engine.Problem.of_draws(draws, policies)
-    endings = engine.check_ending(problem)
-    control = control and not isinstance(draws.belief, Ensemble)
+    endings = engine.check_ending(problem, draws.belief)
     want = engine.Want(variance=not values_only, occupancy=not values_only)
     n_draws, weights = draws.n_draws, draws.weights
-    nominal = engine.nominal(
-        problem,
-        control=control,
-        solver=solver,
-        want=want,
-        n_draws=n_draws,
-        threads=_local_threads(threads, executor, pool),
-    )
     if draws.exact:
         tolerance = None
+    opened = engine.workers(threads, executor, device)
     with (
-        engine.workers(threads, executor) if pool is None else nullcontext(pool) as at,
+        opened if pool is None else nullcontext(pool) as at,
         progress_bar("evaluating", n_draws, progress) as show,
     ):
+        nominal = engine.nominal(
+            problem,
+            at,
+            # the mean of a finite set of models may have rewards of its own
+            control=control and draws.belief.n_models is None,
+            solver=solver,
+            want=want,
+            n_draws=n_draws,
+        )
         n = n_draws if tolerance is None else min(_FIRST_STAGE, n_draws)
         sums = None
         while True:
@@ -191,17 +197,6 @@ def sweep_policies(
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
     return Swept(draws, policies, problem, nominal, sums, endings)
-
-
-def _local_threads(
-    threads: int | None, executor: "Executor | None", pool: "Pool | None"
-) -> int:
-    """Threads of this process that will sweep: others have a memory of their own."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    if pool is not None:
-        return pool[1] // 2 if isinstance(pool[0], ThreadPoolExecutor) else 1
-    return _checks.thread_count(threads) if executor is None else 1
 
 
 def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evaluation:
@@ -291,7 +286,7 @@ def share_of_visits(
 ) -> float:
     """Share of discounted visits on pairs with few observations; NaN without counts."""
     belief = draws.belief
-    if isinstance(belief, Ensemble):
+    if belief.counts is None:
         return float("nan")
     task = belief.task
     visits = (occupancy[:, None] * policy)[task.live]

@@ -30,21 +30,18 @@ class Expansion:
 
 def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
     """Expand policy ``p`` of a problem with Dirichlet rows."""
-    n, g = problem.n_live, problem.task.discount
-    theta = problem.theta_bar
-    begin, length = problem.indptr[:-1], np.diff(problem.indptr)
-
-    def total(values: FloatArray) -> FloatArray:
-        return np.add.reduceat(values, begin)
-
-    h = problem.reward_bar + g * nominal.reference[0, p, problem.target]
+    n, g, rows = problem.n_live, problem.task.discount, problem.rows
+    theta, total = rows.mean, rows.row_sums
+    assert rows.total is not None
+    length = np.diff(rows.indptr)
+    h = rows.reward + g * nominal.reference[0, p, rows.target]
     h = h - np.repeat(total(theta * h), length)
     # column s of X at the next states of a row of state s; zero once it has ended
     column = np.zeros(h.size)
-    inside = problem.target < n
-    source = np.repeat(problem.source, length)
-    column[inside] = nominal.inverse[p][source[inside], problem.target[inside]]
-    w0 = problem.policies[p] ** 2 / (total(problem.alpha[0]) + 1.0)
+    inside = rows.target < n
+    source = np.repeat(rows.source, length)
+    column[inside] = nominal.inverse[p][source[inside], rows.target[inside]]
+    w0 = problem.policies[p] ** 2 / (rows.total + 1.0)
     spread = w0 * total(theta * h * h)
     covariance = w0 * total(theta * h * column)
     return Expansion(
@@ -56,5 +53,5 @@ def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
 
 def _by_state(problem: Problem, terms: FloatArray) -> FloatArray:
     """Sum terms ``[R]`` over the rows of each live state, ``[N]``."""
-    total = np.bincount(problem.source, terms, minlength=problem.n_live)
+    total = np.bincount(problem.rows.source, terms, minlength=problem.n_live)
     return total.astype(np.float64)

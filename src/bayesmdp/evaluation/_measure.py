@@ -54,12 +54,12 @@ def measure(
         control = fit_control(problem, nominal, p, start)
     of_states = control if control is not None and nominal.every_state else None
     state_sums = np.empty_like(sums.state[p])
-    state_sums[:, problem.order] = sums.state[p]
-    reference = np.empty((3, problem.start.size))
-    reference[:, problem.order] = nominal.reference[:, p]
+    state_sums[:, problem.rows.order] = sums.state[p]
+    reference = np.empty((3, problem.rows.start.size))
+    reference[:, problem.rows.order] = nominal.reference[:, p]
     size = Size(n, sums.weights[ended], exact)
     states = estimates(
-        state_sums, size, reference[:2], of_states and of_states.in_order(problem.order)
+        state_sums, size, reference[:2], of_states and of_states.in_order(problem.rows.order)
     )
     _add_terminal(problem, states, size, ended)
     occupancy = state_sums[channels.D] / size.weights.sum()
@@ -83,12 +83,13 @@ def _add_terminal(
     problem: Problem, states: Estimates, size: Size, ended: BoolArray
 ) -> None:
     """Add the values of terminal states, which may differ between models."""
-    values = problem.terminal_values
-    if values.shape[0] == 1:
-        states.value[problem.order] += values[0]
+    rows, stream = problem.rows, problem.stream
+    draws = np.flatnonzero(ended)
+    values = None if stream is None else stream.terminal_values(draws)
+    if values is None:
+        states.value[rows.order] += rows.terminal_value
         return
-    of_draw = values[problem.member[: ended.size][ended]].T  # [S, D]
-    ends = estimates_of_values(of_draw, size)
-    at = problem.order[problem.n_live :]
+    ends = estimates_of_values(np.ascontiguousarray(values.T), size)  # [S]
+    at = rows.order[problem.n_live :]
     for name, found in vars(ends).items():
-        getattr(states, name)[at] = found[problem.n_live :]
+        getattr(states, name)[at] = found[at]

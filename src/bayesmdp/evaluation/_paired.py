@@ -40,7 +40,7 @@ def _controlled(swept: Swept, gaps: FloatArray, reference: int) -> FloatArray:
     )
     for p in range(gaps.shape[0]):
         mean = control_mean(swept.problem, swept.nominal, p)
-        controls[p, 1] -= swept.problem.start @ mean
+        controls[p, 1] -= swept.problem.rows.start @ mean
     out = gaps.copy()
     for p in _others(gaps.shape[0], reference):
         both = np.concatenate([controls[p], controls[reference]])

@@ -55,6 +55,27 @@ class Rows:
             return np.zeros(self.pair.size)
         return np.add.reduceat(values, self.indptr[:-1])
 
+    def entries_of(self, row: IntArray) -> IntArray | slice:
+        """Entries of some rows in rising order ``[R']``, for indexing ``[E]``."""
+        if row.size == self.pair.size:
+            return slice(None)
+        chosen = np.zeros(self.pair.size, dtype=np.bool_)
+        chosen[row] = True
+        return np.flatnonzero(np.repeat(chosen, np.diff(self.indptr)))
+
+    def take(self, row: IntArray) -> "Rows":
+        """Keep some rows, in rising order ``[R']``."""
+        if row.size == self.pair.size:
+            return self
+        length = np.diff(self.indptr)[row]
+        return Rows(
+            self.n_states,
+            self.n_actions,
+            _checks.sealed(self.pair[row]),
+            _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
+            _checks.sealed(self.next_state[self.entries_of(row)]),
+        )
+
     def find(
         self, state: IntArray, action: IntArray, next_state: IntArray
     ) -> tuple[IntArray, IntArray]:

@@ -24,7 +24,7 @@ Watch = Callable[[Step, FloatArray], None]
 def mirror_state(policy: FloatArray, field: Field, method: MirrorAscent) -> AscentState:
     """Return the state of an ascent that starts from a policy."""
     problem = field.problem
-    rows = soften(field.rows(policy), problem.source, problem.n_live, _SOFTNESS)
+    rows = soften(field.rows(policy), problem.rows.source, problem.n_live, _SOFTNESS)
     return AscentState(rows, batch=field.affordable(5e8, 16, method.batch))
 
 
@@ -55,7 +55,7 @@ def mirror_ascent(
     def oracle(rows: FloatArray, n_draws: int) -> Slopes:
         return field.slopes(field.sparse(rows), n_draws)
 
-    climb(state, oracle, problem.source, problem.n_live, settings, after_step)
+    climb(state, oracle, problem.rows.source, problem.n_live, settings, after_step)
 
 
 def refine(
@@ -68,11 +68,11 @@ def refine(
     beginning of the sample.
     """
     problem = field.problem
-    wanted = min(_REFINE_PER_ROW * problem.source.size, _REFINE_DRAWS)
+    wanted = min(_REFINE_PER_ROW * problem.rows.source.size, _REFINE_DRAWS)
     largest = field.affordable(_REFINE_BUDGET, 64, wanted)
     first = field.used
     field.used += largest
-    rows = soften(field.rows(policy), problem.source, problem.n_live, _REFINE_SOFTNESS)
+    rows = soften(field.rows(policy), problem.rows.source, problem.n_live, _REFINE_SOFTNESS)
     state = AscentState(rows, batch=largest)
     for share, steps in ((1, 100),) if field.exact else _REFINE_STAGES:
         n = max(largest // share // BLOCK, 4) * BLOCK
@@ -86,7 +86,7 @@ def refine(
 
         state.converged = False
         settings = AscentSettings(state.step + steps, n, tolerance)
-        climb(state, oracle, problem.source, problem.n_live, settings, after_step)
+        climb(state, oracle, problem.rows.source, problem.n_live, settings, after_step)
     return state
 
 
@@ -104,7 +104,7 @@ def stochastic_gradient(
     softened as published. ``offset`` is where the schedule of the rate begins.
     """
     problem = field.problem
-    source, n = problem.source, problem.n_live
+    source, n = problem.rows.source, problem.n_live
     rows = field.rows(policy)
     others = np.maximum(np.bincount(source, minlength=n)[source] - 1, 1)
     if not (rows > 0).all():

@@ -5,8 +5,6 @@ best value. The difference to a given policy is taken draw by draw, which is far
 noisy than the two means apart.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from bayesmdp._typing import FloatArray
@@ -21,7 +19,7 @@ _MOST = 256
 def hindsight_bound(field: Field, policy: FloatArray) -> tuple[float, float]:
     """Return what perfect information adds to a policy's value, and the error."""
     draws = field.draws("bound", field.affordable(3e9, 16, _MOST))
-    problem = replace(field.problem, key=draws.key, member=draws.members)
+    problem = field.problem.with_stream(draws.stream)
     warm = plan(field.problem).choice
     best = hindsight_values(problem, draws.n_draws, warm, field.pool)
     values = start_values(policy, draws, pool=field.pool, solver=field.solver)

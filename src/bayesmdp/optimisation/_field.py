@@ -1,17 +1,13 @@
-"""The ground an optimiser walks on: every row of a belief, and fresh draws of it."""
-
-from dataclasses import replace
+"""Stochastic gradients of policies, on fresh draws of a belief."""
 
 import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray
-from bayesmdp.engine import BLOCK, Pool, Slopes, check_ending, slopes
-from bayesmdp.engine.planning import every_row
+from bayesmdp.engine import BLOCK, Pool, Problem, Slopes, check_ending, slopes
 from bayesmdp.errors import EndlessError
-from bayesmdp.posterior import Belief, Draws, Ensemble
+from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
-_FIRST_DRAWS = 100_000  # draws that models are named for at first
 _MANY_ENTRIES = 20_000  # entries above which rows of little use are not sampled
 _LITTLE = 0.01  # probability, relative to a state's largest, of little use
 
@@ -28,16 +24,11 @@ class Field:
         solver: str = "auto",
     ) -> None:
         self.belief, self.seed, self.pool, self.solver = belief, seed, pool, solver
-        self.exact = isinstance(belief, Ensemble) and belief.n_models <= _FEW_MODELS
-        self.problem = every_row(belief)
+        n_models = belief.n_models
+        self.exact = n_models is not None and n_models <= _FEW_MODELS
+        stream = belief.stream(None if self.exact else 1, seed, "optimise")
+        self.problem = Problem.of_belief(belief).with_stream(stream)
         self.used = used
-        if not self.exact:
-            self._name_draws(_FIRST_DRAWS)
-
-    def _name_draws(self, n_draws: int) -> None:
-        """Set the stream of the ascent; models are named for so many draws."""
-        draws = Draws(self.belief, n_draws, self.seed, "optimise")
-        self.problem = replace(self.problem, key=draws.key, member=draws.members)
 
     @property
     def work(self) -> float:
@@ -45,7 +36,7 @@ class Field:
 
         In units of dense elimination, whose operations are the fastest.
         """
-        entries = self.problem.target.size
+        entries = self.problem.rows.target.size
         return min(self.problem.n_live**3 / 3, 200.0 * entries) + 10.0 * entries
 
     def affordable(self, budget: float, least: int, most: int) -> int:
@@ -61,50 +52,44 @@ class Field:
         state, and an action comes back as soon as its slope has raised it again.
         """
         problem = self.problem
-        if problem.target.size <= _MANY_ENTRIES or problem.task.discount == 1.0:
+        if problem.rows.target.size <= _MANY_ENTRIES or problem.task.discount == 1.0:
             return rows  # without discount, what is of little use may be the only end
         top = np.zeros(problem.n_live)
-        np.maximum.at(top, problem.source, rows)
-        kept = np.where(rows >= _LITTLE * top[problem.source], rows, 0.0)
-        total = np.bincount(problem.source, kept, minlength=problem.n_live)
-        return np.asarray(kept / total[problem.source])
+        np.maximum.at(top, problem.rows.source, rows)
+        kept = np.where(rows >= _LITTLE * top[problem.rows.source], rows, 0.0)
+        total = np.bincount(problem.rows.source, kept, minlength=problem.n_live)
+        return np.asarray(kept / total[problem.rows.source])
 
     def slopes(
         self, policy: FloatArray, n_draws: int, first: int | None = None
     ) -> Slopes:
         """Gradient of policy rows ``[R]`` on fresh draws, or those from ``first``."""
-        if self.exact and isinstance(self.belief, Ensemble):
-            n = self.belief.n_models
-            weights = self.belief.weights * n
-            return slopes(
-                self.problem,
-                policy,
-                n,
-                pool=self.pool,
-                weights=weights,
-                solver=self.solver,
-            )
-        if first is None:
+        weights = None
+        if self.exact:
+            assert self.problem.stream is not None and self.belief.n_models is not None
+            n_draws, first = self.belief.n_models, 0
+            weights = self.problem.stream.weights(n_draws)
+        elif first is None:
             first = self.used
             self.used += -(-n_draws // BLOCK) * BLOCK
-        if 0 < self.problem.member.size < first + n_draws:
-            self._name_draws(4 * (first + n_draws))
         return slopes(
             self.problem,
             policy,
             n_draws,
             pool=self.pool,
             first=first,
+            weights=weights,
+            exact=self.exact,
             solver=self.solver,
         )
 
     def reached(self, policy: FloatArray) -> BoolArray:
         """States a policy may reach from the start, ``[S]``."""
         problem = self.problem
-        row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
-        used = (self.rows(policy)[row] > 0) & (problem.theta_bar > 0)
-        tail, head = problem.source[row[used]], problem.target[used]
-        seen = problem.start > 0
+        row = problem.rows.row_of_entry
+        used = (self.rows(policy)[row] > 0) & (problem.rows.mean > 0)
+        tail, head = problem.rows.source[row[used]], problem.rows.target[used]
+        seen = problem.rows.start > 0
         while True:
             new = np.zeros_like(seen)
             new[head[seen[tail]]] = True
@@ -112,7 +97,7 @@ class Field:
                 break
             seen = seen | new
         out = np.empty_like(seen)
-        out[problem.order] = seen
+        out[problem.rows.order] = seen
         return out
 
     def ends(self, policy: FloatArray) -> bool:
@@ -120,27 +105,25 @@ class Field:
         if self.problem.task.discount < 1.0:
             return True
         try:
-            check_ending(replace(self.problem, policies=self.rows(policy)[None]))
+            rows = self.rows(policy)[None]
+            check_ending(self.problem.with_policies(rows), self.belief)
         except EndlessError:
             return False
         return True
 
     def draws(self, purpose: str, n_draws: int) -> Draws:
         """Draws kept apart from those of the ascent: to choose on, or to judge on."""
-        if self.exact and isinstance(self.belief, Ensemble):
+        if self.exact:
             return self.belief.draws()
         return Draws(self.belief, n_draws, self.seed, purpose)
 
     def rows(self, policy: FloatArray) -> FloatArray:
         """Policy ``[S, A]`` as probabilities of rows, ``[R]``."""
-        row_id = self.problem.row_id
-        return np.asarray(policy[row_id[:, 0], row_id[:, 1]])
+        return self.problem.rows.of_rows(policy)
 
     def policy(self, rows: FloatArray) -> FloatArray:
         """Rows ``[R]`` as a policy ``[S, A]``."""
-        task = self.problem.task
-        out = np.zeros((task.n_states, task.n_actions))
-        out[self.problem.row_id[:, 0], self.problem.row_id[:, 1]] = rows
+        out = self.problem.rows.as_policy(rows)
         total = out.sum(axis=1, keepdims=True)
         np.divide(out, total, out, where=total > 0)
         return out

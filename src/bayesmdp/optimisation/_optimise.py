@@ -43,6 +43,7 @@ def optimise(
     solver: str = "auto",
     threads: int | None = None,
     executor: "Executor | None" = None,
+    device: str | None = None,
     progress: bool | None = None,
 ) -> Optimisation:
     """Find the policy that is best given what is known.
@@ -67,7 +68,7 @@ def optimise(
     resume
         Go on from an earlier result: the ascent takes draws it has not used, races and
         judgement meet those of the seed again.
-    solver, threads, executor, progress
+    solver, threads, executor, device, progress
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -98,7 +99,7 @@ def optimise(
     elif starts is None and isinstance(method, StochasticGradient):
         starts = ["nominal"]
     with (
-        engine.workers(threads, executor) as pool,
+        engine.workers(threads, executor, device) as pool,
         progress_bar("optimising", method.n_steps, progress) as show,
     ):
         used = 0 if resume is None else resume.draws_used
@@ -318,13 +319,13 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
 
     name, policy = search.choose()
     draws = field.draws("judge", field.affordable(2e10, 256, _JUDGE_DRAWS))
-    executor, in_flight = field.pool
     evaluation = evaluate(
         policy,
         draws,
         solver=field.solver,
-        executor=executor,
-        threads=in_flight // 2,
+        executor=field.pool.executor,
+        threads=field.pool.n_workers,
+        device=field.pool.backend.name,
         progress=False,
     )
     gap, gap_error = hindsight_bound(field, policy)

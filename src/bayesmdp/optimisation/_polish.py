@@ -33,7 +33,7 @@ def polish(policy: FloatArray, field: Field, race: Race) -> FloatArray:
     if not field.ends(policy):
         return policy
     for _ in range(_ROUNDS):
-        if field.problem.source.size <= _FEW_ROWS:
+        if field.problem.rows.source.size <= _FEW_ROWS:
             candidates = _switches(policy, field)
         else:
             candidates = _downhill(policy, field)
@@ -52,7 +52,7 @@ def polish(policy: FloatArray, field: Field, race: Race) -> FloatArray:
 def _switches(policy: FloatArray, field: Field) -> list[FloatArray]:
     """Every policy that differs in one state, where it is deterministic."""
     out = []
-    for state, action in field.problem.row_id:
+    for state, action in field.problem.rows.row_id:
         if policy[state, action] < 1.0:
             neighbour = policy.copy()
             neighbour[state] = 0.0
@@ -74,7 +74,7 @@ def _downhill(policy: FloatArray, field: Field) -> list[FloatArray]:
     for rows in (order, order[: -(-order.size // 2)], order[:1]):
         neighbour = policy.copy()
         for row in rows[::-1]:  # the best row of a state comes last and stays
-            state, action = field.problem.row_id[row]
+            state, action = field.problem.rows.row_id[row]
             neighbour[state] = 0.0
             neighbour[state, action] = 1.0
         out.append(neighbour)

@@ -11,7 +11,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Belief, Ensemble, has_dirichlet_rows
+from bayesmdp.posterior import Belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -84,9 +84,9 @@ def make_starts(
 
 def _default_names(belief: Belief) -> list[str]:
     names = list(_MAKERS)
-    if isinstance(belief, Ensemble):
+    if belief.counts is None:
         names = [name for name in names if name not in _NEEDS_COUNTS]
-    if not has_dirichlet_rows(belief):
+    if belief.rows().total is None:
         names = [name for name in names if name not in _NEEDS_ROWS]
     if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]

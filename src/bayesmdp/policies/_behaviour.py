@@ -4,11 +4,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
-from bayesmdp.policies._needs import needs_counts
-from bayesmdp.posterior import Counted
+from bayesmdp.posterior import Belief, logged_counts
 
 
-def behaviour(posterior: Counted) -> FloatArray:
+def behaviour(posterior: Belief) -> FloatArray:
     """Frequency of each available action in each state of the log.
 
     A state never visited, or only with actions that are not available, chooses evenly
@@ -32,9 +31,8 @@ def behaviour(posterior: Counted) -> FloatArray:
     >>> bm.policies.behaviour(bm.fit(counts, task)).tolist()
     [[0.75, 0.25], [0.0, 1.0]]
     """
-    needs_counts("behaviour", posterior)
-    task = posterior.task
-    visits = posterior.counts.pair_totals(task.n_states, task.n_actions)
+    counts, task = logged_counts("behaviour", posterior), posterior.task
+    visits = counts.pair_totals(task.n_states, task.n_actions)
     weight = np.where(posterior.available, visits, 0).astype(np.float64)
     unseen = (weight.sum(axis=1) == 0) & ~task.is_terminal
     weight[unseen] = posterior.available[unseen]

@@ -10,11 +10,10 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
 from bayesmdp.model import Dynamics
-from bayesmdp.policies._needs import needs_counts
-from bayesmdp.posterior import Counted
+from bayesmdp.posterior import Belief, logged_counts
 
 
-def mle(posterior: Counted) -> FloatArray:
+def mle(posterior: Belief) -> FloatArray:
     """Policy that is optimal for the maximum-likelihood model.
 
     Parameters
@@ -35,17 +34,20 @@ def mle(posterior: Counted) -> FloatArray:
     >>> bm.policies.mle(posterior)[19].tolist()  # above the goal: down
     [0.0, 0.0, 1.0, 0.0]
     """
-    from bayesmdp.engine.planning import plan, problem_of, warn_unfinished
+    from bayesmdp.engine import Problem
+    from bayesmdp.engine.planning import plan, warn_unfinished
 
-    needs_counts("mle", posterior)
-    result = plan(problem_of(frequencies(posterior), posterior.task))
+    known = Problem.of_dynamics(frequencies(posterior), posterior.task)
+    result = plan(known)
     warn_unfinished("mle", result)
     return result.policy
 
 
-def frequencies(posterior: Counted) -> Dynamics:
+def frequencies(posterior: Belief) -> Dynamics:
     """Return the maximum-likelihood model on the available pairs."""
-    rows, counts = posterior.rows, posterior.counts
+    counts, layout = logged_counts("mle", posterior), posterior.rows().layout
+    usable = posterior.available[layout.state, layout.action]
+    rows = layout.take(np.flatnonzero(usable))
     _, entry = rows.find(counts.state, counts.action, counts.next_state)
     seen = entry >= 0
     count = np.zeros(rows.next_state.size)

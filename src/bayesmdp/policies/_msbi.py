@@ -58,17 +58,17 @@ def msbi(
     >>> bm.policies.msbi(posterior, n_draws=256).shape
     (5, 5)
     """
-    from dataclasses import replace
-
+    from bayesmdp.engine import Problem
     from bayesmdp.engine.multisample import multi_sample_induction
-    from bayesmdp.engine.planning import every_row, plan
+    from bayesmdp.engine.planning import plan
 
     check_belief(posterior)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
-    problem = every_row(posterior)
+    problem = Problem.of_belief(posterior)
     memory_limit = _checks.integer("memory_limit", memory_limit, 1, ArgumentError)
-    size = problem.target.size + problem.source.size + problem.start.size
+    rows = problem.rows
+    size = rows.target.size + rows.source.size + rows.start.size
     fits = max(2, memory_limit // (8 * size))
     if n_draws > fits:
         warnings.warn(
@@ -80,7 +80,7 @@ def msbi(
         n_draws = fits
     draws = Draws(posterior, n_draws, _checks.seed_integer(seed), "msbi")
     result = multi_sample_induction(
-        replace(problem, key=draws.key, member=draws.members),
+        problem.with_stream(draws.stream),
         plan(problem).choice,
         n_draws,
         max_iterations,
@@ -94,6 +94,6 @@ def msbi(
             stacklevel=2,
         )
     policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))
-    chosen = problem.row_id[result.choice]
+    chosen = rows.row_id[result.choice]
     policy[chosen[:, 0], chosen[:, 1]] = 1.0
     return _checks.sealed(policy)

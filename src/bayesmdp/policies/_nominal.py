@@ -25,9 +25,10 @@ def nominal(posterior: Belief) -> FloatArray:
     >>> bm.policies.nominal(posterior)[19].tolist()  # above the goal: down
     [0.0, 0.0, 1.0, 0.0]
     """
-    from bayesmdp.engine.planning import every_row, plan, warn_unfinished
+    from bayesmdp.engine import Problem
+    from bayesmdp.engine.planning import plan, warn_unfinished
 
     check_belief(posterior)
-    result = plan(every_row(posterior))
+    result = plan(Problem.of_belief(posterior))
     warn_unfinished("nominal", result)
     return result.policy

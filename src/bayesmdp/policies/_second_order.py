@@ -9,14 +9,13 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import TooLargeError
-from bayesmdp.policies._needs import needs_rows
-from bayesmdp.posterior import Posterior
+from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 _SOFTNESS = 0.1
 _N_STEPS = 100
 
 
-def second_order(posterior: Posterior) -> FloatArray:
+def second_order(posterior: Belief) -> FloatArray:
     """Policy by ascent on the second-order objective, from the softened nominal one.
 
     Parameters
@@ -37,14 +36,15 @@ def second_order(posterior: Posterior) -> FloatArray:
     >>> bm.policies.second_order(posterior).sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
-    from bayesmdp.engine import MAX_INVERSE, Slopes
+    from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
     from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, soften
-    from bayesmdp.engine.planning import every_row, plan
+    from bayesmdp.engine.planning import plan
     from bayesmdp.engine.second_order import second_order_objective
 
-    needs_rows("second_order", posterior)
-    problem = every_row(posterior)
-    n, source = problem.n_live, problem.source
+    check_belief(posterior)
+    dirichlet_total("second_order", posterior)
+    problem = Problem.of_belief(posterior)
+    n, source = problem.n_live, problem.rows.source
     if n > MAX_INVERSE:
         raise TooLargeError(
             f"`second_order` inverts a matrix of {n} states ({8e-9 * n**2:.1f} GB and "
@@ -64,6 +64,4 @@ def second_order(posterior: Posterior) -> FloatArray:
     settings = AscentSettings(_N_STEPS, 1, tolerance=1e-7 * scale)
     state = AscentState(soften(rows, source, n, _SOFTNESS), batch=1)
     climb(state, oracle, source, n, settings)
-    policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))
-    policy[problem.row_id[:, 0], problem.row_id[:, 1]] = state.policy
-    return _checks.sealed(policy)
+    return _checks.sealed(problem.rows.as_policy(state.policy))

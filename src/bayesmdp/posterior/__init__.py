@@ -1,39 +1,37 @@
-"""What is believed: Dirichlet rows or a set of models, and draws from them."""
+"""What is believed: Dirichlet rows, mixtures, sets of models; and draws from them."""
 
 from bayesmdp.model import Availability
 from bayesmdp.posterior._belief import (
     Belief,
-    Counted,
+    BeliefRows,
+    Exits,
     check_belief,
-    has_dirichlet_rows,
-    refuse_other_rows,
+    dirichlet_total,
+    logged_counts,
 )
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._fit import fit
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
-from bayesmdp.posterior._overlay import spread
-from bayesmdp.posterior._posterior import Posterior
-from bayesmdp.posterior._sets import SetTable, no_sets
-from bayesmdp.posterior._squares import mean_squares
+from bayesmdp.posterior._posterior import Fitted, Posterior
+from bayesmdp.posterior._stream import Stream
 
 __all__ = [
     "Availability",
     "Belief",
-    "Counted",
+    "BeliefRows",
     "Draws",
     "Ensemble",
+    "Exits",
+    "Fitted",
     "MixturePosterior",
     "Posterior",
-    "SetTable",
+    "Stream",
     "check_belief",
+    "dirichlet_total",
     "evidence_of",
     "fit",
-    "has_dirichlet_rows",
-    "mean_squares",
-    "no_sets",
-    "refuse_other_rows",
-    "spread",
+    "logged_counts",
     "weights_after",
 ]

@@ -1,18 +1,184 @@
-"""What counts as a belief, checked in one place."""
+"""What a belief about the dynamics answers for itself: the one contract.
 
-from typing import TypeAlias, TypeGuard
+A belief says what is the same in all draws (`Belief.rows`: which next states a row may
+lead to, mean probabilities, mean rewards), and which draws there are (`Belief.stream`:
+rows of draws as pure functions of their number). Everything else, evaluation, search,
+report, asks for these two. What only some beliefs have is asked for by name and may be
+missing: logged ``counts``, the covariance of independent Dirichlet rows
+(`BeliefRows.total`), a finite number of models to be swept exactly (`n_models`).
+"""
 
-from bayesmdp.errors import BeliefError
-from bayesmdp.posterior._ensemble import Ensemble
-from bayesmdp.posterior._mixture import MixturePosterior
-from bayesmdp.posterior._posterior import Posterior
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-Counted: TypeAlias = Posterior | MixturePosterior  # has logged counts
-Belief: TypeAlias = Counted | Ensemble
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
+from bayesmdp.data import Counts
+from bayesmdp.errors import ArgumentError, BeliefError
+from bayesmdp.model import Dynamics, Rows, Task
+
+if TYPE_CHECKING:
+    from bayesmdp.posterior._draws import Draws
+    from bayesmdp.posterior._stream import Stream
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefRows:
+    """What is the same in every draw of a belief."""
+
+    layout: Rows  # which next states are possible
+    mean: FloatArray  # [E], mean of the draws
+    reward: FloatArray  # [E], such that expected rewards of the mean model are exact
+    terminal_value: FloatArray  # [S], mean over draws
+    #: [R], sum of Dirichlet parameters where rows are independent Dirichlets: the
+    #: covariance of a row is then ``(diag(mean) - mean mean') / (total + 1)``, and rows
+    #: have none with each other. None: no such form.
+    total: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Exits:
+    """What decides at discount 1 how long an episode may stay in a set of states.
+
+    One for each component: rows are Dirichlet given the component, or mixtures of
+    Dirichlets that have at least the parameters ``sure``.
+    """
+
+    alpha: FloatArray  # [E], above 0 where a next state is possible
+    sure: FloatArray  # [E], parameter that it has in every draw
+
+
+class Belief(ABC):
+    """A belief about the dynamics: a posterior, a mixture of some, an ensemble."""
+
+    task: Task
+    counts: Counts | None  # what was logged; None where the belief comes from elsewhere
+    n_models: int | None  # where there are finitely many, which can be swept exactly
+
+    @abstractmethod
+    def rows(self) -> BeliefRows:
+        """Return what is the same in every draw; made once."""
+
+    @abstractmethod
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> "Stream":
+        """Return the draws of a seed and a purpose, which keeps streams apart.
+
+        ``n_draws`` None stands for every model once, where there are finitely many.
+        """
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in a sentence or two what the belief is made of, for a methods section."""
+
+    def exits(self) -> "tuple[Exits, ...]":
+        """Say what decides about endless episodes; nothing: each draw by itself."""
+        return ()
+
+    @property
+    def components(self) -> "tuple[Belief, ...]":
+        """Beliefs of which one holds; itself where there is no choice."""
+        return (self,)
+
+    @property
+    def component_weights(self) -> FloatArray:
+        """Probability of each component, ``[C]``."""
+        return np.ones(1)
+
+    @property
+    def available(self) -> BoolArray:
+        """Pairs a policy may use, ``[S, A]``."""
+        return self.rows().layout.available
+
+    @cached_property
+    def _mean(self) -> Dynamics:
+        return Dynamics(self.rows().layout, self.rows().mean)
+
+    def mean(self) -> Dynamics:
+        """Mean of the dynamics over the belief, the nominal model.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> posterior.mean().to_dense()[0, 0].tolist()
+        [0.25, 0.75]
+        >>> bm.worlds.casino().mean().row(0, 0)[1].tolist()
+        [0.5, 0.5]
+        """
+        return self._mean
+
+    def draws(self, n_draws: int | None = None, seed: Seed = 0) -> "Draws":
+        """Name draws from the belief; they are sampled where they are used.
+
+        Parameters
+        ----------
+        n_draws
+            How many, at least 2. None, for an ensemble only: every model with its
+            weight, an exact sweep without Monte Carlo error.
+        seed
+            Which; the same seed gives the same draws to every policy.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> bm.fit(world.sample(100, seed=0), world.task).draws(500, seed=1)
+        Draws(500 draws, seed 1)
+        >>> bm.worlds.casino().draws()
+        Draws(2 models, exact)
+        """
+        from bayesmdp.posterior._draws import Draws
+
+        number = _checks.seed_integer(seed)
+        if n_draws is None:
+            if self.n_models is None:
+                raise ArgumentError(
+                    "`n_draws` must be given: a posterior has no finite number of "
+                    "models to go through, as an ensemble has."
+                )
+            return Draws(self, self.n_models, number, exact=True)
+        n = _checks.integer("n_draws", n_draws, 2, ArgumentError)
+        return Draws(self, n, number)
+
+    def mean_squares(self) -> FloatArray:
+        """Mean of the square of each probability over the belief, ``[E]``."""
+        rows = self.rows()
+        if rows.total is None:
+            raise BeliefError(
+                f"{type(self).__name__} does not say how far its probabilities vary."
+            )
+        total = rows.total[rows.layout.row_of_entry]
+        # alpha (alpha + 1) / (total (total + 1)) with alpha = mean total
+        return np.asarray(rows.mean * (rows.mean * total + 1) / (total + 1))
+
+    def intervals(
+        self, entry: IntArray, level: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ends of the central interval of the probability of some entries ``[K]``.
+
+        Of the Beta distribution of the same mean and variance, which is exact for
+        Dirichlet rows.
+        """
+        from scipy.special import betaincinv
+
+        mean = self.rows().mean[entry]
+        variance = np.maximum(self.mean_squares()[entry] - mean**2, 1e-300)
+        total = np.maximum(mean * (1 - mean) / variance - 1, 1e-6)
+        sure = (mean >= 1) | (mean <= 0)
+        a = np.where(sure, 1.0, mean * total)
+        b = np.where(sure, 1.0, (1 - mean) * total)
+        ends = ((1 - level) / 2, (1 + level) / 2)
+        low, high = (np.where(sure, mean, betaincinv(a, b, at)) for at in ends)
+        return low, high
 
 
 def check_belief(posterior: object) -> None:
-    """Refuse what is neither a posterior nor an ensemble."""
+    """Refuse what is no belief."""
     if not isinstance(posterior, Belief):
         raise BeliefError(
             "`posterior` must be a Posterior or an Ensemble; got "
@@ -20,20 +186,28 @@ def check_belief(posterior: object) -> None:
         )
 
 
-def has_dirichlet_rows(belief: object) -> TypeGuard[Posterior]:
-    """Whether rows are independent, each a Dirichlet."""
-    return isinstance(belief, Posterior) and belief.sets is None
+def logged_counts(what: str, posterior: Belief) -> Counts:
+    """Counts behind a belief; refuse one that comes from elsewhere."""
+    check_belief(posterior)
+    if posterior.counts is None:
+        raise BeliefError(
+            f"`{what}` needs logged counts, which {type(posterior).__name__} does not "
+            "have; use a posterior from `bayesmdp.fit`."
+        )
+    return posterior.counts
 
 
-def refuse_other_rows(what: str, posterior: object) -> None:
-    """Refuse a posterior whose rows are not independent, or not Dirichlet."""
-    if isinstance(posterior, MixturePosterior):
+def dirichlet_total(what: str, posterior: Belief) -> FloatArray:
+    """Sums of Dirichlet parameters of independent rows ``[R]``; refuse other rows."""
+    total = posterior.rows().total
+    if total is not None:
+        return total
+    if len(posterior.components) > 1:
         raise BeliefError(
             f"`{what}` needs independent Dirichlet rows, and those of a mixture share "
             "their prior; use one of `posterior.components`."
         )
-    if isinstance(posterior, Posterior) and not has_dirichlet_rows(posterior):
-        raise BeliefError(
-            f"`{what}` needs Dirichlet rows, and with {posterior.prior} which next "
-            "states are possible is in doubt; use draws, or another prior."
-        )
+    raise BeliefError(
+        f"`{what}` needs independent Dirichlet rows, which this belief does not have: "
+        f"{posterior.describe()} Use draws, or another prior."
+    )

@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed
-from bayesmdp.errors import ArgumentError, BeliefError
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from bayesmdp.errors import BeliefError
 from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior._draws import Draws
-from bayesmdp.posterior._overlay import overlay
+from bayesmdp.posterior._belief import Belief, BeliefRows
+from bayesmdp.posterior._overlay import spread, union
+from bayesmdp.posterior._stream import Members, ModelStream, stream_key
+
+_AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Ensemble:
+class Ensemble(Belief):
     """Several models, each with a weight; the same contract as a posterior's.
 
     Parameters
@@ -51,7 +54,7 @@ class Ensemble:
 
     task: Task
     weights: FloatArray  # [M]
-    rows: Rows
+    layout: Rows
     table: FloatArray  # [M, E]
     rewards: FloatArray  # [1, E] or [M, E], of transitions
     terminal_values: FloatArray  # [1, S] or [M, S]
@@ -79,10 +82,12 @@ class Ensemble:
         even = np.full(n, 1.0 / n) if weights is None else weights
         put(self, "weights", _checks.shares("weights", even, "model", n, BeliefError))
         mask = _available(models, task, available)
-        parts = [(m.rows, m.probability) for m in models]
-        rows, table = overlay(parts, np.flatnonzero(mask.ravel()))
-        put(self, "rows", rows)
-        put(self, "table", table)
+        pair = np.flatnonzero(mask.ravel())
+        parts = [_possible(model, pair) for model in models]
+        rows = union([layout for layout, _ in parts])
+        table = np.stack([spread(*part, rows) for part in parts])
+        put(self, "layout", rows)
+        put(self, "table", _checks.sealed(table))
         tasks = [task] if rewards is None else _tasks(task, rewards, len(models))
         entry_state = rows.state[rows.row_of_entry]
         entry_action = rows.action[rows.row_of_entry]
@@ -95,69 +100,88 @@ class Ensemble:
         put(self, "terminal_values", _checks.sealed(final))
 
     @property
-    def n_models(self) -> int:
+    def counts(self) -> None:  # type: ignore[override]
+        """No counts: the models come from elsewhere."""
+        return None
+
+    @property
+    def n_models(self) -> int:  # type: ignore[override]
         """Number of models."""
         return len(self.dynamics)
 
-    @property
-    def available(self) -> BoolArray:
-        """Pairs a policy may use, ``[S, A]``."""
-        return self.rows.available
-
     @cached_property
-    def _mean(self) -> Dynamics:
-        return Dynamics(self.rows, _checks.sealed(self.weights @ self.table))
-
-    def mean(self) -> Dynamics:
-        """Weighted mean of the models.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> bm.worlds.casino().mean().row(0, 0)[1].tolist()
-        [0.5, 0.5]
-        """
-        return self._mean
-
-    @cached_property
-    def mean_reward(self) -> FloatArray:
-        """Reward of each entry that keeps expected rewards exact, ``[E]``."""
-        if self.rewards.shape[0] == 1:
-            return np.asarray(self.rewards[0])
-        paid = self.weights @ (self.table * self.rewards)
-        mean = self.mean().probability
-        out: FloatArray = np.zeros_like(paid)
-        np.divide(paid, mean, out, where=mean > 0)
-        return _checks.sealed(out)
-
-    def draws(self, n_draws: int | None = None, seed: Seed = 0) -> Draws:
-        """Name draws: every model with its weight, or ``n_draws`` of them at random.
-
-        Parameters
-        ----------
-        n_draws
-            None for the exact weighted sweep, whose Monte Carlo error is 0.
-        seed
-            Which random draws.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> bm.worlds.casino().draws()
-        Draws(2 models, exact)
-        """
-        number = _checks.seed_integer(seed)
-        if n_draws is None:
-            return Draws(self, self.n_models, number, exact=True)
-        return Draws(
-            self, _checks.integer("n_draws", n_draws, 2, ArgumentError), number
+    def _rows(self) -> BeliefRows:
+        mean = self.weights @ self.table
+        own = self.terminal_values.shape[0] > 1
+        final = self.weights @ self.terminal_values if own else self.terminal_values[0]
+        reward = self.rewards[0]
+        if self.rewards.shape[0] > 1:
+            paid = self.weights @ (self.table * self.rewards)
+            reward = np.zeros_like(paid)
+            np.divide(paid, mean, reward, where=mean > 0)
+        return BeliefRows(
+            self.layout,
+            _checks.sealed(mean),
+            _checks.sealed(reward),
+            _checks.sealed(np.asarray(final)),
+            None,
         )
+
+    def rows(self) -> BeliefRows:
+        """Return what is the same in every draw."""
+        return self._rows
+
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> ModelStream:
+        """Return every model once, or models drawn by their weights."""
+        key = None if n_draws is None else stream_key(seed, purpose)
+        members = Members(key, self.weights)
+        given = (self.table, self.rewards, self.terminal_values)
+        return ModelStream(members, self.layout, *given)
+
+    def describe(self) -> str:
+        """Say what the belief is made of."""
+        return (
+            f"The belief about the dynamics is a finite set of {self.n_models:,} "
+            "models with given probabilities."
+        )
+
+    def mean_squares(self) -> FloatArray:
+        """Mean of the square of each probability over models, ``[E]``."""
+        return np.asarray(self.weights @ self.table**2)
+
+    def intervals(self, entry: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
+        """Weighted quantiles over models of the probability of entries ``[K]``."""
+        ends = np.empty((2, entry.size))
+        many = max(1, _AT_ONCE // self.n_models)
+        for begin in range(0, entry.size, many):
+            part = slice(begin, begin + many)
+            table = self.table[:, entry[part]]  # [M, K]
+            order = np.argsort(table, axis=0, kind="stable")
+            mass = np.cumsum(self.weights[order], axis=0)
+            ordered = np.take_along_axis(table, order, axis=0)
+            for i, tail in enumerate(((1 - level) / 2, (1 + level) / 2)):
+                at = np.argmax(mass >= tail * (1 - 1e-12), axis=0)
+                ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
+        return ends[0], ends[1]
 
     def __repr__(self) -> str:
         return (
             f"Ensemble({self.n_models} models, {self.task.n_states} states, "
             f"{self.task.n_actions} actions)"
         )
+
+
+def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:
+    """Rows of given pairs ``[R]`` that some are a part of, without impossible entries."""
+    rows = model.rows.take(np.searchsorted(model.rows.pair, pair))
+    values = model.probability[model.rows.entries_of(np.searchsorted(model.rows.pair, pair))]
+    if (values > 0).all():
+        return rows, values
+    kept = values > 0
+    length = np.bincount(rows.row_of_entry[kept], minlength=pair.size)
+    indptr = _checks.sealed(np.concatenate([[0], np.cumsum(length)]))
+    next_state = _checks.sealed(rows.next_state[kept])
+    return Rows(rows.n_states, rows.n_actions, rows.pair, indptr, next_state), values[kept]
 
 
 def _check_models(models: tuple[Dynamics, ...], task: Task) -> None:

@@ -106,8 +106,8 @@ def _fit_rows(
     check_rows(rows, task)
     alpha = np.array(before)
     _, entry = locate(rows, counts, task)
-    seen = entry >= 0
-    alpha[entry[seen]] += counts.count[seen]
+    observed = entry >= 0
+    alpha[entry[observed]] += counts.count[observed]
     return Posterior(task, counts, prior, pairs, rows, _checks.sealed(alpha), sets)
 
 

@@ -5,7 +5,7 @@ its posterior::
 
     P(theta | D) = sum_c weights[c] prod_rows Dirichlet(theta[row]; alpha[c, row])
 
-(or, for a row, the component's own mixture over sets of next states). Rows are not
+Rows are not
 independent: they share the component. Given the component they are. The component of a
 draw is a pure function of (purpose, seed, draw), from a stream of its own, and a draw
 of component ``c`` is the draw of that number and seed of the component's own posterior,
@@ -19,22 +19,21 @@ from functools import cached_property
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
-from bayesmdp._typing import BoolArray, FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, PriorError
-from bayesmdp.model import Availability, Dynamics, Rows, Task, align
-from bayesmdp.posterior._draws import Draws
-from bayesmdp.posterior._overlay import overlay
-from bayesmdp.posterior._posterior import Posterior
-from bayesmdp.posterior._sets import SetTable, set_table
+from bayesmdp._typing import FloatArray
+from bayesmdp.data import Counts
+from bayesmdp.errors import PriorError
+from bayesmdp.model import Availability, Task
+from bayesmdp.posterior._belief import BeliefRows, Exits
+from bayesmdp.posterior._overlay import place, spread, union
+from bayesmdp.posterior._posterior import Fitted, Posterior
+from bayesmdp.posterior._stream import Members, MixtureStream, Part, stream_key
 from bayesmdp.priors import MixturePrior
 
 _NEVER = 1e-16  # a weight below is 0: no draw would ever meet it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MixturePosterior:
+class MixturePosterior(Fitted):
     """Belief under several priors at once; immutable. Made by `bayesmdp.fit`.
 
     Examples
@@ -50,106 +49,73 @@ class MixturePosterior:
     """
 
     task: Task
-    counts: Counts  # everything that was logged, unavailable pairs included
+    counts: Counts
     prior: MixturePrior
     availability: Availability
-    components: tuple[Posterior, ...]  # one a prior, all of the same pairs
+    posteriors: tuple[Posterior, ...]  # one for each prior, all of the same pairs
     weights: FloatArray  # [C], probability of each after the data
 
     @property
-    def available(self) -> BoolArray:
-        """Pairs a policy may use, ``[S, A]``."""
-        return self.availability.available
+    def components(self) -> tuple[Posterior, ...]:
+        """Posteriors of which one holds, one for each prior."""
+        return self.posteriors
 
     @property
-    def min_count(self) -> int:
-        """Visits a pair needs to be available."""
-        return self.availability.min_count
+    def component_weights(self) -> FloatArray:
+        """Probability of each component after the data, ``[C]``."""
+        return self.weights
 
     @cached_property
-    def _overlaid(self) -> tuple[Rows, FloatArray]:
-        parts = [(c.rows, c.alpha) for c in self.components]
-        return overlay(parts, self.components[0].rows.pair)
+    def _rows(self) -> BeliefRows:
+        layout = union([p.layout for p in self.posteriors])
+        mean = np.zeros(layout.next_state.size)
+        for weight, posterior in zip(self.weights, self.posteriors, strict=True):
+            own = posterior.rows()
+            mean += weight * spread(own.layout, own.mean, layout)
+        return BeliefRows(
+            layout,
+            _checks.sealed(mean),
+            _checks.sealed(self._reward(layout)),
+            self.task.terminal_value,
+            None,
+        )
 
-    @property
-    def rows(self) -> Rows:
-        """Next states that some component allows."""
-        return self._overlaid[0]
+    def rows(self) -> BeliefRows:
+        """Return what is the same in every draw: next states that any prior allows."""
+        return self._rows
 
-    @property
-    def alpha(self) -> FloatArray:
-        """Dirichlet parameters, ``[C, E]``; 0 where a component rules a state out."""
-        return self._overlaid[1]
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> MixtureStream:
+        """Return the draws of a seed and a purpose: each of one component."""
+        layout = self._rows.layout
+        parts = []
+        for posterior in self.posteriors:
+            own = posterior.rows()
+            parts.append(
+                Part(
+                    posterior.stream(n_draws, seed, purpose),
+                    own.layout,
+                    own.mean,
+                    place(own.layout, layout),
+                )
+            )
+        key = stream_key(seed, f"{purpose}: component")
+        return MixtureStream(Members(key, self.weights), layout, tuple(parts))
 
-    @cached_property
-    def set_table(self) -> SetTable:
-        """Sets of next states of every component, as samplers read them."""
-        parts = [(c.rows, c.alpha, c.sets) for c in self.components]
-        return set_table(parts, self.rows)
+    def exits(self) -> tuple[Exits, ...]:
+        """Parameters of every component that has a weight."""
+        layout = self._rows.layout
+        return tuple(
+            Exits(*(spread(p.layout, x, layout) for x in (own.alpha, own.sure)))
+            for weight, p in zip(self.weights, self.posteriors, strict=True)
+            for own in p.exits()
+            if weight > 0
+        )
 
-    @cached_property
-    def _mean(self) -> Dynamics:
-        mean = np.zeros(self.rows.next_state.size)
-        for weight, alpha in zip(self.weights, self.alpha, strict=True):
-            total = self.rows.row_sums(alpha)
-            mean += weight * (alpha / total[self.rows.row_of_entry])
-        return Dynamics(self.rows, _checks.sealed(mean))
-
-    def mean(self) -> Dynamics:
-        """Posterior mean of the dynamics: the weighted mean of the components'.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> counts = bm.Counts.from_arrays([0, 0], [0, 0], [1, 1])
-        >>> prior = bm.MixturePrior([bm.SymmetricPrior(1.0), bm.SymmetricPrior(0.5)])
-        >>> bm.fit(counts, task, prior=prior).mean().to_dense()[0, 0].round(4).tolist()
-        [0.2059, 0.7941]
-        """
-        return self._mean
-
-    def draws(self, n_draws: int, seed: Seed = 0) -> Draws:
-        """Name draws from the mixture; they are sampled where they are used.
-
-        Parameters
-        ----------
-        n_draws
-            How many, at least 2.
-        seed
-            Which; the same seed gives the same draws to every policy.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> prior = bm.MixturePrior([bm.ScaledPrior(1.0), bm.ScaledPrior(3.0)])
-        >>> posterior = bm.fit(world.sample(50, seed=0), world.task, prior=prior)
-        >>> draws = posterior.draws(1000, seed=1)
-        >>> bool(850 < (draws.members == 0).sum() < 950)  # of the first component
-        True
-        """
-        n = _checks.integer("n_draws", n_draws, 2, ArgumentError)
-        return Draws(self, n, _checks.seed_integer(seed))
-
-    def update(self, data: Transitions | Counts) -> "MixturePosterior":
-        """Return the belief after more data: the same as `fit` on all of it.
-
-        Weights given as ``posterior_weights`` stay as they are.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> prior = bm.MixturePrior([bm.ScaledPrior(1.0), bm.ScaledPrior(3.0)])
-        >>> posterior = bm.fit(world.sample(50, seed=0), world.task, prior=prior)
-        >>> posterior.update(world.sample(50, seed=1)).counts.total
-        100
-        """
-        from bayesmdp.posterior._fit import fit
-
-        more, task = align(data, self.task)
-        return fit(self.counts + more, task, prior=self.prior, min_count=self.min_count)
+    def mean_squares(self) -> FloatArray:
+        """Posterior mean of the square of each probability, ``[E]``."""
+        layout = self._rows.layout
+        parts = [spread(p.layout, p.mean_squares(), layout) for p in self.posteriors]
+        return np.asarray(self.weights @ np.stack(parts))
 
     def log_evidence(self) -> float:
         """Log probability of the data on available pairs, components averaged.
@@ -174,44 +140,29 @@ class MixturePosterior:
 
         return float(
             logsumexp(
-                _log_shares(self.prior, (c.log_evidence() for c in self.components))
+                _log_shares(self.prior, (c.log_evidence() for c in self.posteriors))
             )
         )
 
-    def summary(self) -> str:
-        """Say in a few lines what the belief rests on.
+    def parameters(self) -> tuple[FloatArray, ...]:
+        """Weights, and what draws of every component are made from."""
+        of_each = (array for part in self.posteriors for array in part.parameters())
+        return (self.weights, *of_each)
 
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> prior = bm.MixturePrior([bm.ScaledPrior(1.0), bm.ScaledPrior(3.0)])
-        >>> posterior = bm.fit(world.sample(50, seed=0), world.task, prior=prior)
-        >>> print(posterior.summary())
-        Posterior of 25 states (5 terminal) and 4 actions from 50 transitions
-          prior: a mixture of 2, weighted by evidence
-            0.907  ScaledPrior(total=1.0)
-            0.093  ScaledPrior(total=3.0)
-          80 of 80 pairs available
-          3 states entered and never left (most often 6, 5 times): terminal?
-          visits of a pair: median 0, from 0 to 4; 43 pairs never visited
-          2000 possible transitions; log evidence -145.9891
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
-        by, tail = "as given", ""
-        if not self.prior.looks_at_data:
-            by, tail = "by evidence", f"; log evidence {self.log_evidence():.4f}"
-        prior = [f"prior: a mixture of {self.weights.size}, weighted {by}"]
-        prior += [
-            f"  {weight:.3f}  {component.said_prior()}"
-            for weight, component in zip(self.weights, self.components, strict=True)
+    def _said_priors(self) -> list[str]:
+        by = "as given" if self.prior.looks_at_data else "by evidence"
+        said = [f"prior: a mixture of {self.weights.size}, weighted {by}"]
+        return said + [
+            f"  {weight:.3f}  {posterior.said_prior()}"
+            for weight, posterior in zip(self.weights, self.posteriors, strict=True)
         ]
-        return self.components[0].describe(prior, self.rows.next_state.size, tail)
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
+    def describe(self) -> str:
+        """Say what the belief is made of."""
+        return (
+            f"The belief is a mixture of {self.weights.size} posteriors, one for each "
+            f"of several priors ({self.prior!r}), given {self._said_data()}"
+        )
 
     def __repr__(self) -> str:
         return (

@@ -1,54 +1,63 @@
-"""From counts and a prior to rows, one a pair, independent of each other.
+"""From counts and a prior to rows, one for each pair, independent of each other.
 
 For every available pair, ``theta[s, a, :] ~ Dirichlet(alpha[s, a, :])`` with
-``alpha = prior concentration + counts``. Where the prior doubts which next states are
-possible, a row is a mixture of Dirichlets over sets of them (``sets``), and ``alpha``
-says its mean alone. Rewards are known.
+``alpha = prior concentration + counts``. Under a prior with random supports a row is a
+mixture of Dirichlets over sets of next states (``sets``), and ``alpha`` gives its mean
+alone. Rewards are known.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
-from bayesmdp._typing import BoolArray, FloatArray, Seed
+from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, PriorError
-from bayesmdp.model import Availability, Dynamics, Rows, Task, align
-from bayesmdp.posterior._draws import Draws
+from bayesmdp.errors import PriorError
+from bayesmdp.model import Availability, Rows, Task, align
+from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._evidence import evidence_of
-from bayesmdp.posterior._sets import SetTable, set_table
-from bayesmdp.priors import Prior, Sets, is_restricted, tuned
+from bayesmdp.posterior._stream import (
+    DirichletStream,
+    RandomSupportStream,
+    Stream,
+    stream_key,
+)
+from bayesmdp.priors import MixturePrior, Prior, Sets, is_restricted, tuned
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
-    """Belief about the dynamics after the data; immutable. Made by `bayesmdp.fit`.
+class Fitted(Belief):
+    """A belief that was learnt from counts, by `bayesmdp.fit`."""
 
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> world = bm.worlds.gridworld()
-    >>> prior = bm.SymmetricPrior(support=world.support)
-    >>> posterior = bm.fit(world.sample(100, seed=0), world.task, prior=prior)
-    >>> posterior
-    Posterior(25 states, 4 actions, 100 transitions, 80 available pairs)
-    """
-
-    task: Task
     counts: Counts  # everything that was logged, unavailable pairs included
-    prior: Prior
+    prior: Prior | MixturePrior
     availability: Availability
-    rows: Rows
-    alpha: FloatArray  # [E]
-    sets: Sets | None = None  # of next states, where they are in doubt
+    n_models = None
 
-    @cached_property
-    def set_table(self) -> SetTable:
-        """Sets of next states as samplers read them."""
-        return set_table([(self.rows, self.alpha, self.sets)], self.rows)
+    @abstractmethod
+    def log_evidence(self) -> float:
+        """Log probability of the data on available pairs, the dynamics integrated out.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> round(posterior.log_evidence(), 6)  # log(1/2 * 2/3)
+        -1.098612
+        """
+
+    @abstractmethod
+    def parameters(self) -> tuple[FloatArray, ...]:
+        """Arrays that draws are made from: they tell posteriors apart."""
+
+    @abstractmethod
+    def _said_priors(self) -> list[str]:
+        """Lines about the prior, for the summary."""
 
     @property
     def available(self) -> BoolArray:
@@ -60,49 +69,17 @@ class Posterior:
         """Visits a pair needs to be available."""
         return self.availability.min_count
 
-    @cached_property
-    def _mean(self) -> Dynamics:
-        total = self.rows.row_sums(self.alpha)
-        probability = self.alpha / total[self.rows.row_of_entry]
-        return Dynamics(self.rows, _checks.sealed(probability))
+    def _reward(self, layout: Rows) -> FloatArray:
+        """Reward of each entry of a layout, ``[E]``."""
+        return self.task.transition_reward(
+            layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
+        )
 
-    def mean(self) -> Dynamics:
-        """Posterior mean of the dynamics, the nominal model.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
-        >>> posterior.mean().to_dense()[0, 0].tolist()
-        [0.25, 0.75]
-        """
-        return self._mean
-
-    def draws(self, n_draws: int, seed: Seed = 0) -> Draws:
-        """Name draws from the posterior; they are sampled where they are used.
-
-        Parameters
-        ----------
-        n_draws
-            How many, at least 2.
-        seed
-            Which; the same seed gives the same draws to every policy.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> bm.fit(world.sample(100, seed=0), world.task).draws(500, seed=1)
-        Draws(500 draws, seed 1)
-        """
-        n = _checks.integer("n_draws", n_draws, 2, ArgumentError)
-        return Draws(self, n, _checks.seed_integer(seed))
-
-    def update(self, data: Transitions | Counts) -> "Posterior":
+    def update(self, data: Transitions | Counts) -> Self:
         """Return the posterior after more data: the same as `fit` on all of it.
 
-        States and actions of named data are found by their names, as in `fit`.
+        States and actions of named data are found by their names, as in `fit`. Weights
+        of a mixture given as ``posterior_weights`` stay as they are.
 
         Examples
         --------
@@ -115,27 +92,8 @@ class Posterior:
         from bayesmdp.posterior._fit import fit
 
         more, task = align(data, self.task)
-        return fit(self.counts + more, task, prior=self.prior, min_count=self.min_count)
-
-    def log_evidence(self) -> float:
-        """Log probability of the data on available pairs, the dynamics integrated out.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
-        >>> round(posterior.log_evidence(), 6)  # log(1/2 * 2/3)
-        -1.098612
-        """
-        if self.prior.looks_at_data:
-            raise PriorError(
-                f"{type(self.prior).__name__} has no evidence: its rows are made by "
-                "looking at the data, so the data's probability before seeing them is "
-                "not defined; compare it by held-out predictive density instead."
-            )
-        # the prior is asked again: a small number is lost in alpha beside a large count
-        return evidence_of(self.prior, self.rows.pair, self.counts, self.task)
+        every = self.counts + more
+        return fit(every, task, prior=self.prior, min_count=self.min_count)  # type: ignore[arg-type, return-value]
 
     def summary(self) -> str:
         """Say in a few lines what the belief rests on.
@@ -155,35 +113,24 @@ class Posterior:
         return self._sheet().text()
 
     def _sheet(self) -> Sheet:
+        task = self.task
+        visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
         tail = ""
         if not self.prior.looks_at_data:
             tail = f"; log evidence {self.log_evidence():.4f}"
-        return self.describe([f"prior: {self.said_prior()}"], self.alpha.size, tail)
-
-    def describe(self, prior: list[str], n_entries: int, tail: str) -> Sheet:
-        """Put a summary together from what is said of the prior and the entries."""
-        task = self.task
-        visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
         title = (
             f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
             f"{task.n_actions} actions from {self.counts.total} transitions"
         )
         lines = [
-            *prior,
+            *self._said_priors(),
             *self.availability.report(task),
             *self._ignored(),
             f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
             f"{visits.max()}; {int((visits == 0).sum())} pairs never visited",
-            f"{n_entries} possible transitions{tail}",
+            f"{self.rows().layout.next_state.size} possible transitions{tail}",
         ]
         return Sheet(title, lines, indent="  ")
-
-    def said_prior(self) -> str:
-        """Name the prior, and what it chose where it looks for a number."""
-        chosen = tuned(self.prior, self.rows.pair, self.counts, self.task)
-        more = "" if chosen is self.prior else f", which chose {chosen}"
-        where = ", on a given support" if is_restricted(self.prior) else ""
-        return f"{self.prior}{where}{more}"
 
     def _ignored(self) -> list[str]:
         """Sentences about terminal states, and states that look like one."""
@@ -203,11 +150,125 @@ class Posterior:
             )
         return lines
 
+    def _said_data(self) -> str:
+        """What was learnt from, and what policies may use, for a methods section."""
+        data = f"{self.counts.total:,} logged transitions"
+        if not self.min_count:
+            return f"{data}."
+        return (
+            f"{data}. Policies may use a pair of state and action only if it was "
+            f"observed at least {self.min_count} times."
+        )
+
     def _repr_html_(self) -> str:
         return self._sheet().html()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Fitted):
+    """Belief about the dynamics after the data; immutable. Made by `bayesmdp.fit`.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> prior = bm.SymmetricPrior(support=world.support)
+    >>> posterior = bm.fit(world.sample(100, seed=0), world.task, prior=prior)
+    >>> posterior
+    Posterior(25 states, 4 actions, 100 transitions, 80 available pairs)
+    """
+
+    task: Task
+    counts: Counts
+    prior: Prior
+    availability: Availability
+    layout: Rows
+    alpha: FloatArray  # [E]
+    sets: Sets | None = None  # of next states, under a prior with random supports
+
+    @cached_property
+    def _rows(self) -> BeliefRows:
+        total = self.layout.row_sums(self.alpha)
+        mean = self.alpha / total[self.layout.row_of_entry]
+        return BeliefRows(
+            self.layout,
+            _checks.sealed(mean),
+            _checks.sealed(self._reward(self.layout)),
+            self.task.terminal_value,
+            None if self.sets is not None else _checks.sealed(total),
+        )
+
+    def rows(self) -> BeliefRows:
+        """Return what is the same in every draw."""
+        return self._rows
+
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
+        """Return the draws of a seed and a purpose."""
+        key = stream_key(seed, purpose)
+        if self.sets is None:
+            return DirichletStream(key, self.layout, self.alpha)
+        return RandomSupportStream(key, self.layout, self.alpha, self.sets)
+
+    def exits(self) -> tuple[Exits, ...]:
+        """Dirichlet parameters, and those that entries have in every draw."""
+        sure = self.alpha if self.sets is None else self.sets.shape
+        return (Exits(self.alpha, sure),)
+
+    def mean_squares(self) -> FloatArray:
+        """Posterior mean of the square of each probability, ``[E]``."""
+        if self.sets is None:
+            return Fitted.mean_squares(self)
+        return self.sets.mean_squares(self.layout)
+
+    def log_evidence(self) -> float:
+        """Log probability of the data on available pairs, the dynamics integrated out.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> round(posterior.log_evidence(), 6)  # log(1/2 * 2/3)
+        -1.098612
+        """
+        if self.prior.looks_at_data:
+            raise PriorError(
+                f"{type(self.prior).__name__} has no evidence: its rows are made by "
+                "looking at the data, so the data's probability before seeing them is "
+                "not defined; compare it by held-out predictive density instead."
+            )
+        # the prior is asked again: a small number is lost in alpha beside a large count
+        return evidence_of(self.prior, self.layout.pair, self.counts, self.task)
+
+    def parameters(self) -> tuple[FloatArray, ...]:
+        """Dirichlet parameters, and what is known of random supports."""
+        if self.sets is None:
+            return (self.alpha,)
+        return (self.alpha, self.sets.shape, self.sets.cumulative)
+
+    def said_prior(self) -> str:
+        """Name the prior, and what it chose where it looks for a number."""
+        chosen = tuned(self.prior, self.layout.pair, self.counts, self.task)
+        more = "" if chosen is self.prior else f", which chose {chosen}"
+        where = ", on a given support" if is_restricted(self.prior) else ""
+        return f"{self.prior}{where}{more}"
+
+    def _said_priors(self) -> list[str]:
+        return [f"prior: {self.said_prior()}"]
+
+    def describe(self) -> str:
+        """Say what the belief is made of."""
+        kind = "Dirichlet distributions"
+        if self.sets is not None:
+            kind = f"mixtures of {kind} over sets of possible next states"
+        return (
+            "The probabilities of next states of each pair of state and action have "
+            f"independent {kind}: the prior, {self.said_prior()}, and the counts of "
+            f"{self._said_data()}"
+        )
 
     def __repr__(self) -> str:
         return (
             f"Posterior({self.task.n_states} states, {self.task.n_actions} actions, "
-            f"{self.counts.total} transitions, {self.rows.pair.size} available pairs)"
+            f"{self.counts.total} transitions, {self.layout.pair.size} available pairs)"
         )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, FloatArray, IntArray
+from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior._random import (
     advance,
     dirichlet_row,
@@ -11,39 +11,39 @@ from bayesmdp.posterior._random import (
     uniform,
     unit,
 )
-from bayesmdp.posterior._sets import SetTable
 
 __all__ = [
     "advance",
     "dirichlet_row",
     "open_stream",
     "pick",
-    "possible_row",
+    "sample_dirichlet",
     "sample_members",
-    "sample_rows",
-    "sample_set_rows",
-    "set_row",
+    "sample_random_support",
     "uniform",
     "unit",
 ]
 
 
 @jit
-def sample_rows(
+def sample_dirichlet(
     key: BitArray,
-    draw: int,
+    draws: IntArray,
     state: IntArray,
     action: IntArray,
     indptr: IntArray,
     alpha: FloatArray,
+    used: BoolArray,
     theta: FloatArray,
 ) -> None:
-    """Fill ``theta`` [E] with one draw of all rows."""
+    """Fill the rows ``used`` [R] of draws [n] in ``theta`` [n, E]."""
     stream = np.empty(4, dtype=np.uint64)
-    for row in range(state.size):
-        open_stream(stream, key, draw, state[row], action[row])
-        first, last = indptr[row], indptr[row + 1]
-        dirichlet_row(alpha[first:last], stream, theta[first:last])
+    for i in range(draws.size):
+        for row in range(state.size):
+            if used[row]:
+                open_stream(stream, key, draws[i], state[row], action[row])
+                first, last = indptr[row], indptr[row + 1]
+                dirichlet_row(alpha[first:last], stream, theta[i, first:last])
 
 
 @jit
@@ -128,37 +128,49 @@ def set_row(
 
 
 @jit
-def sample_set_rows(
+def sample_random_support(
     key: BitArray,
-    draw: int,
+    draws: IntArray,
     state: IntArray,
     action: IntArray,
     indptr: IntArray,
     alpha: FloatArray,
-    sets: SetTable,
+    shape: FloatArray,
+    group: IntArray,
+    start: IntArray,
+    cumulative: FloatArray,
+    lump: IntArray,
+    used: BoolArray,
+    concentration: float,
     theta: FloatArray,
 ) -> None:
-    """Fill ``theta`` [E] with one draw of all rows, each on a set of its own."""
+    """Fill the rows ``used`` [R] of draws [n] in ``theta`` [n, E], each on its own set.
+
+    The arrays are those of `bayesmdp.priors.Sets`, and of `set_row` for every row.
+    """
     stream = np.empty(4, dtype=np.uint64)
-    for row in range(state.size):
-        open_stream(stream, key, draw, state[row], action[row])
-        first, last = indptr[row], indptr[row + 1]
-        group = sets.group[0, row]
-        set_row(
-            alpha[first:last],
-            sets.shape[0, first:last],
-            sets.concentration[0],
-            sets.cumulative[sets.start[group] : sets.start[group + 1]],
-            sets.lump[0, row],
-            stream,
-            theta[first:last],
-        )
+    for i in range(draws.size):
+        for row in range(state.size):
+            if used[row]:
+                open_stream(stream, key, draws[i], state[row], action[row])
+                first, last = indptr[row], indptr[row + 1]
+                set_row(
+                    alpha[first:last],
+                    shape[first:last],
+                    concentration,
+                    cumulative[start[group[row]] : start[group[row] + 1]],
+                    lump[row],
+                    stream,
+                    theta[i, first:last],
+                )
 
 
 @jit
-def sample_members(key: BitArray, cumulative: FloatArray, members: IntArray) -> None:
-    """Fill ``members`` [D] with models drawn by their cumulative weights [M]."""
+def sample_members(
+    key: BitArray, cumulative: FloatArray, draws: IntArray, members: IntArray
+) -> None:
+    """Fill ``members`` [n] of draws [n], by their cumulative weights [M]."""
     stream = np.empty(4, dtype=np.uint64)
-    for draw in range(members.size):
-        open_stream(stream, key, draw, 0, 0)
-        members[draw] = pick(cumulative, uniform(stream))
+    for i in range(draws.size):
+        open_stream(stream, key, draws[i], 0, 0)
+        members[i] = pick(cumulative, uniform(stream))

@@ -36,7 +36,7 @@ import numpy as np
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Dynamics
-from bayesmdp.posterior import Belief, Ensemble, Posterior, has_dirichlet_rows
+from bayesmdp.posterior import Belief
 
 MAX_STATES = 2_000  # live ones: the inverse is dense
 _TINY = 1e-12
@@ -64,7 +64,7 @@ def action_values(
     rows = mean.rows
     policy = evaluation.policy.ravel()[rows.pair]  # [R]
     change = policy - reference.ravel()[rows.pair]
-    paid = _paid(belief, mean)
+    paid = belief.rows().reward
     after = np.where(task.is_terminal, 0.0, evaluation.value)
     worth = paid + task.discount * after[rows.next_state]
     value = rows.row_sums(mean.probability * worth)
@@ -73,7 +73,7 @@ def action_values(
         weighted = change * of_action
         return np.bincount(rows.state, weighted, task.n_states).astype(np.float64)
 
-    if not has_dirichlet_rows(belief) or task.live.size > MAX_STATES:
+    if belief.rows().total is None or task.live.size > MAX_STATES:
         return ActionValues(value, None, None, None, gains(value), None, None)
     first = _FirstOrder(belief, mean, policy, paid)
     value = value + first.shift
@@ -112,22 +112,11 @@ def chance_above(mean: FloatArray, sd: FloatArray) -> FloatArray:
     return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), sure)
 
 
-def _paid(belief: Belief, mean: Dynamics) -> FloatArray:
-    """Mean reward of each entry, ``[E]``."""
-    if isinstance(belief, Ensemble):
-        return belief.mean_reward
-    rows = mean.rows
-    length = np.diff(rows.indptr)
-    return belief.task.transition_reward(
-        rows.state, rows.action, rows.next_state, length
-    )
-
-
 class _FirstOrder:
     """The expansion around the mean model; see the module."""
 
     def __init__(
-        self, belief: Posterior, mean: Dynamics, policy: FloatArray, paid: FloatArray
+        self, belief: Belief, mean: Dynamics, policy: FloatArray, paid: FloatArray
     ) -> None:
         from scipy import sparse
 
@@ -161,7 +150,9 @@ class _FirstOrder:
         h = paid + task.discount * nominal[rows.next_state]
         row = rows.row_of_entry
         h = h - rows.row_sums(mean.probability * h)[row]
-        weight = 1.0 / (rows.row_sums(belief.alpha) + 1.0)
+        total = belief.rows().total
+        assert total is not None
+        weight = 1.0 / (total + 1.0)
         self.w = weight * rows.row_sums(mean.probability * h**2)
         self.q = np.bincount(where, policy**2 * self.w, task.live.size)
         inside = self.at[rows.next_state] >= 0

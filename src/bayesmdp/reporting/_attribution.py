@@ -7,12 +7,7 @@ import numpy as np
 
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.evaluation import evaluate_analytic
-from bayesmdp.posterior import (
-    Belief,
-    Ensemble,
-    MixturePosterior,
-    has_dirichlet_rows,
-)
+from bayesmdp.posterior import Belief
 from bayesmdp.reporting._actions import MAX_STATES
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import plain, quantity
@@ -23,7 +18,7 @@ _SHOWN = 15
 def attribution_section(inputs: Inputs) -> dict[str, Any]:
     """Share of the start value's epistemic variance that each pair causes."""
     belief = inputs.posterior
-    if not has_dirichlet_rows(belief) or inputs.task.live.size > MAX_STATES:
+    if belief.rows().total is None or inputs.task.live.size > MAX_STATES:
         return {"left_out": _why_not(belief)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
@@ -72,17 +67,10 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
 
 def _why_not(belief: Belief) -> str:
     """Say why the doubt is not divided."""
-    if isinstance(belief, Ensemble | MixturePosterior):
-        kind = "an ensemble" if isinstance(belief, Ensemble) else "a mixture of priors"
+    if belief.rows().total is None:
         return (
-            f"The doubt of {kind} is not a sum over pairs of state and action, so it "
-            "cannot be divided among them."
-        )
-    if not has_dirichlet_rows(belief):
-        return (
-            "The doubt is not divided among pairs of state and action: that needs "
-            f"Dirichlet rows, and with {belief.prior} it is itself in doubt which next "
-            "states are possible."
+            "The uncertainty is not divided among pairs of state and action: that needs "
+            "independent Dirichlet rows."
         )
     return (
         "The doubt is not divided among pairs of state and action: that is offered up "

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp.posterior import Ensemble
 from bayesmdp.reporting._inputs import Inputs
 
 
@@ -18,12 +17,12 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
     ]
     # not the lines of a text: a label may hold line breaks
     facts += [_fact(line) for line in task._sheet().body if isinstance(line, str)]
-    if isinstance(belief, Ensemble):
-        facts.append(["Models", f"{belief.n_models:,}, given as an ensemble"])
+    visits = inputs.visits
+    if belief.counts is None or visits is None:
+        if belief.n_models is not None:
+            facts.append(["Models", f"{belief.n_models:,}, given as an ensemble"])
         summary = ""
     else:
-        visits = inputs.visits
-        assert visits is not None
         seen = visits[task.live]
         facts += [
             ["Logged transitions", f"{belief.counts.total:,}"],

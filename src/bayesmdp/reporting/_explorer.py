@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.posterior import Ensemble, has_dirichlet_rows
 from bayesmdp.reporting._actions import (
     MAX_STATES,
     ActionValues,
@@ -158,9 +157,9 @@ def _scaled(probability: FloatArray) -> list[int]:
 
 
 def _interval_words(inputs: Inputs) -> str:
-    if isinstance(inputs.posterior, Ensemble):
+    if inputs.posterior.n_models is not None:
         return "Intervals are quantiles of the models, 90 %."
-    if not has_dirichlet_rows(inputs.posterior):
+    if inputs.posterior.rows().total is None:
         return (
             "Intervals hold about 90 %; they are those of Beta distributions with the "
             "mean and variance of the posterior, which is a mixture."
@@ -185,7 +184,7 @@ def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
         f"Values are of taking the action once and following “{inputs.recommended}” "
         "afterwards"
     )
-    if not has_dirichlet_rows(inputs.posterior):
+    if inputs.posterior.rows().total is None:
         return (
             f"{said}, in the mean model with values of later states from the draws. "
             "Their epistemic sd is not shown: it needs independent Dirichlet rows."

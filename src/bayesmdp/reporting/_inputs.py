@@ -13,7 +13,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation
-from bayesmdp.posterior import Belief, Ensemble, check_belief
+from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
 
 MAX_SHOWN = 5_000  # states a page can hold
@@ -140,10 +140,10 @@ class Inputs:
     @cached_property
     def visits(self) -> IntArray | None:
         """How often each pair was logged, ``[S, A]``; None without counts."""
-        if isinstance(self.posterior, Ensemble):
+        task, counts = self.task, self.posterior.counts
+        if counts is None:
             return None
-        task = self.task
-        return self.posterior.counts.pair_totals(task.n_states, task.n_actions)
+        return counts.pair_totals(task.n_states, task.n_actions)
 
     @cached_property
     def shown(self) -> IntArray:
@@ -163,7 +163,7 @@ def draw_weights(
     n = evaluation.start_values.size
     if not evaluation.exact:
         return np.full(n, 1.0 / n)
-    if not isinstance(belief, Ensemble):
+    if belief is None or belief.n_models is None:
         raise ArgumentError(
             f"`{name}` must be the ensemble that was compared on: its models have "
             "weights, which a comparison does not hold."
@@ -173,4 +173,4 @@ def draw_weights(
             f"`{name}` has {belief.n_models} models, `comparison` was made on {n}; "
             "give the ensemble it was made on."
         )
-    return belief.weights
+    return belief.draws().weights / n

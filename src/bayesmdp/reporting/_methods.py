@@ -5,7 +5,6 @@ from importlib.metadata import version
 from typing import Any
 
 from bayesmdp._version import __version__
-from bayesmdp.posterior import Ensemble, MixturePosterior, has_dirichlet_rows
 from bayesmdp.reporting._actions import MAX_STATES
 from bayesmdp.reporting._inputs import Inputs
 
@@ -32,7 +31,7 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
     """Say how the numbers came about."""
     return {
         "paragraphs": [
-            _belief(inputs),
+            inputs.posterior.describe(),
             _evaluation(inputs),
             _comparison(inputs),
             *_optimisation(inputs),
@@ -57,35 +56,6 @@ _ASSUMPTIONS = [
     "states might have been defined.",
     "Probabilities are those of the model and the prior named here.",
 ]
-
-
-def _belief(inputs: Inputs) -> str:
-    belief = inputs.posterior
-    if isinstance(belief, Ensemble):
-        return (
-            f"The belief about the dynamics is a finite set of {belief.n_models:,} "
-            "models with given probabilities."
-        )
-    data = f"{belief.counts.total:,} logged transitions"
-    least = (
-        f" Policies may use a pair of state and action only if it was seen at least "
-        f"{belief.min_count} times."
-        if belief.min_count
-        else ""
-    )
-    if isinstance(belief, MixturePosterior):
-        return (
-            f"The belief is a mixture of {belief.weights.size} posteriors, one for "
-            f"each of several priors ({belief.prior!r}), given {data}.{least}"
-        )
-    kind = "Dirichlet distributions"
-    if not has_dirichlet_rows(belief):
-        kind = f"mixtures of {kind} over sets of possible next states"
-    return (
-        "The probabilities of next states of each pair of state and action have "
-        f"independent {kind}: the prior, {belief.said_prior()}, and the counts of "
-        f"{data}.{least}"
-    )
 
 
 def _evaluation(inputs: Inputs) -> str:
@@ -134,7 +104,7 @@ def _judged(inputs: Inputs) -> str:
 
 
 def _approximations(inputs: Inputs) -> str:
-    if not has_dirichlet_rows(inputs.posterior) or inputs.task.live.size > MAX_STATES:
+    if inputs.posterior.rows().total is None or inputs.task.live.size > MAX_STATES:
         return (
             "Values of single actions in the explorer are those of the mean model with "
             "values of later states from the draws; their doubt, and its attribution "

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from bayesmdp.evaluation import Evaluation, rounded
-from bayesmdp.posterior import Ensemble
 from bayesmdp.reporting._caution import cautions
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import in_percent, quantity
@@ -127,7 +126,7 @@ def _choice(inputs: Inputs) -> str:
             "It was found by optimisation, on draws that play no part in these "
             f"numbers.{also}"
         )
-    what = "models" if isinstance(inputs.posterior, Ensemble) else "draws"
+    what = "models" if inputs.posterior.n_models is not None else "draws"
     return (
         f"It is the best of the {n} policies compared, chosen on the same {what} that "
         "judge it."

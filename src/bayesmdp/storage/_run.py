@@ -33,7 +33,7 @@ from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
 from bayesmdp.model import Task
-from bayesmdp.posterior import Counted, Ensemble, MixturePosterior, Posterior, fit
+from bayesmdp.posterior import Belief, Fitted, fit
 from bayesmdp.priors import prior_from_dict, prior_to_dict
 from bayesmdp.storage._arrays import read_arrays, write_arrays
 from bayesmdp.storage._config import (
@@ -77,7 +77,7 @@ class Run:
     ('a windy grid', ())
     """
 
-    posterior: Counted
+    posterior: Fitted
     config: Mapping[str, Any]
     path: Path
 
@@ -125,7 +125,7 @@ class Run:
             "discount": task.discount,
             "n_transitions": self.posterior.counts.total,
             "n_distinct": int(self.posterior.counts.count.size),
-            "n_available": int(self.posterior.rows.pair.size),
+            "n_available": int(self.posterior.rows().layout.pair.size),
             "min_count": self.posterior.min_count,
             "prior": repr(self.posterior.prior),
             "results": list(self.results),
@@ -176,7 +176,7 @@ class Run:
 
 
 def save(
-    posterior: Counted,
+    posterior: Fitted,
     path: str | os.PathLike[str],
     *,
     data: Transitions | None = None,
@@ -286,15 +286,14 @@ def load(path: str | os.PathLike[str]) -> Run:
 
 
 def _config(
-    posterior: Counted, data: Transitions | None, source: Any, seed: int | None
+    posterior: Fitted, data: Transitions | None, source: Any, seed: int | None
 ) -> dict[str, Any]:
-    if isinstance(posterior, Ensemble):
+    if isinstance(posterior, Belief) and posterior.counts is None:
         raise StorageError(
-            "`posterior` is an Ensemble, which has no counts to fit again from; save "
-            "what its models were made from."
+            f"`posterior` is an {type(posterior).__name__}, which has no counts to fit "
+            "again from; save what its models were made from."
         )
-    if not isinstance(posterior, MixturePosterior):
-        _checks.of_type("posterior", posterior, Posterior, StorageError)
+    _checks.of_type("posterior", posterior, Fitted, StorageError)
     if data is not None:
         _checks.of_type("data", data, Transitions, StorageError)
     return {
@@ -316,7 +315,7 @@ def _config(
     }
 
 
-def _labels(posterior: Counted, data: Transitions | None) -> dict[str, Any]:
+def _labels(posterior: Fitted, data: Transitions | None) -> dict[str, Any]:
     """Say what the data call states and actions; None where the task's names say it."""
     found: dict[str, Any] = {}
     for name in ("state_labels", "action_labels"):
@@ -376,10 +375,10 @@ def _load(directory: Path) -> Run:
     return Run(posterior, MappingProxyType(config), directory)
 
 
-def _digest(posterior: Posterior | MixturePosterior) -> str:
+def _digest(posterior: Fitted) -> str:
     """Name what draws are made from: rows, and sets of next states if there are any."""
-    sets, digest = posterior.set_table, hashlib.sha256()
-    for part in (posterior.alpha, sets.shape, sets.cumulative):
+    digest = hashlib.sha256()
+    for part in posterior.parameters():
         digest.update(np.ascontiguousarray(part, "<f8").data)
     return digest.hexdigest()
 

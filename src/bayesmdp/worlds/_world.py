@@ -107,14 +107,14 @@ class World:
         >>> world.value(right_then_down)[[14, 19, 24]].tolist()
         [0.999, 1.0, 0.0]
         """
-        from bayesmdp.engine import Problem, Want, check_ending, solve_known
+        from bayesmdp.engine import CPU, Problem, Want, check_ending, solve_known
 
         probabilities = as_policy(policy, self)[None]
         problem = Problem.of_dynamics(self.dynamics, self.task, probabilities)
         check_ending(problem)
-        solved = solve_known(problem, want=Want())[0, 0]
+        solved = solve_known(problem, CPU(), Want())[0, 0]
         value = np.empty(self.task.n_states)
-        value[problem.order] = solved + problem.terminal_bar
+        value[problem.rows.order] = solved + problem.rows.terminal_value
         return value
 
     def sample(self, n: int, seed: Seed = 0) -> Transitions:

@@ -1,0 +1,249 @@
+"""Rows of draws: pure functions of their address, for as many draws as are asked for.
+
+The row ``theta[draw, s, a, :]`` depends on (purpose, seed, draw, s, a) and on what is
+believed of the row, on nothing else. So every policy meets the same draws, any subset
+can be made without the others, on any number of threads or machines, and nothing needs
+to be stored.
+
+A stream fills the rows that are asked for. How is its own business: independent
+Dirichlet rows, rows on random supports, given models, a mixture of these; another
+belief brings a stream of its own.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp._checks import read_only
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.model import Rows
+from bayesmdp.priors import Sets
+
+
+class Stream(ABC):
+    """The draws of one seed and purpose."""
+
+    #: Whether rows are independent of each other. A row that no policy uses may then
+    #: be replaced by its mean, and `fill` leaves it alone.
+    independent: bool = False
+
+    @abstractmethod
+    def of_rows(self, row: IntArray) -> "Stream":
+        """Keep some rows of the layout, in rising order ``[R]``."""
+
+    @abstractmethod
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Fill the rows ``used`` [R] of some draws [n] in ``theta`` [n, E].
+
+        Unless rows are `independent`, the others are filled too: with the row of the
+        draw, or with its mean given what the draw's used rows depend on.
+        """
+
+    def weights(self, n_draws: int) -> FloatArray:
+        """Weight of each draw, ``[D]``; 1 where all count the same."""
+        return np.ones(n_draws)
+
+    def rewards(self, draws: IntArray) -> FloatArray | None:
+        """Reward of each entry in some draws, ``[n, E]``; None: the belief's rows'."""
+        return None
+
+    def terminal_values(self, draws: IntArray) -> FloatArray | None:
+        """Value of terminal states in some draws, ``[n, S]``; None: the belief's."""
+        return None
+
+
+def stream_key(seed: int, purpose: str) -> NDArray[np.uint64]:
+    """Key of streams of random numbers, uint64 ``[2]``: seed, and hash of a purpose."""
+    digest = hashlib.blake2b(purpose.encode(), digest_size=8).digest()
+    key = np.array([seed, int.from_bytes(digest, "little")], dtype=np.uint64)
+    key.flags.writeable = False
+    return key
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletStream(Stream):
+    """Independent Dirichlet rows."""
+
+    key: NDArray[np.uint64]  # [2]
+    layout: Rows
+    alpha: FloatArray  # [E]
+    independent = True
+
+    def of_rows(self, row: IntArray) -> "DirichletStream":
+        """Keep some rows."""
+        alpha = np.ascontiguousarray(self.alpha[self.layout.entries_of(row)])
+        return replace(self, layout=self.layout.take(row), alpha=alpha)
+
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Sample the rows that are used."""
+        from bayesmdp.posterior.sampling import sample_dirichlet  # numba
+
+        rows = self.layout
+        given = (draws, rows.state, rows.action, rows.indptr, self.alpha, used)
+        sample_dirichlet(self.key, *map(read_only, given), theta)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomSupportStream(Stream):
+    """Independent rows, each Dirichlet on a random set of next states."""
+
+    key: NDArray[np.uint64]  # [2]
+    layout: Rows
+    alpha: FloatArray  # [E], above 0 where a next state may be possible
+    sets: Sets
+    independent = True
+
+    def of_rows(self, row: IntArray) -> "RandomSupportStream":
+        """Keep some rows."""
+        entries = self.layout.entries_of(row)
+        sets = self.sets._replace(
+            shape=np.ascontiguousarray(self.sets.shape[entries]),
+            group=np.ascontiguousarray(self.sets.group[row]),
+        )
+        alpha = np.ascontiguousarray(self.alpha[entries])
+        return replace(self, layout=self.layout.take(row), alpha=alpha, sets=sets)
+
+    @cached_property
+    def _lump(self) -> IntArray:
+        """Entry in its row that takes the mass of all unseen states; -1: none, [R]."""
+        rows = self.layout
+        if self.sets.fallback < 0:
+            return np.full(rows.pair.size, -1)
+        return np.flatnonzero(rows.next_state == self.sets.fallback) - rows.indptr[:-1]
+
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Sample the rows that are used."""
+        from bayesmdp.posterior.sampling import sample_random_support  # numba
+
+        rows, sets = self.layout, self.sets
+        where = (draws, rows.state, rows.action, rows.indptr)
+        given = (self.alpha, sets.shape, sets.group, sets.start, sets.cumulative)
+        sample_random_support(
+            self.key,
+            *map(read_only, (*where, *given, self._lump, used)),
+            sets.concentration,
+            theta,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Which of several a draw is: by its number, or at random by weights."""
+
+    key: NDArray[np.uint64] | None  # [2]; None: every one once, in order
+    weights: FloatArray  # [M], probabilities
+
+    def of(self, draws: IntArray) -> IntArray:
+        """Return the member of each draw, ``[n]``."""
+        if self.key is None:
+            return draws
+        from bayesmdp.posterior.sampling import sample_members  # numba
+
+        members = np.empty(draws.size, dtype=np.int64)
+        cumulative = np.cumsum(self.weights)
+        sample_members(self.key, read_only(cumulative), read_only(draws), members)
+        return members
+
+
+@dataclass(frozen=True, eq=False)
+class ModelStream(Stream):
+    """Given models."""
+
+    members: Members
+    layout: Rows
+    table: FloatArray  # [M, E]
+    reward: FloatArray  # [1, E] or [M, E]
+    terminal_value: FloatArray  # [1, S] or [M, S]
+
+    def of_rows(self, row: IntArray) -> "ModelStream":
+        """Keep some rows."""
+        entries = self.layout.entries_of(row)
+        return replace(
+            self,
+            layout=self.layout.take(row),
+            table=np.ascontiguousarray(self.table[:, entries]),
+            reward=np.ascontiguousarray(self.reward[:, entries]),
+        )
+
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Copy the models of the draws."""
+        np.take(self.table, self.members.of(draws), axis=0, out=theta)
+
+    def weights(self, n_draws: int) -> FloatArray:
+        """Weight of each draw: probability times number, where each is met once."""
+        if self.members.key is None:
+            return self.members.weights * self.members.weights.size
+        return np.ones(n_draws)
+
+    def rewards(self, draws: IntArray) -> FloatArray | None:
+        """Rewards of the draws' models, where they differ."""
+        if self.reward.shape[0] == 1:
+            return None
+        return np.asarray(self.reward[self.members.of(draws)])
+
+    def terminal_values(self, draws: IntArray) -> FloatArray | None:
+        """Terminal values of the draws' models, where they differ."""
+        if self.terminal_value.shape[0] == 1:
+            return None
+        return np.asarray(self.terminal_value[self.members.of(draws)])
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One component of a mixture: its own stream, means, and place in wider rows."""
+
+    stream: Stream
+    layout: Rows
+    mean: FloatArray  # [E'], of the component's own rows
+    place: IntArray | slice  # [E'], entry of the wider rows
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureStream(Stream):
+    """Draws that belong to one component each, as a whole.
+
+    A draw is the draw of that number of its component, to the bit.
+    """
+
+    members: Members
+    layout: Rows  # holds the rows of all components
+    parts: Sequence[Part]
+
+    def of_rows(self, row: IntArray) -> "MixtureStream":
+        """Keep some rows."""
+        position = np.full(self.layout.next_state.size, -1)
+        kept = self.layout.entries_of(row)
+        position[kept] = np.arange(position[kept].size)
+        parts = []
+        for part in self.parts:
+            own = part.layout.entries_of(row)
+            place = part.place
+            if not isinstance(place, slice):
+                place = position[place[own]]
+            parts.append(
+                Part(
+                    part.stream.of_rows(row),
+                    part.layout.take(row),
+                    np.ascontiguousarray(part.mean[own]),
+                    place,
+                )
+            )
+        return replace(self, layout=self.layout.take(row), parts=tuple(parts))
+
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Sample each draw as its component would."""
+        members = self.members.of(draws)
+        theta[:] = 0.0
+        for number in np.unique(members):
+            part, mine = self.parts[number], np.flatnonzero(members == number)
+            own = np.tile(part.mean, (mine.size, 1))  # rows that are not used
+            part.stream.fill(draws[mine], used, own)
+            if isinstance(part.place, slice):
+                theta[mine] = own
+            else:
+                theta[mine[:, None], part.place] = own
