@@ -30,7 +30,7 @@ from bayesmdp.errors import (
 )
 from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Task, as_policy
-from bayesmdp.posterior import Counted
+from bayesmdp.posterior import Fitted
 from bayesmdp.worlds import World
 from studies.quantile_networks import (
     Experience,
@@ -80,7 +80,7 @@ class QuantileEvaluation:
 
 def quantile_evaluate(
     policy: ArrayLike,
-    world: World | Counted,
+    world: World | Fitted,
     *,
     n_networks: int = 5,
     n_quantiles: int = 50,
@@ -191,7 +191,7 @@ def quantile_evaluate(
     ...     assert found.evaluation.n_draws == 2  # networks
     ...     assert found.history.step.tolist() == [100, 200]
     """
-    if not isinstance(world, World | Counted):
+    if not isinstance(world, World | Fitted):
         raise ArgumentError(
             "`world` must be a World, or a posterior whose log is replayed; got "
             f"{type(world).__name__}."
@@ -255,7 +255,7 @@ def _settings(*, seed: Seed, **given: Any) -> Settings:
     return Settings(**checked)
 
 
-def _check_size(world: World | Counted, settings: Settings) -> None:
+def _check_size(world: World | Fitted, settings: Settings) -> None:
     """Refuse networks, batches and episodes that cannot be held."""
     n_states, width = world.task.n_states, settings.width
     outputs = world.task.n_actions * settings.n_quantiles
@@ -275,7 +275,7 @@ def _check_size(world: World | Counted, settings: Settings) -> None:
         )
 
 
-def _checked_warm_up(warm_up: int, world: World | Counted, settings: Settings) -> int:
+def _checked_warm_up(warm_up: int, world: World | Fitted, settings: Settings) -> int:
     """Return 0 for a log, which is all there from the beginning."""
     warm_up = _checks.integer("warm_up", warm_up, 1, ArgumentError)
     if not isinstance(world, World):
@@ -289,7 +289,7 @@ def _checked_warm_up(warm_up: int, world: World | Counted, settings: Settings) -
 
 
 def _experience(
-    policy: FloatArray, world: World | Counted, settings: Settings, warm_up: int
+    policy: FloatArray, world: World | Fitted, settings: Settings, warm_up: int
 ) -> Experience:
     task, cumulative = world.task, None
     if isinstance(world, World):

@@ -95,10 +95,10 @@ def chosen(
 
 def published_second_order(belief: bm.Posterior) -> FloatArray:
     """Climb the second-order objective as published: Adam on softmax logits."""
-    from bayesmdp.engine.planning import every_row
+    from bayesmdp.engine import Problem
     from bayesmdp.engine.second_order import second_order_objective
 
-    problem = every_row(belief)
+    problem = Problem.of_belief(belief)
     start = bm.policies.nominal(belief)
     n_actions = start.shape[1]
     logits = np.log(

@@ -22,9 +22,11 @@ from bayesmdp.criticism import calibrate, compare_priors, sensitivity
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
+    ActionValues,
     AnalyticEvaluation,
     Comparison,
     Evaluation,
+    action_values,
     compare,
     draws_needed,
     evaluate,
@@ -53,6 +55,7 @@ from bayesmdp.reporting import Report, plots, report
 from bayesmdp.worlds import World
 
 __all__ = [
+    "ActionValues",
     "AnalyticEvaluation",
     "BayesmdpError",
     "BayesmdpWarning",
@@ -81,6 +84,7 @@ __all__ = [
     "Transitions",
     "World",
     "__version__",
+    "action_values",
     "calibrate",
     "compare",
     "compare_priors",

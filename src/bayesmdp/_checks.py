@@ -44,9 +44,9 @@ def sealed(array: Array) -> Array:
     return array
 
 
-def read_only(array: Array) -> Array:
+def read_only(array: np.ndarray) -> Any:
     """Read-only view: numba compiles once for inputs that all look the same."""
-    view: Array = np.require(array, requirements=("C", "A")).view()
+    view = np.require(array, requirements=("C", "A")).view()
     view.flags.writeable = False
     return view
 

@@ -25,7 +25,7 @@ from bayesmdp.criticism._truth import Source
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
-from bayesmdp.posterior import Fitted, Draws, fit
+from bayesmdp.posterior import Draws, Fitted, fit
 from bayesmdp.worlds import World
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesmdp._checks import read_only
 from bayesmdp._jit import jit
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray, IntArray
@@ -26,7 +27,6 @@ from bayesmdp.engine._krylov import (
     iterate,
 )
 from bayesmdp.engine._layout import Layout
-from bayesmdp._checks import read_only
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
 from bayesmdp.errors import ArgumentError, TooLargeError
@@ -122,7 +122,9 @@ def quick_direct(problem: Problem) -> Solver | None:
     method = direct(problem)
     if method is None or _cost_of_direct(problem.n_live, method) > _cost_of_dense(_FEW):
         return None
-    return Solver(method, np.zeros((2, problem.policies.shape[0], problem.rows.start.size)))
+    return Solver(
+        method, np.zeros((2, problem.policies.shape[0], problem.rows.start.size))
+    )
 
 
 def _cost_of_dense(n: int) -> float:
@@ -156,7 +158,9 @@ def _most_entries(problem: Problem) -> int:
     most = 0
     for policy in problem.policies:
         per_state = np.bincount(
-            problem.rows.source, np.where(policy > 0, length, 0), minlength=problem.n_live
+            problem.rows.source,
+            np.where(policy > 0, length, 0),
+            minlength=problem.n_live,
         )
         most = max(most, int(np.minimum(per_state, problem.rows.start.size).sum()))
     return most

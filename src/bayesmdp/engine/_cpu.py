@@ -1,7 +1,6 @@
 """The CPU: compiled kernels, one range of draws after the other on each thread."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,9 @@ class CPU(Backend):
             task.status[failed & (task.status == solving.SOLVED)] = solving.RETRIED
         total = Joiner()
         total.add_blocks(first // BLOCK, task.state, task.row)
-        return Sums(total.nodes, task.start, task.status, task.products, weights)
+        return Sums(
+            total.nodes, task.start, task.status, task.products, weights, task.kept
+        )
 
     def bytes_per_thread(self, problem: Problem, solver: Solver, bits: int) -> int:
         """A batch of models, chains, work space."""
@@ -96,7 +97,7 @@ class CPU(Backend):
     def seconds_per_draw(self, problem: Problem, solver: Solver) -> float:
         """Sampling by entries, solving by operations."""
         solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, solver.method)
-        return solved + _ENTRY_SECONDS * problem.rows.target.size
+        return float(solved) + _ENTRY_SECONDS * problem.rows.target.size
 
     def lighter(self, solver: Solver) -> Solver | None:
         """Iterations take less than a matrix."""
@@ -121,9 +122,7 @@ def _holds(problem: Problem, bits: int) -> bool:
     return bool(bits & solving.GRADIENT) and sampled and unused
 
 
-def _chain(
-    problem: Problem, p: int, method: solving.Method, bits: int
-) -> Chain | None:
+def _chain(problem: Problem, p: int, method: solving.Method, bits: int) -> Chain | None:
     """Lay out a policy's chain, for iterations."""
     if method.krylov is None:
         return None
@@ -144,7 +143,7 @@ def _solve_mean(
         _chain(problem, p, method, bits),
         solving.make_space(method, problem.n_live, n_states, rows.target.size),
         bits,
-        read_only(rows.mean),
+        rows.mean.copy(),  # as kernels see the rows of a draw
         read_only(problem.policies[p]),
         rows.layout,
         read_only(rows.reward),
@@ -203,6 +202,8 @@ class _Range:
         self.start = np.zeros((n_policies, channels.N_START, n))
         self.status: StatusArray = np.zeros((n_policies, n), dtype=np.int8)
         self.products = np.zeros((n_policies, n), dtype=np.int64)
+        n_kept = n if bits & solving.KEEP else 0
+        self.kept = np.zeros((n_policies, 2, n_kept, problem.rows.start.size))
 
     def sweep_with(self, method: solving.Method) -> None:
         """Sweep the draws that are left out so far, in batches."""
@@ -248,11 +249,12 @@ class _Range:
         )
         stream = problem.stream
         every_row = stream is not None and not stream.independent
-        given = (read_only(rows.start), read_only(self.weights))
+        start, weights = read_only(rows.start), read_only(self.weights)
         about = _references(problem, self.nominal, p)
-        sums = (self.state[p], self.row[p], self.start[p], self.status[p])
 
-        def call(begin: int, theta: FloatArray, *paid: Any) -> None:
+        def call(
+            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
+        ) -> None:
             sweep_policy(
                 begin,
                 BLOCK,
@@ -263,15 +265,21 @@ class _Range:
                 chain,
                 rows.layout,
                 theta,
-                *paid,
+                reward,
+                final,
                 policy,
-                *given,
+                start,
+                weights,
                 about,
                 every_row,
                 space,
                 held,
-                *sums,
+                self.state[p],
+                self.row[p],
+                self.start[p],
+                self.status[p],
                 self.products[p],
+                self.kept[p],
             )
 
         return call

@@ -23,13 +23,15 @@ concentration as 0. A set whose exits are all of this kind holds some draws for 
 and is refused whatever the rewards are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
-from bayesmdp.engine._problem import Problem
+from bayesmdp.engine._rows import Problem
 from bayesmdp.errors import EndlessError
+from bayesmdp.posterior import Belief, Exits
 
 _UNIT = 10**6  # scipy's maximum flow counts in whole numbers
 _TWO = 2.0 + 1 / _UNIT  # sums of concentrations are rounded
@@ -71,27 +73,29 @@ class Ending:
         return said
 
 
-def check_ending(problem: Problem) -> tuple[Ending, ...]:
-    """Refuse policies that do not end or have no mean; say what else to expect."""
+def check_ending(problem: Problem, belief: Belief | None = None) -> tuple[Ending, ...]:
+    """Refuse policies that do not end or have no mean; say what else to expect.
+
+    Without a belief it is the mean model of the problem that must end.
+    """
     if problem.task.discount < 1.0:
         return tuple(Ending() for _ in problem.policies)
-    return tuple(_check_policy(problem, policy) for policy in problem.policies)
+    known = np.where(problem.rows.mean > 0, np.inf, 0.0)
+    exits = [Exits(problem.rows.mean, known)]
+    if belief is not None:
+        entries = belief.rows().layout.entries_of(problem.rows.row)
+        exits = [Exits(x.alpha[entries], x.sure[entries]) for x in belief.exits()]
+    return tuple(_check_policy(problem, policy, exits) for policy in problem.policies)
 
 
-def _check_policy(problem: Problem, policy: FloatArray) -> Ending:
+def _check_policy(
+    problem: Problem, policy: FloatArray, exits: Sequence[Exits]
+) -> Ending:
     """Check one policy ``[R]``, in every model or component that can be drawn."""
-    if problem.alpha.size:
-        sure = problem.sets.shape if problem.sets.shape.size else problem.alpha
-        found = [
-            _check_component(problem, policy, problem.alpha[c], sure[c])
-            for c in np.flatnonzero(problem.shares > 0)
-        ]
-        warnings = [ending.warning for ending in found if ending.warning]
-        exist = all(ending.visits_exist for ending in found)
-        return Ending(warnings[0] if warnings else None, exist)
-    for theta in problem.table[np.unique(problem.member)]:
-        _checked_distance(problem, _graph(problem, policy, theta), _WHO)
-    return Ending()
+    found = [_check_component(problem, policy, x.alpha, x.sure) for x in exits]
+    warnings = [ending.warning for ending in found if ending.warning]
+    exist = all(ending.visits_exist for ending in found)
+    return Ending(warnings[0] if warnings else None, exist)
 
 
 def _check_component(
@@ -116,11 +120,11 @@ def _checked_distance(problem: Problem, graph: _Graph, who: str) -> IntArray:
 
 def nearest_rows(problem: Problem) -> IntArray:
     """Return rows ``[N]`` that may lead nearer to the end: a policy that ends."""
-    graph = _graph(problem, np.ones(problem.source.size), problem.theta_bar)
+    graph = _graph(problem, np.ones(problem.rows.source.size), problem.rows.mean)
     who = "no action ever leads to a terminal state; widen the support"
     distance = _checked_distance(problem, graph, who)
-    row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
-    row = row[problem.theta_bar > 0]
+    row = np.repeat(np.arange(problem.rows.source.size), np.diff(problem.rows.indptr))
+    row = row[problem.rows.mean > 0]
     nearer = distance[graph.head] < distance[graph.tail]
     choice = np.empty(problem.n_live, dtype=np.int64)
     choice[graph.tail[nearer][::-1]] = row[nearer][::-1]  # the first such row stays
@@ -137,15 +141,15 @@ def _graph(
 
     ``sure`` [E] is the concentration where some of them may be missing from a draw.
     """
-    row = np.repeat(np.arange(policy.size), np.diff(problem.indptr))
+    row = np.repeat(np.arange(policy.size), np.diff(problem.rows.indptr))
     used = (policy[row] > 0) & (weight > 0)
     return _Graph(
         problem.n_live,
         row[used],
-        problem.source[row[used]],
-        problem.target[used],
+        problem.rows.source[row[used]],
+        problem.rows.target[used],
         weight[used] if sure is None else sure[used],
-        np.abs(problem.rewards[:, used]).max(axis=0),
+        np.abs(problem.rows.reward[used]),
     )
 
 
@@ -354,4 +358,4 @@ def _names(problem: Problem, inside: BoolArray) -> str:
 
 
 def _name(problem: Problem, position: int) -> str:
-    return problem.task.state_name(int(problem.order[position]))
+    return problem.task.state_name(int(problem.rows.order[position]))

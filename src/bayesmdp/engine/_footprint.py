@@ -8,7 +8,7 @@ from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine._backend import Backend
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT
+from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT, KEEP
 from bayesmdp.errors import TooLargeError
 
 _DENSE_IS_SLOW = 10_000  # live states
@@ -56,7 +56,9 @@ class Footprint:
         each = self.backend.bytes_per_thread(self.problem, self.solver, self.bits)
         each += blocks * self.bytes_per_block
         # results of one draw, twice while they are put together
-        per_draw = 2 * len(self.problem.policies) * (8 * channels.N_START + 9) + 16
+        n_kept = 2 * self.problem.rows.start.size if self.bits & KEEP else 0
+        each_draw = 8 * (channels.N_START + n_kept) + 9
+        per_draw = 2 * len(self.problem.policies) * each_draw + 16
         joined = 4 * self.bytes_per_block
         return int(
             self.inverses + self.threads * each + joined + self.n_draws * per_draw

@@ -60,6 +60,7 @@ class Sums:
     status: StatusArray  # [P, D], what became of each draw
     products: IntArray  # [P, D], of iterations
     weights: FloatArray  # [D]
+    kept: FloatArray  # [P, 2, D, S], value and variance of every draw; or [P, 2, 0, S]
 
     @property
     def n_draws(self) -> int:
@@ -152,6 +153,7 @@ class Joiner:
             status=np.concatenate([part.status for part in parts], axis=1),
             products=np.concatenate([part.products for part in parts], axis=1),
             weights=np.concatenate([part.weights for part in parts]),
+            kept=np.concatenate([part.kept for part in parts], axis=2),
         )
 
 

@@ -116,6 +116,7 @@ def sweep_policy(
     start_draws: FloatArray,
     status: StatusArray,
     products: IntArray,
+    kept: FloatArray,
 ) -> None:
     """Sweep some draws of a range, those from number ``begin`` of it on.
 
@@ -150,6 +151,8 @@ def sweep_policy(
         second call can try another method where the first failed.
     products
         [W]: products of iterations.
+    kept
+        [2, W, S]: value and return variance of each draw; or [2, 0, S].
     """
     n_states = start.size
     out = Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
@@ -177,6 +180,9 @@ def sweep_policy(
             )
             products[i] += more
             if status[i] == SOLVED:
+                if kept.shape[1] > 0:
+                    kept[0, i] = out.value
+                    kept[1, i] = out.variance
                 reduce_draw(
                     weights[i],
                     want,

@@ -42,7 +42,8 @@ class SweepRows:
     @cached_property
     def layout(self) -> Layout:
         """Where rows lead, as kernels read it."""
-        return Layout(*map(read_only, (self.source, self.indptr, self.target)))
+        source, indptr = read_only(self.source), read_only(self.indptr)
+        return Layout(source, indptr, read_only(self.target))
 
     @property
     def n_live(self) -> int:
@@ -133,9 +134,16 @@ class Problem:
         return replace(self, stream=stream.of_rows(self.rows.row))
 
     @classmethod
-    def of_draws(cls, draws: Draws, policies: FloatArray) -> "Problem":
-        """Rows of a belief that policies ``[P, S, A]`` use, and its draws."""
-        return cls.of_belief(draws.belief, policies).with_stream(draws.stream)
+    def of_draws(
+        cls, draws: Draws, policies: FloatArray, *, every_row: bool = False
+    ) -> "Problem":
+        """Rows of a belief that policies ``[P, S, A]`` use (or all), and its draws."""
+        if every_row:
+            problem = cls.of_belief(draws.belief)
+            problem = problem.with_policies(problem.rows.of_rows(policies))
+        else:
+            problem = cls.of_belief(draws.belief, policies)
+        return problem.with_stream(draws.stream)
 
     @classmethod
     def of_belief(cls, belief: Belief, policies: FloatArray | None = None) -> "Problem":

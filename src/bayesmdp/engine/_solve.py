@@ -40,8 +40,9 @@ from bayesmdp.engine._layout import Layout
 # What became of a draw. Left out: of weight 0, or not yet looked at.
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
 
-# What is wanted beside the value, as bits; control variates of the start, or of all.
-VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES = 1, 2, 4, 8, 16
+# What is wanted beside the value, as bits; control variates of the start, or of all;
+# values and variances of every draw.
+VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES, KEEP = 1, 2, 4, 8, 16, 32
 
 
 class Band(NamedTuple):

@@ -30,6 +30,7 @@ class Want:
     variance: bool = False
     occupancy: bool = False
     gradient: bool = False
+    values: bool = False  # and variances, of every draw and state
 
     def bits(self, control: bool = False, every_state: bool = False) -> int:
         """Return the flags as the kernel reads them."""
@@ -37,6 +38,7 @@ class Want:
             solving.VARIANCE * self.variance
             + solving.OCCUPANCY * self.occupancy
             + solving.GRADIENT * self.gradient
+            + solving.KEEP * self.values
             + solving.CONTROL * control
             + solving.CONTROL_STATES * (control and every_state)
         )
@@ -92,9 +94,7 @@ def sweep(
         raise AssertionError("a sweep goes on at the end of a whole block")
     bits = want.bits(nominal.controls, nominal.every_state)
     left = n_draws - done
-    planned = Footprint(
-        pool.backend, problem, nominal.solver, bits, left, pool.threads
-    )
+    planned = Footprint(pool.backend, problem, nominal.solver, bits, left, pool.threads)
     blocks = planned.blocks_per_task(pool.in_flight)
     if pool.local:
         planned.check()
@@ -156,9 +156,7 @@ def nominal(
     # the inverse of every policy, and one while it is made
     inverses = 8 * problem.n_live**2 * (len(problem.policies) + 1) if fits else 0
     bits = want.bits(control, fits)
-    planned = Footprint(
-        backend, problem, chosen, bits, n_draws, pool.threads, inverses
-    )
+    planned = Footprint(backend, problem, chosen, bits, n_draws, pool.threads, inverses)
     planned.check()
     reference = backend.solve_mean(problem, chosen, want.bits())
     few = lacks_digits(problem, reference)

@@ -1,5 +1,6 @@
 """How good is it: value and both uncertainties of a policy."""
 
+from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
@@ -13,11 +14,13 @@ from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
 
 __all__ = [
+    "ActionValues",
     "AnalyticEvaluation",
     "Comparison",
     "ComparisonRow",
     "Evaluation",
     "Swept",
+    "action_values",
     "checked_draws",
     "compare",
     "draws_needed",

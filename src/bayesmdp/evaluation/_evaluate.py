@@ -47,6 +47,7 @@ def evaluate(
     threads: int | None = None,
     executor: "Executor | None" = None,
     device: str | None = None,
+    keep_values: bool = False,
     progress: bool | None = None,
 ) -> Evaluation:
     """Value of a policy with both uncertainties.
@@ -76,6 +77,8 @@ def evaluate(
         sweep in place of a thread pool of our own (docs/clusters.md).
     device
         What computes; default ``BAYESMDP_DEVICE``, else ``cpu``.
+    keep_values
+        Whether to keep the value of every draw and state, ``values`` [D, S].
     progress
         Whether to show a bar; by default on a terminal, after a second.
 
@@ -111,6 +114,7 @@ def evaluate(
         executor=executor,
         device=device,
         progress=progress,
+        keep=keep_values,
     )
     result = evaluation_of(swept, 0, tolerance)
     for note in result.notes:
@@ -151,15 +155,20 @@ def sweep_policies(
     device: str | None = None,
     progress: bool | None = None,
     values_only: bool = False,
+    keep: bool = False,
     pool: "Pool | None" = None,
 ) -> Swept:
-    """Sweep checked policies ``[P, S, A]``; a tolerance looks at the first."""
+    """Sweep checked policies ``[P, S, A]``; a tolerance looks at the first.
+
+    With ``keep``, values and variances of every draw and state are kept.
+    """
     from bayesmdp import engine
     from bayesmdp.evaluation._measure import measure
 
     problem = engine.Problem.of_draws(draws, policies)
     endings = engine.check_ending(problem, draws.belief)
-    want = engine.Want(variance=not values_only, occupancy=not values_only)
+    more = not values_only
+    want = engine.Want(variance=more, occupancy=more, values=keep)
     n_draws, weights = draws.n_draws, draws.weights
     if draws.exact:
         tolerance = None
@@ -235,6 +244,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         occupancy=_checks.sealed(measured.occupancy),
         occupancy_error=_checks.sealed(measured.occupancy_error),
         start_values=_checks.sealed(measured.start_values),
+        values=_values(swept, p),
         n_draws=n,
         exact=draws.exact,
         n_endless=measured.n_endless,
@@ -250,6 +260,21 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         policy=_checks.frozen(swept.policies[p]),
         task=draws.belief.task,
     )
+
+
+def _values(swept: Swept, p: int) -> FloatArray | None:
+    """Value of every draw and state, ``[D, S]``, where it was kept."""
+    kept = swept.sums.kept[p, 0]
+    if not kept.size:
+        return None
+    rows, n = swept.problem.rows, len(kept)
+    final = swept.draws.stream.terminal_values(np.arange(n))
+    values: FloatArray = np.empty_like(kept)
+    values[:, rows.order] = kept + rows.terminal_value
+    if final is not None:
+        values[:, rows.task.terminal] = final[:, rows.task.terminal]
+    values[~(swept.sums.ended[p] | (swept.sums.weights == 0))] = np.nan
+    return _checks.sealed(values)
 
 
 def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:

@@ -67,6 +67,7 @@ class Evaluation:
     seed: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
+    values: FloatArray | None = None  # [D, S], where asked for
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None.

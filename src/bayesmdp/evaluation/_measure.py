@@ -59,7 +59,10 @@ def measure(
     reference[:, problem.rows.order] = nominal.reference[:, p]
     size = Size(n, sums.weights[ended], exact)
     states = estimates(
-        state_sums, size, reference[:2], of_states and of_states.in_order(problem.rows.order)
+        state_sums,
+        size,
+        reference[:2],
+        of_states and of_states.in_order(problem.rows.order),
     )
     _add_terminal(problem, states, size, ended)
     occupancy = state_sums[channels.D] / size.weights.sum()

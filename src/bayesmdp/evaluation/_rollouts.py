@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._checks import read_only
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IndexArray, IntArray, Seed
@@ -151,12 +152,12 @@ def rollout_evaluate(
     probabilities = as_policy(policy, draws.belief)
     _check_memory(draws)
     problem = engine.Problem.of_draws(draws, probabilities[None])
-    ending = engine.check_ending(problem)[0]
+    ending = engine.check_ending(problem, draws.belief)[0]
     ground = Ground(
         np.array([number, _PURPOSE], dtype=np.uint64),
-        problem.order[: problem.n_live].copy(),
+        problem.rows.order[: problem.n_live].copy(),
         _first_entries(problem),
-        problem.start.copy(),
+        problem.rows.start.copy(),
         n,
         horizon,
         draws.belief.task.discount,
@@ -189,8 +190,8 @@ def _check_memory(draws: Draws) -> None:
 
 def _first_entries(problem: "Problem") -> IndexArray:
     """First entry of each live state, ``[N + 1]``: rows stand in their order."""
-    row = np.searchsorted(problem.source, np.arange(problem.n_live + 1))
-    return problem.indptr[row].astype(np.uint32)
+    row = np.searchsorted(problem.rows.source, np.arange(problem.n_live + 1))
+    return problem.rows.indptr[row].astype(np.uint32)
 
 
 class _Part(NamedTuple):
@@ -218,7 +219,7 @@ def _walk_all(
         engine.workers(threads, executor) as pool,
         progress_bar("rolling out", n_draws, progress) as show,
     ):
-        size = -(-n_draws // (_TASKS_A_WORKER * pool[1]))
+        size = -(-n_draws // (_TASKS_A_WORKER * pool.in_flight))
         jobs = (
             (problem, ground, first, min(size, n_draws - first))
             for first in range(0, n_draws, size)
@@ -238,34 +239,43 @@ def _walk_range(problem: "Problem", ground: "Ground", first: int, n: int) -> _Pa
     """Walk in ``n`` draws from ``first`` on."""
     from bayesmdp.engine.simulation import roll_out
 
-    n_live, n_states = problem.n_live, problem.start.size
+    n_live, rows, stream = problem.n_live, problem.rows, problem.stream
+    assert stream is not None
     part = _Part(
         np.empty((n, n_live)),
         np.empty((n, n_live)),
-        np.zeros((n, n_states)),
+        np.zeros((n, rows.start.size)),
         np.zeros(n_live, dtype=np.int64),
     )
-    roll_out(
-        first,
-        problem.layout,
-        problem.models,
-        problem.used.copy(),
-        problem.policies[0].copy(),
-        ground,
-        *part,
-    )
+    theta = np.empty((1, rows.target.size))
+    for i in range(n):
+        draws = np.array([first + i])
+        stream.fill(draws, problem.used, theta)
+        own = stream.rewards(draws)
+        roll_out(
+            first + i,
+            rows.layout,
+            read_only(theta),
+            read_only(rows.reward[None] if own is None else own),
+            read_only(problem.policies[0]),
+            ground,
+            part.mean[i : i + 1],
+            part.variance[i : i + 1],
+            part.visits[i : i + 1],
+            part.cut,
+        )
     return part
 
 
 def _every_state(walked: _Part, problem: "Problem") -> tuple[FloatArray, FloatArray]:
     """Means and variances of all states of the task, ``[D, S]``."""
     n_draws, n_live = walked.mean.shape
-    own = problem.terminal_values.shape[0] > 1
-    member = problem.member[:n_draws] if own else np.zeros(n_draws, dtype=np.int64)
-    m, v = np.zeros((2, n_draws, problem.order.size))
-    m[:, problem.order] = problem.terminal_values[member]
-    m[:, problem.order[:n_live]] = walked.mean
-    v[:, problem.order[:n_live]] = walked.variance
+    rows, stream = problem.rows, problem.stream
+    final = None if stream is None else stream.terminal_values(np.arange(n_draws))
+    m, v = np.zeros((2, n_draws, rows.order.size))
+    m[:, rows.order] = rows.terminal_value if final is None else final[:, rows.order]
+    m[:, rows.order[:n_live]] = walked.mean
+    v[:, rows.order[:n_live]] = walked.variance
     return m, v
 
 
@@ -282,7 +292,7 @@ def _evaluation(
     m, v = _every_state(walked, problem)
     states, whole = of_states(m, v, n), of_start(m, v, n, task.start)
     visits = np.empty_like(walked.visits)
-    visits[:, problem.order] = walked.visits
+    visits[:, problem.rows.order] = walked.visits
     occupancy = visits.mean(axis=0)
     error = visits.std(axis=0, ddof=1) / math.sqrt(draws.n_draws)
     if not ending.visits_exist:
@@ -299,6 +309,7 @@ def _evaluation(
         occupancy=_checks.sealed(occupancy),
         occupancy_error=_checks.sealed(error),
         start_values=_checks.sealed(from_start(m, task.start)),
+        values=_checks.sealed(m),
         n_draws=draws.n_draws,
         exact=False,
         n_endless=0,
@@ -321,8 +332,9 @@ def _truncation(
     """Say what the horizon may hide, and whether that is more than the error."""
     task = draws.belief.task
     bound = truncation_bound(task, ground.horizon)
-    if problem.rewards.shape[0] > 1:  # each model has its own
-        bound = _bound(task.discount, ground.horizon, problem.rewards)
+    own = draws.stream.rewards(np.arange(draws.n_draws))
+    if own is not None:  # each model has its own
+        bound = _bound(task.discount, ground.horizon, own)
     if bound == 0.0:
         return [], False
     share = walked.cut / (draws.n_draws * ground.n_rollouts)

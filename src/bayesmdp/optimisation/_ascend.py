@@ -72,7 +72,9 @@ def refine(
     largest = field.affordable(_REFINE_BUDGET, 64, wanted)
     first = field.used
     field.used += largest
-    rows = soften(field.rows(policy), problem.rows.source, problem.n_live, _REFINE_SOFTNESS)
+    rows = soften(
+        field.rows(policy), problem.rows.source, problem.n_live, _REFINE_SOFTNESS
+    )
     state = AscentState(rows, batch=largest)
     for share, steps in ((1, 100),) if field.exact else _REFINE_STAGES:
         n = max(largest // share // BLOCK, 4) * BLOCK

@@ -9,6 +9,7 @@ missing: logged ``counts``, the covariance of independent Dirichlet rows
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,9 +75,9 @@ class Belief(ABC):
     def describe(self) -> str:
         """Say in a sentence or two what the belief is made of, for a methods section."""
 
-    def exits(self) -> "tuple[Exits, ...]":
-        """Say what decides about endless episodes; nothing: each draw by itself."""
-        return ()
+    @abstractmethod
+    def exits(self) -> "Iterator[Exits]":
+        """Say, for every component or model, what decides about endless episodes."""
 
     @property
     def components(self) -> "tuple[Belief, ...]":
@@ -156,9 +157,7 @@ class Belief(ABC):
         # alpha (alpha + 1) / (total (total + 1)) with alpha = mean total
         return np.asarray(rows.mean * (rows.mean * total + 1) / (total + 1))
 
-    def intervals(
-        self, entry: IntArray, level: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def intervals(self, entry: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the central interval of the probability of some entries ``[K]``.
 
         Of the Beta distribution of the same mean and variance, which is exact for
@@ -187,7 +186,7 @@ def check_belief(posterior: object) -> None:
 
 
 def logged_counts(what: str, posterior: Belief) -> Counts:
-    """Counts behind a belief; refuse one that comes from elsewhere."""
+    """Return the counts behind a belief; refuse one that comes from elsewhere."""
     check_belief(posterior)
     if posterior.counts is None:
         raise BeliefError(
@@ -198,7 +197,7 @@ def logged_counts(what: str, posterior: Belief) -> Counts:
 
 
 def dirichlet_total(what: str, posterior: Belief) -> FloatArray:
-    """Sums of Dirichlet parameters of independent rows ``[R]``; refuse other rows."""
+    """Return sums of Dirichlet parameters ``[R]``; refuse rows that have none."""
     total = posterior.rows().total
     if total is not None:
         return total

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._memory import check_draws
-from bayesmdp._typing import FloatArray
+from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics
 from bayesmdp.posterior._stream import Stream
@@ -53,6 +53,12 @@ class Draws:
         """Weight of each draw, ``[D]``: 1, or probability times number of models."""
         check_draws(self.n_draws, 8)
         return self.stream.weights(self.n_draws)
+
+    @cached_property
+    def members(self) -> IntArray:
+        """Model or component of each draw ``[D]``; empty where there is no choice."""
+        check_draws(self.n_draws, 8)
+        return self.stream.members(np.arange(self.n_draws))
 
     def dynamics(self, draw: int) -> Dynamics:
         """Show one draw.

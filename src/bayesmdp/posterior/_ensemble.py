@@ -6,7 +6,7 @@ Models are laid over each other: a row of the ensemble lists every next state th
 model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,9 +17,9 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import BeliefError
 from bayesmdp.model import Dynamics, Rows, Task
-from bayesmdp.posterior._belief import Belief, BeliefRows
+from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import spread, union
-from bayesmdp.posterior._stream import Members, ModelStream, stream_key
+from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
 
 _AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 
@@ -134,9 +134,14 @@ class Ensemble(Belief):
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> ModelStream:
         """Return every model once, or models drawn by their weights."""
         key = None if n_draws is None else stream_key(seed, purpose)
-        members = Members(key, self.weights)
+        membership = Membership(key, self.weights)
         given = (self.table, self.rewards, self.terminal_values)
-        return ModelStream(members, self.layout, *given)
+        return ModelStream(membership, self.layout, *given)
+
+    def exits(self) -> Iterator[Exits]:
+        """Known models: what is possible is certain to stay so."""
+        for model in self.table[self.weights > 0]:
+            yield Exits(model, np.where(model > 0, np.inf, 0.0))
 
     def describe(self) -> str:
         """Say what the belief is made of."""
@@ -172,16 +177,23 @@ class Ensemble(Belief):
 
 
 def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:
-    """Rows of given pairs ``[R]`` that some are a part of, without impossible entries."""
-    rows = model.rows.take(np.searchsorted(model.rows.pair, pair))
-    values = model.probability[model.rows.entries_of(np.searchsorted(model.rows.pair, pair))]
-    if (values > 0).all():
-        return rows, values
+    """Rows of some of a model's pairs ``[R]``, and values, without impossible ones."""
+    row = np.searchsorted(model.rows.pair, pair)
+    rows, values = model.rows.take(row), model.probability[model.rows.entries_of(row)]
     kept = values > 0
+    if kept.all():
+        return rows, values
     length = np.bincount(rows.row_of_entry[kept], minlength=pair.size)
-    indptr = _checks.sealed(np.concatenate([[0], np.cumsum(length)]))
-    next_state = _checks.sealed(rows.next_state[kept])
-    return Rows(rows.n_states, rows.n_actions, rows.pair, indptr, next_state), values[kept]
+    indptr = np.zeros(pair.size + 1, dtype=np.int64)
+    np.cumsum(length, out=indptr[1:])
+    possible = Rows(
+        rows.n_states,
+        rows.n_actions,
+        rows.pair,
+        _checks.sealed(indptr),
+        _checks.sealed(rows.next_state[kept]),
+    )
+    return possible, values[kept]
 
 
 def _check_models(models: tuple[Dynamics, ...], task: Task) -> None:

@@ -12,7 +12,7 @@ of component ``c`` is the draw of that number and seed of the component's own po
 to the bit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from bayesmdp.model import Availability, Task
 from bayesmdp.posterior._belief import BeliefRows, Exits
 from bayesmdp.posterior._overlay import place, spread, union
 from bayesmdp.posterior._posterior import Fitted, Posterior
-from bayesmdp.posterior._stream import Members, MixtureStream, Part, stream_key
+from bayesmdp.posterior._stream import Membership, MixtureStream, Part, stream_key
 from bayesmdp.priors import MixturePrior
 
 _NEVER = 1e-16  # a weight below is 0: no draw would ever meet it
@@ -99,17 +99,15 @@ class MixturePosterior(Fitted):
                 )
             )
         key = stream_key(seed, f"{purpose}: component")
-        return MixtureStream(Members(key, self.weights), layout, tuple(parts))
+        return MixtureStream(Membership(key, self.weights), layout, tuple(parts))
 
-    def exits(self) -> tuple[Exits, ...]:
+    def exits(self) -> Iterator[Exits]:
         """Parameters of every component that has a weight."""
         layout = self._rows.layout
-        return tuple(
-            Exits(*(spread(p.layout, x, layout) for x in (own.alpha, own.sure)))
-            for weight, p in zip(self.weights, self.posteriors, strict=True)
-            for own in p.exits()
-            if weight > 0
-        )
+        for weight, part in zip(self.weights, self.posteriors, strict=True):
+            for own in part.exits() if weight > 0 else ():
+                wide = (spread(part.layout, x, layout) for x in (own.alpha, own.sure))
+                yield Exits(*wide)
 
     def mean_squares(self) -> FloatArray:
         """Posterior mean of the square of each probability, ``[E]``."""

@@ -7,6 +7,7 @@ alone. Rewards are known.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -93,7 +94,7 @@ class Fitted(Belief):
 
         more, task = align(data, self.task)
         every = self.counts + more
-        return fit(every, task, prior=self.prior, min_count=self.min_count)  # type: ignore[arg-type, return-value]
+        return fit(every, task, prior=self.prior, min_count=self.min_count)  # type: ignore[return-value]
 
     def summary(self) -> str:
         """Say in a few lines what the belief rests on.
@@ -151,7 +152,7 @@ class Fitted(Belief):
         return lines
 
     def _said_data(self) -> str:
-        """What was learnt from, and what policies may use, for a methods section."""
+        """Say what was learnt from, and what policies may use."""
         data = f"{self.counts.total:,} logged transitions"
         if not self.min_count:
             return f"{data}."
@@ -209,10 +210,9 @@ class Posterior(Fitted):
             return DirichletStream(key, self.layout, self.alpha)
         return RandomSupportStream(key, self.layout, self.alpha, self.sets)
 
-    def exits(self) -> tuple[Exits, ...]:
+    def exits(self) -> Iterator[Exits]:
         """Dirichlet parameters, and those that entries have in every draw."""
-        sure = self.alpha if self.sets is None else self.sets.shape
-        return (Exits(self.alpha, sure),)
+        yield Exits(self.alpha, self.alpha if self.sets is None else self.sets.shape)
 
     def mean_squares(self) -> FloatArray:
         """Posterior mean of the square of each probability, ``[E]``."""

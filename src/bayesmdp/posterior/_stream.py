@@ -48,6 +48,10 @@ class Stream(ABC):
         """Weight of each draw, ``[D]``; 1 where all count the same."""
         return np.ones(n_draws)
 
+    def members(self, draws: IntArray) -> IntArray:
+        """Model or component of some draws, ``[n]``; empty where there is no choice."""
+        return np.empty(0, dtype=np.int64)
+
     def rewards(self, draws: IntArray) -> FloatArray | None:
         """Reward of each entry in some draws, ``[n, E]``; None: the belief's rows'."""
         return None
@@ -84,8 +88,16 @@ class DirichletStream(Stream):
         from bayesmdp.posterior.sampling import sample_dirichlet  # numba
 
         rows = self.layout
-        given = (draws, rows.state, rows.action, rows.indptr, self.alpha, used)
-        sample_dirichlet(self.key, *map(read_only, given), theta)
+        sample_dirichlet(
+            self.key,
+            read_only(draws),
+            read_only(rows.state),
+            read_only(rows.action),
+            read_only(rows.indptr),
+            read_only(self.alpha),
+            read_only(used),
+            theta,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,18 +133,26 @@ class RandomSupportStream(Stream):
         from bayesmdp.posterior.sampling import sample_random_support  # numba
 
         rows, sets = self.layout, self.sets
-        where = (draws, rows.state, rows.action, rows.indptr)
-        given = (self.alpha, sets.shape, sets.group, sets.start, sets.cumulative)
         sample_random_support(
             self.key,
-            *map(read_only, (*where, *given, self._lump, used)),
+            read_only(draws),
+            read_only(rows.state),
+            read_only(rows.action),
+            read_only(rows.indptr),
+            read_only(self.alpha),
+            read_only(sets.shape),
+            read_only(sets.group),
+            read_only(sets.start),
+            read_only(sets.cumulative),
+            read_only(self._lump),
+            read_only(used),
             sets.concentration,
             theta,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
+class Membership:
     """Which of several a draw is: by its number, or at random by weights."""
 
     key: NDArray[np.uint64] | None  # [2]; None: every one once, in order
@@ -154,7 +174,7 @@ class Members:
 class ModelStream(Stream):
     """Given models."""
 
-    members: Members
+    membership: Membership
     layout: Rows
     table: FloatArray  # [M, E]
     reward: FloatArray  # [1, E] or [M, E]
@@ -170,27 +190,31 @@ class ModelStream(Stream):
             reward=np.ascontiguousarray(self.reward[:, entries]),
         )
 
+    def members(self, draws: IntArray) -> IntArray:
+        """Model of each draw."""
+        return self.membership.of(draws)
+
     def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
         """Copy the models of the draws."""
-        np.take(self.table, self.members.of(draws), axis=0, out=theta)
+        np.take(self.table, self.members(draws), axis=0, out=theta)
 
     def weights(self, n_draws: int) -> FloatArray:
         """Weight of each draw: probability times number, where each is met once."""
-        if self.members.key is None:
-            return self.members.weights * self.members.weights.size
+        if self.membership.key is None:
+            return self.membership.weights * self.membership.weights.size
         return np.ones(n_draws)
 
     def rewards(self, draws: IntArray) -> FloatArray | None:
         """Rewards of the draws' models, where they differ."""
         if self.reward.shape[0] == 1:
             return None
-        return np.asarray(self.reward[self.members.of(draws)])
+        return np.asarray(self.reward[self.members(draws)])
 
     def terminal_values(self, draws: IntArray) -> FloatArray | None:
         """Terminal values of the draws' models, where they differ."""
         if self.terminal_value.shape[0] == 1:
             return None
-        return np.asarray(self.terminal_value[self.members.of(draws)])
+        return np.asarray(self.terminal_value[self.members(draws)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +234,7 @@ class MixtureStream(Stream):
     A draw is the draw of that number of its component, to the bit.
     """
 
-    members: Members
+    membership: Membership
     layout: Rows  # holds the rows of all components
     parts: Sequence[Part]
 
@@ -235,9 +259,13 @@ class MixtureStream(Stream):
             )
         return replace(self, layout=self.layout.take(row), parts=tuple(parts))
 
+    def members(self, draws: IntArray) -> IntArray:
+        """Component of each draw."""
+        return self.membership.of(draws)
+
     def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
         """Sample each draw as its component would."""
-        members = self.members.of(draws)
+        members = self.members(draws)
         theta[:] = 0.0
         for number in np.unique(members):
             part, mine = self.parts[number], np.flatnonzero(members == number)

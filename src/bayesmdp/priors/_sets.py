@@ -48,9 +48,10 @@ class Sets(NamedTuple):
         square = shape * (shape + 1) * none
         if self.fallback < 0:
             unseen = a * (a + 1) * one / n_unseen[at]
-            return np.where(shape > 0, square, unseen)
+            return np.asarray(np.where(shape > 0, square, unseen))
         more = a * (2 * shape + 1) * one + a**2 * two
-        return square + np.where(rows.next_state == self.fallback, more, 0.0)
+        more = np.where(rows.next_state == self.fallback, more, 0.0)
+        return np.asarray(square + more)
 
     def _powers(self, group: int, sure: float) -> tuple[float, float, float]:
         cumulative = self.cumulative[self.start[group] : self.start[group + 1]]

@@ -8,11 +8,11 @@ import numpy as np
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.evaluation import evaluate_analytic
 from bayesmdp.posterior import Belief
-from bayesmdp.reporting._actions import MAX_STATES
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import plain, quantity
 
 _SHOWN = 15
+MAX_STATES = 2_000  # live ones: the inverse is dense
 
 
 def attribution_section(inputs: Inputs) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def _why_not(belief: Belief) -> str:
     """Say why the doubt is not divided."""
     if belief.rows().total is None:
         return (
-            "The uncertainty is not divided among pairs of state and action: that needs "
-            "independent Dirichlet rows."
+            "The uncertainty is not divided among pairs of state and action: that "
+            "needs independent Dirichlet rows."
         )
     return (
         "The doubt is not divided among pairs of state and action: that is offered up "

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp.posterior import Fitted
 from bayesmdp.reporting._inputs import Inputs
 
 
@@ -17,12 +18,10 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
     ]
     # not the lines of a text: a label may hold line breaks
     facts += [_fact(line) for line in task._sheet().body if isinstance(line, str)]
-    visits = inputs.visits
-    if belief.counts is None or visits is None:
-        if belief.n_models is not None:
-            facts.append(["Models", f"{belief.n_models:,}, given as an ensemble"])
-        summary = ""
-    else:
+    visits, summary = inputs.visits, ""
+    if belief.n_models is not None:
+        facts.append(["Models", f"{belief.n_models:,}, given as an ensemble"])
+    if isinstance(belief, Fitted) and visits is not None:
         seen = visits[task.live]
         facts += [
             ["Logged transitions", f"{belief.counts.total:,}"],

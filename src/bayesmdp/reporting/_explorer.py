@@ -17,31 +17,26 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.reporting._actions import (
-    MAX_STATES,
-    ActionValues,
-    action_values,
-    chance_above,
-    sd_check,
-)
+from bayesmdp.evaluation import ActionValues, action_values
 from bayesmdp.reporting._grid import find_grid
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._next_states import LEVEL, SHOWN, next_states
-from bayesmdp.reporting._numbers import column, in_percent, whole
+from bayesmdp.reporting._numbers import column, whole
 
 SURE = 0.95
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
 _SCALE = 10_000
+_MOST_DRAWS, _LEAST_DRAWS = 1000, 100  # on which actions are valued
+_MOST_SAMPLED = 100_000_000  # probabilities that are sampled for it, some seconds
 
 
 def explorer_section(inputs: Inputs) -> dict[str, Any]:
     """Return columns over states, pairs and next states."""
     task, belief = inputs.task, inputs.posterior
     reference = inputs.comparison.evaluations[inputs.reference]
-    values = action_values(belief, inputs.best, reference.policy)
+    values = _action_values(inputs, reference.policy)
     pair, row = _pairs(inputs)
     state = pair // task.n_actions
-    check = sd_check(values, inputs.best)
     return {
         "policy": inputs.recommended,
         "reference": inputs.reference,
@@ -50,10 +45,10 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
         "action": whole(pair % task.n_actions),
         "available": whole(row >= 0),
         "seen": None if inputs.visits is None else whole(inputs.visits.ravel()[pair]),
-        "value": _of_rows(values.value, row, 6),
-        "epistemic_sd": _of_rows(values.epistemic_sd, row, 3),
-        "aleatoric_sd": _of_rows(values.aleatoric_sd, row, 3),
-        "chance": _of_rows(values.chance, row, 3),
+        "value": column(values.value.ravel()[pair], 6),
+        "epistemic_sd": column(values.epistemic_sd.ravel()[pair], 3),
+        "aleatoric_sd": column(values.aleatoric_sd.ravel()[pair], 3),
+        "chance": column(values.probability_better.ravel()[pair], 3),
         "plays": {
             name: _plays(e.policy.ravel()[pair])
             for name, e in inputs.evaluations.items()
@@ -62,9 +57,19 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
         "next": _next(inputs, row),
         "grid": find_grid(task, belief.mean()),
         "rule": _rule(inputs),
-        "how": _how(inputs, check),
-        "check": check,
+        "how": _how(inputs, values),
     }
+
+
+def _action_values(inputs: Inputs, reference: FloatArray) -> ActionValues:
+    """Values of all actions, on as many draws as can be afforded."""
+    belief, drawn = inputs.posterior, inputs.best
+    if drawn.exact:
+        return action_values(drawn.policy, belief.draws(), reference=reference)
+    most = _MOST_SAMPLED // max(belief.rows().layout.next_state.size, 1)
+    n = int(np.clip(most, _LEAST_DRAWS, min(drawn.n_draws, _MOST_DRAWS)))
+    draws = belief.draws(max(n, 2), drawn.seed)
+    return action_values(drawn.policy, draws, reference=reference, progress=False)
 
 
 def _pairs(inputs: Inputs) -> tuple[IntArray, IntArray]:
@@ -82,12 +87,6 @@ def _pairs(inputs: Inputs) -> tuple[IntArray, IntArray]:
     return pair, np.where(rows.pair[row] == pair, row, -1)
 
 
-def _of_rows(values: FloatArray | None, row: IntArray, digits: int) -> Any:
-    if values is None:
-        return None
-    return column(np.where(row >= 0, values[np.maximum(row, 0)], np.nan), digits)
-
-
 def _plays(probability: FloatArray) -> dict[str, Any]:
     """Pairs a policy plays, and how often, ``[K]`` each."""
     at = np.flatnonzero(probability > 1e-4)
@@ -101,9 +100,7 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
     if inputs.visits is not None:
         seen = np.where(policy > _PLAYED, inputs.visits, np.iinfo(np.int64).max)
         seen = seen.min(axis=1)
-    chance = None
-    if values.gain_sd is not None:
-        chance = chance_above(values.gain, values.gain_sd)
+    chance = values.gain_probability
     reference = inputs.comparison.evaluations[inputs.reference].policy
     same = policy.argmax(axis=1) == reference.argmax(axis=1)
     said = []
@@ -114,15 +111,15 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
             said.append("same")
         elif seen is not None and seen[s] < inputs.comparison.few:
             said.append("thin")
-        elif seen is None or chance is None:
+        elif seen is None:
             said.append("unknown")
         else:
             said.append("recommend" if chance[s] >= SURE else "unclear")
     return {
         "verdict": said,
         "gain": column(values.gain[shown], 4),
-        "gain_sd": None if values.gain_sd is None else column(values.gain_sd[shown], 3),
-        "gain_chance": None if chance is None else column(chance[shown], 4),
+        "gain_sd": column(values.gain_sd[shown], 3),
+        "gain_chance": column(chance[shown], 4),
         "n_verdicts": {x: said.count(x) for x in dict.fromkeys(said)},
     }
 
@@ -178,32 +175,10 @@ def _rule(inputs: Inputs) -> str:
     )
 
 
-def _how(inputs: Inputs, check: dict[str, float] | None) -> str:
-    """Say where the values of actions come from, and how good they are."""
-    said = (
-        f"Values are of taking the action once and following “{inputs.recommended}” "
-        "afterwards"
-    )
-    if inputs.posterior.rows().total is None:
-        return (
-            f"{said}, in the mean model with values of later states from the draws. "
-            "Their epistemic sd is not shown: it needs independent Dirichlet rows."
-        )
-    if inputs.task.live.size > MAX_STATES:
-        return (
-            f"{said}, in the mean model with values of later states from the draws. "
-            f"Their epistemic sd is not shown: it is offered up to {MAX_STATES:,} "
-            "states."
-        )
-    tail = ""
-    if check is not None:
-        tail = (
-            " For the policy's own values, the first order differs from the draws by "
-            f"{in_percent(check['median'])} in the median state, and by at most "
-            f"{in_percent(check['nine_tenths'])} in nine states of ten."
-        )
+def _how(inputs: Inputs, values: ActionValues) -> str:
+    """Say where the values of actions come from."""
+    drawn = "models" if inputs.best.exact else "draws"
     return (
-        f"{said}. Their standard deviations and probabilities are of first order, "
-        "scaled in each state so that the policy's own value has the standard "
-        f"deviation of the draws.{tail}"
+        f"Values are of taking the action once and following “{inputs.recommended}” "
+        f"afterwards, over {values.n_draws:,} {drawn} of every row."
     )

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from typing import Any
 
 from bayesmdp._version import __version__
-from bayesmdp.reporting._actions import MAX_STATES
 from bayesmdp.reporting._inputs import Inputs
 
 _PAPER = (
@@ -35,7 +34,7 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
             _evaluation(inputs),
             _comparison(inputs),
             *_optimisation(inputs),
-            _approximations(inputs),
+            _approximations(),
         ],
         "assumptions": _ASSUMPTIONS,
         "references": [_PAPER, _SOBEL, _DELAGE, _DEARDEN],
@@ -103,18 +102,11 @@ def _judged(inputs: Inputs) -> str:
     return "It was learnt, chosen and judged on three separate streams of draws."
 
 
-def _approximations(inputs: Inputs) -> str:
-    if inputs.posterior.rows().total is None or inputs.task.live.size > MAX_STATES:
-        return (
-            "Values of single actions in the explorer are those of the mean model with "
-            "values of later states from the draws; their doubt, and its attribution "
-            "to pairs, are left out."
-        )
+def _approximations() -> str:
     return (
-        "Two parts are approximations: the attribution of doubt to pairs, and the "
-        "values of single actions in the explorer. Both expand the value to first "
-        "order around the mean model (Delage and Mannor 2010); both say how far the "
-        "first order is from the draws."
+        "One part is an approximation: the attribution of epistemic uncertainty to "
+        "pairs, where it is shown, expands the value to first order around the mean "
+        "model (Delage and Mannor 2010), and says how far that is from the draws."
     )
 
 

@@ -1,0 +1,256 @@
+"""Values of single actions: take an action once, follow the policy afterwards.
+
+In a draw, with the policy's value ``V`` and return variance ``var``::
+
+    Q[s, a]   = sum_t theta[s, a, t] (r[s, a, t] + g V[t])
+    var[s, a] = sum_t theta[s, a, t] ((r[s, a, t] + g V[t] - Q[s, a])^2 + g^2 var[t])
+
+Over draws, the variance of ``Q`` is epistemic and the mean of ``var`` aleatoric. Every
+row of every pair is sampled, so that rows which depend on each other do so here too.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._progress import progress_bar
+from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp.errors import EndlessError, TooLargeError
+from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
+from bayesmdp.model import Task, as_policy
+from bayesmdp.posterior import Draws
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from bayesmdp.engine import Problem
+
+_TIE = 1e-12  # of the largest value; actions that differ by less are equally good
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ActionValues:
+    """What single actions are worth under a policy; made by `bayesmdp.action_values`.
+
+    Pairs that are not available are NaN. ``probability_best`` is the probability over
+    the belief that no other action of the state is better; actions that tie share it.
+    ``probability_better`` compares with the policy's own decision in the state, ties
+    count for neither. ``gain`` is what deciding once as the policy does brings over
+    deciding as the reference does, both followed by the policy.
+    """
+
+    value: FloatArray  # [S, A], mean over draws
+    value_error: FloatArray  # [S, A], Monte Carlo error
+    epistemic_sd: FloatArray  # [S, A]
+    aleatoric_sd: FloatArray  # [S, A]
+    probability_best: FloatArray  # [S, A]
+    probability_better: FloatArray  # [S, A], than the policy's own decision
+    gain: FloatArray  # [S], of the policy's decision over the reference's
+    gain_sd: FloatArray  # [S], epistemic
+    gain_probability: FloatArray  # [S], that it is above 0
+    values: FloatArray | None  # [D, S, A], of every draw, where asked for
+    n_draws: int
+    policy: FloatArray  # [S, A]
+    task: Task = field(repr=False)
+
+    def __repr__(self) -> str:
+        n_pairs = int(np.isfinite(self.value).sum())
+        return f"ActionValues({n_pairs} pairs, {self.n_draws} draws)"
+
+
+def action_values(
+    policy: ArrayLike,
+    draws: Draws,
+    *,
+    reference: ArrayLike | None = None,
+    keep_values: bool = False,
+    solver: str = "auto",
+    threads: int | None = None,
+    executor: "Executor | None" = None,
+    device: str | None = None,
+    progress: bool | None = None,
+) -> ActionValues:
+    """Value of every available action, with both uncertainties.
+
+    Parameters
+    ----------
+    policy
+        What is followed after the action, ``[S, A]`` or ``[S]``.
+    draws
+        From ``posterior.draws(n, seed)``; a few hundred tell sds to some percent.
+    reference
+        Policy whose decisions ``gain`` compares with; the uniform random policy where
+        not given.
+    keep_values
+        Whether to keep the value of every draw, ``[D, S, A]``.
+    solver, threads, executor, device, progress
+        As in `bayesmdp.evaluate`.
+
+    Returns
+    -------
+    ActionValues
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> prior = bm.SymmetricPrior(support=world.support)
+    >>> posterior = bm.fit(world.sample(1000, seed=0), world.task, prior=prior)
+    >>> q = bm.action_values(bm.policies.nominal(posterior), posterior.draws(200))
+    >>> q.value.shape, int(q.probability_best[19].argmax())  # above the goal: down
+    ((25, 4), 2)
+    """
+    from bayesmdp import engine
+
+    checked_draws(draws)
+    belief = draws.belief
+    followed = as_policy(policy, belief)
+    if reference is None:
+        usable = belief.available & ~belief.task.is_terminal[:, None]
+        compared = usable / np.maximum(usable.sum(axis=1, keepdims=True), 1)
+    else:
+        compared = as_policy(reference, belief, "reference")
+    problem = engine.Problem.of_belief(belief).with_stream(draws.stream)
+    _check_memory(problem, draws, keep_values)
+    with (
+        engine.workers(threads, executor, device) as pool,
+        progress_bar("valuing actions", draws.n_draws, progress) as show,
+    ):
+        swept = sweep_policies(
+            followed[None], draws, control=False, solver=solver, pool=pool, keep=True
+        )
+        ended = swept.sums.ended[0]
+        if not ended.any():
+            raise EndlessError("No draw of this policy ends or can be solved for.")
+        number = np.flatnonzero(ended)
+        value, variance = swept.sums.kept[0]
+        decisions = problem.rows.of_rows(np.stack([followed, compared]))
+        jobs = (
+            (problem, decisions, at, value[at], variance[at], weight, keep_values)
+            for at in np.split(
+                number, np.arange(engine.BLOCK, number.size, engine.BLOCK)
+            )
+            for weight in (swept.sums.weights[at],)
+        )
+        parts, done = [], 0
+        with engine.results(pool, _block, jobs) as found:
+            for part in found:
+                parts.append(part)
+                done += engine.BLOCK
+                if show is not None:
+                    show(min(done, draws.n_draws))
+    return _combine(parts, problem, draws, swept.sums.weights[ended], followed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Weighted sums over a block of draws."""
+
+    of_rows: FloatArray  # [5, R]: Q, Q^2, var, best, better
+    of_states: FloatArray  # [3, N]: gain, gain^2, gain above 0
+    values: FloatArray  # [n, R] or [0, R]
+
+
+def _block(
+    problem: "Problem",
+    decisions: FloatArray,
+    draws: np.ndarray,
+    value: FloatArray,
+    variance: FloatArray,
+    weights: FloatArray,
+    keep: bool,
+) -> _Sums:
+    """Sample every row of some draws, and sum what their actions are worth."""
+    rows, stream, g = problem.rows, problem.stream, problem.task.discount
+    assert stream is not None
+    n_rows, n = rows.source.size, problem.n_live
+    theta = np.empty((1, rows.target.size))
+    every = np.ones(n_rows, dtype=np.bool_)
+    of_rows, of_states = np.zeros((5, n_rows)), np.zeros((3, n))
+    kept = np.zeros((draws.size if keep else 0, n_rows))
+    row = rows.row_of_entry
+    first = np.searchsorted(rows.source, np.arange(n))  # rows stand in order of states
+    for i, draw in enumerate(draws):
+        if weights[i] == 0:
+            continue
+        stream.fill(np.array([draw]), every, theta)
+        own = stream.rewards(np.array([draw]))
+        paid = (rows.reward if own is None else own[0]) + g * value[i, rows.target]
+        q = rows.row_sums(theta[0] * paid)
+        spread = (paid - q[row]) ** 2 + g**2 * variance[i, rows.target]
+        tie = _TIE * max(float(np.abs(q).max()), 1e-300)
+        best = q >= np.maximum.reduceat(q, first)[rows.source] - tie
+        ways = np.add.reduceat(best.astype(np.float64), first)[rows.source]
+        decided = np.add.reduceat(decisions * q, first, axis=1)  # [2, N]
+        gain = decided[0] - decided[1]
+        better = q > decided[0][rows.source] + tie
+        of_rows += weights[i] * np.stack(
+            [q, q**2, rows.row_sums(theta[0] * spread), best / ways, better]
+        )
+        of_states += weights[i] * np.stack([gain, gain**2, gain > tie])
+        if keep:
+            kept[i] = q
+    return _Sums(of_rows, of_states, kept)
+
+
+def _combine(
+    parts: list[_Sums],
+    problem: "Problem",
+    draws: Draws,
+    weights: FloatArray,
+    policy: FloatArray,
+) -> ActionValues:
+    """Turn sums over draws into estimates."""
+    rows, task = problem.rows, problem.task
+    total, n = weights.sum(), int((weights > 0).sum())
+    unbias = 1.0 if draws.exact else n / max(n - 1, 1)
+    q, square, variance, best, better = sum(p.of_rows for p in parts) / total
+    gain, gain_square, above = sum(p.of_states for p in parts) / total
+    epistemic = np.maximum(square - q**2, 0.0) * unbias
+    values = np.concatenate([p.values for p in parts]) if parts[0].values.size else None
+
+    def table(x: FloatArray) -> FloatArray:
+        out = np.full((*x.shape[:-1], task.n_states, task.n_actions), np.nan)
+        out[..., rows.row_id[:, 0], rows.row_id[:, 1]] = x
+        return _checks.sealed(out)
+
+    def column(x: FloatArray) -> FloatArray:
+        out = np.zeros(task.n_states)
+        out[rows.order[: problem.n_live]] = x
+        return _checks.sealed(out)
+
+    error = np.zeros_like(q) if draws.exact else np.sqrt(epistemic / n)
+    gain_variance = np.maximum(gain_square - gain**2, 0.0) * unbias
+    return ActionValues(
+        value=table(q),
+        value_error=table(error),
+        epistemic_sd=table(np.sqrt(epistemic)),
+        aleatoric_sd=table(np.sqrt(np.maximum(variance, 0.0))),
+        probability_best=table(np.clip(best, 0.0, 1.0)),
+        probability_better=table(np.clip(better, 0.0, 1.0)),
+        gain=column(gain),
+        gain_sd=column(np.sqrt(gain_variance)),
+        gain_probability=column(np.clip(above, 0.0, 1.0)),
+        values=None if values is None else table(values),
+        n_draws=n,
+        policy=_checks.frozen(policy),
+        task=task,
+    )
+
+
+def _check_memory(problem: "Problem", draws: Draws, keep_values: bool) -> None:
+    """Refuse what cannot be held, and say what would fit."""
+    task = problem.task
+    per_draw = 32 * task.n_states  # value and variance, twice while they are joined
+    if keep_values:
+        per_draw += 16 * task.n_states * task.n_actions
+    needed = per_draw * draws.n_draws + 64 * problem.rows.target.size
+    if needed > (there := available_bytes(needed)):
+        fits = max(int((there - 64 * problem.rows.target.size) // per_draw), 0)
+        raise TooLargeError(
+            f"Action values of {draws.n_draws} draws need {gigabytes(needed)}, and "
+            f"{gigabytes(there)} are free: about {fits} draws would fit."
+        )
