@@ -457,5 +457,5 @@ def test_a_picture_without_matplotlib_says_what_to_install(
 ) -> None:
     found = bm.calibrate(TASK, FLAT, **BRIEF)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[paper\]"'):
+    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[plots\]"'):
         plot_calibration(found)
