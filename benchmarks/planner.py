@@ -12,7 +12,8 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 import bayesmdp as bm
-from bayesmdp.engine.planning import plan, problem_of
+from bayesmdp.engine import Problem
+from bayesmdp.engine.planning import plan
 from benchmarks.grid import best
 
 ACCURACIES = {"default": None, "1e-8": 1e-8}
@@ -22,9 +23,9 @@ def measure(repeats: int) -> dict[str, Any]:
     """Seconds of the plan, of building its problem, and of the rival."""
     world = bm.worlds.icu_sepsis()
     dynamics, task = world.dynamics, world.task
-    problem = problem_of(dynamics, task)
+    problem = Problem.of_dynamics(dynamics, task)
     plan(problem)
-    building, problem = best(lambda: problem_of(dynamics, task), repeats)
+    building, problem = best(lambda: Problem.of_dynamics(dynamics, task), repeats)
     seconds, found = best(lambda: plan(problem), repeats)
     out: dict[str, Any] = {
         "seconds": seconds,

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bayesmdp as bm
-from bayesmdp.engine.planning import plan, problem_of
+from bayesmdp.engine import Problem
+from bayesmdp.engine.planning import plan
 from benchmarks import Row, made_with
 from benchmarks.grid import best, new_process
 
@@ -182,7 +183,7 @@ def planner_with_ties() -> Row:
     task = bm.Task(
         n_states, n_actions, reward, discount=0.999, terminal=[713, 714, 715]
     )
-    problem = problem_of(dynamics, task)
+    problem = Problem.of_dynamics(dynamics, task)
     seconds, found = best(lambda: plan(problem), 5)
     value = found.value
     ahead = np.einsum("pn,pn->p", p[at], value[to[at]]).reshape(n_states, n_actions)
@@ -287,7 +288,7 @@ def msbi_study(n_problems: int = 20, n_transitions: int = 50) -> dict[str, Any]:
         single = posterior.draws(2, seed=seed + 1000).dynamics(0)
         others = {
             "2,048 draws": bm.policies.msbi(posterior, 2048, seed=seed),
-            "one draw": plan(problem_of(single, posterior.task)).policy,
+            "one draw": plan(Problem.of_dynamics(single, posterior.task)).policy,
         }
         found = gains(bm.policies.nominal(posterior), others, posterior)
         for name, (gain, error) in found.items():

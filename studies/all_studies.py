@@ -138,7 +138,7 @@ def _row(part: Part) -> str:
         work = minutes(part.outcome.seconds) + (shared and f", shared: {shared}")
     word = part.word and f"**{part.word}**"
     cells = (f"[{part.name}](#{part.name})", word, said, work)
-    return f"| {' | '.join(x.replace('|', chr(92) + '|') for x in cells)} |"
+    return "| " + " | ".join(x.replace("|", r"\|") for x in cells) + " |"
 
 
 def _section(part: Part, effort: Effort) -> list[str]:

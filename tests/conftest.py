@@ -28,14 +28,14 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _compile_eliminations() -> None:
     """Compile what evaluates and plans for few states."""
-    from bayesmdp.engine import workers
+    from bayesmdp.engine import Problem, workers
     from bayesmdp.engine.hindsight import hindsight_values
-    from bayesmdp.engine.planning import every_row, plan
+    from bayesmdp.engine.planning import plan
 
     world = bm.worlds.gridworld()
     posterior = bm.fit(world.sample(300, seed=0), world.task)
     bm.evaluate([0] * 25, posterior.draws(4), solver="dense", threads=1)
-    problem = every_row(posterior)
+    problem = Problem.of_belief(posterior).with_stream(posterior.draws(2).stream)
     with workers(1, None) as pool:
         hindsight_values(problem, 2, plan(problem).choice, pool)
     bm.policies.msbi(posterior, 4, threads=1)

@@ -16,9 +16,9 @@ import reference
 from numpy.typing import NDArray
 
 import bayesmdp as bm
-from bayesmdp.engine import workers
+from bayesmdp.engine import Problem, workers
 from bayesmdp.engine.multisample import MultiSample, _Held, multi_sample_induction
-from bayesmdp.engine.planning import every_row, plan
+from bayesmdp.engine.planning import plan
 from bayesmdp.engine.second_order import second_order_objective
 
 Array = NDArray[np.float64]
@@ -251,7 +251,7 @@ def test_second_order_objective_and_gradient_are_those_of_the_theory(
 ) -> None:
     posterior = random_posterior(10, terminal, form)
     policy = soft_policy(posterior, 1)
-    problem = every_row(posterior)
+    problem = Problem.of_belief(posterior)
     state, action = problem.row_id.T
     found = second_order_objective(problem, policy[state, action])
     np.testing.assert_allclose(found.value, objective(policy, posterior), rtol=1e-11)
@@ -270,7 +270,7 @@ def test_second_order_gradient_is_that_of_central_differences(
     """
     posterior = random_posterior(11, terminal, form)
     policy = soft_policy(posterior, 2)
-    problem = every_row(posterior)
+    problem = Problem.of_belief(posterior)
     rows = policy[tuple(problem.row_id.T)]
     found = second_order_objective(problem, rows).gradient
     for row, pair in enumerate(problem.row_id):
@@ -388,7 +388,7 @@ def test_msbi_holds_as_many_different_draws_as_it_says() -> None:
     """Also where threads fill them in parts of some blocks each."""
     posterior = random_posterior(32)
     draws = bm.Draws(posterior, 600, 0, "msbi")
-    problem = replace(every_row(posterior), key=draws.key)
+    problem = replace(Problem.of_belief(posterior), key=draws.key)
     with workers(2, None) as (pool, _):
         held = _Held(problem, 600, pool)
         table = np.concatenate([part.tables()[0] for part in held._parts])
@@ -434,7 +434,7 @@ def circling(max_iterations: int) -> tuple[bm.Posterior, MultiSample]:
     """A problem on which it comes back to policies it has left."""
     world = bm.worlds.synthetic(2)
     posterior = bm.fit(world.sample(5, seed=2), world.task)
-    problem = every_row(posterior)
+    problem = Problem.of_belief(posterior)
     key = bm.Draws(posterior, 16, 0, "msbi").key
     return posterior, multi_sample_induction(
         replace(problem, key=key), plan(problem).choice, 16, max_iterations, 1
@@ -446,7 +446,7 @@ def test_msbi_that_goes_in_circles_ends_with_the_best_it_met() -> None:
     assert "circles" in found.status
     assert not found.converged
     assert found.iterations < 100
-    problem, at = every_row(posterior), setting_of(posterior)
+    problem, at = Problem.of_belief(posterior), setting_of(posterior)
     policy = np.zeros((5, 5))
     policy[tuple(problem.row_id[found.choice].T)] = 1.0
     np.testing.assert_array_equal(policy, bm.policies.msbi(posterior, 16))

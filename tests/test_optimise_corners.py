@@ -5,9 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 import bayesmdp as bm
-from bayesmdp.engine import workers
+from bayesmdp.engine import Problem, workers
 from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import every_row, plan
+from bayesmdp.engine.planning import plan
 from bayesmdp.errors import EndlessError
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ def circling() -> bm.Ensemble:
 
 
 def test_hindsight_plans_from_a_policy_that_ends_in_that_model() -> None:
-    problem = every_row(circling())
+    problem = Problem.of_belief(circling())
     with workers(1, None) as pool:
         found = hindsight_values(problem, 2, plan(problem).choice, pool)
     assert found.tolist() == [-2.0, -5.0]

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import bayesmdp as bm
-from bayesmdp.engine import workers
+from bayesmdp.engine import Problem, workers
 from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import Plan, every_row, plan, problem_of
+from bayesmdp.engine.planning import Plan, plan
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ AXES = {"state": 1, "pair": 2, "transition": 3}
 
 
 def planned(dense: Any, task: bm.Task) -> Plan:
-    return plan(problem_of(bm.Dynamics.from_dense(dense), task))
+    return plan(Problem.of_dynamics(bm.Dynamics.from_dense(dense), task))
 
 
 def enumerated(dense: Array, task: bm.Task, reward: Array) -> Array:
@@ -186,7 +186,7 @@ def test_a_clinical_model_with_tied_actions_is_planned_quickly() -> None:
     task = bm.Task(
         n_states, n_actions, reward, discount=0.999, terminal=[713, 714, 715]
     )
-    problem = problem_of(dynamics, task)
+    problem = Problem.of_dynamics(dynamics, task)
     planned(np.full((2, 1, 2), 0.5), bm.Task(2, 1, [0, 1], discount=0.5))  # compiled
     seconds = []
     for _ in range(3):
@@ -323,10 +323,14 @@ def test_rewards_times_a_constant_leave_the_policy_as_it_is() -> None:
 def test_hindsight_plans_every_draw_for_itself() -> None:
     world = bm.worlds.synthetic(1)
     posterior = bm.fit(world.sample(40, seed=0), world.task)
-    problem, draws = every_row(posterior), posterior.draws(70, seed=0)
+    draws = posterior.draws(70, seed=0)
+    problem = Problem.of_belief(posterior).with_stream(draws.stream)
     with workers(2, None) as pool:
         found = hindsight_values(problem, 70, plan(problem).choice, pool)
-    each = [plan(problem_of(draws.dynamics(i), world.task)).value for i in range(70)]
+    each = [
+        plan(Problem.of_dynamics(draws.dynamics(i), world.task)).value
+        for i in range(70)
+    ]
     np.testing.assert_allclose(found, np.array(each) @ world.task.start, rtol=1e-9)
 
 
@@ -337,7 +341,7 @@ def test_hindsight_plans_every_model_with_its_own_reward() -> None:
     start = [0.4, 0.2, 0.2, 0.2]
     task = bm.Task(4, 3, np.zeros(4), discount=0.9, terminal=[3], start=start)
     ensemble = bm.Ensemble([bm.Dynamics.from_dense(m) for m in models], task, rewards)
-    problem = every_row(ensemble)
+    problem = Problem.of_belief(ensemble).with_stream(ensemble.draws().stream)
     with workers(1, None) as pool:
         found = hindsight_values(problem, 5, plan(problem).choice, pool)
     best = [

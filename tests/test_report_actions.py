@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import bayesmdp as bm
-from bayesmdp.reporting import _explorer
 from bayesmdp.reporting._actions import (
     ActionValues,
     action_values,
     chance_above,
     sd_check,
 )
+
+import bayesmdp as bm
+from bayesmdp.reporting import _explorer
 from bayesmdp.reporting._next_states import SHOWN, _matched, _squares, next_states
 
 N_DRAWS = 600

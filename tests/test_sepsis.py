@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.cli.commands import info
-from bayesmdp.engine.planning import Plan, plan, problem_of
+from bayesmdp.engine import Problem
+from bayesmdp.engine.planning import Plan, plan
 from bayesmdp.errors import ArgumentError, DynamicsError, TaskError
 from bayesmdp.worlds import SepsisWorld, _sepsis
 
@@ -74,7 +75,7 @@ def published(name: str) -> NDArray[np.float64]:
 
 
 def planned(world: bm.World) -> Plan:
-    return plan(problem_of(world.dynamics, world.task))
+    return plan(Problem.of_dynamics(world.dynamics, world.task))
 
 
 def from_start(world: bm.World, policy: NDArray[np.float64]) -> float:

@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
-from bayesmdp.engine import multisample, workers
-from bayesmdp.engine.planning import every_row, plan
+from bayesmdp.engine import Problem, multisample, workers
+from bayesmdp.engine.planning import plan
 from bayesmdp.errors import ArgumentError
 
 # For its time; and so that there is something to share.
@@ -235,15 +235,16 @@ def test_every_public_call_with_threads_takes_an_executor() -> None:
 def test_values_of_every_draw_of_msbi_come_back(belief: Any) -> None:
     """A policy is a coarse thing to compare: here are the numbers behind it."""
     draws = bm.Draws(belief, 300, 0, "msbi")
-    problem = replace(every_row(belief), key=draws.key, member=draws.members)
-    with workers(1, None) as (threads, _):
+    problem = Problem.of_belief(belief).with_stream(draws.stream)
+    with workers(1, None) as pool:
+        threads = pool.executor
         here, there = (
             multisample._Held(problem, 300, pool) for pool in (threads, Backwards())
         )
         choice = plan(problem).choice
         for held in (here, there):
             held.settle(choice)
-            held.step(np.unique(problem.source, return_index=True)[1])
+            held.step(np.unique(problem.rows.source, return_index=True)[1])
     assert np.unique(here.values, axis=0).shape[0] > 64  # more than a part
     assert np.array_equal(here.values, there.values)
     assert np.array_equal(here.q, there.q)

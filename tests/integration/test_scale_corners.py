@@ -5,8 +5,8 @@ import pytest
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.engine import _choose, _planner
-from bayesmdp.engine.planning import plan, problem_of
+from bayesmdp.engine import Problem, _choose, _planner
+from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
 from bayesmdp.optimisation import _bound
 from bayesmdp.optimisation._field import Field
@@ -101,11 +101,11 @@ def test_a_planner_that_fails_says_so_and_hands_over_no_wrong_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = ring(600, 0.99999)
-    found = plan(problem_of(world.dynamics, world.task))
+    found = plan(Problem.of_dynamics(world.dynamics, world.task))
     assert found.converged
     assert found.value == pytest.approx(world.value(np.zeros(600, dtype=int)), rel=1e-8)
     monkeypatch.setattr(_planner, "_LARGE", 100)  # elimination is out of reach
-    failed = plan(problem_of(world.dynamics, world.task))
+    failed = plan(Problem.of_dynamics(world.dynamics, world.task))
     assert not failed.converged
     assert "converges too slowly" in failed.status
     assert np.isnan(failed.value).all()
@@ -130,10 +130,10 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
 ) -> None:
     posterior = ring_posterior()
     monkeypatch.setattr(_planner, "_LARGE", 100)
+    from bayesmdp.engine import Problem
     from bayesmdp.engine.multisample import multi_sample_induction
-    from bayesmdp.engine.planning import every_row
 
-    problem = every_row(posterior)
+    problem = Problem.of_belief(posterior)
     choice = np.arange(600)
     found = multi_sample_induction(problem, choice, 4, 3, 1)
     assert not found.converged

@@ -1,6 +1,6 @@
 """What computes: sample, solve, reduce, and what these take. The CPU is the first.
 
-A backend gets a `Problem` (rows, policies, draws as a `Stream`) and answers with arrays.
+A backend gets a `Problem` (rows, policies, a stream of draws) and answers with arrays.
 Splitting draws into tasks, joining their sums, looking at memory and everything above
 are the same for all. Another device is another `Backend`, registered under its name.
 """
@@ -72,7 +72,7 @@ class Backend(ABC):
         return None
 
     def exact(self, problem: Problem, solver: Any) -> Any | None:
-        """Return a solver that leaves no digit, if ``solver`` does and it costs little."""
+        """Return a cheap solver without rounding, where ``solver`` loses digits."""
         return None
 
 

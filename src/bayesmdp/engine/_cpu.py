@@ -78,7 +78,7 @@ class CPU(Backend):
         )
 
     def bytes_per_thread(self, problem: Problem, solver: Solver, bits: int) -> int:
-        """A batch of models, chains, work space."""
+        """Count a batch of models, chains, work space."""
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.target.size, problem.n_live
         vectors = 8 * n_states * (N_VECTORS + 12)
@@ -95,12 +95,12 @@ class CPU(Backend):
         return int(batch + vectors + held + solving_bytes)
 
     def seconds_per_draw(self, problem: Problem, solver: Solver) -> float:
-        """Sampling by entries, solving by operations."""
+        """Count sampling by entries, solving by operations."""
         solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, solver.method)
         return float(solved) + _ENTRY_SECONDS * problem.rows.target.size
 
     def lighter(self, solver: Solver) -> Solver | None:
-        """Iterations take less than a matrix."""
+        """Return iterations, which take less than a matrix."""
         if solver.method.krylov is not None:
             return None
         return Solver(_ITERATIVE, solver.length)
@@ -156,7 +156,7 @@ def _solve_mean(
 
 
 def _references(problem: Problem, nominal: Nominal, p: int) -> References:
-    """What kernels read about the nominal model of one policy."""
+    """Return what kernels read about the nominal model of one policy."""
     return References(
         problem.n_live,
         read_only(nominal.reference[:, p]),

@@ -66,7 +66,8 @@ class Field:
         """Gradient of policy rows ``[R]`` on fresh draws, or those from ``first``."""
         weights = None
         if self.exact:
-            assert self.problem.stream is not None and self.belief.n_models is not None
+            assert self.problem.stream is not None
+            assert self.belief.n_models is not None
             n_draws, first = self.belief.n_models, 0
             weights = self.problem.stream.weights(n_draws)
         elif first is None:

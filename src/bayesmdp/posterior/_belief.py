@@ -73,7 +73,7 @@ class Belief(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Say in a sentence or two what the belief is made of, for a methods section."""
+        """Say in a sentence or two what the belief is made of."""
 
     @abstractmethod
     def exits(self) -> "Iterator[Exits]":
@@ -158,7 +158,7 @@ class Belief(ABC):
         return np.asarray(rows.mean * (rows.mean * total + 1) / (total + 1))
 
     def intervals(self, entry: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
-        """Ends of the central interval of the probability of some entries ``[K]``.
+        """Return central intervals of the probability of some entries ``[K]``.
 
         Of the Beta distribution of the same mean and variance, which is exact for
         Dirichlet rows.
