@@ -146,7 +146,7 @@ def _checks_of(
     """Run every check of sound rows; names are those that the table itself lacks."""
     groups = fetch_groups(subject, names)
     if not subject.labels:
-        text = names_in(groups.raw, False)
+        text = names_in(groups.raw, False, subject.levels)
         for fault in numbers_as_text(text, subject.found, subject.origin):
             yield from_fault(fault, subject.found)
     yield from check_columns(subject, groups, whole)

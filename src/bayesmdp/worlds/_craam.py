@@ -141,8 +141,9 @@ def _check_header(header: Sequence[str], name: str) -> None:
 
 
 def _number(text: str) -> float:
+    """Return the number, or NaN; Python's own reading takes 1_12 for 112."""
     try:
-        return float(text)
+        return float("nan" if "_" in text else text)
     except ValueError:
         return float("nan")
 
