@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.data._transitions import Transitions
@@ -198,6 +199,7 @@ def _probabilities(
     shape = (n_states, n_actions)
     if policy is None or (isinstance(policy, str) and policy == "uniform"):
         return np.full(shape, 1.0 / n_actions)
+    policy = in_order("policy", policy, ("state", "action"), PolicyError)
     found = _checks.any_array("policy", policy, PolicyError)
     if found.shape == shape[:1]:
         chosen = _checks.index_array("policy", found, PolicyError, n_actions, "state")

@@ -1,7 +1,7 @@
 """Policies are arrays: ``[S, A]`` probabilities, or ``[S]`` actions.
 
-Both are accepted everywhere; ``[S, A]`` is what comes back. Rows of terminal states
-are ignored.
+Both are accepted everywhere, also with labels; ``[S, A]`` is what comes back. Rows of
+terminal states are ignored.
 """
 
 import warnings
@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.errors import BayesmdpWarning, PolicyError
 from bayesmdp.model._task import Task
@@ -116,6 +117,7 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
 
 def _probabilities(policy: ArrayLike, task: Task, name: str) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
+    policy = in_order(name, policy, ("state", "action"), PolicyError, task)
     array = _checks.any_array(name, policy, PolicyError)
     if array.dtype.kind not in "iufb":
         raise PolicyError(f"`{name}` must hold numbers; got dtype {array.dtype}.")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import (
     ArrayLike,
@@ -52,12 +53,13 @@ class Task:
         next_state, reward) with zero elsewhere; also ``reward`` of another task.
         ``[S]`` is for being in a state, the others for a transition; they differ by one
         factor of the discount. No transition leaves a terminal state: what the other
-        forms say about its rows is ignored.
+        forms say about its rows is ignored. A pandas object with an index of labels, or
+        a polars table with a column of them, is matched by label.
     discount
         In [0, 1]. With 1, every policy that is evaluated must end.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``.
+        probabilities ``[S]``, which may be labelled, too.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -397,6 +399,7 @@ class Task:
                     "it as an array, [S, A] or [S, A, S]."
                 )
             return self._read_triplets(*reward)
+        reward = in_order("reward", reward, _AXES[:2], TaskError, self)
         n_axes = _checks.any_array("reward", reward, TaskError).ndim
         expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
         if expected is None:
@@ -446,6 +449,7 @@ class Task:
 
     def _read_start(self, start: Any) -> FloatArray:
         weights = np.zeros(self.n_states)
+        start = in_order("start", start, _AXES[:1], TaskError, self)
         if isinstance(start, str) and start == "uniform":
             weights[self.live] = 1.0 / self.live.size
         elif isinstance(start, str | int | np.integer):

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import ArrayLike, IntArray
 from bayesmdp.errors import PriorError, TooLargeError
@@ -23,6 +24,7 @@ def checked_support(support: Support) -> Support:
     if isinstance(support, tuple):
         columns = [_checks.any_array("support", x, PriorError) for x in support]
         return tuple(_checks.sealed(x.copy()) for x in columns)
+    support = in_order("support", support, ("state", "state"), PriorError)
     mask = _checks.any_array("support", support, PriorError)
     return _checks.sealed(mask.copy())
 

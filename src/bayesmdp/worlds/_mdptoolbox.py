@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
 from bayesmdp.model import Dynamics, Task, reward_triplets
@@ -91,6 +92,8 @@ def _matrices(value: Any, name: str, error: type[BayesmdpError]) -> list[_Entrie
     listed = isinstance(value, list | tuple) or (
         isinstance(value, np.ndarray) and value.ndim == 1
     )
+    if isinstance(value, list | tuple):
+        value = [in_order(name, x, ("state", "state"), error) for x in value]
     if not (listed and any(map(_is_sparse, value))):
         value = _checks.any_array(name, value, error)
         if value.ndim != 3 and not (value.ndim == 1 and value.dtype == object):
@@ -167,6 +170,7 @@ def _reward(reward: Any, n_states: int, n_actions: int) -> Any:
     """Return ``[S]`` and ``[S, A]`` as they are, matrices as columns of entries."""
     if _is_sparse(reward):
         reward = reward.toarray()
+    reward = in_order("reward", reward, ("state", "action"), TaskError)
     matrices = _matrices(reward, "reward", TaskError)
     if matrices:
         shape: tuple[int, ...] = (len(matrices), matrices[0][0], matrices[0][0])
