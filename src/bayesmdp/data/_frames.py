@@ -28,6 +28,7 @@ from bayesmdp.data._queries import (
     fetch,
     fetch_one,
     how_many,
+    tidy_exit,
     worded,
 )
 from bayesmdp.data._transitions import Label, RewardStatistics
@@ -277,6 +278,7 @@ def recognised(
     """Return a user's table as a lazy frame, its columns' names, and whose it is."""
     import narwhals as nw
 
+    tidy_exit()
     try:
         frame = nw.from_native(source)
     except TypeError:
