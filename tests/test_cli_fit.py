@@ -93,6 +93,8 @@ def test_init_writes_a_task_file_that_fit_takes() -> None:
     again = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
     assert again.exit_code == 2
     assert "`new.toml` is there already" in again.stderr
+    early = run("fit", "no.csv", "--init", "new.toml")  # before the log is read
+    assert "`new.toml` is there already" in early.stderr
     done = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml", "--overwrite")
     assert done.exit_code == 0
     record = json.loads(

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._io import worded
 from bayesmdp.errors import StorageError
-from bayesmdp.storage._files import worded
 
 KINDS = "biufcU"  # truth values, numbers, text
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bayesmdp._io import worded
 from bayesmdp.errors import StorageError
-from bayesmdp.storage._files import read_head, worded
+from bayesmdp.storage._files import read_head
 
 FORMAT = "bayesmdp run"
 SCHEMA = 1  # raised when an older bayesmdp could no longer read what this one writes

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesmdp._io import worded
 from bayesmdp.data import Counts
 from bayesmdp.errors import BayesmdpError, StorageError
-from bayesmdp.storage._files import worded
 
 _COLUMNS = ("state", "action", "next_state", "count")
 
@@ -19,7 +19,10 @@ def write_counts(path: Path, counts: Counts) -> None:
     table = {name: getattr(counts, name) for name in _COLUMNS}
     with worded(path, "written"), duckdb.connect() as connection:
         connection.register("counts", table)
-        connection.sql("from counts").write_parquet(str(path), compression="zstd")
+        quoted = str(path).replace("'", "''")
+        # Into the file itself, which may be private, not into one of DuckDB's own.
+        how = "format parquet, compression zstd, use_tmp_file false"
+        connection.execute(f"copy counts to '{quoted}' ({how})")
 
 
 def read_counts(path: Path, n_states: int, n_actions: int) -> Counts:

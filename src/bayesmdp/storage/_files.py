@@ -22,64 +22,20 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bayesmdp.errors import BayesmdpError, StorageError
+from bayesmdp._io import HIDDEN, Writer, flush, worded, write_atomic, write_fresh
+from bayesmdp.errors import StorageError
 
-Writer = Callable[[Path], None]
 Result = TypeVar("Result")
 
-HIDDEN = ".bayesmdp-"
 _HOUR = 3600.0
 _TRIES = 50
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
-
-
-@contextmanager
-def worded(path: Path, doing: str) -> Iterator[None]:
-    """Turn what the system or a library says of a file into one sentence."""
-    try:
-        yield
-    except (BayesmdpError, MemoryError):
-        raise
-    except OSError as problem:
-        said = problem.strerror or str(problem)
-        raise StorageError(f"`{path}` cannot be {doing}: {said}.") from problem
-    except Exception as problem:  # libraries of formats share no base class
-        said = " ".join(str(problem).split()).rstrip(". ") or type(problem).__name__
-        raise StorageError(f"`{path}` cannot be {doing}: {said:.200}.") from problem
-
-
-def check_file(path: str | os.PathLike[str]) -> None:
-    """Say before a long job whether a file can be written, or replaced, there.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, bayesmdp as bm
-    >>> bm.storage.check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
-    """
-    file = Path(path)
-    with worded(file, "written"):
-        if file.exists() and not file.is_file():
-            raise StorageError(f"`{file}` is not a plain file: name another.")
-        if not file.parent.is_dir():
-            raise StorageError(
-                f"`{file}` cannot be written: there is no directory `{file.parent}`; "
-                "make it first."
-            )
-        with tempfile.TemporaryFile(dir=file.parent, prefix=HIDDEN) as probe:
-            probe.write(b"room for a file")
 
 
 @contextmanager
@@ -114,20 +70,15 @@ def write_bundle(
     try:
         named = {}
         for name, write in files.items():
-            staged.append(directory / f"{HIDDEN}{uuid.uuid4().hex}")
-            write(staged[-1])
-            _flush(staged[-1])
+            staged.append(write_fresh(directory / name, write))
             named[name] = fingerprint(staged[-1])
             hidden = _hidden(directory, name, named[name]["sha256"])
             staged[-1] = staged[-1].replace(hidden)
         full = {**record, "files": named}
         full["checksum"] = _checksum(full)
         text = json.dumps(full, indent=1, allow_nan=False)
-        staged.append(directory / f"{HIDDEN}{uuid.uuid4().hex}")
-        staged[-1].write_text(text + "\n", encoding="utf-8")
-        _flush(staged[-1])
-        _flush(directory)
-        staged[-1].replace(directory / head)
+        flush(directory)
+        write_atomic(directory / head, text + "\n")
     except BaseException:  # also Ctrl-C, which may come just after the renaming
         _delete(set(staged) - _wanted(directory))
         with suppress(OSError):  # a file that is the same as before
@@ -135,7 +86,7 @@ def write_bundle(
         raise
     # The bundle is written; what remains is tidying, which the next writer can do.
     with suppress(OSError):
-        _flush(directory)
+        flush(directory)
         _settle(directory, named)
     return full
 
@@ -310,17 +261,3 @@ def _damaged(path: Path, how: str) -> str:
         f"`{path}` is damaged or was changed: it {how}; bring it back from a copy, or "
         "make it anew."
     )
-
-
-def _flush(path: Path) -> None:
-    """Have a file, or the names in a directory, on the disk."""
-    if path.is_dir():
-        if os.name == "nt":  # directories cannot be opened there
-            return
-        handle = os.open(path, os.O_RDONLY)
-    else:
-        handle = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,22 +8,21 @@ be taken, in columns ``state``, ``action`` and, unless every state has one actio
 import csv
 import math
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import PolicyError, StorageError
 from bayesmdp.model import Task, as_policy, restrict
 from bayesmdp.policies import POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._files import HIDDEN, check_file, worded
 from bayesmdp.storage._outcomes import OPTIMISED, load_optimisation
 from bayesmdp.storage._run import Run
 
@@ -310,16 +309,10 @@ def write_policy(
     file = as_path(path)
     rows = policy_rows(policy, belief)
     check_file(file)
-    hidden = file.parent / f"{HIDDEN}{uuid.uuid4().hex}"
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows(row.values() for row in rows)
     with worded(file, "written"):
-        try:
-            with hidden.open("x", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerow(_COLUMNS)
-                writer.writerows(row.values() for row in rows)
-            hidden.replace(file)
-        except BaseException:
-            with suppress(OSError):
-                hidden.unlink()
-            raise
+        write_atomic(file, text.getvalue())
     return file

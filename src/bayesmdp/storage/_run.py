@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import worded
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._sheet import Sheet
 from bayesmdp._version import __version__
@@ -50,7 +51,6 @@ from bayesmdp.storage._files import (
     find_file,
     locked,
     steady,
-    worded,
     write_bundle,
 )
 from bayesmdp.storage._plain import plain

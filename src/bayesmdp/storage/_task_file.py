@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import worded
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
 from bayesmdp.model import Task
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._files import worded
 from bayesmdp.storage._task_reward import (
     as_name,
     by_state,
