@@ -65,16 +65,16 @@ def test_an_evaluation_comes_back(path: Path) -> None:
     evaluation = bm.evaluate(np.full((5, 5), 0.2), DRAWS)
     odd = dataclasses.replace(
         evaluation,
-        start_total_sd=float("inf"),
+        variance_reduction=float("inf"),
         prior_share=float("nan"),
         notes=("first", "second: <b>"),
-        value=np.array([np.nan, -np.inf, -0.0, 1e-308, 0.1]),
+        occupancy=np.array([np.nan, -np.inf, -0.0, 1e-308, 0.1]),
     )
     for name, kept in (("plain", evaluation), ("odd", odd)):
         storage.save_evaluation(path, kept, name)
         same(kept, storage.load_evaluation(path, name))
     text = (path / "results" / "odd.json").read_text()
-    assert json.loads(text)["record"]["start_total_sd"] is None
+    assert json.loads(text)["record"]["variance_reduction"] is None
     assert storage.load(path).results == ("odd", "plain")
 
 

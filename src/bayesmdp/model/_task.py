@@ -34,7 +34,7 @@ from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
-from bayesmdp.model._reward import RewardTriplets, columns_of
+from bayesmdp.model._reward import RewardTriplets, check_size, columns_of
 
 _AXES = ("state", "action", "next_state")
 
@@ -51,8 +51,9 @@ class Task:
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
         next_state, reward) with zero elsewhere; also ``reward`` of another task.
         ``[S]`` is for being in a state, the others for a transition; they differ by one
-        factor of the discount. No transition leaves a terminal state: what the other
-        forms say about its rows is ignored.
+        factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
+        transition leaves a terminal state: what the other forms say about its rows is
+        ignored.
     discount
         In [0, 1]. With 1, every policy that is evaluated must end.
     start
@@ -404,13 +405,10 @@ class Task:
                 "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
                 f"{n_axes} axes."
             )
-        return _checks.float_array(
-            "reward",
-            reward,
-            _AXES[:n_axes],
-            TaskError,
-            expected,
-        )
+        axes = _AXES[:n_axes]
+        found = _checks.float_array("reward", reward, axes, TaskError, expected)
+        check_size(found, axes)
+        return found
 
     def _read_triplets(
         self,
@@ -432,6 +430,7 @@ class Task:
         _checks.same_length(
             {**columns, "reward": values}, TaskError, "`reward` columns"
         )
+        check_size(values, ("row",))
         s, a, t = columns.values()
         key, first = np.unique(
             (s * self.n_actions + a) * self.n_states + t, return_index=True

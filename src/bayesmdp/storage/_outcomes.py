@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp.errors import StorageError
+from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation, Step
@@ -268,5 +268,5 @@ def _sound(path: str | os.PathLike[str], result: Result, kind: str) -> Iterator[
     try:
         yield
     except (LookupError, AttributeError, TypeError, ValueError) as problem:
-        said = str(problem) if isinstance(problem, StorageError) else repr(problem)
+        said = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
         raise StorageError(f"{where} cannot be used ({said}): make it anew.") from None
