@@ -103,13 +103,12 @@ class Findings:
         >>> print(bm.validate(log, min_count=1).summary())
         3 rows of the arrays in memory: nothing found.
         """
-        said = [self.headline()]
+        said = []
         for x in self.findings:
             at = f" [{x.where}]" if x.where else ""
-            said.append(
-                f"{x.severity:<8} {x.code}{at}\n    {x.message}\n    {x.remedy}"
-            )
-        return "\n".join(said)
+            said += [f"{x.severity:<8} {x.code}{at}", f"    {x.message}"]
+            said += [f"    {x.remedy}"]
+        return Sheet(self.headline(), said).text()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.
