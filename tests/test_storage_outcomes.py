@@ -140,7 +140,7 @@ def test_a_result_of_another_kind_or_task_is_refused(
     storage.save_result(path, "z", {"kind": "optimisation"})
     with pytest.raises(StorageError, match=r"cannot be used .*: make it anew"):
         storage.load_optimisation(path, "z")
-    storage.save_result(path, "w", {"kind": "evaluation", "value": 1})
+    storage.save_result(path, "w", {"kind": "evaluation"}, {"value": [1.0]})
     with pytest.raises(StorageError, match="Evaluation has no 'value_error'"):
         storage.load_evaluation(path, "w")
     ones = {field.name: 1 for field in dataclasses.fields(bm.Evaluation)}

@@ -1,11 +1,15 @@
-"""Files that are written whole or not at all.
+"""Files that are written whole or not at all, and read no further than they reach.
 
 A file is written under a hidden name beside its place and then renamed, which is atomic
 everywhere: a reader finds the old file or the new one, and whatever goes wrong, the old
 one stays. A file that is replaced keeps its mode: what only its owner could read, only
 its owner can read afterwards, and in the meantime too.
+
+A few bytes can claim any size. What they claim is compared with what is there, and with
+the memory there is, before anything is made so large.
 """
 
+import math
 import os
 import stat
 import tempfile
@@ -13,12 +17,20 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp.errors import BayesmdpError, StorageError
 
 Writer = Callable[[Path], None]
 
+Layout = tuple[np.dtype[Any], tuple[int, ...]]  # of an array: kind and shape
+
 HIDDEN = ".bayesmdp-"  # begins the name of a file until it is whole
+MOST_PACKED = 1032  # bytes that one byte of deflate can stand for
 
 
 @contextmanager
@@ -59,8 +71,7 @@ def check_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """
     file = Path(path)
     with worded(file, "written"):
-        if file.exists() and not file.is_file():
-            raise StorageError(f"`{file}` is not a plain file: name another.")
+        check_plain(file)
         if file.exists() and not overwrite:
             raise _there_already(file)
         if not file.parent.is_dir():
@@ -147,3 +158,53 @@ def _there_already(path: Path) -> StorageError:
         f"`{path}` is there already: name another file, or say that it may be replaced "
         "(overwrite=True, --overwrite)."
     )
+
+
+def check_plain(path: Path) -> None:
+    """Refuse what is not a file with an end, such as a pipe."""
+    if path.exists() and not path.is_file():
+        raise StorageError(f"`{path}` is not a plain file: name another.")
+
+
+def check_fits(path: Path, n_bytes: int) -> None:
+    """Refuse a file whose content would not fit into memory."""
+    if n_bytes > (there := available_bytes(n_bytes)):
+        raise StorageError(
+            f"`{path}` takes {gigabytes(n_bytes)} of memory, and {gigabytes(there)} "
+            "are free: read it on a larger machine."
+        )
+
+
+def read_layout(stream: IO[bytes], n_bytes: int) -> Layout:
+    """Read what a ``.npy`` file of so many bytes claims to hold, and compare."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"it is of format {version}, and (1, 0) and (2, 0) are known")
+    shape, _, kind = _HEADERS[version](stream)
+    if kind.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded")
+    claimed, there = math.prod(shape) * kind.itemsize, n_bytes - stream.tell()
+    if claimed != there or kind.itemsize == 0:
+        raise ValueError(
+            f"it claims {kind} of shape {shape}, which is {claimed} bytes, and holds "
+            f"{there}"
+        )
+    return kind, shape
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read a ``.npy`` file, never by unpickling."""
+    check_plain(path)
+    with path.open("rb") as stream:
+        n_bytes = os.fstat(stream.fileno()).st_size
+        read_layout(stream, n_bytes)
+        check_fits(path, n_bytes)
+        stream.seek(0)
+        found: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        return found
+
+
+_HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}

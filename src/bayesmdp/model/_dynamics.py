@@ -203,8 +203,8 @@ class Dynamics:
         ...                         n_states=2, n_actions=1)
         Dynamics(2 states, 1 actions, 1 pairs, 2 entries)
         """
-        n_states = _checks.integer("n_states", n_states, 1, DynamicsError)
-        n_actions = _checks.integer("n_actions", n_actions, 1, DynamicsError)
+        n_states = _checks.size("n_states", n_states, DynamicsError)
+        n_actions = _checks.size("n_actions", n_actions, DynamicsError)
         columns = _checks.triplets(
             state, action, next_state, n_states, n_actions, DynamicsError
         )

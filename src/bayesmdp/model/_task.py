@@ -97,8 +97,8 @@ class Task:
         action_labels: Sequence[str] | None = None,
     ) -> None:
         put = object.__setattr__
-        n_states = _checks.integer("n_states", n_states, 1, TaskError)
-        n_actions = _checks.integer("n_actions", n_actions, 1, TaskError)
+        n_states = _checks.size("n_states", n_states, TaskError)
+        n_actions = _checks.size("n_actions", n_actions, TaskError)
         put(self, "n_states", n_states)
         put(self, "n_actions", n_actions)
         put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))

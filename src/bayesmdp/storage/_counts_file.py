@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayesmdp._io import worded
+from bayesmdp._io import check_fits, worded
 from bayesmdp.data import Counts
 from bayesmdp.errors import BayesmdpError, StorageError
 
@@ -40,6 +40,15 @@ def read_counts(path: Path, n_states: int, n_actions: int) -> Counts:
                 f"`{path}` does not hold counts: its columns are {said:.200}, not "
                 f"{', '.join(_COLUMNS)} as BIGINT."
             )
+        n_rows = len(table)
+        if n_rows > n_states * n_actions * n_states:
+            raise StorageError(
+                f"`{path}` does not hold counts: it claims {n_rows} rows, more than "
+                f"there are transitions of {n_states} states and {n_actions} actions."
+            )
+        check_fits(
+            path, 4 * 8 * len(_COLUMNS) * n_rows
+        )  # copies, while they are sorted
         columns = table.fetchnumpy()
     for name, column in columns.items():
         if np.ma.is_masked(column):

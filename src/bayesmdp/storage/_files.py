@@ -20,21 +20,32 @@ leftovers are then deleted once they are an hour old.
 
 import hashlib
 import json
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from bayesmdp._io import HIDDEN, Writer, flush, worded, write_atomic, write_fresh
+from bayesmdp._io import (
+    HIDDEN,
+    Writer,
+    check_fits,
+    check_plain,
+    flush,
+    worded,
+    write_atomic,
+    write_fresh,
+)
 from bayesmdp.errors import StorageError
 
 Result = TypeVar("Result")
 
 _HOUR = 3600.0
 _TRIES = 50
+_PARSED = 10  # bytes of memory that a byte of JSON may take
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
 
 
@@ -129,12 +140,14 @@ def _delete(paths: set[Path]) -> None:
 def read_head(path: Path, kind: str, schema: int) -> dict[str, Any]:
     """Read a head of this kind, or say what is wrong with the file."""
     with worded(path, "read"):
+        check_plain(path)
+        check_fits(path, _PARSED * path.stat().st_size)
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise StorageError(_damaged(path, "is not UTF-8 text")) from None
     try:
-        record = json.loads(text, parse_constant=_no_constant)
+        record = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         raise StorageError(_damaged(path, "is not JSON")) from None
     if not isinstance(record, dict) or record.get("format") != kind:
@@ -171,12 +184,13 @@ def find_file(directory: Path, name: str, head: Mapping[str, Any]) -> Path:
             raise StorageError(
                 f"`{plain}` is missing: bring it back from a copy, or make it anew."
             )
-        found = fingerprint(path)
-    if found["size"] != entry["size"]:
-        said = f"has {found['size']} bytes where {entry['size']} were written"
-        raise StorageError(_damaged(plain, said))
-    if found["sha256"] != entry["sha256"]:
-        raise StorageError(_damaged(plain, "does not match its checksum"))
+        check_plain(path)
+        size = path.stat().st_size
+        if size != entry["size"]:
+            said = f"has {size} bytes where {entry['size']} were written"
+            raise StorageError(_damaged(plain, said))
+        if fingerprint(path)["sha256"] != entry["sha256"]:
+            raise StorageError(_damaged(plain, "does not match its checksum"))
     return path
 
 
@@ -211,7 +225,10 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 
 def _bytes(path: Path) -> bytes | None:
+    """Content of a small file; None where it is none, or none with an end."""
     try:
+        check_plain(path)
+        check_fits(path, _PARSED * path.stat().st_size)
         return path.read_bytes()
     except (OSError, ValueError):
         return None
@@ -247,13 +264,18 @@ def _files_of(record: Any) -> dict[str, dict[str, Any]] | None:
 def _names(head: Path) -> dict[str, dict[str, Any]]:
     """Return the files that a head names; none where it cannot be read."""
     try:
-        return _files_of(json.loads(head.read_bytes())) or {}
-    except (OSError, ValueError, RecursionError):
+        return _files_of(json.loads(_bytes(head) or b"")) or {}
+    except (ValueError, RecursionError):
         return {}
 
 
-def _no_constant(name: str) -> None:
+def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def _damaged(path: Path, how: str) -> str:

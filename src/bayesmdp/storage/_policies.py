@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._io import check_file, worded, write_atomic
+from bayesmdp._io import check_file, check_plain, read_array, worded, write_atomic
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import PolicyError, StorageError
 from bayesmdp.model import Task, as_policy, restrict
@@ -144,9 +144,9 @@ def read_policy(
     found: ArrayLike
     with worded(file, "read"):
         if file.suffix.lower() == ".npy":
-            with file.open("rb") as array:  # numpy.load would also take archives
-                found = np.lib.format.read_array(array, allow_pickle=False)
+            found = read_array(file)
         else:
+            check_plain(file)
             with file.open(encoding="utf-8-sig", newline="") as stream:
                 rows = csv.DictReader(_lines(file, stream), strict=True)
                 found = _table(file, rows, belief.task)

@@ -55,7 +55,11 @@ from bayesmdp.storage._files import (
 )
 from bayesmdp.storage._plain import plain
 from bayesmdp.storage._results import drop_results, in_words, result_names
-from bayesmdp.storage._task_arrays import task_from_arrays, task_to_arrays
+from bayesmdp.storage._task_arrays import (
+    check_layout,
+    task_from_arrays,
+    task_to_arrays,
+)
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
 
@@ -350,7 +354,9 @@ def load_task(path: str | os.PathLike[str]) -> Task:
 
 def _task_of(directory: Path, config: Mapping[str, Any]) -> Task:
     path = find_file(directory, "task.npz", config)
-    return task_from_arrays(read_arrays(path), directory / "task.npz")
+    called = directory / "task.npz"
+    arrays = read_arrays(path, lambda layout: check_layout(layout, called))
+    return task_from_arrays(arrays, called)
 
 
 def _load(directory: Path) -> Run:

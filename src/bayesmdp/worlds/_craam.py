@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesmdp._checks import MAX_ID
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import ArrayLike, FloatArray, Name
 from bayesmdp.errors import (
@@ -21,7 +22,6 @@ from bayesmdp.worlds._world import World
 
 _COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
 _OUTCOME = "idoutcome"
-_MOST = 10**7  # ids above are a mistake, or need more memory than there is
 
 
 def from_craam(
@@ -150,10 +150,10 @@ def _number(text: str) -> float:
 def _checked(said: dict[str, str], column: str, where: str) -> float:
     """Return one number of a line."""
     value, is_id = _number(said[column]), column.startswith("id")
-    wanted = f"an id in 0..{_MOST}" if is_id else "a number"
+    wanted = f"an id in 0..{MAX_ID}" if is_id else "a number"
     right = np.isfinite(value)
     if is_id:
-        right = 0 <= value <= _MOST and value.is_integer()
+        right = 0 <= value <= MAX_ID and value.is_integer()
     elif column == "probability":
         wanted, right = "a number in [0, 1]", 0 <= value <= 1
     if not right:
