@@ -356,17 +356,3 @@ def test_a_value_of_the_wrong_type_is_our_error(name: str, bad: str) -> None:
 def test_nothing_where_a_value_is_needed_is_our_error(name: str) -> None:
     with pytest.raises(bm.BayesmdpError):
         NUMBERS[name](None)
-
-
-@pytest.mark.parametrize(
-    "prior",
-    [bm.ScaledPrior(), bm.HierarchicalSparsePrior(), bm.PooledPrior(1.0)],
-    ids=lambda prior: type(prior).__name__,
-)
-def test_rows_that_do_not_fit_are_refused_with_what_would(
-    prior: bm.priors.Prior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BAYESMDP_MEMORY", "10 kB")
-    big = bm.Task(500, 2, np.zeros(500), discount=0.9)
-    with pytest.raises(bm.errors.TooLargeError, match=r"use SparsePrior\(\), or give"):
-        bm.fit(COUNTS, big, prior=prior)

@@ -5,8 +5,9 @@ from typing import overload
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.errors import ArgumentError, CountsError, TooLargeError
 from bayesmdp.model import Availability, Task, align, availability
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
@@ -85,6 +86,7 @@ def fit(
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
         )
+    _check_pairs(task.n_states * task.n_actions, "", 16, "fewer states or actions")
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
@@ -98,6 +100,7 @@ def _fit_rows(
 ) -> Posterior:
     """Rows of the available pairs."""
     pair, sets = np.flatnonzero(pairs.available), None
+    _check_pairs(pair.size, "available ", 100, "a larger `min_count`, or fewer states")
     base, imagined = without_fallbacks(prior)
     if isinstance(base, OnSets):
         rows, before, sets = base.on_sets(pair, counts, task, imagined)
@@ -116,9 +119,40 @@ def _mix(
 ) -> MixturePosterior:
     """One posterior a component, all of the same pairs, and their weights."""
     prior.check_evidence()
-    components = prior.each(lambda x: _fit_rows(x, counts, task, pairs))
+    made: list[Posterior] = []
+
+    def fitted(component: Prior) -> Posterior:
+        if len(made) == 1:  # the others will hardly take less
+            _check_components(len(prior.priors), made[0].alpha.size)
+        made.append(_fit_rows(component, counts, task, pairs))
+        return made[-1]
+
+    components = prior.each(fitted)
     weights = weights_after(prior, (c.log_evidence() for c in components))
     return MixturePosterior(task, counts, prior, pairs, tuple(components), weights)
+
+
+def _check_components(n: int, n_entries: int) -> None:
+    """Refuse components that do not fit beside each other."""
+    needed = 44 * n_entries * n
+    if needed > (there := available_bytes(needed)):
+        raise TooLargeError(
+            f"{n} components with {n_entries} possible transitions each take "
+            f"{gigabytes(needed)} of memory, and {gigabytes(there)} are free: mix "
+            "priors with fewer next states, as SparsePrior with a `fallback` has, or "
+            "fit one alone."
+        )
+
+
+def _check_pairs(n: int, kind: str, n_bytes: int, remedy: str) -> None:
+    """Refuse pairs that do not fit, before anything is made for each of them."""
+    needed = n_bytes * n
+    if needed > (there := available_bytes(needed)):
+        raise TooLargeError(
+            f"{n} {kind}pairs of state and action take {gigabytes(needed)} of memory, "
+            f"and {gigabytes(there)} are free: about {there // n_bytes} pairs would "
+            f"fit, as with {remedy}."
+        )
 
 
 def _check_terminal(counts: Counts, task: Task) -> None:

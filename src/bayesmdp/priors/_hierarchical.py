@@ -235,7 +235,7 @@ class HierarchicalSparsePrior:
         self, pair: IntArray, task: Task, states: list[int]
     ) -> tuple[Rows, BoolArray]:
         """Rows of the support and given states, and which entries are the support's."""
-        rows = support_rows(self.support, pair, task, n_bytes=56)
+        rows = support_rows(self.support, pair, task, n_bytes=60)
         check_rows(rows, task, TOO_NARROW)
         own = np.ones(rows.next_state.size, dtype=np.bool_)
         for state in states:

@@ -141,7 +141,7 @@ class PooledPrior:
         return base.rows, np.maximum(alpha, LEAST, out=alpha)
 
     def _base(self, pair: IntArray, counts: Counts, task: Task) -> _Base:
-        rows = support_rows(self.support, pair, task, n_bytes=40)
+        rows = support_rows(self.support, pair, task, n_bytes=60)
         check_rows(rows, task, TOO_NARROW)
         row, entry = locate(rows, counts, task)
         inside = entry >= 0

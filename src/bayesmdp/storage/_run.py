@@ -28,7 +28,6 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._io import worded
-from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._sheet import Sheet
 from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
@@ -363,12 +362,6 @@ def _load(directory: Path) -> Run:
     config = read_config(directory)
     task = _task_of(directory, config)
     counts_path = find_file(directory, "counts.parquet", config)
-    needed = 8 * task.n_states * task.n_actions
-    if needed > available_bytes():
-        raise StorageError(
-            f"`{directory}` takes {gigabytes(needed)} of memory for its pairs alone: "
-            "load it on a larger machine."
-        )
     try:
         counts = read_counts(counts_path, task.n_states, task.n_actions)
         prior = prior_from_dict(config["prior"])
