@@ -99,7 +99,7 @@ CASES = [
         "a curve with an empty support",
         PriorError,
         lambda: curve(support=without((0, 1))),
-        "support is empty for state ward, action treat",
+        "no next state for state ward, action treat",
     ),
     case(
         "evidence where every pair leads to one state",
@@ -169,8 +169,8 @@ CASES = [
                 bm.HierarchicalSparsePrior(support=without((0, 1))), "home"
             )
         ),
-        "support is empty for state ward, action treat: no next state is possible; "
-        "widen the support, or raise `min_count`.",
+        "no next state for state ward, action treat: widen the support, or leave out "
+        "pairs that were never visited, min_count=1.",
     ),
     case(
         "a decay of 0",
@@ -306,7 +306,7 @@ CASES = [
         "a pooled prior with an empty support",
         PriorError,
         lambda: fitted(bm.PooledPrior(1.0, support=without((0, 1)))),
-        "support is empty for state ward, action treat",
+        "no next state for state ward, action treat",
     ),
 ]
 

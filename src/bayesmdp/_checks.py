@@ -8,6 +8,7 @@ class it was given, with a sentence that names the parameter and the first offen
 import importlib
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from types import UnionType
@@ -22,7 +23,7 @@ from bayesmdp._typing import (
     IntArray,
     Seed,
 )
-from bayesmdp.errors import ArgumentError, BayesmdpError
+from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning
 
 ErrorClass = type[BayesmdpError]
 Array = TypeVar("Array", FloatArray, IntArray, BoolArray)
@@ -93,15 +94,38 @@ def float_array(
     return frozen(array)
 
 
+def sum_tolerance(value: object) -> float:
+    """How far from 1 sums of probabilities may be in the precision they came in."""
+    kind = np.asarray(value).dtype
+    rough = kind.kind == "f" and kind.itemsize < 8
+    return 16 * float(np.finfo(kind).eps) if rough else SUM_TOLERANCE
+
+
+def sums_to_divide(name: str, total: FloatArray, tolerance: float) -> FloatArray:
+    """Return what to divide rows by, given their sums; says aloud where it is not 1."""
+    off = np.abs(total - 1.0)
+    rough = (off > SUM_TOLERANCE) & (off <= tolerance)
+    if rough.any() and off.max() <= tolerance:  # otherwise it is refused anyhow
+        warnings.warn(
+            f"`{name}` is of low precision: {int(rough.sum())} of {total.size} sums of "
+            f"probabilities are off 1 by up to {off[rough].max():.1g}, and were "
+            "divided out.",
+            BayesmdpWarning,
+            stacklevel=4,
+        )
+    return np.where(rough, total, 1.0)
+
+
 def shares(name: str, value: object, of: str, n: int, error: ErrorClass) -> FloatArray:
     """Return ``n`` probabilities that sum to 1, read-only; ``of`` says of what."""
     found = float_array(name, value, (of,), error, (n,))
     if (found < 0).any():
         i = int(np.argmax(found < 0))
         raise error(f"`{name}` must not be negative: {of} {i} has {found[i]:g}.")
+    found = found / sums_to_divide(name, found.sum(keepdims=True), sum_tolerance(value))
     if abs(found.sum() - 1.0) > SUM_TOLERANCE:
-        raise error(f"`{name}` must sum to 1; they sum to {found.sum():.6g}.")
-    return found
+        raise error(f"`{name}` must sum to 1; they sum to {found.sum():.10g}.")
+    return sealed(found)
 
 
 def index_array(

@@ -54,13 +54,17 @@ def worded(path: Path, doing: str) -> Iterator[None]:
         raise StorageError(f"`{path}` cannot be {doing}: {said:.200}.") from problem
 
 
-def check_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+def check_file(
+    path: str | os.PathLike[str], suffix: str = "", *, overwrite: bool = True
+) -> None:
     """Say before a long job whether a file can be written, or replaced, there.
 
     Parameters
     ----------
     path
         The file.
+    suffix
+        How its name must end, such as ``.csv``; in any way where not given.
     overwrite
         Whether a file that is there may be replaced.
 
@@ -70,6 +74,8 @@ def check_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     >>> bm.storage.check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
     """
     file = Path(path)
+    if suffix and file.suffix.lower() != suffix:
+        raise StorageError(f"`{file}` must end in {suffix}: name it so.")
     with worded(file, "written"):
         check_plain(file)
         if file.exists() and not overwrite:

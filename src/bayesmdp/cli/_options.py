@@ -119,6 +119,7 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"FallbackPrior\(prior, state\)": "--fallback STATE",
     r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
         "--resume goes on from it, --overwrite replaces it"
     ),

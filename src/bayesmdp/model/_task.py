@@ -450,27 +450,11 @@ class Task:
         elif isinstance(start, str | int | np.integer):
             weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
         else:
-            weights = _checks.float_array(
-                "start",
-                start,
-                ("state",),
-                TaskError,
-                (self.n_states,),
-            ).copy()
-            if (weights < 0).any():
-                state = int(np.argmax(weights < 0))
-                raise TaskError(
-                    "`start` must not be negative: state "
-                    f"{self.state_name(state)} has {weights[state]:g}."
-                )
-            if abs(weights.sum() - 1.0) > _checks.SUM_TOLERANCE:
-                raise TaskError(
-                    f"`start` must sum to 1; it sums to {weights.sum():.6g}."
-                )
+            weights = _checks.shares("start", start, "state", self.n_states, TaskError)
         if not weights[self.live].any():
             state = int(np.argmax(weights > 0))
             raise TaskError(
                 "`start` lies on terminal states only (first: state "
                 f"{self.state_name(state)}): every episode would be over at once."
             )
-        return _checks.sealed(weights)
+        return _checks.frozen(weights)

@@ -17,7 +17,9 @@ from bayesmdp.priors import (
     Prior,
     SymmetricPrior,
     check_rows,
+    is_restricted,
     locate,
+    rows_of,
     without_fallbacks,
 )
 
@@ -105,8 +107,8 @@ def _fit_rows(
     if isinstance(base, OnSets):
         rows, before, sets = base.on_sets(pair, counts, task, imagined)
     else:
-        rows, before = prior.concentrations(pair, counts, task)
-    check_rows(rows, task)
+        rows, before = rows_of(prior, pair, counts, task)
+    check_rows(rows, task, counts, widen=is_restricted(prior))
     alpha = np.array(before)
     _, entry = locate(rows, counts, task)
     seen = entry >= 0

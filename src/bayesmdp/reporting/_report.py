@@ -182,11 +182,9 @@ def check_page(path: str | os.PathLike[str]) -> Path:
     'ward.json'
     """
     page = Path(path)
-    if page.suffix.lower() != ".html":
-        raise StorageError(f"`{page}` must end in .html: name the page so.")
     data = page.with_suffix(".json")
-    for file in (page, data):
-        check_file(file)
+    for file, suffix in ((page, ".html"), (data, ".json")):
+        check_file(file, suffix)
     if data.exists() and not _is_data(data):
         raise StorageError(
             f"`{data}`, where the data of `{page}` would go, is something else: name "

@@ -19,7 +19,7 @@ from bayesmdp import _checks
 from bayesmdp._io import check_file, check_plain, read_array, worded, write_atomic
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import PolicyError, StorageError
-from bayesmdp.model import Task, as_policy, restrict
+from bayesmdp.model import Task, as_policy, check_knows, restrict
 from bayesmdp.policies import POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
@@ -141,6 +141,7 @@ def read_policy(
     [[0.0, 1.0], [1.0, 0.0]]
     """
     file = as_path(path)
+    check_knows(belief)
     found: ArrayLike
     with worded(file, "read"):
         if file.suffix.lower() == ".npy":
@@ -269,7 +270,8 @@ def policy_rows(policy: ArrayLike, belief: Belief) -> list[dict[str, Any]]:
     >>> bm.storage.policy_rows([1, 0], posterior)
     [{'state': '0', 'action': '1', 'probability': 1.0}]
     """
-    task, checked = belief.task, as_policy(policy, belief)
+    checked = as_policy(policy, belief)
+    task = belief.task
     return [
         {
             "state": task.state_name(state),
@@ -294,7 +296,7 @@ def write_policy(
     belief
         What the policy is for.
     path
-        The file.
+        The file, which ends in ``.csv``.
 
     Examples
     --------
@@ -308,7 +310,7 @@ def write_policy(
     """
     file = as_path(path)
     rows = policy_rows(policy, belief)
-    check_file(file)
+    check_file(file, ".csv")
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
