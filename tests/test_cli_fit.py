@@ -241,3 +241,15 @@ def test_bad_input_exits_with_2_and_a_sentence(
     assert said in " ".join(result.stderr.split())
     assert not Path("ward").exists()
     assert sorted(x.name for x in Path.cwd().iterdir()) == ["task.toml", "ward.csv"]
+
+
+def test_remedies_for_pairs_never_visited_are_options_that_work() -> None:
+    sparse = ("fit", *GIVEN, *OUTCOME, "--prior", "sparse")
+    result = run(*sparse)
+    assert result.exit_code == 2
+    for said, options in (
+        ("--fallback STATE", ("--fallback", "death")),
+        ("--min-count 1", ("--min-count", "1")),
+    ):
+        assert said in result.stderr
+        assert run(*sparse, *options, "--overwrite").exit_code == 0
