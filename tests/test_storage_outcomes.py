@@ -108,6 +108,8 @@ def test_an_optimisation_without_steps_or_bound_comes_back(
     storage.save_optimisation(path, stepped, "bare", overwrite=True)
     same(stepped, storage.load_optimisation(path, "bare"))
     assert bare.to_dict()["gap"] is None
+    assert "nan" not in bare.summary()
+    assert "perfect information" in result.summary()
     json.dumps(bare.to_dict(), allow_nan=False)
 
 
