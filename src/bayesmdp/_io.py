@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, StorageError
 
 Writer = Callable[[Path], None]
@@ -174,11 +174,8 @@ def check_plain(path: Path) -> None:
 
 def check_fits(path: Path, n_bytes: int) -> None:
     """Refuse a file whose content would not fit into memory."""
-    if n_bytes > (there := available_bytes(n_bytes)):
-        raise StorageError(
-            f"`{path}` takes {gigabytes(n_bytes)} of memory, and {gigabytes(there)} "
-            "are free: read it on a larger machine."
-        )
+    remedy = "read it on a larger machine"
+    check_room(n_bytes, f"`{path}` takes", lambda _: remedy, StorageError)
 
 
 def read_layout(stream: IO[bytes], n_bytes: int) -> Layout:

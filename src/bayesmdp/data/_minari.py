@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._io import MOST_PACKED
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.data.environments import discrete
-from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, TooLargeError
+from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError
 
 _FILE, _METADATA, _FOLDER = "main_data.hdf5", "metadata.json", "data"
 _PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
@@ -273,12 +273,9 @@ def _check_stored(part: Any, what: str) -> None:
 
 
 def _check_memory(n_steps: int, where: str) -> None:
-    needed = _BYTES_A_STEP * n_steps
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"{n_steps} steps, up to those {where}, take {gigabytes(needed)} of memory,"
-            f" and {gigabytes(there)} are free: read fewer episodes, loaded by Minari."
-        )
+    remedy = "give fewer episodes, loaded by Minari"
+    what = f"{n_steps} steps, up to those {where}, take"
+    check_room(_BYTES_A_STEP * n_steps, what, lambda _: remedy)
 
 
 def _ids(values: NDArray[Any], part: str, space: _Space, where: str) -> IntArray:

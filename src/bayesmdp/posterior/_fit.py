@@ -5,9 +5,9 @@ from typing import overload
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, CountsError, TooLargeError
+from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.model import Availability, Task, align, availability
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
@@ -22,6 +22,10 @@ from bayesmdp.priors import (
     rows_of,
     without_fallbacks,
 )
+
+# Bytes for a pair, for the row of an available one, and for each of its next states in
+# a mixture: at their worst, as tests measure them.
+_PAIR, _ROW, _ENTRY = 16, 100, 44
 
 
 @overload
@@ -88,7 +92,7 @@ def fit(
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
         )
-    _check_pairs(task.n_states * task.n_actions, "", 16, "fewer states or actions")
+    _check_pairs(task.n_states * task.n_actions, "", _PAIR, "fewer states or actions")
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
@@ -102,7 +106,7 @@ def _fit_rows(
 ) -> Posterior:
     """Rows of the available pairs."""
     pair, sets = np.flatnonzero(pairs.available), None
-    _check_pairs(pair.size, "available ", 100, "a larger `min_count`, or fewer states")
+    _check_pairs(pair.size, "available ", _ROW, "a larger `min_count`, or fewer states")
     base, imagined = without_fallbacks(prior)
     if isinstance(base, OnSets):
         rows, before, sets = base.on_sets(pair, counts, task, imagined)
@@ -136,25 +140,21 @@ def _mix(
 
 def _check_components(n: int, n_entries: int) -> None:
     """Refuse components that do not fit beside each other."""
-    needed = 44 * n_entries * n
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"{n} components with {n_entries} possible transitions each take "
-            f"{gigabytes(needed)} of memory, and {gigabytes(there)} are free: mix "
-            "priors with fewer next states, as SparsePrior with a `fallback` has, or "
-            "fit one alone."
-        )
+    remedy = (
+        "mix priors with fewer next states, as SparsePrior with a `fallback` has, or "
+        "fit one alone"
+    )
+    what = f"{n} components with {n_entries} possible transitions each take"
+    check_room(_ENTRY * n_entries * n, what, lambda _: remedy)
 
 
 def _check_pairs(n: int, kind: str, n_bytes: int, remedy: str) -> None:
     """Refuse pairs that do not fit, before anything is made for each of them."""
-    needed = n_bytes * n
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"{n} {kind}pairs of state and action take {gigabytes(needed)} of memory, "
-            f"and {gigabytes(there)} are free: about {there // n_bytes} pairs would "
-            f"fit, as with {remedy}."
-        )
+    check_room(
+        n_bytes * n,
+        f"{n} {kind}pairs of state and action take",
+        lambda there: f"about {there // n_bytes} would fit, as with {remedy}",
+    )
 
 
 def _check_terminal(counts: Counts, task: Task) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._io import MOST_PACKED
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
 from bayesmdp.priors._mixture import MixturePrior
@@ -232,12 +232,8 @@ def _decode_array(record: Any, where: str) -> NDArray[Any]:
         packed = base64.b64decode(record["zlib"], validate=True)
         if n_bytes > MOST_PACKED * len(packed):
             raise ValueError(f"it claims {n_bytes} bytes, and {len(packed)} are packed")
-        needed = 2 * size * kind.itemsize
-        if needed > (there := available_bytes(needed)):
-            raise ValueError(
-                f"it takes {gigabytes(needed)} of memory, and {gigabytes(there)} are "
-                "free"
-            )
+        remedy = "read it on a larger machine"
+        check_room(2 * size * kind.itemsize, f"`{where}` takes", lambda _: remedy)
         data = zlib.decompressobj().decompress(packed, n_bytes + 1)
         if len(data) != n_bytes:
             raise ValueError("its length")
@@ -248,6 +244,8 @@ def _decode_array(record: Any, where: str) -> NDArray[Any]:
         native: NDArray[Any] = array.astype(kind.newbyteorder("="))
         native.flags.writeable = False
         return native
+    except BayesmdpError:
+        raise
     except (KeyError, TypeError, ValueError, SyntaxError, zlib.error) as problem:
         raise PriorError(
             f"`{where}` is not an array as it was saved: {problem}."

@@ -6,9 +6,9 @@ from typing import TypeAlias
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp._typing import ArrayLike, IntArray
-from bayesmdp.errors import PriorError, TooLargeError
+from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 from bayesmdp.priors._contract import Prior, rows_from_entries
 
@@ -110,25 +110,26 @@ def _entries_of_triplets(
 
 def _check_whole(n_pairs: int, task: Task, n_bytes: int) -> None:
     """Refuse every next state of pairs where these do not fit."""
-    needed = n_bytes * n_pairs * task.n_states
-    if needed > (there := available_bytes(needed)):
-        fewer = int(task.n_states * (there / needed) ** 0.5)
-        raise TooLargeError(
-            f"Every next state of {n_pairs} pairs takes {gigabytes(needed)} of memory, "
-            f"and {gigabytes(there)} are free; use SparsePrior with a `fallback`, or "
-            f"give `support`: without, about {fewer} states would fit."
-        )
+    n, needed = task.n_states, n_bytes * n_pairs * task.n_states
+    check_room(
+        needed,
+        f"Every next state of {n_pairs} pairs takes",
+        lambda there: (
+            "use SparsePrior with a `fallback`, or give `support`; without, about "
+            f"{int(n * (there / needed) ** 0.5)} states would fit"
+        ),
+    )
 
 
 def _check_given(n_entries: int, n_bytes: int) -> None:
     """Refuse a support that does not fit."""
-    needed = n_bytes * n_entries
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"`support` allows {n_entries} transitions, which take {gigabytes(needed)} "
-            f"of memory, and {gigabytes(there)} are free; use SparsePrior with a "
-            f"`fallback`, or allow about {there // n_bytes}."
-        )
+    check_room(
+        n_bytes * n_entries,
+        f"`support` allows {n_entries} transitions, which take",
+        lambda there: (
+            f"use SparsePrior with a `fallback`, or allow about {there // n_bytes}"
+        ),
+    )
 
 
 def is_restricted(prior: Prior) -> bool:

@@ -46,9 +46,8 @@ def read_counts(path: Path, n_states: int, n_actions: int) -> Counts:
                 f"`{path}` does not hold counts: it claims {n_rows} rows, more than "
                 f"there are transitions of {n_states} states and {n_actions} actions."
             )
-        check_fits(
-            path, 4 * 8 * len(_COLUMNS) * n_rows
-        )  # copies, while they are sorted
+        # Four copies of all columns, while they are sorted.
+        check_fits(path, 4 * 8 * len(_COLUMNS) * n_rows)
         columns = table.fetchnumpy()
     for name, column in columns.items():
         if np.ma.is_masked(column):

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from bayesmdp._checks import MAX_ID
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp._typing import ArrayLike, FloatArray, Name
 from bayesmdp.errors import (
     ArgumentError,
     BayesmdpError,
     DynamicsError,
-    TooLargeError,
 )
 from bayesmdp.model import Task
 from bayesmdp.worlds._outcomes import Outcomes
@@ -64,13 +63,12 @@ def from_craam(
     state, action, next_state = columns[:3].astype(np.int64)
     n_states = int(max(state.max(), next_state.max())) + 1
     n_actions = int(action.max()) + 1
-    needed = 8 * n_states * n_actions
-    if needed > available_bytes():
-        raise TooLargeError(
-            f"`{path}` has ids up to state {n_states - 1} and action {n_actions - 1}, "
-            f"which takes {gigabytes(needed)} of memory: number both from 0 without "
-            "gaps."
-        )
+    top = f"state {n_states - 1} and action {n_actions - 1}"
+    check_room(
+        8 * n_states * n_actions,
+        f"`{path}` has ids up to {top}, which takes",
+        lambda _: "number both from 0 without gaps",
+    )
     outcomes = Outcomes(
         n_states,
         n_actions,
