@@ -149,7 +149,8 @@ class Dynamics:
         Parameters
         ----------
         array
-            Probabilities, axes (state, action, next_state).
+            Probabilities, axes (state, action, next_state). Rows in single precision
+            are divided by their sums, which a warning says.
 
         Examples
         --------

@@ -36,7 +36,8 @@ def from_mdptoolbox(
     ----------
     transitions
         Probabilities ``[A, S, S]``, or a list of A matrices ``[S, S]``, dense or
-        SciPy's sparse ones. Every row must sum to 1.
+        SciPy's sparse ones. Every row must sum to 1, within the
+        precision that the matrices come in.
     reward
         ``[S]``, ``[S, A]``, ``[A, S, S]``, or a list of A matrices ``[S, S]``.
     discount
