@@ -80,8 +80,8 @@ def read_ai_clinician(
     >>> counts.state.tolist(), counts.action.tolist(), counts.next_state.tolist()
     ([1, 2, 2], [4, 0, 0], [2, 3, 4])
     """
-    n_states = _checks.size("n_states", n_states, ArgumentError)
-    n_actions = _checks.size("n_actions", n_actions, ArgumentError)
+    n_states = _checks.size_or_none("n_states", n_states, ArgumentError)
+    n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     check_ends(death, survival)
     frame, found, origin, connection = _opened(source, outcome, columns)
     frame, wrong, _ = converted(_as_numbers(frame, found, origin), found, origin)

@@ -73,7 +73,8 @@ def collect(
     True
     """
     n_episodes = _checks.integer("n_episodes", n_episodes, 1, ArgumentError)
-    max_steps = _checks.size("max_steps", max_steps, ArgumentError)
+    if max_steps is not None:
+        max_steps = _checks.integer("max_steps", max_steps, 1, ArgumentError)
     if not isinstance(add_end, bool):
         raise ArgumentError(f"`add_end` must be True or False; got {add_end!r:.80}.")
     key = _checks.seed_integer(seed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bayesmdp._checks import MAX_ID
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._queries import (
     TEXT,
@@ -34,7 +35,6 @@ STATES = ("state", "next_state", "outcome")  # one set of ids or labels
 LABELLED = (*IDS, "episode")
 CODES = ("NA", "NaN", "NULL", ".")  # how other programs write that there is no value
 MISSING = (*CODES, "")
-MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
 EXACT = 2**53  # from here on floats skip whole numbers
 MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
@@ -114,7 +114,10 @@ def row_tests(
             x = nw.col(role)
             for kind in ("fraction", "wide"):  # told already
                 known = known & ~asked[kind] if kind in asked else known
-            asked |= {"negative": known & (x < 0), "large": known & (x > MAX_ID)}
+            asked |= {
+                "negative": known & (x < 0),
+                "large": known & (x > MAX_ID),
+            }
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
         if role == "outcome":  # empty: the row is not the last, or its end unknown

@@ -83,8 +83,8 @@ def read_transitions(
     >>> log.counts().next_state.tolist()
     [1, 0]
     """
-    n_states = _checks.size("n_states", n_states, CountsError)
-    n_actions = _checks.size("n_actions", n_actions, CountsError)
+    n_states = _checks.size_or_none("n_states", n_states, CountsError)
+    n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     source = open_source(source, columns, labels)

@@ -105,8 +105,8 @@ def validate(
 def _sizes(
     task: KnownTask | None, n_states: int | None, n_actions: int | None
 ) -> tuple[int | None, int | None]:
-    n_states = _checks.size("n_states", n_states, ArgumentError)
-    n_actions = _checks.size("n_actions", n_actions, ArgumentError)
+    n_states = _checks.size_or_none("n_states", n_states, ArgumentError)
+    n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     if task is None:
         return n_states, n_actions
     if not isinstance(task, KnownTask):

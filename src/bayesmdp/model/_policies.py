@@ -32,6 +32,15 @@ class Belief(Protocol):
         """Pairs a policy may use, ``[S, A]``."""
 
 
+def check_knows(belief: object) -> None:
+    """Refuse what a policy cannot be checked against, such as a task."""
+    if not isinstance(belief, Belief):
+        raise PolicyError(
+            "`belief` must know its task and available pairs, as a posterior does; got "
+            f"{type(belief).__name__}."
+        )
+
+
 def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatArray:
     """Check a policy and return it as probabilities ``[S, A]``.
 
@@ -45,6 +54,7 @@ def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatA
     name
         What the policy is called in messages.
     """
+    check_knows(belief)
     task = belief.task
     found = _probabilities(policy, task, name)
     used = (found > 0) & ~belief.available
@@ -87,11 +97,7 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
     array([[1., 0.],
            [0., 1.]])
     """
-    if not isinstance(belief, Belief):
-        raise PolicyError(
-            "`belief` must know its task and available pairs, as a posterior does; got "
-            f"{type(belief).__name__}."
-        )
+    check_knows(belief)
     task = belief.task
     found = _probabilities(policy, task, "policy")
     dropped = np.where(belief.available, 0.0, found).sum(axis=1)
