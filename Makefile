@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
+STUDIES := $(VENV)/.installed-studies
 
-.PHONY: demo test types units test-integration bench clean
+.PHONY: demo test types units test-integration bench studies clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
@@ -29,7 +30,11 @@ test-integration: $(INTEGRATION)
 	$(BIN)/pytest -m "integration and timed" tests/integration
 
 bench: $(BENCH)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks all
+
+# Hours; a run that was stopped goes on.
+studies: $(STUDIES)
+	$(BIN)/python -m studies all --jobs 2 --resume
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -44,6 +49,10 @@ $(INTEGRATION): $(STAMP)
 
 $(BENCH): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
+	touch $@
+
+$(STUDIES): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group studies
 	touch $@
 
 clean:

@@ -1,50 +1,115 @@
-"""Run the benchmarks, print tables, keep the numbers: ``python -m benchmarks``.
-
-One of them alone: ``python -m benchmarks optimise``.
-"""
+"""Measure, print tables, keep the numbers: ``python -m benchmarks``."""
 
 import json
-import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from benchmarks import gamma, grid, kernels, optimise, scale, tables, text_table
+import click
+
+from bayesmdp._checks import did_you_mean
+from bayesmdp.cli import Command, debug_option, output_options, show, threads_option
+from bayesmdp.errors import ArgumentError, BayesmdpError
+from benchmarks import scale, tables, text_table
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
+TABLES = ("kernels", "variates", "grid", "policies")  # files here, beside `scale`
 
 
-ALL = {
-    "kernels": kernels.run,
-    "gamma": gamma.run,
-    "grid": grid.run,
-    "optimise": optimise.run,
-    "scale": scale.run,
-}
+@click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("parts", nargs=-1)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Smaller sizes, fewer repeats: a minute once kernels are compiled.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Where to store the record; default benchmarks/results/scale.json for the "
+    "whole table, .benchmarks/scale.json for less.",
+)
+@threads_option
+@output_options
+@debug_option
+@click.pass_context
+def main(
+    ctx: click.Context,
+    parts: tuple[str, ...],
+    quick: bool,
+    out: Path | None,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Measure speed at clinical size and beyond, against rivals in the same run.
+
+    PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads,
+    read; all where none is named, which takes several minutes, 8 GB of memory, and
+    should have the machine to itself. Other tables have sizes of their own and take no
+    --quick, --out or --threads: kernels, variates, grid, policies; `all` makes every
+    table. Every time stands beside the check of its value; the exit code is 1 where a
+    value is wrong, whatever the times. With --json each table is one JSON object.
+
+    Example: python -m benchmarks clinical planner --quick
+
+    Example: python -m benchmarks all
+    """
+    known = [*scale.PARTS, *TABLES, "all"]
+    for name in parts:
+        if name not in known:
+            raise click.BadParameter(
+                f"{name!r} is none of {', '.join(known)}{did_you_mean(name, known)}.",
+                ctx,
+                None,
+                "PARTS",
+            )
+    others = [name for name in TABLES if name in parts or "all" in parts]
+    if others and (quick or out is not None or threads is not None):
+        raise ArgumentError(
+            f"`--quick`, `--out` and `--threads` are not for {', '.join(others)}: "
+            "leave them out, or name other PARTS."
+        )
+    right = []
+    for name in others:
+        record = import_module(f"benchmarks.{name}").run()
+        show(text_table(record), record, as_json=as_json, quiet=quiet)
+        _store(name, record)
+        right.append(all(row["correct"] for row in record["rows"]))
+    of_scale = () if "all" in parts else tuple(x for x in parts if x in scale.PARTS)
+    if of_scale or not parts or "all" in parts:
+        say = (lambda _: None) if quiet else scale.to_stderr
+        record = scale.run(of_scale, quick=quick, threads=threads, say=say)
+        if not record["rows"]:
+            raise BayesmdpError(
+                "Nothing was measured: every part was skipped, see above."
+            )
+        show(text_table(record), record, as_json=as_json, quiet=quiet)
+        _store_scale(record, out, say)
+        right.append(scale.right(record))
+    if not all(right):
+        ctx.exit(1)
 
 
-def main() -> int:
-    """Run all; the exit code is 1 where a value is wrong, whatever the times."""
-    names = sys.argv[1:] or list(ALL)
-    right = [_run(name) for name in names]
-    return 0 if all(right) else 1
-
-
-def _run(name: str) -> bool:
-    """Run one, keep and print what it found; whether every value is right."""
-    record = ALL[name]()
+def _store(name: str, record: dict[str, Any]) -> None:
+    """Keep the record of a table beside those of other runs."""
     RESULTS.mkdir(exist_ok=True)
-    if name == "scale":
-        scale.store(record, None)
-        print(text_table(record))
-        return scale.right(record)
     text = json.dumps(record, indent=2) + "\n"
     (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
-    if name == "optimise":
+    if name == "policies":
         page = tables.optimisation_tables(record)
         (DOCS / "optimisation_tables.md").write_text(page, encoding="utf-8")
-    print(text_table(record))
-    return all(row["correct"] for row in record["rows"])
+
+
+def _store_scale(record: dict[str, Any], out: Path | None, say: scale.Say) -> None:
+    try:
+        say(f"stored in {scale.store(record, out, say=say)}")
+    except OSError as problem:
+        raise BayesmdpError(
+            f"The record cannot be stored ({problem}); name a place with `--out`."
+        ) from problem
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(prog_name="python -m benchmarks")

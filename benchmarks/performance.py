@@ -16,7 +16,7 @@ def performance_tables(record: Record) -> str:
         [
             "# What was measured",
             "",
-            f"Written by `bayesmdp bench` ({made}{load}); the record is "
+            f"Written by `python -m benchmarks` ({made}{load}); the record is "
             "`benchmarks/results/scale.json`. One thread unless a row says otherwise, "
             "best of a few repeats, kernels compiled before; rivals ran in the same "
             "process on the same draws. [performance.md](performance.md) says what "

@@ -1,4 +1,4 @@
-"""The table of speed at clinical size and beyond: ``bayesmdp bench``.
+"""The table of speed at clinical size and beyond: ``python -m benchmarks``.
 
 Every part runs its workloads in processes of their own, one after the other, on one
 thread unless its name says otherwise. Times are the best of a few repeats, rivals run

@@ -8,14 +8,14 @@ Record = dict[str, Any]
 
 
 def optimisation_tables(record: Record) -> str:
-    """Write what ``benchmarks/optimise.py`` found as a page."""
+    """Write what ``benchmarks/policies.py`` found as a page."""
     made = ", ".join(f"{what} {of}" for what, of in record["made_with"].items())
     return "\n".join(
         [
             "# What the search was measured against",
             "",
             f"Written by `make bench` ({made}); the record is "
-            "`benchmarks/results/optimise.json`. Values are compared by paired "
+            "`benchmarks/results/policies.json`. Values are compared by paired "
             "differences with control variates on 8,192 draws that neither side was "
             "chosen on; `+0.4 (0.1)` means that ours is better by 0.4, with a standard "
             "error of 0.1.",

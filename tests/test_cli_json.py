@@ -59,8 +59,8 @@ KEYS = {
     "fit --init": "n_rows task",
     "info run": RUN + " results[]",
     "info": "bayesmdp click distributed duckdb gymnasium h5py icu-sepsis jinja2 "
-    "markdown-it-py matplotlib mpi4py narwhals numba numpy platform plotly python rich "
-    "scikit-learn scipy threads torch",
+    "matplotlib mpi4py narwhals numba numpy platform plotly python rich "
+    "scikit-learn scipy threads",
     "evaluate": f"run policy {EVALUATION}",
     "optimise": "chosen_start converged draws_used evaluation gap gap_error "
     "interrupted policy policy[] policy[].action policy[].probability policy[].state "
@@ -68,14 +68,17 @@ KEYS = {
     "upper_bound_error " + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
     "compare": f"few n_draws reference result {ROWS} run seed",
     "report": "comparison_made html json policies policies[] reference run sensitivity",
-    "reproduce": "directory seconds skipped skipped[] study summary timed verdicts "
+}
+BESIDE = {  # programs that are run as modules, and not installed
+    "studies": "directory seconds skipped skipped[] study summary timed verdicts "
     "verdicts[]",
-    "reproduce all": "page studies studies[] studies[].problem studies[].seconds "
+    "studies all": "page studies studies[] studies[].problem studies[].seconds "
     "studies[].skipped studies[].skipped[] studies[].study studies[].verdicts "
     "studies[].verdicts[]",
-    "bench": "failed load load[] made_with made_with.{} parts parts.{} problem quick "
-    "rows rows[] rows[].check rows[].correct rows[].measured rows[].met rows[].part "
-    "rows[].rival rows[].sense rows[].target rows[].unit rows[].what skipped whole",
+    "benchmarks": "failed load load[] made_with made_with.{} parts parts.{} problem "
+    "quick rows rows[] rows[].check rows[].correct rows[].measured rows[].met "
+    "rows[].part rows[].rival rows[].sense rows[].target rows[].unit rows[].what "
+    "skipped whole",
 }
 
 
@@ -108,7 +111,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))  # the benchmarks
 
 
 CALLS: dict[str, tuple[str, ...]] = {
@@ -122,18 +124,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "report": ("report", "run", "-o", "page.html", *FEW),
     "info run": ("info", "run"),
     "info": ("info",),
-    "bench": ("bench", "gamma", "--quick", "--out", "bench.json"),
 }
-
-
-@pytest.fixture
-def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is timed: test_cli_bench does."""
-    from benchmarks import Row, scale
-
-    row = Row("x", 1.0, "s", "<=", 2.0, "value", True, "rival")
-    found = scale.Found([row], {"x": 1})
-    monkeypatch.setitem(scale.PARTS, "gamma", lambda _: found)
 
 
 @pytest.fixture
@@ -145,37 +136,56 @@ def no_searching(
         make_quick(monkeypatch)
 
 
-@pytest.mark.usefixtures("no_measuring", "no_searching")
+@pytest.mark.usefixtures("no_searching")
 @pytest.mark.parametrize("call", CALLS)
 def test_json_has_the_keys_it_had(call: str) -> None:
     result = CliRunner().invoke(main, [*CALLS[call], "--json"])
     assert result.exit_code in (0, 1), result.output
     record = json.loads(result.stdout, parse_constant=pytest.fail)
     assert record.pop("schema_version") == 1
-    free = frozenset({"columns", "made_with", "parts"})
-    assert sorted(keys(record, free=free)) == sorted(KEYS[call].split())
+    found = keys(record, free=frozenset({"columns"}))
+    assert sorted(found) == sorted(KEYS[call].split())
 
 
 def test_a_study_s_json_has_the_keys_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bayesmdp import paper
+    import studies
+    from studies.__main__ import main as run
+    from studies.all_studies import Part
 
     said = "a table\n**Verdict:** as printed"
-    outcome = paper.Outcome(Path("reproduced/priors"), said, 1.5, ("no picture",))
-    part = paper.Part("priors", "Priors", outcome, None)
-    monkeypatch.setattr(paper, "run_study", lambda *_, **__: outcome)
-    monkeypatch.setattr(paper, "run_all", lambda *_, **__: (part,))
-    for call, name in (("reproduce", "priors"), ("reproduce all", "all")):
-        result = CliRunner().invoke(main, ["reproduce", name, "--json"])
+    outcome = studies.Outcome(Path("reproduced/priors"), said, 1.5, ("no picture",))
+    part = Part("priors", "Priors", outcome, None)
+    monkeypatch.setattr(studies, "run_study", lambda *_, **__: outcome)
+    monkeypatch.setattr("studies.__main__.run_all", lambda *_, **__: (part,))
+    for call, name in (("studies", "priors"), ("studies all", "all")):
+        result = CliRunner().invoke(run, [name, "--json"])
         assert result.exit_code == 0, result.output
         record = json.loads(result.stdout)
         assert record.pop("schema_version") == 1
-        assert sorted(keys(record)) == sorted(KEYS[call].split())
+        assert sorted(keys(record)) == sorted(BESIDE[call].split())
+
+
+def test_a_benchmark_s_json_has_the_keys_it_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from benchmarks import Row, scale
+    from benchmarks.__main__ import main as run
+
+    row = Row("x", 1.0, "s", "<=", 2.0, "value", True, "rival")
+    monkeypatch.setitem(scale.PARTS, "gamma", lambda _: scale.Found([row], {"x": 1}))
+    asked = ["gamma", "--quick", "--out", "bench.json", "--json"]
+    result = CliRunner().invoke(run, asked)
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record.pop("schema_version") == 1
+    found = keys(record, free=frozenset({"made_with", "parts"}))
+    assert sorted(found) == sorted(BESIDE["benchmarks"].split())
 
 
 def test_every_command_is_here() -> None:
     commands = {call.split()[0] for call in KEYS}
     assert commands == set(main.list_commands(click.Context(main)))
-    assert set(CALLS) == set(KEYS) - {"reproduce", "reproduce all"}
+    assert set(CALLS) == set(KEYS)
 
 
 def test_a_new_key_would_be_noticed() -> None:

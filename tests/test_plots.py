@@ -204,7 +204,7 @@ def test_without_matplotlib_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[paper\]"'):
+    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[plots\]"'):
         draw[name]()
 
 

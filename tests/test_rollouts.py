@@ -12,7 +12,7 @@ from reference import setting, solve
 
 import bayesmdp as bm
 from bayesmdp.errors import ArgumentError, PolicyError
-from bayesmdp.rivals import _rollouts, rollout_evaluate, truncation_bound
+from bayesmdp.evaluation import _rollouts, rollout_evaluate, truncation_bound
 
 REWARD = np.array([1.0, -0.5, 0.3, 2.0])
 TASK = bm.Task(4, 3, REWARD, discount=0.9, start=[0.5, 0.2, 0.2, 0.1], terminal=[3])

@@ -10,12 +10,11 @@ import bayesmdp
 
 PACKAGE = Path(bayesmdp.__file__).parent
 ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation"]
-ROOMS += ["policies", "optimisation", "criticism", "rivals", "storage", "reporting"]
-ROOMS += ["paper", "cli"]
+ROOMS += ["policies", "optimisation", "criticism", "storage", "reporting", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
-SHARED |= {"_sheet", "_labelled", "_io"}
+SHARED |= {"_sheet", "_labelled", "_io", "_jobs"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
-GUESTS = {"paper", "cli"}  # come in by the front door, as users do
+GUESTS = {"cli"}  # comes in by the front door, as users do
 
 
 def imports(source: str) -> set[tuple[str, ...]]:
@@ -55,6 +54,7 @@ FILES = {
     path.relative_to(PACKAGE).with_suffix("").parts: path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
+STUDIES = sorted((Path(__file__).parents[1] / "studies").glob("*.py"))
 
 
 def test_imports_point_one_way_and_private_files_stay_in_their_room() -> None:
@@ -116,6 +116,19 @@ def test_a_right_import_passes(where: str, source: str) -> None:
     assert faults(tuple(where.split("/")), source) == []
 
 
+def test_the_package_knows_nothing_of_what_lies_beside_it() -> None:
+    beside = re.compile(r"^\s*(from|import) (studies|benchmarks|tests)\b", re.M)
+    assert [x for x in FILES.values() if beside.search(x.read_text())] == []
+    assert any(beside.search(x.read_text()) for x in STUDIES)
+
+
+def test_studies_come_in_as_the_command_line_does() -> None:
+    assert len(STUDIES) > 20
+    wrong = [fault for x in STUDIES for fault in faults(("cli", x.stem), x.read_text())]
+    assert wrong == []
+
+
 def test_no_file_is_longer_than_500_lines() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in FILES.values()}
+    paths = [*FILES.values(), *STUDIES]
+    lengths = {path: len(path.read_text().splitlines()) for path in paths}
     assert {path: n for path, n in lengths.items() if n > 500} == {}

@@ -1,4 +1,4 @@
-"""A study small enough to be killed many times; run as a script, or imported."""
+"""A study small enough to be killed many times; run as a module, or imported."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayesmdp.paper import Effort, Job, Study, run_study
+from studies import Effort, Job, Study, run_study
 
 PLACE = "coins-jobs"  # of the two that share their jobs
 

@@ -14,7 +14,6 @@ from bayesmdp import (
     posterior,
     priors,
     reporting,
-    rivals,
     storage,
     worlds,
 )
@@ -104,7 +103,6 @@ __all__ = [
     "report",
     "reporting",
     "restrict",
-    "rivals",
     "sensitivity",
     "storage",
     "validate",

@@ -381,9 +381,9 @@ def test_support_and_reward_are_part_of_a_call(tmp_path: Path) -> None:
 SPOILT: dict[str, tuple[Any, str]] = {
     "no header": (lambda x: ["hello", *x[1:]], "not a file of `calibrate`"),
     "other header": (lambda x: ['{"kind": 1}', *x[1:]], "not a file of `calibrate`"),
-    "no dataset": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a dataset"),
-    "cut": (lambda x: [*x[:3], x[3][:40], *x[4:]], "line 4 is not a dataset"),
-    "a list": (lambda x: [*x, "[1]"], "line 22 is not a dataset"),
+    "no dataset": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a finished job"),
+    "cut": (lambda x: [*x[:3], x[3][:40], *x[4:]], "line 4 is not a finished job"),
+    "a list": (lambda x: [*x, "[1]"], "line 22 is not a finished job"),
 }
 
 
@@ -457,5 +457,5 @@ def test_a_picture_without_matplotlib_says_what_to_install(
 ) -> None:
     found = bm.calibrate(TASK, FLAT, **BRIEF)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[paper\]"'):
+    with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[plots\]"'):
         plot_calibration(found)

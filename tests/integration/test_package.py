@@ -6,8 +6,11 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+
+import bayesmdp as bm
 
 pytestmark = pytest.mark.integration
 
@@ -29,6 +32,9 @@ def test_a_built_wheel_without_extras_runs_an_analysis(tmp_path: Path) -> None:
         [*pip, "wheel", str(ROOT), "--no-deps", "-w", str(wheels)], check=True
     )
     (wheel,) = wheels.glob("bayesmdp-*.whl")
+    with ZipFile(wheel) as packed:  # no studies, no benchmarks
+        tops = {name.split("/")[0] for name in packed.namelist()}
+    assert sorted(tops) == ["bayesmdp", f"bayesmdp-{bm.__version__}.dist-info"]
     venv.create(home)
     binaries = home / ("Scripts" if os.name == "nt" else "bin")
     install = ["--python", str(binaries / "python"), "install", "--no-compile"]

@@ -19,7 +19,7 @@ import click
 from bayesmdp._checks import did_you_mean
 from bayesmdp._version import __version__
 from bayesmdp.cli import commands
-from bayesmdp.cli._options import remark
+from bayesmdp.cli._options import debug_option, remark
 from bayesmdp.cli._streams import forget, patient_streams
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 
@@ -58,32 +58,62 @@ class _Commands(click.Group):
         return click.Group.resolve_command(self, ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        with patient_streams():
-            try:
-                return click.Group.main(self, *args, **settings)
-            except OSError as problem:  # in what click itself prints, as help
-                _tell(problem)
-                sys.exit(2)
+        with _told_streams():
+            return click.Group.main(self, *args, **settings)
 
     def invoke(self, ctx: click.Context) -> object:
-        with _told_warnings() as warned:
-            ctx.obj = warned
-            try:
-                result = click.Group.invoke(self, ctx)
-                sys.stdout.flush()  # a full disk shows here, not after the end
-            except _OWN:
-                raise
-            except KeyboardInterrupt:
-                click.echo("bayesmdp: interrupted.", err=True)
-                ctx.exit(130)
-            except Exception as problem:  # told, and shown by --debug
-                if ctx.params["debug"]:
-                    traceback.print_exc()
-                _tell(problem)
-                ctx.exit(2)
-        if warned:
-            ctx.exit(1)
-        return result
+        with _told(ctx):
+            return click.Group.invoke(self, ctx)
+
+
+class Command(click.Command):
+    """A command of its own that tells problems as `bayesmdp` does; add `debug_option`.
+
+    For programs beside the package that are run as ``python -m NAME``.
+    """
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run it; streams may close before the end."""
+        with _told_streams():
+            return click.Command.main(self, *args, **settings)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run it; what goes wrong is one sentence and an exit code."""
+        with _told(ctx):
+            return click.Command.invoke(self, ctx)
+
+
+@contextmanager
+def _told_streams() -> Iterator[None]:
+    with patient_streams():
+        try:
+            yield
+        except OSError as problem:  # in what click itself prints, as help
+            _tell(problem)
+            sys.exit(2)
+
+
+@contextmanager
+def _told(ctx: click.Context) -> Iterator[None]:
+    """Tell warnings and errors, and exit accordingly."""
+    debug = ctx.params.pop("debug")
+    with _told_warnings() as warned:
+        ctx.obj = warned
+        try:
+            yield
+            sys.stdout.flush()  # a full disk shows here, not after the end
+        except _OWN:
+            raise
+        except KeyboardInterrupt:
+            click.echo("bayesmdp: interrupted.", err=True)
+            ctx.exit(130)
+        except Exception as problem:  # told, and shown by --debug
+            if debug:
+                traceback.print_exc()
+            _tell(problem)
+            ctx.exit(2)
+    if warned:
+        ctx.exit(1)
 
 
 def _tell(problem: Exception) -> None:
@@ -98,7 +128,7 @@ def _tell(problem: Exception) -> None:
     else:
         said = (
             f"a fault of bayesmdp itself, please report it: {type(problem).__name__}: "
-            f"{problem}; `bayesmdp --debug ...` shows where."
+            f"{problem}; `--debug` shows where."
         )
     remark(said)
 
@@ -143,9 +173,9 @@ Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
-@click.option("--debug", is_flag=True, help="Show where an error came from.")
+@debug_option
 @click.version_option(__version__, prog_name="bayesmdp")
-def main(debug: bool) -> None:
+def main() -> None:
     """From logged transitions to a policy you can defend.
 
     Example: bayesmdp demo

@@ -15,6 +15,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SCHEMA_VERSION = 1
 
 
+def debug_option(function: Function) -> Function:
+    """``--debug``."""
+    return click.option("--debug", is_flag=True, help="Show where an error came from.")(
+        function
+    )
+
+
 def seed_option(function: Function) -> Function:
     """``--seed``."""
     return click.option(

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import AnyPrior, check_prior
 from bayesmdp.criticism._calibration import Calibration
-from bayesmdp.criticism._journal import Journal
+from bayesmdp.criticism._outcome_file import keep, open_outcomes
 from bayesmdp.criticism._study import (
     Choose,
     Episodes,
@@ -153,7 +154,7 @@ def calibrate(
         n_draws=n_draws,
         seed=_checks.seed_integer(seed),
     )
-    found = _run(study, n, Journal(resume, study), threads, executor, progress)
+    found = _run(study, n, open_outcomes(resume, study), threads, executor, progress)
     said = "the prior" if truth is None else str(truth)
     known = isinstance(truth, World)
     return _calibration(study, found, shares, tails, rate, "a world" if known else said)
@@ -213,15 +214,15 @@ def _visits(value: object, source: Source, pairs: Pairs) -> IntArray | Episodes:
 def _run(
     study: Study,
     n: int,
-    journal: Journal,
+    file: JobFile[Outcome],
     threads: int | None,
     executor: "Executor | None",
     progress: bool | None,
 ) -> list[Outcome]:
-    """Simulate what the journal does not hold yet; return all, in order."""
+    """Simulate what the file does not hold yet; return all, in order."""
     from bayesmdp.engine import results, workers
 
-    missing = [i for i in range(n) if i not in journal.done]
+    missing = [i for i in range(n) if i not in file.done]
     parts = list(_parts(missing))
     with (
         workers(threads, executor) as pool,
@@ -229,10 +230,10 @@ def _run(
         results(pool, outcomes, ((study, part) for part in parts)) as found,
     ):
         for part, of_part in zip(parts, found, strict=True):
-            journal.add(dict(zip(part, of_part, strict=True)))
+            keep(dict(zip(part, of_part, strict=True)), file)
             if show is not None:
-                show(sum(i < n for i in journal.done))
-    return [journal.done[i] for i in range(n)]
+                show(sum(i in file.done for i in range(n)))
+    return [file.done[i] for i in range(n)]
 
 
 def _parts(datasets: list[int]) -> Iterator[list[int]]:

@@ -33,7 +33,7 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     Returns
     -------
     Figure
-        Of matplotlib, with the extra ``paper``: ``figure.savefig("ranks.png")``.
+        Of matplotlib, with the extra ``plots``: ``figure.savefig("ranks.png")``.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
 
 def _new_axes(n: int) -> Any:
     """Axes of a figure of its own, which no window holds on to."""
-    figures = _checks.extra("matplotlib.figure", "paper", "plot_calibration")
+    figures = _checks.extra("matplotlib.figure", "plots", "plot_calibration")
     figure = figures.Figure(figsize=(2.9 * n, 5.0), layout="constrained")
     return figure.subplots(2, n, squeeze=False, sharex="row", sharey="row")
 

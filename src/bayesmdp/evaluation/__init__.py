@@ -10,6 +10,7 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
 
 __all__ = [
     "AnalyticEvaluation",
@@ -24,6 +25,8 @@ __all__ = [
     "evaluate_analytic",
     "plain",
     "quantile",
+    "rollout_evaluate",
     "rounded",
     "share_of_visits",
+    "truncation_bound",
 ]

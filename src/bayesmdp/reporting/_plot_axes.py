@@ -19,9 +19,9 @@ INK, GREY, FAINT = "0.15", "0.45", "0.88"
 
 def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
     """Return the axes given, or those of a figure that no window holds on to."""
-    figures = _checks.extra("matplotlib.figure", "paper", needed_by)
+    figures = _checks.extra("matplotlib.figure", "plots", needed_by)
     if ax is not None:
-        kind = _checks.extra("matplotlib.axes", "paper", needed_by).Axes
+        kind = _checks.extra("matplotlib.axes", "plots", needed_by).Axes
         _checks.of_type("ax", ax, kind, ArgumentError)
         return ax
     made = figures.Figure(figsize=size, layout="constrained").subplots()

@@ -62,7 +62,7 @@ def command(
 
     Example: bayesmdp demo --patients 2000 --seed 1 --out small
     """
-    from bayesmdp.paper import tell_story
+    from bayesmdp.cli._sepsis_demo import tell_story
 
     silent = quiet or not sys.stderr.isatty()  # in a pipe nobody waits for news
     story = tell_story(

@@ -19,7 +19,6 @@ _PACKAGES = (
     "click",
     "rich",
     "jinja2",
-    "markdown-it-py",
     "plotly",
 )
 _EXTRAS = (
@@ -30,7 +29,6 @@ _EXTRAS = (
     "matplotlib",
     "distributed",
     "mpi4py",
-    "torch",
 )
 
 

@@ -1,0 +1,103 @@
+"""Finished datasets of a calibration in a file, so that a killed run can go on.
+
+The header of the file names the study by a digest of all that its datasets depend on.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesmdp._jobs import JobFile, OtherJobsError
+from bayesmdp.criticism._study import Outcome, Study
+from bayesmdp.errors import ArgumentError
+
+_KIND = "calibrate"
+_WHOLE = ("rank", "below", "ties")  # fields of whole numbers
+
+
+def open_outcomes(path: object, study: Study) -> JobFile[Outcome]:
+    """Take up the file at ``path``, or begin it; keep nothing where it is None."""
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise ArgumentError(
+            f"`resume` must be a path of a file; got {type(path).__name__}."
+        )
+    file = None if path is None else Path(path)
+    header = {"kind": _KIND, "study": _digest(study)}
+
+    def read(found: dict[str, Any]) -> Outcome:
+        return _outcome(found, len(study.quantities))
+
+    try:
+        with _worded(file):
+            return JobFile(file, header, read, f"`resume` {file}")
+    except OtherJobsError as other:
+        if other.header.get("kind") != _KIND:
+            raise ArgumentError(
+                f"`resume` {file} is not a file of `calibrate`; give another path."
+            ) from None
+        raise ArgumentError(
+            f"`resume` {file} belongs to another call (its task, prior, truth, "
+            "design, policy, draws or seed differ); give another path."
+        ) from None
+
+
+def keep(found: Mapping[int, Outcome], file: JobFile[Outcome]) -> None:
+    """Keep outcomes of datasets."""
+    with _worded(file.path):
+        for dataset, outcome in found.items():
+            columns = {name: x.tolist() for name, x in outcome._asdict().items()}
+            file.add(dataset, columns)
+
+
+@contextmanager
+def _worded(file: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise ArgumentError(
+            f"`resume` cannot be used: {file}: {problem.strerror}."
+        ) from problem
+
+
+def _outcome(found: dict[str, Any], size: int) -> Outcome:
+    columns = []
+    for name in Outcome._fields:
+        kind = np.int64 if name in _WHOLE else np.float64
+        column = np.array(found[name])
+        if column.shape != (size,) or column.dtype != kind:
+            raise ValueError(name)
+        columns.append(column)
+    return Outcome(*columns)
+
+
+def _digest(study: Study) -> str:
+    """Name a study by its content."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in _parts(study):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _parts(thing: object) -> Iterator[bytes]:
+    """Yield everything inside as bytes, in order."""
+    if isinstance(thing, np.ndarray):
+        yield f"{thing.dtype.str}{thing.shape}".encode()
+        yield thing.tobytes()
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        yield type(thing).__name__.encode()
+        for field in fields(thing):
+            yield from _parts(getattr(thing, field.name))
+    elif isinstance(thing, tuple | list):
+        yield f"{len(thing)}".encode()
+        for inner in thing:
+            yield from _parts(inner)
+    elif callable(thing):
+        yield str(getattr(thing, "__qualname__", type(thing))).encode()
+    else:
+        yield repr(thing).encode()

@@ -1,0 +1,161 @@
+"""``python -m benchmarks``: runs parts, checks values, tells what went wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import bayesmdp
+from benchmarks import Row, scale
+from benchmarks.__main__ import TABLES, main
+
+
+def bench(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_quick_part_gives_a_record_with_checked_values(tmp_path: Path) -> None:
+    out = tmp_path / "deeper" / "record.json"
+    code, printed, said = bench("gamma", "--quick", "--json", "--out", str(out))
+    assert code == 0, said
+    record = json.loads(printed)
+    assert record == json.loads(out.read_text())
+    assert record["rows"]
+    for row in record["rows"]:
+        assert row["part"] == "gamma"
+        assert row["correct"] is True
+        assert row["check"]
+        assert row["rival"]
+        assert row["met"] in (True, False)
+    assert record["made_with"]["processor"]
+    assert (record["whole"], record["failed"]) == (False, [])
+    assert "gamma: " in said  # progress, and where it was stored
+    assert str(out) in said
+
+
+def test_help_names_every_part() -> None:
+    from benchmarks.scale import PARTS
+
+    code, printed, _ = bench("--help")
+    assert code == 0
+    words = printed.replace(",", " ").replace(";", " ").split()
+    assert {*PARTS, *TABLES} <= set(words)
+
+
+def test_an_unknown_part_is_one_sentence_and_exit_code_2() -> None:
+    code, printed, said = bench("warp")
+    assert (code, printed) == (2, "")
+    assert "'warp' is none of clinical, full-support" in said
+    assert "(did you mean 'gamma'?)" in bench("gama")[2]
+
+
+def test_options_that_other_tables_do_not_have_are_refused() -> None:
+    code, printed, said = bench("kernels", "gamma", "--quick")
+    assert (code, printed) == (2, "")
+    assert said.count("\n") == 1
+    assert "`--threads` are not for kernels: leave them out, or name" in said
+
+
+def test_all_is_every_table_and_one_wrong_value_is_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    row = Row("x", 1.0, "s", "<=", 2.0, "value", True).as_record()
+    record = {"problem": "p", "made_with": {}, "rows": [row]}
+    for name in TABLES:
+        monkeypatch.setattr(f"benchmarks.{name}.run", lambda: record)
+    whole = {**record, "failed": [], "whole": True}
+    asked: list[object] = []
+
+    def run(parts: object, **more: object) -> dict[str, object]:
+        asked.append((parts, more["quick"], more["threads"]))
+        return whole
+
+    monkeypatch.setattr(scale, "run", run)
+    monkeypatch.setattr(scale, "store", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("benchmarks.__main__.RESULTS", tmp_path)
+    monkeypatch.setattr("benchmarks.tables.optimisation_tables", lambda _: "page")
+    monkeypatch.setattr("benchmarks.__main__.DOCS", tmp_path)
+    code, printed, _ = bench("all", "gamma", "--json")
+    assert code == 0
+    assert asked == [((), False, None)]  # nothing is left out, so the table is whole
+    assert printed.count('"schema_version": 1') == len(TABLES) + 1
+    for name in TABLES:
+        assert json.loads((tmp_path / f"{name}.json").read_text()) == record
+    wrong = {**record, "rows": [{**row, "correct": False}]}
+    monkeypatch.setattr("benchmarks.grid.run", lambda: wrong)
+    assert bench("all")[0] == 1
+    assert bench("grid")[0] == 1
+    assert bench("kernels")[0] == 0
+    assert len(asked) == 2
+
+
+def test_a_wrong_value_or_a_failure_is_told_by_the_exit_code() -> None:
+    from benchmarks.scale import right
+
+    row = Row("x", 1.0, "s", "<=", 2.0, "value", True).as_record()
+    wrong = {**row, "correct": False}
+    assert right({"rows": [row], "failed": []})
+    assert not right({"rows": [row, wrong], "failed": []})
+    assert not right({"rows": [row], "failed": ["part: exit code 1"]})
+
+
+def test_a_row_without_target_has_no_verdict() -> None:
+    from benchmarks import text_table
+
+    told = Row("x", 1.0, "s", "<=", None, "value 1", True, "rival 2 s").as_record()
+    met = Row("y", 1.0, "s", "<=", 2.0, "value 1", True).as_record()
+    missed = Row("z", 3.0, "s", "<=", 2.0, "value 1", False).as_record()
+    assert [row["met"] for row in (told, met, missed)] == [None, True, False]
+    record = {"problem": "p", "made_with": {"a": "1"}, "rows": [told, met, missed]}
+    _, _, _, *lines = text_table(record).splitlines()
+    assert ["rival 2 s" in lines[0], "met" in lines[1], "WRONG" in lines[2]] == [
+        True
+    ] * 3
+    assert "met" not in lines[0]
+
+
+def test_the_check_of_a_sweep_notices_a_wrong_value() -> None:
+    import numpy as np
+
+    from bayesmdp.engine import Want
+    from benchmarks.sweeps import ACCURATE, largest_gap, timed_sweep
+
+    world = bayesmdp.worlds.gridworld()
+    posterior = bayesmdp.fit(world.sample(500, seed=0), world.task)
+    draws, policy = posterior.draws(16, seed=0), np.full((25, 4), 0.25)
+    want = Want(variance=True, gradient=True)
+    swept = timed_sweep(draws, policy, want, repeats=1)
+    assert largest_gap(swept, draws, policy, 4) < ACCURATE
+    other = policy + np.array([1e-5, -1e-5, 0, 0])
+    assert largest_gap(swept, draws, other, 4) > ACCURATE
+
+
+def test_the_bound_of_a_large_model_notices_a_wrong_value() -> None:
+    from bayesmdp.engine import Want
+    from benchmarks import large
+    from benchmarks.sweeps import ACCURATE, chain_of, timed_sweep
+
+    n = 100
+    reward = large.random_policy(n, 3)
+    task = bayesmdp.Task(n, large.N_ACTIONS, reward, discount=large.DISCOUNT)
+    prior = bayesmdp.SparsePrior()
+    posterior = bayesmdp.fit(large.random_counts(n, 0), task, prior=prior)
+    draws, policy = posterior.draws(4, seed=0), large.random_policy(n, 2)
+    swept = timed_sweep(draws, policy, Want(), repeats=1)
+    value = swept.nominal.reference[0, 0] + swept.first(1).state[0, 0]
+    chain = chain_of(draws.dynamics(0), task, policy)
+    assert large.error_bound(chain, value) < ACCURATE
+    value[7] *= 1 + 1e-6
+    assert large.error_bound(chain, value) > ACCURATE
+
+
+def test_a_page_is_written_from_a_record_with_parts_missing() -> None:
+    from benchmarks.performance import performance_tables
+
+    row = Row("x", 1.0, "s", "<=", 2.0, "value 1", True, "rival 2 s").as_record()
+    record = {"made_with": {"a": "1"}, "load": [0.5], "rows": [row], "parts": {}}
+    page = performance_tables({**record, "skipped": ["planner: no quantecon"]})
+    assert "| x | 1 s | <= 2 | met | rival 2 s | value 1: correct |" in page
+    assert "- planner: no quantecon" in page
