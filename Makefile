@@ -25,8 +25,8 @@ units: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/integration
 
 test-integration: $(INTEGRATION)
-	$(BIN)/pytest -m "integration and not timed" -n 2 --dist loadfile tests/integration
-	$(BIN)/pytest -m "integration and timed" tests/integration
+	$(BIN)/pytest -rs -m "integration and not timed" -n 2 --dist loadfile tests/integration
+	$(BIN)/pytest -rs -m "integration and timed" tests/integration
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
