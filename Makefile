@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
 
-.PHONY: demo test types units test-integration bench clean
+.PHONY: demo test types units test-integration bench fuzz clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
@@ -30,6 +30,11 @@ test-integration: $(INTEGRATION)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
+
+# 10,000 generated inputs; FUZZ="--first 10000" takes others, and
+# `.venv/bin/python -m fuzz TARGET SEED` repeats one.
+fuzz: $(STAMP)
+	$(BIN)/python -m fuzz $(FUZZ)
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -174,6 +174,7 @@ def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
             quotechar="",
             escapechar="",
             auto_detect=False,
+            strict_mode=False,  # quoted cells of later lines may hold other line ends
             columns={"line": "VARCHAR"},
         )
         rows = first.limit(1).fetchall()
