@@ -1,6 +1,7 @@
 """The folders are rooms in the order of the data's way; imports point upwards only."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation
 ROOMS += ["policies", "optimisation", "criticism", "rivals", "storage", "reporting"]
 ROOMS += ["paper", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
-SHARED |= {"_sheet", "_startup"}
+SHARED |= {"_sheet", "_labelled", "_io", "_startup"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
 GUESTS = {"paper", "cli"}  # come in by the front door, as users do
 
@@ -64,6 +65,13 @@ def test_imports_point_one_way_and_private_files_stay_in_their_room() -> None:
         for fault in faults(where, path.read_text())
     ]
     assert wrong == []
+
+
+def test_no_private_name_of_narwhals_is_imported() -> None:
+    private = re.compile(r"narwhals(\.\w+)*\._|narwhals[\w.]* import .*\b_")
+    assert private.search("from narwhals import _namespace")
+    assert private.search("import narwhals._utils")
+    assert [x for x, path in FILES.items() if private.search(path.read_text())] == []
 
 
 def test_every_folder_is_a_room_and_every_other_file_is_shared_by_all() -> None:

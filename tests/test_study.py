@@ -229,7 +229,7 @@ def test_a_reason_is_given_where_matplotlib_is_not(
 
 def test_a_kill_at_the_very_beginning_stands_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / "coins").mkdir()
-    (tmp_path / "coins" / ".fresh-7-study.json").write_text('{"sch')
+    (tmp_path / "coins" / ".bayesmdp-7").write_text('{"sch')
     directory = run_study(toy_study.STUDY, QUICK, tmp_path, resume=True).directory
     assert not list(directory.rglob(".*"))
 

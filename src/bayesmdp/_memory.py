@@ -1,6 +1,7 @@
 """How much memory there is, so that work that cannot fit is refused, not killed."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 try:  # now, for it cannot be loaded where memory has run out
@@ -8,7 +9,7 @@ try:  # now, for it cannot be loaded where memory has run out
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.errors import ArgumentError, BayesmdpError, TooLargeError
 
 _CGROUP, _PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self")
 # Limit, use, and files that are held, in the two versions of control groups.
@@ -135,15 +136,27 @@ def _left_in(group: Path, names: tuple[str, str, str]) -> int:
         return 2**62
 
 
+def check_room(
+    needed: int,
+    what: str,
+    remedy: Callable[[int], str],
+    error: type[BayesmdpError] = TooLargeError,
+) -> None:
+    """Refuse what does not fit; ``remedy`` says what would, given the bytes free."""
+    if needed > (there := available_bytes(needed)):
+        raise error(
+            f"{what} {gigabytes(needed)} of memory, and {gigabytes(there)} are free: "
+            f"{remedy(there)}."
+        )
+
+
 def check_draws(n_draws: int, bytes_a_draw: int) -> None:
     """Refuse a number of draws whose results alone would not fit."""
-    needed = n_draws * bytes_a_draw
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"`n_draws` {n_draws} needs {gigabytes(needed)} for one result a draw, and "
-            f"{gigabytes(there)} are free: about {there // bytes_a_draw} draws would "
-            "fit."
-        )
+    check_room(
+        n_draws * bytes_a_draw,
+        f"One result for each of `n_draws` {n_draws} draws takes",
+        lambda there: f"about {there // bytes_a_draw} draws would fit",
+    )
 
 
 def gigabytes(n_bytes: float) -> str:

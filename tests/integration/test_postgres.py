@@ -30,6 +30,7 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
+from test_names import ALL, CODES, moves
 from validate_cases import CASES, Case
 from validate_logs import messy, without
 
@@ -219,6 +220,26 @@ def test_names_are_numbered_as_elsewhere(database: Any, table: pd.DataFrame) -> 
     assert found.state_labels == wanted.state_labels
     assert found.counts() == wanted.counts()
     assert found.counts_by_fold(3, seed=1) == wanted.counts_by_fold(3, seed=1)
+
+
+def test_nasty_names_are_read_as_elsewhere(database: Any) -> None:
+    log = bm.read_transitions(stored(database, moves(ALL)), labels=True)
+    wanted = bm.read_transitions(pd.DataFrame(moves(ALL)), labels=True)
+    assert log.state_labels == wanted.state_labels
+    assert log.counts() == wanted.counts()
+
+
+def test_missing_value_codes_are_missing(database: Any) -> None:
+    table = {"state": ["icu", *CODES], "action": ["none"] * 6, "next_state": ["x"] * 6}
+    said = r"no value in 5 rows, with 4 missing-value codes \(NA, NaN, NULL or \.\)"
+    with pytest.raises(bm.BayesmdpError, match=said):
+        bm.read_transitions(stored(database, table))
+
+
+def test_tiny_ids_are_not_zero(database: Any) -> None:
+    table = {"state": [0.0, 1e-16], "action": [0, 0], "next_state": [1, 1]}
+    with pytest.raises(bm.BayesmdpError, match="whole numbers: a row has 1e-16"):
+        bm.read_transitions(stored(database, table))
 
 
 def test_only_groups_cross_the_wire(

@@ -31,7 +31,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     killed = 0
     for attempt in range(20):
         if jobs.is_dir():  # as of a kill in the middle of a write
-            (jobs / f".fresh-{attempt}-coin-00.jsonl").write_text("{")
+            (jobs / f".bayesmdp-{attempt}").write_text("{")
         name = names[attempt % len(names)]
         process = subprocess.Popen(
             [sys.executable, toy_study.__file__, str(broken), "1", name],

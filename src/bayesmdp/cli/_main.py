@@ -20,7 +20,7 @@ from bayesmdp._checks import did_you_mean
 from bayesmdp._memory import limit_at_fault
 from bayesmdp._version import __version__
 from bayesmdp.cli import commands
-from bayesmdp.cli._options import as_options
+from bayesmdp.cli._options import remark
 from bayesmdp.cli._streams import forget, patient_streams
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 
@@ -98,7 +98,7 @@ def _told_interrupt() -> Iterator[None]:
 def _tell(problem: Exception) -> None:
     """Say what happened in one sentence."""
     if isinstance(problem, BayesmdpError):
-        said = as_options(str(problem))
+        said = str(problem)
     elif (fault := limit_at_fault(problem)) is not None:
         said = fault
     elif isinstance(problem, OSError):
@@ -111,7 +111,7 @@ def _tell(problem: Exception) -> None:
             f"a fault of bayesmdp itself, please report it: {type(problem).__name__}: "
             f"{problem}; `bayesmdp --debug ...` shows where."
         )
-    click.echo(f"bayesmdp: {said}", err=True)
+    remark(said)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _told_warnings() -> Iterator[list[str]]:
         shown.add(str(message))
         if issubclass(category, BayesmdpWarning):
             ours.append(str(message))
-        click.echo(f"bayesmdp: warning: {as_options(str(message))}", err=True)
+        remark(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

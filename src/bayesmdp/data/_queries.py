@@ -5,6 +5,7 @@ original stays attached as the cause.
 """
 
 import atexit
+import gc
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -90,14 +91,17 @@ def capital(text: str) -> str:
 def tidy_exit() -> None:
     """Let go of DuckDB before Python ends.
 
-    narwhals keeps a namespace for each engine; if DuckDB's outlives the interpreter,
-    DuckDB 2 prints a page about leaks to stderr.
+    narwhals keeps what it knows of each engine in caches; if DuckDB's outlives the
+    interpreter, DuckDB 2 prints a page about leaks to stderr.
     """
-    from narwhals import _namespace
+    atexit.register(_forget)
 
-    kept = getattr(_namespace, "_builtin_namespace", None)  # not part of its API
-    if kept is not None:
-        atexit.register(kept.cache_clear)
+
+def _forget() -> None:
+    kind = type(tidy_exit)
+    for x in gc.get_objects():
+        if type(x) is kind and str(x.__module__).startswith("narwhals."):
+            x.cache_clear()
 
 
 def lazy(native: Any) -> "Frame":

@@ -117,7 +117,7 @@ def _checked_distance(problem: Problem, graph: _Graph, who: str) -> IntArray:
 def nearest_rows(problem: Problem) -> IntArray:
     """Return rows ``[N]`` that may lead nearer to the end: a policy that ends."""
     graph = _graph(problem, np.ones(problem.source.size), problem.theta_bar)
-    who = "no action ever leads to a terminal state; widen the support"
+    who = "no action ever leads to a terminal state; add one with FallbackPrior"
     distance = _checked_distance(problem, graph, who)
     row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
     row = row[problem.theta_bar > 0]

@@ -29,7 +29,7 @@ from bayesmdp.engine._nominal import (
 )
 from bayesmdp.engine._problem import Problem, read_only
 from bayesmdp.engine._workers import Inline, Pool, results
-from bayesmdp.errors import ConvergenceError, EndlessError
+from bayesmdp.errors import ConvergenceError, EndlessError, TooLargeError
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,7 @@ def _retry(
 
 
 _EVERYTHING = Want(variance=True, occupancy=True)
+_MOST = 1e70  # a value whose fourth power can be summed, also where draws are larger
 
 
 def solve_known(
@@ -229,6 +230,12 @@ def solve_known(
     for i, channel in enumerate((channels.V, channels.R, channels.D)):
         if channel < part.state.shape[1]:
             out[i] = part.state[:, channel]
+    if not np.abs(out[0]).max(initial=0.0) <= _MOST:
+        raise TooLargeError(
+            f"Values of this policy are above {_MOST:g} in size, too large for their "
+            "fourth moments: episodes are too long for rewards of this size; use a "
+            "smaller discount, or give rewards in larger units."
+        )
     return out
 
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from bayesmdp._io import write_atomic
 from bayesmdp._version import __version__
 from bayesmdp.errors import BayesmdpError, ExecutorError
 from bayesmdp.paper._study import (
@@ -21,7 +22,6 @@ from bayesmdp.paper._study import (
     open_places,
     run_study,
     workers,
-    write_whole,
 )
 
 PAGE = "index.html"
@@ -129,7 +129,7 @@ def _show(parts: list[Part], effort: Effort, out: Path, n_studies: int) -> None:
         seconds=spent(out),
         version=__version__,
     )
-    write_whole(out / PAGE, shown)
+    write_atomic(out / PAGE, shown)
 
 
 def spent(out: Path) -> float:

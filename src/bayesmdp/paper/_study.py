@@ -41,6 +41,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from bayesmdp._io import HIDDEN, write_atomic
 from bayesmdp._progress import progress_bar
 from bayesmdp._version import __version__
 from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError
@@ -48,7 +49,6 @@ from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError
 Record = dict[str, Any]
 _SCHEMA = 1
 _NOTE = "study.json"
-_FRESH = ".fresh-"  # begins the name of a file until it is whole
 _NO_DATE = {"Date": None}
 _VERDICT = "**Verdict:**"
 _QUICKLY = "*Run with --quick: small sizes, wide errors; its verdict means little.*\n\n"
@@ -153,10 +153,10 @@ def run_study(
                 if show is not None:
                     show(done, f"{done}/{len(jobs)}")
         texts = [file.read_text(encoding="utf-8") for file in files]
-        write_whole(directory / "records.jsonl", "".join(texts))
+        write_atomic(directory / "records.jsonl", "".join(texts))
         records = [json.loads(line) for text in texts for line in text.splitlines()]
         summary = (_QUICKLY if effort.quick else "") + study.tell(records)
-        write_whole(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
+        write_atomic(directory / "summary.md", f"# {study.title}\n\n{summary}\n")
         skipped = _draw(study, records, directory)
         seconds = sum(float(x.with_suffix(".seconds").read_text()) for x in files)
     return Outcome(directory, summary, seconds, skipped, _places(jobs))
@@ -219,7 +219,7 @@ def _open(
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in _leftovers(directory):
         leftover.unlink(missing_ok=True)
-    write_whole(note, asked)
+    write_atomic(note, asked)
 
 
 def _otherwise(note: str, effort: Effort) -> str:
@@ -237,7 +237,7 @@ def _otherwise(note: str, effort: Effort) -> str:
 
 def _leftovers(directory: Path) -> set[Path]:
     """Files of a kill in the middle of a write."""
-    return set(directory.rglob(f"{_FRESH}*"))
+    return set(directory.rglob(f"{HIDDEN}*"))
 
 
 def _worked(
@@ -336,15 +336,8 @@ def _timed(
 
 
 def _keep(path: Path, records: list[Record], seconds: float) -> None:
-    write_whole(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
-    write_whole(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all."""
-    fresh = path.with_name(f"{_FRESH}{os.getpid()}-{path.name}")
-    fresh.write_bytes(content.encode() if isinstance(content, str) else content)
-    fresh.replace(path)
+    write_atomic(path.with_suffix(".seconds"), f"{seconds:.3f}\n")
+    write_atomic(path, "".join(json.dumps(x, sort_keys=True) + "\n" for x in records))
 
 
 def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ...]:
@@ -361,7 +354,7 @@ def _draw(study: Study, records: list[Record], directory: Path) -> tuple[str, ..
             drawn = BytesIO()
             with rc_context({"svg.hashsalt": study.name}):
                 figure.savefig(drawn, format=kind, **more)
-            write_whole(directory / f"{name}.{kind}", drawn.getvalue())
+            write_atomic(directory / f"{name}.{kind}", drawn.getvalue())
     return ()
 
 
