@@ -17,7 +17,8 @@ from fractions import Fraction
 from typing import Any
 
 Cells = Mapping[str, Sequence[str | None]]  # by role; None is no value
-Triplet = tuple[int, int, int]
+Name = int | str
+Triplet = tuple[Name, Name, Name]  # state, action, next state
 
 ALIASES = {
     "state": ("state", "s", "obs", "observation"),
@@ -33,7 +34,8 @@ MISSING = ("", "NA", "NaN", "NULL", ".")
 DELIMITERS = ",;\t|"
 LARGEST = 10**7
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_PADDED = re.compile(r"\s*[+-]?0\d+\s*", re.ASCII)
+_NAME = re.compile(r"0|-?[1-9]\d*", re.ASCII)
+_ID = re.compile(r"\s*(0|-?[1-9]\d*)(\.0*)?\s*", re.ASCII)
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -49,12 +51,12 @@ class OpenError(Exception):
 class Log:
     """What a log says."""
 
-    states: tuple[Any, ...] | None  # names by id
-    actions: tuple[Any, ...] | None
+    named_states: bool  # states are names, not ids
+    named_actions: bool
     counts: Counter[Triplet]
     rewards: Mapping[Triplet, float] | None  # means
-    ends: Counter[int] | None  # flagged arrivals by state
-    starts: Counter[int] | None  # episodes by their first state, where that is sure
+    ends: Counter[Name] | None  # flagged arrivals by state
+    starts: Counter[Name] | None  # episodes by their first state, where that is sure
 
 
 def csv_cells(content: bytes) -> dict[str, list[str | None]]:
@@ -170,8 +172,6 @@ def by_role(
 
 def read(cells: Cells, *, labels: bool = False) -> Log:
     """Count transitions, row by row."""
-    if any(x and x in MISSING for x in cells.get("episode", ())):
-        raise OpenError("episodes that are called as what is missing")
     cells = {role: [_value(x) for x in column] for role, column in cells.items()}
     flags = {x: _flags(cells[x]) for x in ("terminated", "truncated") if x in cells}
     paid = _rewards(cells["reward"]) if "reward" in cells else None
@@ -187,12 +187,10 @@ def read(cells: Cells, *, labels: bool = False) -> Log:
     if "episode" in cells and any(x is None for x in cells["episode"]):
         raise RefusedError("no value in episode")
     known = [*cells["state"], *(cells.get("next_state") or cells.get("outcome") or ())]
-    as_id, states = _numbered([x for x in known if x is not None], labels)
-    as_action, actions = _numbered(cells["action"], labels)
-    as_id, states = _left(as_id, states, [*state, *following])
-    as_action, actions = _left(as_action, actions, [cells["action"][i] for i in rows])
+    states, named = _meanings([x for x in known if x is not None], labels)
+    actions, acted = _meanings(cells["action"], labels)
     triplets = [
-        (as_id[s], as_action[cells["action"][i]], as_id[t])
+        (states[str(s)], actions[str(cells["action"][i])], states[str(t)])
         for s, i, t in zip(state, rows, following, strict=True)
     ]
     if not triplets:
@@ -204,16 +202,16 @@ def read(cells: Cells, *, labels: bool = False) -> Log:
             t for (_, _, t), i in zip(triplets, rows, strict=True) if ended[i]
         )
     means, starts = _means(triplets, rows, paid), _starts(triplets, rows, cells)
-    return Log(states, actions, Counter(triplets), means, ends, starts)
+    return Log(named, acted, Counter(triplets), means, ends, starts)
 
 
 def _starts(
     triplets: Sequence[Triplet], rows: Sequence[int], cells: Cells
-) -> Counter[int] | None:
+) -> Counter[Name] | None:
     """Find the first row of each episode; None where steps or episodes are odd."""
     if not {"episode", "step"} <= cells.keys():
         return None
-    first: dict[str, tuple[int, int]] = {}
+    first: dict[str, tuple[int, Name]] = {}
     for (state, _, _), i in zip(triplets, rows, strict=True):
         episode, step = str(cells["episode"][i]), str(cells["step"][i])
         if not (episode.isalnum() and re.fullmatch(r"-?[1-9]\d?|0", step)):
@@ -221,7 +219,8 @@ def _starts(
         here = (int(step), state)
         if episode in first and first[episode][0] == here[0]:
             return None
-        first[episode] = min(here, first.get(episode, here))
+        if episode not in first or here[0] < first[episode][0]:
+            first[episode] = here
     if len({_number_of(x) for x in first}) < len(first):
         return None
     return Counter(state for _, state in first.values())
@@ -231,38 +230,22 @@ def _value(cell: str | None) -> str | None:
     return None if cell is None or cell in MISSING else cell
 
 
-def _numbered(
-    cells: Sequence[Any], labels: bool
-) -> tuple[dict[str, int], tuple[Any, ...] | None]:
-    """Say which id each cell has, and what ids are called."""
-    numeric = {x for x in cells if _NUMBER.fullmatch(x)}
-    padded = any(_PADDED.fullmatch(x) for x in cells)
-    if len(numeric) == len(set(cells)) and not (labels and padded):
-        numbers = {x: _whole(x) for x in cells}
-        if not labels:
-            if any(not 0 <= n <= LARGEST for n in numbers.values()):
-                raise RefusedError("ids below 0 or above 10**7")
-            return numbers, None
-        if any(abs(n) >= 2**53 for n in numbers.values()):
+def _meanings(cells: Sequence[Any], labels: bool) -> tuple[dict[str, Name], bool]:
+    """Say what each cell means, an id or a name; and whether they are names."""
+    if any(isinstance(x, _Real) for x in cells):
+        raise OpenError("floats, which JSON may write in another way")
+    spelled = _NAME if labels else _ID
+    numeric = {x for x in cells if spelled.fullmatch(x)}
+    if len(numeric) == len(set(cells)):
+        found = {x: int(x.strip().split(".")[0]) for x in cells}
+        if not labels and any(not 0 <= n <= LARGEST for n in found.values()):
+            raise RefusedError("ids below 0 or above 10**7")
+        if any(abs(n) >= 2**63 for n in found.values()):
             raise OpenError("names that are very large numbers")
-        names = sorted(set(numbers.values()))
-        return {x: names.index(n) for x, n in numbers.items()}, tuple(names)
+        return dict(found), labels
     if numeric and not labels:
         raise RefusedError("text among numbers")
-    if any(isinstance(x, _Real) for x in cells):
-        raise OpenError("names that are floats, which JSON may write in another way")
-    text = sorted(set(cells))
-    return {x: i for i, x in enumerate(text)}, tuple(text)
-
-
-def _left(
-    as_id: dict[str, int], names: tuple[Any, ...] | None, cells: Sequence[Any]
-) -> tuple[dict[str, int], tuple[Any, ...] | None]:
-    """Name and number only what is left after rows were dropped."""
-    if names is None:
-        return as_id, None
-    used = sorted({as_id[x] for x in cells})
-    return {x: used.index(as_id[x]) for x in cells}, tuple(names[i] for i in used)
+    return {x: x for x in cells}, True
 
 
 def _whole(cell: str) -> int:

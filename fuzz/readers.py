@@ -129,8 +129,11 @@ def _naively(paths: list[Path], kind: str, options: dict[str, Any]) -> naive.Log
     if missing:
         raise naive.RefusedError(f"no column {missing[0]!r}")
     found = naive.read(naive.by_role(joint, named), labels=options["labels"])
-    size = options.get("n_states")
-    if size is not None and max(max(s, t) for s, _, t in found.counts) >= size:
+    size, used = (
+        options.get("n_states"),
+        {x for s, _, t in found.counts for x in (s, t)},
+    )
+    if size is not None and (len(used) if found.named_states else 1 + max(used)) > size:
         raise naive.RefusedError("more states than there are")
     return found
 
@@ -160,26 +163,50 @@ def compare(
 
 def _same_log(case: Case, read: bm.Transitions, wanted: naive.Log) -> None:
     """Compare names and counts; and, now and then, rewards, ends, starts and folds."""
-    _same("state labels", read.state_labels, wanted.states)
-    _same("action labels", read.action_labels, wanted.actions)
-    counts = read.counts()
-    _same("counts", counted(counts), wanted.counts)
+    states, actions = read.state_labels, read.action_labels
+    _same("whether states have names", states is not None, wanted.named_states)
+    _same("whether actions have names", actions is not None, wanted.named_actions)
+    _same("counts", _by_name(read, read.counts()), wanted.counts)
+    if states is not None and all(
+        str(x).isascii() and str(x).islower() for x in states
+    ):
+        _same("the order of states", states, tuple(sorted(states)))
     if wanted.rewards is not None and case.happens(0.5):
         _same_rewards(read, wanted.rewards)
     if wanted.ends is not None and case.happens(0.5):
         ends = read.endings()
         flagged = (ends.terminated + ends.stays_terminated).tolist()
-        found = Counter(dict(zip(ends.state.tolist(), flagged, strict=True)))
-        _same("flagged arrivals", +found, wanted.ends)
+        _same("flagged arrivals", _by_state(read, ends.state, flagged), wanted.ends)
     if wanted.starts is not None and case.happens(0.5):
-        starts = attempt(read.starts)
-        if not isinstance(starts, Exception):
-            begun = zip(starts.state.tolist(), starts.count.tolist(), strict=True)
-            _same("starts", Counter(dict(begun)), wanted.starts)
+        found = attempt(read.starts)
+        if not isinstance(found, Exception):
+            begun = _by_state(read, found.state, found.count.tolist())
+            _same("starts", begun, wanted.starts)
     if "episode" in read.table.roles and case.happens(0.3):
         folds = attempt(lambda: read.counts_by_fold(2, seed=1))
         if not isinstance(folds, Exception):
-            _same("folds", sum((counted(x) for x in folds), Counter()), wanted.counts)
+            parts = (_by_name(read, x) for x in folds)
+            _same("folds", sum(parts, Counter()), wanted.counts)
+
+
+def _named(labels: Any, i: int) -> Any:
+    return i if labels is None else labels[i]
+
+
+def _by_name(read: bm.Transitions, counts: bm.Counts) -> Counter[Any]:
+    """Count by what states and actions are called."""
+    s, a = read.state_labels, read.action_labels
+    return Counter(
+        {
+            (_named(s, i), _named(a, j), _named(s, k)): n
+            for (i, j, k), n in counted(counts).items()
+        }
+    )
+
+
+def _by_state(read: bm.Transitions, state: Any, count: list[int]) -> Counter[Any]:
+    names = [_named(read.state_labels, i) for i in state.tolist()]
+    return +Counter(dict(zip(names, count, strict=True)))
 
 
 def counted(counts: bm.Counts) -> Counter[tuple[int, int, int]]:
@@ -194,7 +221,9 @@ def _same_rewards(read: bm.Transitions, wanted: Mapping[Any, float]) -> None:
     if isinstance(said, Exception):
         return
     columns = (said.state, said.action, said.next_state)
-    keys = zip(*(column.tolist() for column in columns), strict=True)
+    ids = zip(*(column.tolist() for column in columns), strict=True)
+    s, a = read.state_labels, read.action_labels
+    keys = [(_named(s, i), _named(a, j), _named(s, k)) for i, j, k in ids]
     for key, mean, sd in zip(keys, said.mean, said.sd, strict=True):
         if not (math.isfinite(mean) and math.isfinite(sd)):
             raise DifferenceError(f"rewards of {key}: mean {mean}, sd {sd}")

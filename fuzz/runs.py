@@ -57,7 +57,7 @@ def whole(name: str) -> Files:
     task = world.task.with_labels(
         state_labels=[str(i) for i in range(5)], action_labels=list("abcde")
     )
-    log = world.sample(60, seed=len(name))
+    log = world.sample(60, seed=list(PRIORS).index(name))
     posterior = bm.fit(log, task, prior=PRIORS[name]())
     with tempfile.TemporaryDirectory() as folder:
         path = bm.storage.save(
@@ -121,8 +121,8 @@ def _say_all(path: Path) -> dict[str, Any]:
         "run": lambda: _run(path),
         "task": lambda: bm.storage.load_task(path).summary(),
         "mine": lambda: _result(bm.storage.load_result(path, "mine")),
-        "first": lambda: bm.storage.load_evaluation(path, "first").to_dict(),
-        "comparison": lambda: bm.storage.load_comparison(path).to_dict(),
+        "first": lambda: _shown(bm.storage.load_evaluation(path, "first")),
+        "comparison": lambda: _shown(bm.storage.load_comparison(path)),
         "optimised": lambda: _optimised(bm.storage.load_optimisation(path)),
     }
     return {name: attempt(call) for name, call in loads.items()}
@@ -150,8 +150,17 @@ def _result(result: bm.storage.Result) -> Any:
     return result.record, {x: y.tolist() for x, y in result.arrays.items()}
 
 
+def _shown(found: bm.Evaluation | bm.Comparison) -> Any:
+    """Have a record say itself in every way it can."""
+    found._repr_html_()
+    if isinstance(found, bm.Evaluation):
+        found.summary()
+    return found.to_dict(), str(found), repr(found)
+
+
 def _optimised(found: bm.Optimisation) -> Any:
-    return found.to_dict(), found.policy.tobytes(), repr(found)
+    shown = _shown(found.evaluation)
+    return found.to_dict(), found.policy.tobytes(), repr(found), str(found), shown
 
 
 def _damage(case: Case, files: Files, name: str) -> None:
