@@ -124,6 +124,18 @@ def test_a_foreign_or_newer_config_is_named(
 
 
 @pytest.mark.parametrize(
+    "key", ["versions", "seed", "source", "columns", "notes", "min_count", "prior"]
+)
+def test_a_key_that_is_missing_is_named(run: Path, key: str) -> None:
+    path = run / "config.json"
+    record = json.loads(path.read_text())
+    del record[key]
+    path.write_text(json.dumps(record))
+    rewritten(run)
+    refused(lambda: load(run), f"{key!r} is missing")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "[]",

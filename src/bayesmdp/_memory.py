@@ -4,12 +4,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+try:  # now, for it cannot be loaded where memory has run out
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 from bayesmdp.errors import ArgumentError, BayesmdpError, TooLargeError
 
 _CGROUP, _PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self")
 # Limit, use, and files that are held, in the two versions of control groups.
 _FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _SECOND = ("memory.max", "memory.current", "inactive_file")
+_NOT_MAPPED = ("failed to map segment", "cannot allocate memory")
 _LITTLE = 16_000_000  # bytes that any machine has
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
@@ -59,16 +65,40 @@ def _of_system() -> int:
 
 def _of_process() -> int:
     """Memory that the process's own limit of addresses leaves (``ulimit -v``)."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return 2**62
-        pages = int((_PROCESS / "statm").read_text(encoding="ascii").split()[0])
-        return max(limit - pages * resource.getpagesize(), 0)
-    except (ImportError, AttributeError, OSError, ValueError):  # another system
+    limit = _address_limit()
+    if limit is None:
         return 2**62
+    try:
+        pages = int((_PROCESS / "statm").read_text(encoding="ascii").split()[0])
+        return max(limit - pages * os.sysconf("SC_PAGE_SIZE"), 0)
+    except (OSError, ValueError):  # another system
+        return 2**62
+
+
+def _address_limit() -> int | None:
+    """Bytes of addresses that the process may have, where that is limited."""
+    try:
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return None if limit == resource.RLIM_INFINITY else limit
+    except (AttributeError, OSError, ValueError):  # another system
+        return None
+
+
+def limit_at_fault(problem: BaseException) -> str | None:
+    """Say so where the limit of addresses is why memory, or a library, was not had."""
+    limit, cause = _address_limit(), problem
+    while limit is not None:
+        said = str(cause).lower()
+        if isinstance(cause, MemoryError) or any(x in said for x in _NOT_MAPPED):
+            return (
+                "cannot go on: memory or a library does not fit into the address space "
+                f"of this process, limited to {gigabytes(limit)} (`ulimit -v`): raise "
+                "that limit."
+            )
+        if (before := cause.__cause__ or cause.__context__) is None:
+            break
+        cause = before
+    return None
 
 
 def _of_container() -> int:

@@ -1,11 +1,10 @@
 """Ibis on a real PostgreSQL server: the same answers, and only groups on the wire.
 
-The server is Debian's. It runs in a temporary directory, as another user than root,
-which it refuses, and listens on a socket there. How many rows it sent, it says itself
-(pg_stat_statements).
+The server runs in a temporary directory, as a user without rights where the tests run
+as root, which it refuses, and listens on a socket there. How many rows it sent, it says
+itself (pg_stat_statements).
 """
 
-import getpass
 import os
 import shutil
 import signal
@@ -39,6 +38,7 @@ import bayesmdp as bm
 
 pytestmark = pytest.mark.integration
 
+pwd = pytest.importorskip("pwd", reason="the server needs a system with users")
 ibis = pytest.importorskip("ibis", reason="Ibis is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -55,29 +55,47 @@ COLUMNS = {
 
 
 def programs() -> Path:
-    """Where Debian keeps the newest server, installed if that is allowed."""
-    if not list(PROGRAMS.glob("*/bin/postgres")):
+    """Where the newest server is, installed if that is allowed."""
+    if not servers():
         install("PostgreSQL", "postgresql")
-    found = PROGRAMS.glob("*/bin/postgres")
-    return max(found, key=lambda path: int(path.parts[-3])).parent
+    if not servers():
+        pytest.skip(f"PostgreSQL's server is neither below {PROGRAMS} nor on PATH")
+    return servers()[-1].parent
+
+
+def servers() -> list[Path]:
+    """Find servers on PATH and where Debian keeps them, oldest first."""
+    on_path = shutil.which("postgres")
+    found = [] if on_path is None else [Path(on_path).resolve()]
+    debian = PROGRAMS.glob("*/bin/postgres")
+    return found + sorted(debian, key=lambda path: int(path.parts[-3]))
+
+
+def unprivileged() -> Any:
+    """Whom the server runs as, for root; initdb wants a user that has a name."""
+    users = [user for user in pwd.getpwall() if user.pw_uid != 0]
+    if not users:
+        pytest.skip("PostgreSQL does not run as root, and there is no other user")
+    return next((user for user in users if user.pw_name == "nobody"), users[0])
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[dict[str, Any]]:
     """Run a server there until the block ends; how to reach it."""
-    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
+    here, data = programs(), folder / "data"
     as_user: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:
-        shutil.chown(folder, user, user)
-        as_user |= {"user": user, "group": user, "extra_groups": []}
-    here, data = programs(), folder / "data"
+        user = unprivileged()
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        as_user |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
     initdb = [here / "initdb", "-D", data, "-U", "postgres", "--auth=trust"]
-    subprocess.run(
-        [*initdb, "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"],
-        check=True,
+    made = subprocess.run(
+        [*initdb, "--no-sync", "--encoding=UTF8", "--locale=C"],
         capture_output=True,
+        text=True,
         **as_user,
     )
+    assert made.returncode == 0, made.stderr
     settings = {
         "listen_addresses": "",
         "fsync": "off",
@@ -112,7 +130,10 @@ def wait_for(server: subprocess.Popen[bytes], reach: Any, log: Path) -> None:
             time.sleep(0.1)
         else:
             return
-    pytest.fail(f"PostgreSQL did not start: {log.read_text(encoding='utf-8')[-500:]}")
+    said = log.read_text(encoding="utf-8")[-500:]
+    if 'could not access file "pg_stat_statements"' in said:
+        pytest.skip("PostgreSQL's extension pg_stat_statements is not installed")
+    pytest.fail(f"PostgreSQL did not start: {said}")
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +151,10 @@ def wanted(table: pd.DataFrame) -> Answers:
 @pytest.fixture(scope="module")
 def server(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """A server that holds the log, and the same without next states."""
-    # Not pytest's own folder, which only its owner may enter.
+    # Not pytest's own folder, which only its owner may enter, nor TMPDIR, which may be
+    # such a one; and the name of a socket has at most 107 bytes.
     with (
-        tempfile.TemporaryDirectory(prefix="bayesmdp-postgres-") as folder,
+        tempfile.TemporaryDirectory(prefix="bayesmdp-", dir="/tmp") as folder,
         running(Path(folder)) as reach,
     ):
         with psycopg.connect(dbname="postgres", autocommit=True, **reach) as connection:

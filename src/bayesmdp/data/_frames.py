@@ -464,6 +464,8 @@ def settled(
                 columns.append(x)
         elif (name in TRIPLET and kind.is_numeric()) or (name == "step" and steps):
             columns.append(x.cast(nw.Int64))
+        elif name == "episode" and kind.is_float():  # 0.0 and -0.0 are one
+            columns.append(nw.when(x == 0).then(nw.lit(0.0)).otherwise(x).alias(name))
         elif name in FLAGS and kind.is_numeric():
             columns.append((x == 1).alias(name))
         elif name in FLAGS and kind == nw.String:

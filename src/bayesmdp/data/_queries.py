@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = "nw.LazyFrame[Any]"
 
-FILE = "__file"  # column that says which file a row came from
+FILE = "__bayesmdp_file"  # column that says which file a row came from
 ROW = "__row"  # and which row of it
 TEXT = "__text_"  # begins a column with the text that stands where numbers should
 
@@ -46,6 +46,9 @@ def worded(origin: str) -> Iterator[None]:
 
 
 _MEANINGS = {
+    r"state machine reached an invalid": (
+        "mixes line ends, or quotes within a cell: save it as CSV again"
+    ),
     r"unterminated quote": "has a quote that is never closed: close it, or double it",
     r"Maximum line size": "is longer than 2 MB: end its lines, or mend the quotes",
     r"No magic bytes|too small to be": "was cut short or damaged: write it again",

@@ -13,7 +13,7 @@ even then, or keeps coming back to policies it has left.
 """
 
 import uuid
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE, methods
 from bayesmdp.engine._problem import Problem, read_only
-from bayesmdp.engine._workers import submitted, workers
+from bayesmdp.engine._workers import results, workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
@@ -155,18 +155,16 @@ class _Held:
     def _move(self, choice: IntArray, solve: bool) -> int:
         """Move every draw; parts are added in order. Return how many draws end."""
         split = [self.values[p.draws.start : p.draws.stop] for p in self._parts]
-        jobs: list[Future[tuple[FloatArray, FloatArray, int]]] = []
+        jobs = (
+            (part, values, choice, solve)
+            for part, values in zip(self._parts, split, strict=True)
+        )
         self.q, all_ended = np.zeros_like(self.q), 0
-        try:
-            for part, values in zip(self._parts, split, strict=True):
-                jobs.append(submitted(self._pool, _move, (part, values, choice, solve)))
-            for values, job in zip(split, jobs, strict=True):
-                values[:], sums, ended = job.result()
+        with results((self._pool, len(split)), _move, jobs) as moved:
+            for values, (found, sums, ended) in zip(split, moved, strict=True):
+                values[:] = found
                 self.q += sums
                 all_ended += ended
-        finally:
-            for job in jobs:
-                job.cancel()
         self.q /= self.values.shape[0]
         return all_ended
 

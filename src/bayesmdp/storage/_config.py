@@ -87,11 +87,11 @@ def read_config(directory: Path) -> dict[str, Any]:
             )
     config = read_head(directory / HEAD, FORMAT, SCHEMA)
     for name, kind in (_FIELDS | _MORE).items():
-        there = name in config or name in _FIELDS
-        if there and not _checks.fits(config.get(name), kind):
+        there = name in config
+        if name in _FIELDS if not there else not _checks.fits(config[name], kind):
+            said = f"{config[name]!r:.40}" if there else "missing"
             raise StorageError(
-                f"`{directory / HEAD}` is not a run's: {name!r} is "
-                f"{config.get(name)!r:.40}."
+                f"`{directory / HEAD}` is not a run's: {name!r} is {said}."
             )
     if config.get("findings") is not None:
         try:
