@@ -60,3 +60,7 @@ class TooLargeError(BayesmdpError):
 
 class BayesmdpWarning(UserWarning):
     """Something the caller should know before believing the number."""
+
+
+class CacheWarning(BayesmdpWarning):
+    """Something is slower than it could be; numbers are not affected."""

@@ -21,7 +21,7 @@ from bayesmdp._version import __version__
 from bayesmdp.cli import commands
 from bayesmdp.cli._options import as_options
 from bayesmdp.cli._streams import forget, patient_streams
-from bayesmdp.errors import BayesmdpError, BayesmdpWarning
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning, CacheWarning
 
 _OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
@@ -115,7 +115,8 @@ def _told_warnings() -> Iterator[list[str]]:
         if str(message) in shown:
             return
         shown.add(str(message))
-        if issubclass(category, BayesmdpWarning):
+        counts = issubclass(category, BayesmdpWarning)
+        if counts and not issubclass(category, CacheWarning):
             ours.append(str(message))
         click.echo(f"bayesmdp: warning: {as_options(str(message))}", err=True)
 
