@@ -55,7 +55,7 @@ def look(root, cache, room):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         import bayesmdp as bm
-        from bayesmdp._jit import has_compiled
+        from bayesmdp._kernel_cache import has_compiled
         log = bm.worlds.gridworld().sample(40, seed=3)
     assert bm.__file__.startswith(root + os.sep)
     said = [[type(w.message).__name__, str(w.message)] for w in told]

@@ -12,7 +12,7 @@ ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation
 ROOMS += ["policies", "optimisation", "criticism", "rivals", "storage", "reporting"]
 ROOMS += ["paper", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
-SHARED |= {"_sheet"}
+SHARED |= {"_sheet", "_kernel_cache", "_kernel_parts"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
 GUESTS = {"paper", "cli"}  # come in by the front door, as users do
 
