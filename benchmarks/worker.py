@@ -117,7 +117,9 @@ def main() -> int:
     name, options = sys.argv[1], json.loads(sys.argv[2])
     module, function = JOBS[name].split(":")
     result = getattr(import_module(module), function)(**options)
-    from bayesmdp._kernel_cache import has_compiled  # imports numba, which not all jobs need
+    from bayesmdp._kernel_cache import (
+        has_compiled,
+    )  # imports numba, which not all jobs need
 
     print(json.dumps({**result, "compiled": has_compiled()}))
     return 0

@@ -68,13 +68,23 @@ class Problem:
             read_only(self.member),
             read_only(self.rewards),
             read_only(self.terminal_values),
-            *map(read_only, self.sets),
         )
+
+    @cached_property
+    def groups(self) -> SetTable | None:
+        """Sets of next states, as kernels read them; None where rows are Dirichlet.
+
+        Components of a mixture may have other next states than the rest, and are
+        sampled in the same way; kernels for plain rows are not compiled for either.
+        """
+        if len(self.alpha) <= 1 and len(self.sets.group) == 0:
+            return None
+        return SetTable(*map(read_only, self.sets))
 
     def with_policies(self, policies: FloatArray) -> "Problem":
         """Return the same rows for other policies ``[P, R]``, ready for kernels."""
         other = replace(self, policies=policies)
-        vars(other).update(layout=self.layout, models=self.models)
+        vars(other).update(layout=self.layout, models=self.models, groups=self.groups)
         return other
 
     @property
@@ -233,6 +243,14 @@ def _row_shares(alpha: FloatArray, indptr: IntArray) -> FloatArray:
     """Parameters ``[C, E]`` over the totals of their rows."""
     total = np.add.reduceat(alpha, indptr[:-1], axis=1)
     return np.asarray(alpha / np.repeat(total, np.diff(indptr), axis=1))
+
+
+def writable(array: NDArray[Any]) -> NDArray[Any]:
+    """View that kernels may write to, or a copy: the type of what they make themselves.
+
+    So they compile once, for rows that are given and rows that are sampled.
+    """
+    return np.require(array, requirements=("C", "A", "W"))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
