@@ -7,13 +7,14 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import gamma, grid, kernels, optimise, scale, tables, text_table
+from benchmarks import gamma, grid, kernels, optimise, scale, start, tables, text_table
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 
 
 ALL = {
+    "start": start.run,
     "kernels": kernels.run,
     "gamma": gamma.run,
     "grid": grid.run,

@@ -41,8 +41,8 @@ class Nominal:
         """Return what kernels read."""
         return References(
             n_live,
-            read_only(self.reference),
-            read_only(self.solver.length),
+            writable(self.reference),
+            writable(self.solver.length),
             read_only(self.theta_bar),
             read_only(self.inverse),
         )

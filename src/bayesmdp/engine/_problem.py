@@ -59,15 +59,17 @@ class Problem:
     @cached_property
     def models(self) -> Models:
         """How a draw gets its rows, as kernels read it."""
-        return Models(
-            read_only(self.key),
-            read_only(self.row_id),
-            read_only(self.alpha),
-            read_only(self.table),
-            read_only(self.component_means),
-            read_only(self.member),
-            read_only(self.rewards),
-            read_only(self.terminal_values),
+        return for_kernels(
+            Models(
+                self.key,
+                self.row_id,
+                self.alpha,
+                self.table,
+                self.component_means,
+                self.member,
+                self.rewards,
+                self.terminal_values,
+            )
         )
 
     @cached_property
@@ -245,10 +247,17 @@ def _row_shares(alpha: FloatArray, indptr: IntArray) -> FloatArray:
     return np.asarray(alpha / np.repeat(total, np.diff(indptr), axis=1))
 
 
-def writable(array: NDArray[Any]) -> NDArray[Any]:
-    """View that kernels may write to, or a copy: the type of what they make themselves.
+def for_kernels(models: Models) -> Models:
+    """Return the same arrays, of the types that kernels are compiled for."""
+    values = writable(models.terminal_values)
+    return Models(*map(read_only, models))._replace(terminal_values=values)
 
-    So they compile once, for rows that are given and rows that are sampled.
+
+def writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, or a copy that may be written to.
+
+    Vectors and rows that kernels are given then have the type of those they make
+    themselves, and what they call compiles once for both. Nothing writes to them.
     """
     return np.require(array, requirements=("C", "A", "W"))
 

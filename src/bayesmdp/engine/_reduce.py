@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine._dense import copy_to, dot, times_transposed
+from bayesmdp.engine._dense import dot, times_transposed
 from bayesmdp.engine._layout import Layout, References
 from bayesmdp.engine._solve import (
     CONTROL,
@@ -220,8 +220,7 @@ def reduce_draw(
             sums[D, s] += w * d
             sums[DD, s] += w * d * d
     if want & CONTROL:
-        copy_to(work[1], value_bar)  # not read-only: `deviate` compiles once
-        deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, work[1], work[0])
+        deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, value_bar, work[0])
         if want & CONTROL_STATES:
             y, z = work[1], work[2]
             times_transposed(nominal.inverse[p], work[0], y)

@@ -27,7 +27,7 @@ from bayesmdp.engine._nominal import (
     inverses,
     lacks_digits,
 )
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, read_only, writable
 from bayesmdp.engine._workers import Inline, Pool, results
 from bayesmdp.errors import ConvergenceError, EndlessError
 
@@ -165,7 +165,7 @@ def _run(
             problem.models,
             read_only(problem.used),
             read_only(problem.policies),
-            read_only(problem.start),
+            writable(problem.start),
             read_only(weights),
             nominal.references(problem.n_live),
             nominal.theta_bar.copy(),

@@ -6,7 +6,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._backup import sample_table
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._planner import FAILED, methods, plan_models
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, read_only, writable
 from bayesmdp.engine._workers import Pool, results
 
 __all__ = ["hindsight_values"]
@@ -60,7 +60,7 @@ def _best_values(problem: Problem, warm: IntArray, first: int, stop: int) -> Flo
             models.rewards,
             models.terminal_values,
             models.member,
-            read_only(problem.start),
+            writable(problem.start),
             False,
             np.tile(warm, (n, 1)),
             np.empty((n, problem.start.size)),

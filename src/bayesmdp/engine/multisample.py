@@ -30,7 +30,7 @@ from bayesmdp.engine._backup import (
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE, methods
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, for_kernels, read_only
 from bayesmdp.engine._workers import submitted, workers
 from bayesmdp.posterior import SetTable
 
@@ -125,7 +125,7 @@ def _arrive(
     if part is None:
         for other in [key for key in list(_kept) if key[0] != address[0]]:
             _kept.pop(other, None)
-        arrays = Layout(*map(read_only, rows)), Models(*map(read_only, models))
+        arrays = Layout(*map(read_only, rows)), for_kernels(Models(*models))
         sets = None if groups is None else SetTable(*map(read_only, groups))
         part = _kept.setdefault(address, _Part(address, draws, g, *arrays, sets))
     return part
