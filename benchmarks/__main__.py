@@ -14,7 +14,13 @@ from benchmarks import scale, tables, text_table
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
-TABLES = ("kernels", "variates", "grid", "policies")  # files here, beside `scale`
+TABLES = (
+    "start",
+    "kernels",
+    "variates",
+    "grid",
+    "policies",
+)  # files here, beside `scale`
 
 
 @click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,9 +54,10 @@ def main(
     PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads,
     read; all where none is named, which takes several minutes, 8 GB of memory, and
     should have the machine to itself. Other tables have sizes of their own and take no
-    --quick, --out or --threads: kernels, variates, grid, policies; `all` makes every
-    table. Every time stands beside the check of its value; the exit code is 1 where a
-    value is wrong, whatever the times. With --json each table is one JSON object.
+    --quick, --out or --threads: start, kernels, variates, grid, policies; `all` makes
+    every table. Every time stands beside the check of its value; the exit code is 1
+    where a value is wrong, whatever the times. With --json each table is one JSON
+    object.
 
     Example: python -m benchmarks clinical planner --quick
 

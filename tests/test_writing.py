@@ -12,7 +12,7 @@ import toy_study
 
 import bayesmdp as bm
 from bayesmdp.errors import StorageError
-from bayesmdp.paper import Effort, run_study
+from studies import Effort, run_study
 
 CASINO = bm.worlds.casino()
 PLAY = {"play": [0, 0, 0], "leave": [1, 0, 0]}

@@ -71,3 +71,7 @@ class BayesmdpWarning(UserWarning):
     def __str__(self) -> str:
         """Return the sentence."""
         return visible(super().__str__())
+
+
+class CacheWarning(BayesmdpWarning):
+    """Something is slower than it could be; numbers are not affected."""

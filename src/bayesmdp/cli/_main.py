@@ -22,7 +22,7 @@ from bayesmdp._version import __version__
 from bayesmdp.cli import commands
 from bayesmdp.cli._options import debug_option, remark
 from bayesmdp.cli._streams import forget, patient_streams
-from bayesmdp.errors import BayesmdpError, BayesmdpWarning
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning, CacheWarning
 
 _OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
@@ -156,7 +156,8 @@ def _told_warnings() -> Iterator[list[str]]:
         if str(message) in shown:
             return
         shown.add(str(message))
-        if issubclass(category, BayesmdpWarning):
+        counts = issubclass(category, BayesmdpWarning)
+        if counts and not issubclass(category, CacheWarning):
             ours.append(str(message))
         remark(f"warning: {message}")
 

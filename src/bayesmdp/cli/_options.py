@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from bayesmdp._progress import told
 from bayesmdp._sheet import visible
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,9 +52,17 @@ def output_options(function: Function) -> Function:
         "-q",
         "--quiet",
         is_flag=True,
+        callback=_hush,
         help="No progress and no text; warnings, errors, --json and exit code stay.",
     )
     return as_json(quiet(function))
+
+
+def _hush(ctx: click.Context, param: click.Parameter, quiet: bool) -> bool:
+    """Have nothing said of what takes time, as long as the command runs."""
+    if quiet:
+        ctx.with_resource(told(False))
+    return quiet
 
 
 def run_argument(function: Function) -> Function:

@@ -6,8 +6,9 @@ The draws are held, ``table [D, E]``, because every iteration visits them all.
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._kernel import reward_of, sample
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.engine._dense import copy_to
+from bayesmdp.engine._kernel import own_row, sample
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import (
     evaluate_choice,
@@ -15,19 +16,33 @@ from bayesmdp.engine._planner import (
     lookahead,
     make_bench,
 )
-from bayesmdp.engine._solve import Krylov
+from bayesmdp.engine._solve import Dense, Krylov
+from bayesmdp.posterior import SetTable
 
 
 @jit
-def fill_table(
+def sample_table(
+    models: Models,
+    groups: SetTable | None,
+    rows: Layout,
+    used: BoolArray,
+    first: int,
+    table: FloatArray,
+) -> None:
+    """Sample draws ``first...`` into ``table`` [D, E]."""
+    stream = np.empty(4, dtype=np.uint64)
+    for i in range(table.shape[0]):
+        sample(models, groups, rows, used, first + i, stream, table[i])
+
+
+@jit
+def pay_table(
     models: Models, rows: Layout, first: int, table: FloatArray, paid: FloatArray
 ) -> None:
-    """Sample draws ``first...`` into ``table`` [D, E]; expected rewards to ``paid``."""
-    stream = np.empty(4, dtype=np.uint64)
-    used = np.ones(rows.source.size, dtype=np.bool_)
+    """Fill ``paid`` [D, R] with the expected reward of every row of draws."""
     for i in range(table.shape[0]):
-        sample(models, rows, used, first + i, stream, table[i])
-        expect_rewards(table[i], rows, reward_of(models, first + i), paid[i])
+        reward = own_row(models.rewards, models.member, first + i)
+        expect_rewards(table[i], rows, reward, paid[i])
 
 
 @jit
@@ -59,11 +74,12 @@ def back_up(
     for i in range(table.shape[0]):
         for s in range(choice.size):
             new[s] = lookahead(choice[s], table[i], rows, paid[i], g, values[i])
-        values[i, : choice.size] = new
+        copy_to(values[i], new)
 
 
 @jit
 def settle(
+    dense: Dense | None,
     krylov: Krylov | None,
     table: FloatArray,
     paid: FloatArray,
@@ -77,7 +93,7 @@ def settle(
     ended = 0
     for i in range(table.shape[0]):
         off = evaluate_choice(
-            krylov, table[i], rows, paid[i], g, choice, bench, values[i]
+            dense, krylov, table[i], rows, paid[i], g, choice, bench, values[i]
         )
         ended += off < np.inf
         bench.length[:] = 0.0  # a draw must not depend on the one before it

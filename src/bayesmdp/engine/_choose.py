@@ -16,6 +16,7 @@ from bayesmdp._jit import jit
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._chain import build_chain, fill_chain
+from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._krylov import (
     ACCEPTED,
     MOST_PRODUCTS,
@@ -26,7 +27,7 @@ from bayesmdp.engine._krylov import (
     iterate,
 )
 from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, read_only, writable
 from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
 from bayesmdp.errors import ArgumentError, TooLargeError
 
@@ -185,7 +186,7 @@ def _lengths(
     for p, policy in enumerate(problem.policies):
         products = measure_lengths(
             krylov,
-            read_only(problem.theta_bar),
+            writable(problem.theta_bar),
             read_only(policy),
             problem.layout,
             problem.task.discount,
@@ -225,7 +226,7 @@ def measure_lengths(
     if chain.slot.size > 0:
         fill_chain(chain, theta, pi, rows, value)
     else:
-        value = theta.copy()
+        value = theta
     system = System(
         g,
         krylov.backward,
@@ -253,12 +254,12 @@ def measure_lengths(
             )
         products = 0
         if bounding_scale(system, x, space.ones, space.scale, space.vectors) > 0:
-            x[:n] = space.vectors[6][:n]
+            copy_to(x, space.vectors[6, :n])
             products = iterate(
                 system,
                 space.ones,
                 space.scale,
-                False,
+                0.0,
                 TOLERANCE,
                 ACCEPTED,
                 x,

@@ -25,6 +25,7 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray, StatusArray
 from bayesmdp.engine._chain import Chain, build_chain
+from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._layout import Layout, Models, References
 from bayesmdp.engine._reduce import add_gradient, add_mean_gradient, reduce_draw
 from bayesmdp.engine._solve import (
@@ -34,6 +35,7 @@ from bayesmdp.engine._solve import (
     SOLVED,
     UNSOLVED,
     Band,
+    Dense,
     Krylov,
     Solution,
     Space,
@@ -41,6 +43,7 @@ from bayesmdp.engine._solve import (
     solve_directly,
     solve_iteratively,
 )
+from bayesmdp.posterior import SetTable
 from bayesmdp.posterior.sampling import (
     dirichlet_row,
     open_stream,
@@ -50,14 +53,21 @@ from bayesmdp.posterior.sampling import (
 
 
 @jit
-def model_of(models: Models, draw: int) -> int:
+def model_of(member: IntArray, draw: int) -> int:
     """Which given model or component a draw is; 0 where there is one."""
-    return models.member[draw] if models.member.size > 0 else 0
+    return member[draw] if member.size > 0 else 0
+
+
+@jit
+def own_row(table: FloatArray, member: IntArray, draw: int) -> FloatArray:
+    """Row of a draw in a table ``[M, ...]``, or the only one."""
+    return table[model_of(member, draw) if table.shape[0] > 1 else 0]
 
 
 @jit
 def sample_component(
     models: Models,
+    groups: SetTable,
     rows: Layout,
     used: BoolArray,
     draw: int,
@@ -66,48 +76,27 @@ def sample_component(
 ) -> None:
     """Fill ``theta`` [E] for one draw of a mixture, as its component would.
 
-    Apart from `sample`, whose loop must not look for zeros.
+    Rows of a component are Dirichlet, perhaps with impossible next states, or live on
+    random sets.
     """
-    alpha = models.alpha[model_of(models, draw)]
+    c = model_of(models.member, draw)
+    alpha = models.alpha[c]
     for row in range(rows.source.size):
         if used[row]:
             state, action = models.row_id[row, 0], models.row_id[row, 1]
             open_stream(stream, models.key, draw, state, action)
             first, last = rows.indptr[row], rows.indptr[row + 1]
-            possible_row(alpha[first:last], stream, theta[first:last])
-
-
-@jit
-def sample_sets(
-    models: Models,
-    rows: Layout,
-    used: BoolArray,
-    draw: int,
-    stream: BitArray,
-    theta: FloatArray,
-) -> None:
-    """Fill ``theta`` [E] for one draw where some component's rows live on random sets.
-
-    Apart from `sample`, whose loop must not look for groups.
-    """
-    c = model_of(models, draw)
-    alpha, shape = models.alpha[c], models.shape[c]
-    for row in range(rows.source.size):
-        if used[row]:
-            state, action = models.row_id[row, 0], models.row_id[row, 1]
-            open_stream(stream, models.key, draw, state, action)
-            first, last = rows.indptr[row], rows.indptr[row + 1]
-            group = models.group[c, row]
+            group = groups.group[c, row] if groups.group.shape[0] > 0 else -1
             if group < 0:
                 possible_row(alpha[first:last], stream, theta[first:last])
                 continue
-            low, high = models.set_start[group], models.set_start[group + 1]
+            low, high = groups.start[group], groups.start[group + 1]
             set_row(
                 alpha[first:last],
-                shape[first:last],
-                models.concentration[c],
-                models.cumulative[low:high],
-                models.lump[c, row],
+                groups.shape[c, first:last],
+                groups.concentration[c],
+                groups.cumulative[low:high],
+                groups.lump[c, row],
                 stream,
                 theta[first:last],
             )
@@ -116,6 +105,7 @@ def sample_sets(
 @jit
 def sample(
     models: Models,
+    groups: SetTable | None,
     rows: Layout,
     used: BoolArray,
     draw: int,
@@ -123,14 +113,11 @@ def sample(
     theta: FloatArray,
 ) -> None:
     """Fill ``theta`` [E] for one draw: rows ``used`` [R] sampled, or from the table."""
+    if groups is not None:
+        sample_component(models, groups, rows, used, draw, stream, theta)
+        return
     if models.table.shape[0] > 0:
-        theta[:] = models.table[model_of(models, draw)]
-        return
-    if models.group.shape[0] > 0:
-        sample_sets(models, rows, used, draw, stream, theta)
-        return
-    if models.alpha.shape[0] > 1:
-        sample_component(models, rows, used, draw, stream, theta)
+        copy_to(theta, models.table[model_of(models.member, draw)])
         return
     alpha = models.alpha[0]
     for row in range(rows.source.size):
@@ -142,24 +129,9 @@ def sample(
 
 
 @jit
-def reward_of(models: Models, draw: int) -> FloatArray:
-    """Reward of each entry in a draw, ``[E]``."""
-    own = models.rewards.shape[0] > 1
-    return models.rewards[model_of(models, draw) if own else 0]
-
-
-@jit
-def terminal_value_of(models: Models, draw: int) -> FloatArray:
-    """Value of terminal states in a draw, ``[S]``."""
-    own = models.terminal_values.shape[0] > 1
-    return models.terminal_values[model_of(models, draw) if own else 0]
-
-
-@jit
-def solve_draw(
-    band: Band | None,
-    krylov: Krylov | None,
-    chain: Chain | None,
+def iterate_draw(
+    krylov: Krylov,
+    chain: Chain,
     space: Space,
     want: int,
     theta: FloatArray,
@@ -171,37 +143,29 @@ def solve_draw(
     nominal: References,
     p: int,
     out: Solution,
-) -> tuple[int, int]:
-    """Fill ``out``; return what became of the draw, and products of iterations."""
-    n = space.slack.size
-    products = 0
-    if krylov is not None and chain is not None:
-        out.value[:] = nominal.reference[0, p]
-        out.variance[:] = nominal.reference[1, p]
-        out.occupancy[:] = nominal.reference[2, p]
-        products = solve_iteratively(
-            krylov,
-            chain,
-            space,
-            want,
-            theta,
-            pi,
-            rows,
-            reward,
-            g,
-            start,
-            nominal.length[0, p],
-            nominal.length[1, p],
-            out,
-        )
-        status = SOLVED if products > 0 else UNSOLVED
-    else:
-        status = solve_directly(
-            band, space, want, theta, pi, rows, reward, g, start, out
-        )
-    if status == SOLVED and want & (OCCUPANCY | GRADIENT):
-        add_arrivals(theta, pi, rows, g, start, n, out.occupancy)
-    return status, abs(products)
+) -> int:
+    """Fill ``out`` by iterations from the nominal model; return products.
+
+    Their number is negative where it failed.
+    """
+    copy_to(out.value, nominal.reference[0, p])
+    copy_to(out.variance, nominal.reference[1, p])
+    copy_to(out.occupancy, nominal.reference[2, p])
+    return solve_iteratively(
+        krylov,
+        chain,
+        space,
+        want,
+        theta,
+        pi,
+        rows,
+        reward,
+        g,
+        start,
+        nominal.length[0, p],
+        nominal.length[1, p],
+        out,
+    )
 
 
 @jit
@@ -224,13 +188,13 @@ def _has_unused(policies: FloatArray) -> bool:
 
 @jit
 def _weights_of(
-    models: Models, component: int, begin: int, weights: FloatArray, own: FloatArray
+    member: IntArray, component: int, begin: int, weights: FloatArray, own: FloatArray
 ) -> bool:
     """Fill ``own`` with the weights [B] of a component's draws; whether there are."""
     found = False
     for k in range(weights.size):
         own[k] = 0.0
-        if weights[k] != 0.0 and model_of(models, begin + k) == component:
+        if weights[k] != 0.0 and model_of(member, begin + k) == component:
             own[k] = weights[k]
             found = True
     return found
@@ -243,8 +207,10 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     block: int,
     want: int,
     g: float,
+    dense: Dense | None,
     band: Band | None,
     krylov: Krylov | None,
+    groups: SetTable | None,
     rows: Layout,
     models: Models,
     used: BoolArray,
@@ -268,8 +234,10 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         Range of draws; ``first`` is a multiple of ``block``.
     want
         Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES.
-    g, band, krylov
+    g, dense, band, krylov
         Discount, and how to solve.
+    groups
+        Sets of next states and components of mixtures, where there are such.
     rows, models
         Where rows lead, and how a draw gets them.
     used
@@ -298,7 +266,7 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
     stream = np.empty(4, dtype=np.uint64)
     if krylov is not None:
         adjoint = want & (OCCUPANCY | GRADIENT) != 0
-        chains = [build_chain(pi, rows, n, adjoint) for pi in policies]
+        chains = [build_chain(policies[p], rows, n, adjoint) for p in range(n_policies)]
     out = Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
     work = np.zeros((3, n_states))
     # Values and visits of a block, for the gradient of rows that are not used.
@@ -313,32 +281,39 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
         i = draw - first
         w = weights[i]
         if w != 0.0 and _has(status, i, LEFT_OUT):
-            sample(models, rows, used, draw, stream, theta)
-            reward = reward_of(models, draw)
-            terminal_value = terminal_value_of(models, draw)
+            sample(models, groups, rows, used, draw, stream, theta)
+            reward = own_row(models.rewards, models.member, draw)
+            terminal_value = own_row(models.terminal_values, models.member, draw)
             for p in range(n_policies):
                 if status[p, i] != LEFT_OUT:
                     continue
                 pi = policies[p]
-                status[p, i], more = solve_draw(
-                    band,
-                    krylov,
-                    None if krylov is None else chains[p],
-                    space,
-                    want,
-                    theta,
-                    pi,
-                    rows,
-                    reward,
-                    g,
-                    start,
-                    nominal,
-                    p,
-                    out,
-                )
-                products[p, i] += more
+                if krylov is not None:
+                    more = iterate_draw(
+                        krylov,
+                        chains[p],
+                        space,
+                        want,
+                        theta,
+                        pi,
+                        rows,
+                        reward,
+                        g,
+                        start,
+                        nominal,
+                        p,
+                        out,
+                    )
+                    status[p, i] = SOLVED if more > 0 else UNSOLVED
+                    products[p, i] += abs(more)
+                if dense is not None or band is not None:
+                    status[p, i] = solve_directly(
+                        dense, band, space, want, theta, pi, rows, reward, g, start, out
+                    )
                 if status[p, i] != SOLVED:
                     continue
+                if want & (OCCUPANCY | GRADIENT):
+                    add_arrivals(theta, pi, rows, g, start, n, out.occupancy)
                 reduce_draw(
                     w,
                     want,
@@ -377,7 +352,9 @@ def sweep_blocks(  # noqa: C901 - one loop, so that a draw is sampled once for a
             for p in range(n_policies):
                 for c in range(models.mean.shape[0]):
                     begin = draw - i % block
-                    if not _weights_of(models, c, begin, block_weights[p], own_weights):
+                    if not _weights_of(
+                        models.member, c, begin, block_weights[p], own_weights
+                    ):
                         continue
                     add_mean_gradient(
                         own_weights,

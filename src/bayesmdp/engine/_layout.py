@@ -27,13 +27,6 @@ class Models(NamedTuple):
     member: IntArray  # [D], model or component of each draw; or empty: there is one
     rewards: FloatArray  # [1, E], or [M, E] where each model has its own
     terminal_values: FloatArray  # [1, S], or [M, S]
-    # Random sets of next states, as in `bayesmdp.posterior.SetTable`; or all empty.
-    group: IntArray  # [C, R]
-    shape: FloatArray  # [C, E]
-    set_start: IntArray  # [G + 1]
-    cumulative: FloatArray  # [T]
-    concentration: FloatArray  # [C]
-    lump: IntArray  # [C, R]
 
 
 class References(NamedTuple):

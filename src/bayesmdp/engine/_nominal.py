@@ -15,7 +15,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine._choose import Solver
 from bayesmdp.engine._dense import assemble, factorise, solve
 from bayesmdp.engine._layout import Layout, References
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, read_only, writable
 
 MAX_INVERSE = 2000
 _SMALL_SHARE = 1e-4  # of the largest; six digits are right then
@@ -41,8 +41,8 @@ class Nominal:
         """Return what kernels read."""
         return References(
             n_live,
-            read_only(self.reference),
-            read_only(self.solver.length),
+            writable(self.reference),
+            writable(self.solver.length),
             read_only(self.theta_bar),
             read_only(self.inverse),
         )
@@ -81,8 +81,8 @@ def inverses(problem: Problem) -> FloatArray:
     out = np.empty((problem.policies.shape[0], n, n))
     for policy, transposed in zip(problem.policies, out, strict=True):
         _invert(
-            problem.theta_bar,
-            policy,
+            writable(problem.theta_bar),
+            read_only(policy),
             problem.layout,
             problem.task.discount,
             transposed,

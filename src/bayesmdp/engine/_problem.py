@@ -59,22 +59,34 @@ class Problem:
     @cached_property
     def models(self) -> Models:
         """How a draw gets its rows, as kernels read it."""
-        return Models(
-            read_only(self.key),
-            read_only(self.row_id),
-            read_only(self.alpha),
-            read_only(self.table),
-            read_only(self.component_means),
-            read_only(self.member),
-            read_only(self.rewards),
-            read_only(self.terminal_values),
-            *map(read_only, self.sets),
+        return for_kernels(
+            Models(
+                self.key,
+                self.row_id,
+                self.alpha,
+                self.table,
+                self.component_means,
+                self.member,
+                self.rewards,
+                self.terminal_values,
+            )
         )
+
+    @cached_property
+    def groups(self) -> SetTable | None:
+        """Sets of next states, as kernels read them; None where rows are Dirichlet.
+
+        Components of a mixture may have other next states than the rest, and are
+        sampled in the same way; kernels for plain rows are not compiled for either.
+        """
+        if len(self.alpha) <= 1 and len(self.sets.group) == 0:
+            return None
+        return SetTable(*map(read_only, self.sets))
 
     def with_policies(self, policies: FloatArray) -> "Problem":
         """Return the same rows for other policies ``[P, R]``, ready for kernels."""
         other = replace(self, policies=policies)
-        vars(other).update(layout=self.layout, models=self.models)
+        vars(other).update(layout=self.layout, models=self.models, groups=self.groups)
         return other
 
     @property
@@ -233,6 +245,21 @@ def _row_shares(alpha: FloatArray, indptr: IntArray) -> FloatArray:
     """Parameters ``[C, E]`` over the totals of their rows."""
     total = np.add.reduceat(alpha, indptr[:-1], axis=1)
     return np.asarray(alpha / np.repeat(total, np.diff(indptr), axis=1))
+
+
+def for_kernels(models: Models) -> Models:
+    """Return the same arrays, of the types that kernels are compiled for."""
+    values = writable(models.terminal_values)
+    return Models(*map(read_only, models))._replace(terminal_values=values)
+
+
+def writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, or a copy that may be written to.
+
+    Vectors and rows that kernels are given then have the type of those they make
+    themselves, and what they call compiles once for both. Nothing writes to them.
+    """
+    return np.require(array, requirements=("C", "A", "W"))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -27,7 +27,7 @@ from bayesmdp.engine._nominal import (
     inverses,
     lacks_digits,
 )
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, read_only, writable
 from bayesmdp.engine._workers import Inline, Pool, results
 from bayesmdp.errors import ConvergenceError, EndlessError, TooLargeError
 
@@ -157,13 +157,15 @@ def _run(
             BLOCK,
             bits,
             problem.task.discount,
+            method.dense,
             method.band,
             method.krylov,
+            problem.groups,
             problem.layout,
             problem.models,
             read_only(problem.used),
             read_only(problem.policies),
-            read_only(problem.start),
+            writable(problem.start),
             read_only(weights),
             nominal.references(problem.n_live),
             nominal.theta_bar.copy(),

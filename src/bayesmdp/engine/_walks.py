@@ -18,8 +18,9 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IndexArray, IntArray
-from bayesmdp.engine._kernel import reward_of, sample
+from bayesmdp.engine._kernel import own_row, sample
 from bayesmdp.engine._layout import Layout, Models
+from bayesmdp.posterior import SetTable
 from bayesmdp.posterior.sampling import advance, open_stream, unit
 
 
@@ -126,6 +127,7 @@ def roll_out(
     first: int,
     rows: Layout,
     models: Models,
+    groups: SetTable | None,
     used: BoolArray,
     policy: FloatArray,
     ground: Ground,
@@ -151,10 +153,10 @@ def roll_out(
     n = ground.n_rollouts
     for i in range(mean.shape[0]):
         draw = first + i
-        sample(models, rows, used, draw, stream, theta)
+        sample(models, groups, rows, used, draw, stream, theta)
         fill_chain_entries(rows, policy, theta, p)
         fill_table(ground.begin, p, table)
-        reward = reward_of(models, draw)
+        reward = own_row(models.rewards, models.member, draw)
         for s in range(ground.state.size):
             average, squares = 0.0, 0.0
             weight = ground.start[s] / n

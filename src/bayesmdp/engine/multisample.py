@@ -20,12 +20,19 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._backup import back_up, fill_table, settle, sum_lookahead
+from bayesmdp.engine._backup import (
+    back_up,
+    pay_table,
+    sample_table,
+    settle,
+    sum_lookahead,
+)
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._layout import Layout, Models
 from bayesmdp.engine._planner import TIE, methods
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._problem import Problem, for_kernels, read_only
 from bayesmdp.engine._workers import results, workers
+from bayesmdp.posterior import SetTable
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
@@ -59,10 +66,11 @@ class _Part:
         g: float,
         rows: Layout,
         models: Models,
+        groups: SetTable | None,
     ) -> None:
         self.address = address  # the call, and which part of it
         self.draws = draws  # as the models number them
-        self.g, self.rows, self.models = g, rows, models
+        self.g, self.rows, self.models, self.groups = g, rows, models, groups
         self._tables: tuple[FloatArray, FloatArray] | None = None
 
     def tables(self) -> tuple[FloatArray, FloatArray]:
@@ -70,13 +78,17 @@ class _Part:
         if self._tables is None:
             table = np.empty((len(self.draws), self.rows.target.size))
             paid = np.empty((len(self.draws), self.rows.source.size))
-            fill_table(self.models, self.rows, self.draws.start, table, paid)
+            every = read_only(np.ones(self.rows.source.size, dtype=np.bool_))
+            first = self.draws.start
+            sample_table(self.models, self.groups, self.rows, every, first, table)
+            pay_table(self.models, self.rows, first, table, paid)
             self._tables = table, paid
         return self._tables
 
     def __reduce__(self) -> tuple[Any, ...]:
         draws, models = _models_of(self.draws, self.models)
-        arrays = tuple(self.rows), tuple(models)
+        groups = None if self.groups is None else tuple(self.groups)
+        arrays = tuple(self.rows), tuple(models), groups
         return _arrive, (self.address, draws, self.g, *arrays)
 
 
@@ -101,15 +113,21 @@ _kept: dict[tuple[str, int], _Part] = {}
 
 
 def _arrive(
-    address: tuple[str, int], draws: range, g: float, rows: Any, models: Any
+    address: tuple[str, int],
+    draws: range,
+    g: float,
+    rows: Any,
+    models: Any,
+    groups: Any,
 ) -> _Part:
     """Find the part in this process, or begin it; forget those of other calls."""
     part = _kept.get(address)
     if part is None:
         for other in [key for key in list(_kept) if key[0] != address[0]]:
             _kept.pop(other, None)
-        arrays = Layout(*map(read_only, rows)), Models(*map(read_only, models))
-        part = _kept.setdefault(address, _Part(address, draws, g, *arrays))
+        arrays = Layout(*map(read_only, rows)), for_kernels(Models(*models))
+        sets = None if groups is None else SetTable(*map(read_only, groups))
+        part = _kept.setdefault(address, _Part(address, draws, g, *arrays, sets))
     return part
 
 
@@ -127,8 +145,9 @@ def _move(
     if values.shape[0] != ended:
         raise AssertionError("a part needs values for every one of its draws")
     if solve:
-        for krylov in methods(choice.size):
-            ended = settle(krylov, table, paid, part.rows, part.g, choice, values)
+        for method in methods(choice.size):
+            how = method.dense, method.krylov
+            ended = settle(*how, table, paid, part.rows, part.g, choice, values)
             if ended == len(part.draws):
                 break
     else:
@@ -143,7 +162,7 @@ class _Held:
 
     def __init__(self, problem: Problem, n_draws: int, pool: Executor) -> None:
         self._pool, self._start = pool, problem.start
-        made_of = problem.task.discount, problem.layout, problem.models
+        made_of = problem.task.discount, problem.layout, problem.models, problem.groups
         call, numbers = uuid.uuid4().hex, range(n_draws)
         self._parts = [
             _Part((call, at), numbers[at : at + _PART], *made_of)

@@ -8,8 +8,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._ending import nearest_rows
-from bayesmdp.engine._planner import FAILED, methods, plan_model
-from bayesmdp.engine._problem import Problem, read_only
+from bayesmdp.engine._planner import FAILED, methods, plan_models
+from bayesmdp.engine._problem import Problem, read_only, writable
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.model import Dynamics, Task
 from bayesmdp.posterior import Belief, Ensemble
@@ -52,20 +52,28 @@ def plan(problem: Problem) -> Plan:
     else:  # the first row of each live state; rows are sorted by state
         choice = np.searchsorted(problem.source, np.arange(problem.n_live))
     value = np.zeros(task.n_states)
-    iterations = FAILED
-    for krylov in methods(problem.n_live):
-        iterations = plan_model(
-            krylov,
-            read_only(problem.theta_bar),
-            problem.layout,
-            read_only(problem.reward_bar),
+    found = np.array([FAILED])
+    for method in methods(problem.n_live):
+        plan_models(
+            method.dense,
+            method.krylov,
+            0,
             task.discount,
-            choice,
-            value,
+            problem.layout,
+            writable(problem.theta_bar)[None],
+            read_only(problem.reward_bar[None]),
+            writable(problem.terminal_bar[None]),
+            read_only(np.empty(0, dtype=np.int64)),
+            writable(problem.start),
             True,
+            choice[None],
+            value[None],
+            found,
+            np.empty(1),
         )
-        if iterations != FAILED:
+        if found[0] != FAILED:
             break
+    iterations = int(found[0])
     converged = iterations > 0
     failed = iterations == FAILED
     if failed:  # nobody knows the value of what is returned

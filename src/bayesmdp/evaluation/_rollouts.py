@@ -245,8 +245,9 @@ def _walk_range(problem: "Problem", ground: "Ground", first: int, n: int) -> _Pa
         first,
         problem.layout,
         problem.models,
-        problem.used.copy(),
-        problem.policies[0].copy(),
+        problem.groups,
+        _checks.sealed(problem.used.copy()),
+        _checks.sealed(problem.policies[0].copy()),
         ground,
         *part,
     )
