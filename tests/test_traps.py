@@ -15,12 +15,18 @@ Edges = list[tuple[int, int, int]]  # (state, next_state, count)
 
 
 def fitted(edges: Edges, concentration: float, pays: Any, n_ends: int = 1) -> Any:
-    """Fit a one-action task; its last states are terminal, reward -1 in others."""
+    """Fit a one-action task whose last states are terminal.
+
+    The reward is -1 in states, or on transitions, that pay.
+    """
     state, next_state, count = np.array(edges).T
     n_states, action = int(next_state.max()) + 1, np.zeros_like(state)
-    reward = -np.isin(np.arange(n_states), pays).astype(float)
+    reward = np.zeros((n_states, 1, n_states))
+    for where in pays:
+        at, to = where if isinstance(where, tuple) else (where, slice(None))
+        reward[at, 0, to] = -1.0
     ends = list(range(n_states - n_ends, n_states))
-    task = bm.Task(n_states, 1, reward[:, None], discount=1, start=0, terminal=ends)
+    task = bm.Task(n_states, 1, reward, discount=1, start=0, terminal=ends)
     entries = [x[count > 0] for x in (state, action, next_state, count)]
     counts = bm.Counts.from_arrays(*entries, n_states=n_states, n_actions=1)
     prior = bm.SymmetricPrior(concentration, support=(state, action, next_state))
@@ -65,6 +71,51 @@ def test_a_paid_cycle_is_judged_by_its_own_exits() -> None:
     assert abs(found.start_value - mean) < 5 * error  # of 10^6 seeds, one fails
     with pytest.raises(EndlessError, match=r"state\(s\) 2 has"):
         evaluated(fitted(edges, 0.4, pays=[0, 1, 2]))
+
+
+# The smallest cut around a paid transition holds more, or less, than its trap.
+HIDDEN: dict[str, tuple[list[Edges], float, Any, int, str]] = {
+    "without an unpaid loop, from which there is no cheap way back": (
+        [
+            [(0, 1, 5), (1, 2, 5), (2, 0, 5), (0, 3, 0), (1, 3, 0), (2, 3, 0)],
+            [(3, 3, 5), (3, 4, 0), (3, 5, 0)],
+            [(4, 0, 1), (4, 5, 0), (4, 6, 0), (4, 7, 0)],
+        ],
+        0.3,
+        [(0, 1)],
+        3,
+        "0, 1, 2 has exits of concentration 0.9",
+    ),
+    "with the second of two ways back from an unpaid cycle": (
+        [
+            [(0, 1, 3), (1, 2, 3), (2, 1, 3), (2, 5, 0), (1, 3, 0), (1, 4, 0)],
+            [(3, 0, 9), (3, 5, 0), (3, 6, 0), (3, 7, 0), (3, 8, 0)],
+            [(4, 0, 3), (4, 5, 0), (4, 6, 0)],
+        ],
+        0.2,
+        [(0, 1)],
+        4,
+        "0, 1, 2, 4 has exits of concentration 0.8",
+    ),
+    "with a state whose own reward is on the way out": (
+        [
+            [(0, 1, 0), (0, 2, 1), (2, 3, 3), (2, 4, 0), (3, 0, 3)],
+            [(1, 0, 9), (1, 4, 0), (1, 5, 0), (1, 6, 0)],
+        ],
+        0.3,
+        [(0, 1), (3, 0)],
+        3,
+        "0, 2, 3 has exits of concentration 0.6",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_trap_is_found_behind_other_sets(name: str) -> None:
+    parts, concentration, pays, n_ends, said = HIDDEN[name]
+    edges = [edge for part in parts for edge in part]
+    with pytest.raises(EndlessError, match=rf"state\(s\) {said},"):
+        evaluated(fitted(edges, concentration, pays, n_ends))
 
 
 def test_exits_of_all_actions_in_use_count_together() -> None:

@@ -21,7 +21,7 @@ state in its support. Where all of them are exits and only a fallback outside th
 support stays inside, this takes the exits for smaller than they are.)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -81,13 +81,13 @@ def _check_component(
     """Check a policy ``[R]`` with rows ``[E]``; ``sure`` is 0 where uncertain."""
     chain = _chain(problem, policy, alpha, sure)
     _checked_distance(problem, chain, _WHO)
-    anything = replace(chain, pays=np.ones_like(chain.pays))
     if (chain.concentration == 0).any():
-        _refuse_closed(problem, find_trap(anything, 0.0))
-    visits = find_trap(anything, 1.0)
+        _refuse_closed(problem, find_trap(chain, 0.0, paid=False))
+    visits = find_trap(chain, 1.0, paid=False)
     if visits is not None:
-        _refuse_infinite(problem, find_trap(chain, 1.0))
-    return Ending(_on_variance(problem, find_trap(chain, 2.0)), _on_visits(visits))
+        _refuse_infinite(problem, find_trap(chain, 1.0, paid=True))
+    slow = find_trap(chain, 2.0, paid=True)
+    return Ending(_on_variance(problem, slow), _on_visits(visits))
 
 
 def _refuse_closed(problem: Problem, trap: Trap | None) -> None:
@@ -160,11 +160,13 @@ def _checked_distance(problem: Problem, chain: Chain, who: str) -> IntArray:
     return distance
 
 
-def nearest_rows(problem: Problem) -> IntArray:
-    """Return rows ``[N]`` that may lead nearer to the end: a policy that ends."""
+def nearest_rows(problem: Problem, who: str) -> IntArray:
+    """Return rows ``[N]`` that may lead nearer to the end: a policy that ends.
+
+    ``who`` says of a state, when it is refused, that it has none, and the remedy.
+    """
     every = np.ones(problem.source.size)
     chain = _chain(problem, every, problem.theta_bar, problem.theta_bar)
-    who = "no action ever leads to a terminal state; widen the support"
     distance = _checked_distance(problem, chain, who)
     row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
     row = row[problem.theta_bar > 0]

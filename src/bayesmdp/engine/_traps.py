@@ -30,8 +30,8 @@ an entry inside makes it as hard as finding hitting sets, in the worst case:
 1. A trap lies in one strongly connected piece. If ``f(C) <= limit``, it holds no state
    of which more than ``limit`` leaves the piece, and none with a row that always does.
    Such states are left out until there are no more, and the pieces fall apart.
-2. Rows that may lead to many states have exits far above what matters, which a bound
-   shows without a cut.
+2. Rows that may lead to many states have exits far above what matters; a bound on what
+   ``k`` states can hold inside shows it without a cut.
 3. In what remains, the smallest cut around a state bounds the exits of its traps. Where
    the cut is no trap it breaks a rule that traps obey: "not all of these states, or
    one of those too". Each way to obey it is looked at, with states forced in or left
@@ -67,7 +67,7 @@ class Chain:
     tail: IntArray  # [K]
     head: IntArray  # [K]
     concentration: FloatArray  # [K], 0 where an exit may be missing from a draw
-    pays: BoolArray  # [K], whether a trap must hold such an entry
+    pays: BoolArray  # [K], whether it has a reward
 
     @property
     def n(self) -> int:
@@ -85,6 +85,38 @@ class Chain:
         whole = np.minimum(self.concentration, _CAP) * _UNIT
         least = (self.concentration > 0).astype(np.int64)
         return np.maximum(whole.astype(np.int64), least)
+
+    @cached_property
+    def bound(self) -> FloatArray:
+        """Least exits that a trap with a state can have, without a cut, ``[N]``.
+
+        In a trap of ``k`` states a row has inside, at most, its own state and the ``k -
+        1`` largest of its other entries. So exits are at least what the rest sums to,
+        in the state itself and in those ``k - 1`` where that is least.
+        """
+        live = self.head < self.n
+        inner, weight = self.row[live], self.weight[live]
+        other = self.tail[live] != self.head[live]
+        order = np.lexsort((-weight, other, inner))
+        inner, weight, other = inner[order], weight[order], other[order]
+        n_rows = self.owner.size
+        place = np.arange(inner.size) - np.searchsorted(inner, np.arange(n_rows))[inner]
+        no_loop = np.bincount(inner[~other], minlength=n_rows) == 0
+        place += no_loop[inner]
+        width = int(place.max(initial=0)) + 1
+        if n_rows * width > _MOST_BOUNDED:
+            return np.zeros(self.n)
+        stays = np.zeros((n_rows, width))
+        stays[inner, place] = weight
+        leaves = np.bincount(self.row, self.weight)[:, None] - stays.cumsum(axis=1)
+        leaves[no_loop, 0] = np.inf
+        of_state = np.zeros((self.n, width))
+        np.add.at(of_state, self.owner, leaves)
+        least = np.sort(of_state, axis=0)
+        k = np.arange(min(width, self.n))  # besides the state
+        others = np.where(k > 0, least.cumsum(axis=0)[k - 1, k], 0.0)
+        exits = np.maximum(of_state[:, k], least[k, k]) + others
+        return np.asarray(exits.min(axis=1, initial=np.inf))
 
     def within(self, inside: BoolArray) -> "Chain":
         """Return the entries of some states ``[N + 1]``."""
@@ -121,19 +153,22 @@ class _GivenUpError(Exception):
     """A search takes too long."""
 
 
-def find_trap(chain: Chain, limit: float) -> Trap | None:
-    """Return a trap with exits up to a limit and an entry that pays, if there is one.
+def find_trap(chain: Chain, limit: float, *, paid: bool) -> Trap | None:
+    """Return a trap with exits up to a limit, if there is one; or one that pays.
 
     Of those around one state it is the smallest.
     """
     most = int(limit * _UNIT)
-    if _least_exits(chain) > most:
-        return None
     branches = iter(range(_MOST_BRANCHES))
-    todo = [(chain, _all_states(chain))]
+    whole = chain if paid else replace(chain, pays=np.ones_like(chain.pays))
+    todo = [(whole, np.append(chain.bound <= most, False))]
     while todo:
         for piece in _pieces(*todo.pop(), most):
-            if not piece.pays.any() or _least_exits(piece) > most:
+            if not piece.pays.any():
+                continue
+            kept = np.append(piece.bound <= most, False)
+            if not kept[:-1].all():
+                todo.append((piece, kept))
                 continue
             root = _root(piece)
             try:
@@ -172,7 +207,7 @@ def _without(chain: Chain, state: int) -> tuple[Chain, BoolArray]:
 
 def _pieces(chain: Chain, kept: BoolArray, most: int) -> Iterator[Chain]:
     """Yield what traps of kept states ``[N + 1]`` can lie in."""
-    label = _label(chain, kept, most)
+    label = _label(chain, kept, most) if kept.any() else np.empty(0)
     for i in np.unique(label[label >= 0]):
         piece = chain.within(label == i)
         yield replace(piece, pays=piece.pays & (piece.head < piece.n))
@@ -212,31 +247,6 @@ def _components(chain: Chain, inside: BoolArray) -> IntArray:
     return np.where(inside, np.append(label, -1), -1)
 
 
-def _least_exits(chain: Chain) -> float:
-    """Bound from below the exits of every set of states, without a cut.
-
-    Of ``k`` states, none has more than its row's ``k`` largest entries inside. So the
-    exits are at least what the others of its entries sum to, for the ``k`` states
-    where that is least.
-    """
-    live = chain.head < chain.n
-    inner, inside = chain.row[live], chain.weight[live]
-    order = np.lexsort((-inside, inner))
-    inner, inside = inner[order], inside[order]
-    place = np.arange(inner.size) - np.searchsorted(inner, inner)
-    width = int(place.max(initial=-1)) + 1
-    if chain.owner.size * width > _MOST_BOUNDED:
-        return 0.0
-    kept = np.zeros((chain.owner.size, width))
-    kept[inner, place] = inside
-    leaves = np.bincount(chain.row, chain.weight)[:, None] - kept.cumsum(axis=1)
-    of_state = np.zeros((chain.n, width))
-    np.add.at(of_state, chain.owner, leaves)
-    of_state.sort(axis=0)
-    k = np.arange(min(width, chain.n))
-    return float(of_state.cumsum(axis=0)[k, k].min(initial=np.inf))
-
-
 def _search(
     chain: Chain, root: int, most: int, branches: Iterator[int]
 ) -> BoolArray | None:
@@ -248,13 +258,14 @@ def _search(
         if label[root] < 0 or (label[forced] != label[root]).any():
             continue
         piece = label == label[root]
-        inside = _cut(chain, piece, forced, most)
-        if inside is None:
+        cut = _cut(chain, piece, forced, most)
+        if cut is None:
             continue
+        inside, kept = cut
         found, rule = _judged(chain, root, inside, forced)
         if found is not None:
             return found
-        more = _branched(piece, forced, rule)
+        more = _branched(kept, forced, rule)
         if len(list(islice(branches, len(more)))) < len(more):
             raise _GivenUpError
         todo += more
@@ -286,32 +297,31 @@ def _judged(
 ) -> tuple[BoolArray | None, _Rule]:
     """Return the trap that a set ``[N + 1]`` holds, or else a rule that it breaks."""
     label = _components(chain, inside)
-    mine = label == label[root]
     stays = inside[chain.tail] & inside[chain.head]
-    passes = stays & (label[chain.tail] != label[chain.head])
-    bottom = inside & ~np.isin(label, label[chain.tail[passes]])
+    goes_on = stays & (label[chain.tail] != label[chain.head])
+    bottom = inside & ~np.isin(label, label[chain.tail[goes_on]])
     leaving = np.flatnonzero(~_staying(chain, stays) & inside[chain.owner])
     paid = chain.pays & (chain.tail == root)
     if not (paid & stays).any():
         return None, _Rule(np.array([root]), chain.head[paid])
-    if bottom[root] and mine[forced].all() and not mine[chain.owner[leaving]].any():
+    mine = label == label[root]
+    if bottom[root] and not mine[chain.owner[leaving]].any():
         return mine, _Rule(*[np.empty(0, dtype=np.int64)] * 2)
     if leaving.size:
         row = leaving[np.argmax(forced[chain.owner[leaving]])]
         return None, _Rule(chain.owner[[row]], chain.head[chain.row == row])
-    # Strongly connected with forced states elsewhere, a trap goes on from here.
-    around = label == label[root if bottom[root] else np.argmax(bottom)]
+    around = label == label[np.argmax(bottom)]  # from here, a trap leads to the root
     leaves = around[chain.tail] & ~inside[chain.head]
     return None, _Rule(np.flatnonzero(around), np.unique(chain.head[leaves]))
 
 
 def _cut(
     chain: Chain, piece: BoolArray, forced: BoolArray, most: int
-) -> BoolArray | None:
-    """Return the set ``[N + 1]`` of least exits in a piece around forced states.
+) -> tuple[BoolArray, BoolArray] | None:
+    """Return the set of least exits in a piece around forced states, if these are few.
 
-    None where they are above the limit. What is in the set takes along the only next
-    state that a row has in the piece.
+    And what may be in any set of few exits around them; both are ``[N + 1]``. What is
+    in a set takes along the only next state that a row has in the piece.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
@@ -337,4 +347,10 @@ def _cut(
     rest.eliminate_zeros()
     reached = np.zeros(chain.n + 3, dtype=np.bool_)
     reached[breadth_first_order(rest, source, return_predecessors=False)] = True
-    return np.asarray(reached[node])
+    # Exits of any such set: the flow, and what is left of the capacity to leave it.
+    lost = np.arange(chain.n + 3) == end
+    while True:
+        more = ~lost & (rest @ lost.astype(np.float64) > most - flow.flow_value)
+        if not more.any():
+            return reached[node], piece & ~lost[node]
+        lost |= more
