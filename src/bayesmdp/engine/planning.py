@@ -16,6 +16,8 @@ from bayesmdp.posterior import Belief, Ensemble
 
 __all__ = ["Plan", "every_row", "plan", "problem_of", "warn_unfinished"]
 
+_WHO = "no action ever leads to a terminal state; add one with FallbackPrior"
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -44,11 +46,14 @@ def _no_policy(task: Task) -> FloatArray:
     return np.zeros((1, task.n_states, task.n_actions))
 
 
-def plan(problem: Problem) -> Plan:
-    """Plan for the mean model of a problem that holds every available row."""
+def plan(problem: Problem, who: str = _WHO) -> Plan:
+    """Plan for the mean model of a problem that holds every available row.
+
+    ``who`` says of a state, where discount 1 is refused, that no policy ends from it.
+    """
     task = problem.task
     if task.discount == 1.0:
-        choice = nearest_rows(problem)
+        choice = nearest_rows(problem, who)
     else:  # the first row of each live state; rows are sorted by state
         choice = np.searchsorted(problem.source, np.arange(problem.n_live))
     value = np.zeros(task.n_states)

@@ -60,7 +60,8 @@ def optimise(
         published: from the nominal policy, its last policy returned as it is.
     starts
         Names out of nominal, mle, second_order, msbi, uniform, random_1, random_2, or
-        policies by name; all that suit the belief where not given.
+        policies by name; all that suit the belief where not given. At discount 1 those
+        that do not end or have no mean are left out, and named in ``status``.
     seed
         Of the draws it learns, chooses and judges on, which are kept apart from each
         other and from ``posterior.draws``.
@@ -104,7 +105,7 @@ def optimise(
         used = 0 if resume is None else resume.draws_used
         field = Field(posterior, number, pool, used, solver)
         named, cut = make_starts(posterior, starts, number, (threads, executor))
-        search = Search(field, _that_end(field, named), show)
+        search = Search(field, *_that_end(field, named), show)
         search.offset = 0 if resume is None else resume.steps
         try:
             if cut:
@@ -150,9 +151,14 @@ class Search:
     """Candidates met so far, and how they came about."""
 
     def __init__(
-        self, field: "Field", starts: dict[str, FloatArray], show: Show | None
+        self,
+        field: "Field",
+        starts: dict[str, FloatArray],
+        left_out: list[str],
+        show: Show | None,
     ) -> None:
         self.field, self.starts, self.show = field, starts, show
+        self.left_out = left_out  # starts that do not end or have no mean
         self.found: dict[str, FloatArray] = {}
         self.history: list[Step] = []
         self.converged = False
@@ -277,15 +283,21 @@ class Search:
         )
 
 
-def _that_end(field: "Field", starts: dict[str, FloatArray]) -> dict[str, FloatArray]:
-    """Leave out starts that never end; refuse where none does."""
-    kept = {name: policy for name, policy in starts.items() if field.ends(policy)}
+def _that_end(
+    field: "Field", starts: "dict[str, FloatArray | EndlessError]"
+) -> tuple[dict[str, FloatArray], list[str]]:
+    """Keep starts that end and have a mean, name the others; refuse where none does."""
+    made = {n: p for n, p in starts.items() if not isinstance(p, EndlessError)}
+    kept = {name: policy for name, policy in made.items() if field.ends(policy)}
     if not kept:
+        first = next(iter(starts.values()))
+        if isinstance(first, EndlessError):
+            raise first
         raise EndlessError(
             f"With discount 1 none of the starts ({', '.join(starts)}) ends and has a "
             "mean; give a policy that does in `starts`, or use a discount below 1."
         )
-    return kept
+    return kept, [name for name in starts if name not in kept]
 
 
 def _distinct(
@@ -329,6 +341,9 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
     )
     gap, gap_error = hindsight_bound(field, policy)
     status = search.status(name)
+    if search.left_out:
+        said = "; starts that do not end or have no mean were left out: "
+        status += said + ", ".join(search.left_out)
     if np.isnan(gap):
         status += "; no upper bound, for some draw's own best policy was not found"
     result: dict[str, Any] = {
