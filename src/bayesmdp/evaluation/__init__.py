@@ -10,6 +10,7 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._ties import gaps, least_size, probability, tie
 
 __all__ = [
     "AnalyticEvaluation",
@@ -22,8 +23,12 @@ __all__ = [
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
+    "gaps",
+    "least_size",
     "plain",
+    "probability",
     "quantile",
     "rounded",
     "share_of_visits",
+    "tie",
 ]
