@@ -401,3 +401,28 @@ def test_a_probability_is_at_most_one(n_draws: int) -> None:
     assert table.rows[0].probability_better == 1.0
     share = bm.report(draws.belief, table).data["policies"]["rows"][0]
     assert share["probability_best"]["value"] == 1.0
+
+
+def test_what_iterations_leave_is_no_difference() -> None:
+    """They are right to 1e-10 of the largest value, here far out of the start's reach.
+
+    The policies differ only there, so in exact arithmetic they are tied.
+    """
+    rng = np.random.default_rng(0)
+    state = np.repeat(np.arange(150), 6)  # two actions with three next states each
+    action = np.tile([0, 0, 0, 1, 1, 1], 150)
+    target = np.concatenate([rng.choice(75, 3, replace=False) for _ in range(300)])
+    counts = bm.Counts.from_arrays(state, action, target + 75 * (state >= 75))
+    reward = rng.normal(size=(150, 2))
+    reward[75:] *= 1e4
+    task = bm.Task(150, 2, reward, discount=0.99, start=np.eye(150)[0])
+    draws = bm.fit(counts, task, prior=bm.SparsePrior()).draws(50, seed=0)
+    policies = {"first": np.zeros(150, int), "far": 1 * (np.arange(150) >= 75)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bm.BayesmdpWarning)  # few digits, it says
+        table = bm.compare(policies, draws, solver="iterative")
+    values = [e.start_values for e in table.evaluations.values()]
+    assert np.abs(values[0] - values[1]).max() > 1e-8 * np.abs(values[0]).max()
+    found = row(table, "far")
+    assert (found.difference, found.difference_error) == (0, 0)
+    assert (found.probability_better, found.probability_tied) == (0, 1)

@@ -38,8 +38,8 @@ class ComparisonRow:
     value_error: float
     difference: float  # to the reference
     difference_error: float  # paired, with control variates
-    probability_better: float | None  # than the reference, over draws; ties are not
-    probability_tied: float | None  # with it: equal but for rounding
+    probability_better: float | None  # than the reference, over draws
+    probability_tied: float | None  # equal but for rounding, which is not better
     epistemic_sd: float
     aleatoric_sd: float
     lower_quantile: float  # 5 % over draws
@@ -164,6 +164,9 @@ def compare(
     Returns
     -------
     Comparison
+        ``probability_better`` is the weight of the draws in which a policy has a higher
+        value than the reference, ``probability_tied`` of those in which both values are
+        equal but for rounding: a tie is not better, and no difference.
 
     Examples
     --------
