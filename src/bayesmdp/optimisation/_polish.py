@@ -42,8 +42,7 @@ def polish(policy: FloatArray, field: Field, race: Race) -> FloatArray:
         difference, error = race.differences([policy, *candidates])
         score = difference - (0.0 if field.exact else 1.0) * error
         at = int(np.argmax(score))
-        scale = 1e-12 * float(np.abs(difference[np.isfinite(difference)]).max())
-        if at == 0 or score[at] <= scale:
+        if score[at] <= 0:
             return policy
         policy = candidates[at - 1]
     return policy

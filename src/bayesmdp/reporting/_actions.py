@@ -34,12 +34,11 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation
+from bayesmdp.evaluation import Evaluation, tie
 from bayesmdp.model import Dynamics
 from bayesmdp.posterior import Belief, Ensemble, Posterior, has_dirichlet_rows
 
 MAX_STATES = 2_000  # live ones: the inverse is dense
-_TINY = 1e-12
 _BLOCK = 2_000_000  # entries of a dense block of rows
 
 
@@ -78,7 +77,8 @@ def action_values(
     first = _FirstOrder(belief, mean, policy, paid)
     value = value + first.shift
     variance, against, gain, of_state = first.variances(change)
-    scale = _scale(np.sqrt(of_state), evaluation.epistemic_sd)  # [S]
+    same = tie(evaluation.value)
+    scale = _scale(np.sqrt(of_state), evaluation.epistemic_sd, same)  # [S]
     variance, against = (x * scale[rows.state] ** 2 for x in (variance, against))
     spread = rows.row_sums(mean.probability * worth**2) - (value - first.shift) ** 2
     later = np.where(task.is_terminal, 0.0, evaluation.total_sd**2)
@@ -90,25 +90,25 @@ def action_values(
         value=value,
         epistemic_sd=np.sqrt(variance),
         aleatoric_sd=np.sqrt(np.maximum(spread - variance, 0.0)),
-        chance=chance_above(value - own, np.sqrt(against)),
+        chance=chance_above(value - own, np.sqrt(against), same),
         gain=gains(value),
         gain_sd=scale * np.sqrt(gain),
         state_sd=np.sqrt(of_state),
     )
 
 
-def _scale(first_order: FloatArray, drawn: FloatArray) -> FloatArray:
+def _scale(first_order: FloatArray, drawn: FloatArray, same: float) -> FloatArray:
     """Factor from first-order sds to those of draws, ``[S]``; 1 without either."""
-    known = (first_order > _TINY) & (drawn > _TINY)
+    known = (first_order > same) & (drawn > same)
     return np.where(known, drawn, 1.0) / np.where(known, first_order, 1.0)
 
 
-def chance_above(mean: FloatArray, sd: FloatArray) -> FloatArray:
-    """Probability that a normal number is above 0; NaN where it is 0 for sure."""
+def chance_above(mean: FloatArray, sd: FloatArray, same: float) -> FloatArray:
+    """Probability that a normal number is above 0; NaN where it is a tie for sure."""
     from scipy.special import ndtr
 
-    moves = sd > _TINY
-    sure = np.where(np.abs(mean) > _TINY, np.heaviside(mean, 0.5), np.nan)
+    moves = sd > same
+    sure = np.where(np.abs(mean) > same, np.heaviside(mean, 0.0), np.nan)
     return np.where(moves, ndtr(mean / np.where(moves, sd, 1.0)), sure)
 
 
@@ -218,7 +218,7 @@ def sd_check(values: ActionValues, evaluation: Evaluation) -> dict[str, float] |
     if values.state_sd is None:
         return None
     live, drawn = evaluation.task.live, evaluation.epistemic_sd
-    some = live[drawn[live] > _TINY]
+    some = live[drawn[live] > tie(evaluation.value)]
     if not some.size:
         return None
     off = np.abs(values.state_sd[some] / drawn[some] - 1.0)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.evaluation import tie
 from bayesmdp.posterior import Ensemble, has_dirichlet_rows
 from bayesmdp.reporting._actions import (
     MAX_STATES,
@@ -104,7 +105,7 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
         seen = seen.min(axis=1)
     chance = None
     if values.gain_sd is not None:
-        chance = chance_above(values.gain, values.gain_sd)
+        chance = chance_above(values.gain, values.gain_sd, tie(inputs.best.value))
     reference = inputs.comparison.evaluations[inputs.reference].policy
     same = policy.argmax(axis=1) == reference.argmax(axis=1)
     said = []
