@@ -8,7 +8,7 @@ INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
 STUDIES := $(VENV)/.installed-studies
 
-.PHONY: demo test types units test-integration bench studies clean
+.PHONY: demo test types units test-integration bench fuzz studies clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
@@ -26,8 +26,8 @@ units: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/integration
 
 test-integration: $(INTEGRATION)
-	$(BIN)/pytest -m "integration and not timed" -n 2 --dist loadfile tests/integration
-	$(BIN)/pytest -m "integration and timed" tests/integration
+	$(BIN)/pytest -rs -m "integration and not timed" -n 2 --dist loadfile tests/integration
+	$(BIN)/pytest -rs -m "integration and timed" tests/integration
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks all
@@ -35,6 +35,11 @@ bench: $(BENCH)
 # Hours; a run that was stopped goes on.
 studies: $(STUDIES)
 	$(BIN)/python -m studies all --jobs 2 --resume
+
+# 10,000 generated inputs; FUZZ="--first 10000" takes others, and
+# `.venv/bin/python -m fuzz TARGET SEED` repeats one.
+fuzz: $(STAMP)
+	$(BIN)/python -m fuzz $(FUZZ)
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

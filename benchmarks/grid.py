@@ -132,37 +132,11 @@ def with_gradient(posterior: bm.Posterior) -> Row:
     )
 
 
-IMPORT = (
-    "import time; t = time.perf_counter(); import bayesmdp; "
-    "print(time.perf_counter() - t, bayesmdp.__version__)"
-)
-FIRST = (
-    "from benchmarks import grid as b; import bayesmdp as bm; "
-    "draws = b.grid_posterior().draws(100, seed=0); "
-    "print(bm.evaluate(b.UNIFORM, draws).start_value.hex())"
-)
-
-
 def new_process(script: str) -> str:
     """Run a script in a new process; return what it prints."""
     command = [sys.executable, "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     return ran.stdout.strip()
-
-
-def start_up(posterior: bm.Posterior) -> list[Row]:
-    """Seconds to import, and to a first answer with a warm cache."""
-    runs = [new_process(IMPORT).split() for _ in range(5)]
-    right = all(said == bm.__version__ for _, said in runs)
-    imported = min(float(seconds) for seconds, _ in runs)
-    seconds, said = best(lambda: new_process(FIRST), 3)
-    value = float.fromhex(said)
-    same = value == bm.evaluate(UNIFORM, posterior.draws(100, seed=0)).start_value
-    found = f"version {bm.__version__}", f"value {value:.6f}, the same bits as here"
-    return [
-        Row("import", imported, "s", "<=", 0.5, found[0], right),
-        Row("first answer of a new process", seconds, "s", "<=", 3.0, found[1], same),
-    ]
 
 
 def run() -> dict[str, Any]:
@@ -171,7 +145,6 @@ def run() -> dict[str, Any]:
     rows = [
         *against_the_loop(posterior),
         with_gradient(posterior),
-        *start_up(posterior),
     ]
     return {
         "problem": f"{posterior!r}, uniform policy, {N_DRAWS} draws, {THREADS} threads",

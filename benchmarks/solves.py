@@ -91,6 +91,7 @@ class Solves:
         problem, out, space = self.problem, self._out, self._dense_space
         began = time.perf_counter()
         _solve.solve_directly(
+            _solve.Dense(),
             None,
             space,
             self.want,

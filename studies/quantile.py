@@ -19,14 +19,13 @@ from typing import Any, cast
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
 from bayesmdp.errors import (
     ArgumentError,
     BayesmdpWarning,
     ConvergenceError,
-    TooLargeError,
 )
 from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Task, as_policy
@@ -266,13 +265,12 @@ def _check_size(world: World | Fitted, settings: Settings) -> None:
     needed = (settings.n_networks + 1) * a_network
     if isinstance(world, World):
         needed += 8 * 8 * settings.n_steps
-    if needed > (left := available_bytes()):
-        raise TooLargeError(
-            f"Training {settings.n_networks} networks of {outputs:,} quantiles a state "
-            f"needs {gigabytes(needed)}, and {gigabytes(left)} are left: use fewer "
-            "`n_quantiles`, `n_networks` or `n_steps`, or a smaller `width` or "
-            "`batch_size`."
-        )
+    remedy = (
+        "use fewer `n_quantiles`, `n_networks` or `n_steps`, or a smaller `width` or "
+        "`batch_size`"
+    )
+    said = f"{settings.n_networks} networks of {outputs:,} quantiles for each state"
+    check_room(needed, f"Training {said} takes", lambda _: remedy)
 
 
 def _checked_warm_up(warm_up: int, world: World | Fitted, settings: Settings) -> int:

@@ -38,6 +38,12 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
         ("Line 3 of `log.csv` has 2 fields where the header has 3",),
     ),
     "long row": (HEAD + "0,0,1\n0,0,1,5\n", ("Line 3 of `log.csv`",)),
+    "an empty field too many": (
+        HEAD + "0,0,1\n0,0,1,\n",
+        ("Line 3 of `log.csv` has 4 fields where the header has 3",),
+    ),
+    "a quoted empty field too many": (HEAD + '0,0,1,""\n', ("Line 2", "has 4 fields")),
+    "late empty fields too many": (HEAD + MANY + "1,0,1,,\n", ("Line 30002", "fields")),
     "late short row": (HEAD + MANY + "1,0\n", ("Line 30002 of `log.csv` has 2",)),
     "spaces": ("state action next_state\n0 0 1\n", ("first line", "semicolon")),
     "a title": ("The ward\n" + HEAD, ("first line of `log.csv`", "`The ward`")),
@@ -54,7 +60,10 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "Parquet under another name": (b"PAR1" * 99, ("Parquet", "its name")),
     "a spreadsheet": (b"PK\x03\x04" * 99, ("`log.csv` is a spreadsheet or an arch",)),
     "quoted empty": (HEAD + '"",0,1\n', ("`state`", "no value in 1 row")),
-    "no value said in words": (HEAD + "NA,0,1\n", ("`state`", "row 0", "'NA'")),
+    "no value said in words": (
+        HEAD + "NA,0,1\n",
+        ("`state`", "no value in 1 row", "1 missing-value code"),
+    ),
     "decimal comma": (
         "state;action;next_state;reward\n1;0;1;0,5\n",
         ("Column `reward`", "row 0", "'0,5'"),
@@ -90,7 +99,10 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "text among numbers": (
         HEAD + "0,0,1\n1,x,2\n",
-        ("Column `action` of `log.csv` must hold numbers: row 1 of `log.csv` has 'x'",),
+        (
+            "Column `action` of `log.csv` must hold whole numbers below 2**63: row 1 of"
+            " `log.csv` has 'x'; fix it, or give labels=True",
+        ),
     ),
     "late text among numbers": (
         HEAD + MANY + "abc,0,1\n",
@@ -99,14 +111,24 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "text in next states": (HEAD + "0,0,1\n1,0,x\n", ("`next_state`", "'x'")),
     "late fraction": (
         HEAD + MANY + "0.5,0,1\n",
-        ("`state`", "whole numbers: row 30000 of `log.csv` has 0.5; mend or drop"),
+        ("`state`", "whole numbers", "row 30000 of `log.csv` has '0.5'; fix it"),
     ),
     "empty ids": (
         HEAD + "0,0,1\n1,,2\n1,,2\n",
         ("`action`", "no value in 2 rows, the first row 1 of `log.csv`"),
     ),
-    "nan": (HEAD + "0,0,1\nnan,0,1\n", ("`state`", "no value in 1 row")),
-    "inf": (HEAD + "0,0,inf\n", ("`next_state`", "whole numbers: row 0", "inf")),
+    "NaN": (HEAD + "0,0,1\nNaN,0,1\n", ("`state`", "no value in 1 row")),
+    "nan": (HEAD + "0,0,1\nnan,0,1\n", ("`state`", "whole numbers", "'nan'")),
+    "inf": (HEAD + "0,0,inf\n", ("`next_state`", "whole numbers", "'inf'")),
+    "underscores": (HEAD + "1_12,0,1\n", ("`state`", "row 0", "'1_12'")),
+    "zeros in front": (HEAD + "01,0,1\n", ("`state`", "row 0", "'01'")),
+    "an exponent": (HEAD + "3E1,0,30\n", ("`state`", "row 0", "'3E1'", "labels=True")),
+    "an id that is nearly 0": (HEAD + "1e-16,0,0\n", ("`state`", "'1e-16'")),
+    "an id that is nearly 1": (
+        HEAD + "1.00000000000000000001,0,0\n",
+        ("`state`", "'1.00000000000000000001'"),
+    ),
+    "underscores in a reward": ("s,a,sp,r\n0,0,1,1_0\n", ("`r`", "row 0", "'1_0'")),
     "negative": (HEAD + "0,-1,1\n", ("`action`", "row 0", "-1", "labels=True")),
     "register codes": (
         HEAD + f"0,0,{2**40}\n",
@@ -114,11 +136,11 @@ CSV_FAULTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "beyond 64 bits": (
         HEAD + "99999999999999999999,0,1\n",
-        ("`state`", "below 2**53", "row 0", "has 1000000000", "labels=True"),
+        ("`state`", "below 2**63", "row 0", "'99999999999999999999'", "labels=True"),
     ),
     "large and fractions": (
         HEAD + f"{2**60},0,1\n0.5,0,1\n",
-        ("`state`", "whole numbers: row 1", "has 0.5; mend or drop"),
+        ("`state`", "whole numbers", "row 1", "has '0.5'; fix it"),
     ),
     "text reward": (
         "s,a,sp,r\n0,0,1,0.5\n0,0,1,good\n",
@@ -205,6 +227,26 @@ def test_broken_gzip(here: Path) -> None:
         refused(CountsError, "log.csv.gz", "`log.csv.gz`", said)
 
 
+def test_damaged_gzip(here: Path) -> None:
+    """No bit may flip, but for those that say when and where the file was packed."""
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{s},{a},{t}\n" for s, a, t in rng.integers(0, 9, (400, 3)))
+    whole = gzip.compress((HEAD + rows).encode(), mtime=0)
+    for bit in rng.choice(range(80, 8 * len(whole)), 300, replace=False):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        (here / "log.csv.gz").write_bytes(damaged)
+        refused(CountsError, "log.csv.gz", "`log.csv.gz` was cut short or damaged")
+    (here / "log.csv.gz").write_bytes(whole + whole[: len(whole) - 1])
+    refused(CountsError, "log.csv.gz", "cut short")
+
+
+def test_gzip_of_several_parts(here: Path) -> None:
+    parts = [gzip.compress(x.encode()) for x in (HEAD, MANY, "", "5,0,6\n")]
+    (here / "log.csv.gz").write_bytes(b"".join(parts))
+    assert bm.read_transitions("log.csv.gz").n_rows == 30_001
+
+
 def test_gzip_of_nothing(here: Path) -> None:
     (here / "log.csv.gz").write_bytes(gzip.compress(b""))
     refused(CountsError, "log.csv.gz", "`log.csv.gz` is empty")
@@ -279,7 +321,7 @@ def test_bad_parquet_and_json(
 def test_the_file_among_several_is_named(here: Path) -> None:
     (here / "a.csv").write_text(HEAD + "0,0,1\n0,0,1\n")
     (here / "b.csv").write_text(HEAD + "0,0,1\n0,0,1.5\n")
-    refused(CountsError, "*.csv", "row 1 of `b.csv` has 1.5")
+    refused(CountsError, "*.csv", "row 1 of `b.csv` has '1.5'")
     (here / "b.csv").write_text(HEAD + "0,0\n")
     refused(CountsError, "*.csv", "Line 2 of `b.csv` has 2 fields")
     (here / "b.csv").write_text("state,action\n0,0\n")

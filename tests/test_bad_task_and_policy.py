@@ -168,7 +168,7 @@ TASK_CASES = [
         "a start that does not sum to 1",
         TaskError,
         lambda: task(start=[0.5, 0.4, 0.0]),
-        "`start` must sum to 1; it sums to 0.9.",
+        "`start` must sum to 1; they sum to 0.9.",
     ),
     case(
         "a NaN start probability",

@@ -189,26 +189,30 @@ def test_a_closed_pipe_changes_nothing(arguments: list[str], tmp_path: Path) -> 
     assert done.returncode == (2 if "validate" in arguments else 0)
 
 
-def test_help_takes_less_than_half_a_second(
+def test_help_takes_less_than_six_times_as_long_as_the_imports_it_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By the processor's clock, which other work on the machine hardly slows down.
+    """A ratio of processor times (3.5 here), so that a slow machine passes too.
 
     Bytecode is kept, as where the package is installed: the first run writes it.
     """
     resource = pytest.importorskip("resource")
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    def spent() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return float(used.ru_utime + used.ru_stime)
+
+    needed, ours = [], []
+    for _ in range(3):
+        began = spent()
+        subprocess.run([sys.executable, "-c", "import numpy, click"], check=True)
+        between = spent()
         assert run("--help").returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used = (after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
-        seconds.append(sum(used))
-        if seconds[-1] < 0.5:
-            return
-    pytest.fail(f"took {min(seconds):.2f} s")
+        needed.append(between - began)
+        ours.append(spent() - between)
+    assert min(ours) < 6 * min(needed)
 
 
 def test_ctrl_c_is_a_sentence_and_130(monkeypatch: pytest.MonkeyPatch) -> None:

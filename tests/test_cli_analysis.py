@@ -331,6 +331,23 @@ def test_a_place_that_cannot_be_written_is_told_before_the_search() -> None:
     assert Path("best/results/optimised.npz").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command", [("compare", "ward", "mle", "nominal"), ("report", "ward")]
+)
+def test_a_run_that_takes_no_comparison_is_told_before_one_is_made(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def computed(*_: object, **__: object) -> None:
+        raise AssertionError("it was computed")
+
+    monkeypatch.setattr(bm.Posterior, "draws", computed)
+    Path("ward/results").write_text("a file where a folder should be")
+    result = run(*command, *FEW)
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    assert "`ward/results` cannot be written" in result.stderr
+    assert not Path("report.html").exists()
+
+
 def test_fit_s_warnings_are_said_again_by_info() -> None:
     Path("dull.toml").write_text(TASK.replace("1.0", "0.0"))
     result = run("fit", "ward.csv", "--task", "dull.toml", "-o", "dull")

@@ -93,6 +93,8 @@ def test_init_writes_a_task_file_that_fit_takes() -> None:
     again = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml")
     assert again.exit_code == 2
     assert "`new.toml` is there already" in again.stderr
+    early = run("fit", "no.csv", "--init", "new.toml")  # before the log is read
+    assert "`new.toml` is there already" in early.stderr
     done = run("fit", "ward.csv", *OUTCOME, "--init", "new.toml", "--overwrite")
     assert done.exit_code == 0
     record = json.loads(
@@ -239,3 +241,15 @@ def test_bad_input_exits_with_2_and_a_sentence(
     assert said in " ".join(result.stderr.split())
     assert not Path("ward").exists()
     assert sorted(x.name for x in Path.cwd().iterdir()) == ["task.toml", "ward.csv"]
+
+
+def test_remedies_for_pairs_never_visited_are_options_that_work() -> None:
+    sparse = ("fit", *GIVEN, *OUTCOME, "--prior", "sparse")
+    result = run(*sparse)
+    assert result.exit_code == 2
+    for said, options in (
+        ("--fallback STATE", ("--fallback", "death")),
+        ("--min-count 1", ("--min-count", "1")),
+    ):
+        assert said in result.stderr
+        assert run(*sparse, *options, "--overwrite").exit_code == 0

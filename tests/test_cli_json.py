@@ -43,7 +43,7 @@ FINDINGS = (
 ROWS = (
     "rows rows[] rows[].aleatoric_sd rows[].difference rows[].difference_error "
     "rows[].epistemic_sd rows[].lower_quantile rows[].name rows[].probability_better "
-    "rows[].support rows[].value rows[].value_error"
+    "rows[].probability_tied rows[].support rows[].value rows[].value_error"
 )
 KEYS = {
     "demo": "best_delivery cautions cautions[] comparison comparison.few "

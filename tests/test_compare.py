@@ -69,15 +69,10 @@ def by_hand(name: str, other: str, draws: bm.Draws) -> tuple[float, float]:
     ours, theirs = POLICIES[name], POLICIES[other]
     gap = start_values(ours, draws) - start_values(theirs, draws)
     explained = np.concatenate([controls(ours, draws), controls(theirs, draws)])
-    slopes = np.array([1.0, 1.0, -1.0, -1.0])
-    if draws.n_draws >= 50:
-        design = np.column_stack([np.ones(draws.n_draws), explained.T])
-        slopes = np.linalg.lstsq(design, gap, rcond=None)[0][1:]
-    left = gap - slopes @ explained
-    return float(left.mean()), float(left.std(ddof=1) / np.sqrt(draws.n_draws))
+    return reference.controlled(gap, explained, np.array([1.0, 1.0, -1.0, -1.0]))[:2]
 
 
-@pytest.mark.parametrize("n_draws", [20, 49, 50, 400])
+@pytest.mark.parametrize("n_draws", [10, 15, 16, 50, 400])
 def test_a_difference_is_paired_and_freed_of_both_controls(n_draws: int) -> None:
     draws = POSTERIOR.draws(n_draws, seed=3)
     table = bm.compare(POLICIES, draws, reference="mle")
@@ -153,18 +148,18 @@ def test_probability_better_counts_draws() -> None:
     base = start_values(POLICIES["mle"], draws)
     for name in ("behaviour", "nominal", "soft choice"):
         gap = start_values(POLICIES[name], draws) - base
-        wanted = (gap > 0).mean() + 0.5 * (gap == 0).mean()
-        assert row(table, name).probability_better == pytest.approx(wanted)
+        assert row(table, name).probability_better == pytest.approx((gap > 0).mean())
+        assert row(table, name).probability_tied == 0
     assert row(table, "mle").probability_better is None
+    assert row(table, "mle").probability_tied is None
     assert 0.4 < row(table, "nominal").probability_better < 0.999
 
 
-def test_a_policy_is_as_good_as_its_twin_in_half_of_the_draws() -> None:
+def test_a_policy_is_tied_with_its_twin_and_not_better() -> None:
     twins = {"one": SOFT, "other": SOFT.copy()}
     found = row(bm.compare(twins, POSTERIOR.draws(100)), "other")
-    assert found.probability_better == pytest.approx(0.5)
-    assert found.difference == pytest.approx(0.0, abs=1e-12)
-    assert found.difference_error == pytest.approx(0.0, abs=1e-12)
+    assert (found.probability_better, found.probability_tied) == (0, 1)
+    assert (found.difference, found.difference_error) == (0, 0)
 
 
 @pytest.mark.parametrize("n_draws", [10, 20, 21, 137, 140])
@@ -346,3 +341,88 @@ def test_what_is_the_machine_s_rounding_is_no_difference() -> None:
     table = bm.compare({"a": [0, 0], "b": [1, 1]}, posterior.draws(50))
     assert [row.difference for row in table.rows] == [0, 0]
     assert "e-1" not in str(table)
+
+
+N = 10  # states of `crossing`: the first, eight to choose in, the end
+
+
+def crossing(scale: float = 1.0, extra: float = 0.0) -> bm.Posterior:
+    """A random step, then a choice between two actions that do the same.
+
+    In the last step the second action pays ``extra`` more.
+    """
+    inner = np.arange(1, N - 1)
+    reward = scale * np.repeat(np.random.default_rng(0).normal(size=(N, 1)), 2, axis=1)
+    reward[inner, 1] += extra
+    task = bm.Task(N, 2, reward, discount=0.97, terminal=[N - 1])
+    both = np.repeat([0, 1], inner.size)
+    counts = bm.Counts.from_arrays(
+        np.concatenate([0 * both, inner, inner]),
+        np.concatenate([both, both]),
+        np.concatenate([inner, inner, 0 * both + N - 1]),
+        n_states=N,
+        n_actions=2,
+    )
+    return bm.fit(counts, task, prior=bm.SparsePrior())
+
+
+MIXED = np.random.default_rng(1).dirichlet(np.ones(2), size=N)
+MIXED[[0, -1]] = 1, 0
+ALIKE = {"first": np.array([[1.0, 0]] * N), "mixed": MIXED}
+
+
+@pytest.mark.parametrize("scale", [3e-12, 1.0, 1e9])
+def test_ties_are_ties_in_the_mean_and_in_every_draw(scale: float) -> None:
+    """Values differ by rounding in some draws: a tie is not better, nor worse."""
+    draws = crossing(scale).draws(200, seed=0)
+    values = [start_values(policy, draws) for policy in ALIKE.values()]
+    assert 0 < np.abs(values[0] - values[1]).max() < 1e-14 * scale
+    for name, other in (("first", "mixed"), ("mixed", "first")):
+        found = row(bm.compare(ALIKE, draws, reference=other), name)
+        assert (found.difference, found.difference_error) == (0, 0)
+        assert (found.probability_better, found.probability_tied) == (0, 1)
+
+
+def test_what_is_more_than_rounding_is_a_difference() -> None:
+    """One part in a million, in every draw."""
+    draws = crossing(extra=1e-6).draws(200, seed=0)
+    found = row(bm.compare(ALIKE, draws), "mixed")
+    assert (found.probability_better, found.probability_tied) == (1, 0)
+    assert found.difference > 10 * found.difference_error
+
+
+@pytest.mark.parametrize("n_draws", [3, 10, 49, 100, 1000, 3000])
+def test_a_probability_is_at_most_one(n_draws: int) -> None:
+    """The sum of the weights of all draws may be above 1 by rounding."""
+    draws = crossing(extra=1.0).draws(n_draws)
+    second = [0] + [1] * (N - 2) + [0]
+    table = bm.compare({"first": [0] * N, "second": second}, draws)
+    assert table.rows[0].name == "second"
+    assert table.rows[0].probability_better == 1.0
+    share = bm.report(draws.belief, table).data["policies"]["rows"][0]
+    assert share["probability_best"]["value"] == 1.0
+
+
+def test_what_iterations_leave_is_no_difference() -> None:
+    """They are right to 1e-10 of the largest value, here far out of the start's reach.
+
+    The policies differ only there, so in exact arithmetic they are tied.
+    """
+    rng = np.random.default_rng(0)
+    state = np.repeat(np.arange(150), 6)  # two actions with three next states each
+    action = np.tile([0, 0, 0, 1, 1, 1], 150)
+    target = np.concatenate([rng.choice(75, 3, replace=False) for _ in range(300)])
+    counts = bm.Counts.from_arrays(state, action, target + 75 * (state >= 75))
+    reward = rng.normal(size=(150, 2))
+    reward[75:] *= 1e4
+    task = bm.Task(150, 2, reward, discount=0.99, start=np.eye(150)[0])
+    draws = bm.fit(counts, task, prior=bm.SparsePrior()).draws(50, seed=0)
+    policies = {"first": np.zeros(150, int), "far": 1 * (np.arange(150) >= 75)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bm.BayesmdpWarning)  # few digits, it says
+        table = bm.compare(policies, draws, solver="iterative")
+    values = [e.start_values for e in table.evaluations.values()]
+    assert np.abs(values[0] - values[1]).max() > 1e-8 * np.abs(values[0]).max()
+    found = row(table, "far")
+    assert (found.difference, found.difference_error) == (0, 0)
+    assert (found.probability_better, found.probability_tied) == (0, 1)

@@ -48,6 +48,12 @@ def test_rows_add_up_and_states_without_rows_are_terminal(tmp_path: Path) -> Non
 BAD: dict[str, tuple[str | bytes, dict[str, Any], type, str]] = {
     "empty": ("", {}, DynamicsError, "`model.csv` holds no rows"),
     "header only": (HEAD, {}, DynamicsError, "`model.csv` holds no rows"),
+    "underscores": (
+        HEAD + "1_2,0,0,1,0\n",
+        {},
+        DynamicsError,
+        "Line 2 .*`idstatefrom`; got '1_2'",
+    ),
     "no header": ("0,0,0,1,0\n", {}, DynamicsError, "must name `idstatefrom` once"),
     "twice": (HEAD[:-1] + ",reward\n", {}, DynamicsError, "must name `reward` once"),
     "short": (HEAD + "0,0,0,1\n", {}, DynamicsError, "Line 2 .* 4 fields .* has 5"),

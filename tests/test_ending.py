@@ -13,15 +13,12 @@ less than 1e-5 for all of them, as far as sums of that many draws are normal.
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
 import bayesmdp as bm
-from bayesmdp import engine
-from bayesmdp.engine._ending import _graph, _least_exits
 from bayesmdp.errors import EndlessError
 
 Edges = list[tuple[int, int, int]]  # (state, next_state, count)
@@ -272,57 +269,6 @@ def test_the_value_of_a_self_loop_agrees_with_its_closed_form(
     sd = np.sqrt((a + b - 1) * (a + b - 2) / ((b - 1) * (b - 2)) - mean**2)
     assert abs(evaluation.start_value - mean) < 5 * sd / np.sqrt(n_draws)
     assert evaluation.start_value == pytest.approx(evaluation.value[0], rel=1e-12)
-
-
-# ------------------------------------------------------------ exits, all at once
-
-
-def least_exits_of_all_sets(problem: engine.Problem) -> float:
-    """Look at every set of live states."""
-    row = np.repeat(np.arange(problem.source.size), np.diff(problem.indptr))
-    tail, head = problem.source[row], problem.target
-    n = problem.n_live
-    found = np.inf
-    for members in product([False, True], repeat=n):
-        inside = np.array([*members, *[False] * (problem.start.size - n)])
-        if inside.any():
-            leaves = inside[tail] & ~inside[head]
-            found = min(found, float(problem.alpha[0, leaves].sum()))
-    return found
-
-
-def test_the_quick_bound_is_never_above_the_exits_of_any_set() -> None:
-    rng = np.random.default_rng(0)
-    tight = 0
-    for _ in range(300):
-        possible = rng.random((5, 2, 6)) < rng.choice([0.3, 0.7, 1.0])
-        possible[:, :, 5] = True
-        possible = np.concatenate([possible, possible[:1]])  # of the terminal state
-        counts = np.where(possible, rng.integers(0, 4, possible.shape), 0)
-        task = bm.Task(6, 2, [1.0] * 5 + [0], discount=1.0, terminal=[5])
-        prior = bm.SymmetricPrior(rng.choice([0.05, 0.4, 1.0]), support=possible)
-        counts[5] = 0
-        posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=prior)
-        policy = rng.dirichlet([1.0, 1.0], size=6)
-        problem = engine.Problem.of_draws(posterior.draws(2), policy[None])
-        bound = _least_exits(_graph(problem, problem.policies[0], problem.alpha[0]))
-        truth = least_exits_of_all_sets(problem)
-        assert bound <= truth + 1e-9
-        tight += bound > 0.7 * truth
-    assert tight > 30  # it says something
-
-
-def test_rows_over_all_states_need_no_flow(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_flow(*_: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr("bayesmdp.engine._ending._cut", no_flow)
-    n = 100
-    state = np.arange(n - 1)
-    task = bm.Task(n, 1, each_step(n), discount=1.0, terminal=[n - 1])
-    counts = bm.Counts.from_arrays(state, 0 * state, (state + 1) % (n - 1))
-    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior(0.05))
-    assert evaluated(posterior, 64).notes == ()
 
 
 # ------------------------------------------------------------ endless within rounding

@@ -20,6 +20,7 @@ from scipy import stats
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.engine import _backup, _footprint
+from bayesmdp.engine._problem import read_only
 from bayesmdp.engine._sweep import _run
 from bayesmdp.errors import BeliefError
 from bayesmdp.evaluation import _control
@@ -163,10 +164,11 @@ def fitted(prior: Any, n: list[int], task: bm.Task = TASK) -> Any:
 
 def table_of(draws: bm.Draws) -> Array:
     """Every entry of every draw, ``[D, E]``, by the sampler of sweeps."""
-    problem = engine.Problem.of_draws(draws, np.ones((1, S, 1)))
+    policies = np.ones((1, S, draws.belief.task.n_actions))
+    problem = engine.Problem.of_draws(draws, policies)
     table = np.empty((draws.n_draws, problem.target.size))
-    paid = np.empty((draws.n_draws, problem.source.size))
-    _backup.fill_table(problem.models, problem.layout, 0, table, paid)
+    rows, used = problem.layout, read_only(problem.used)
+    _backup.sample_table(problem.models, problem.groups, rows, used, 0, table)
     return table
 
 
@@ -320,10 +322,7 @@ def belief_of(name: str) -> Any:
 @every_belief
 def test_sweeps_and_single_draws_have_the_same_rows_to_the_bit(name: str) -> None:
     draws = belief_of(name).draws(40, seed=5)
-    problem = engine.Problem.of_draws(draws, np.ones((1, S, 2)))
-    table = np.empty((40, problem.target.size))
-    paid = np.empty((40, problem.source.size))
-    _backup.fill_table(problem.models, problem.layout, 0, table, paid)
+    table = table_of(draws)
     for i in range(40):
         assert np.array_equal(draws.dynamics(i).probability, table[i])
     assert (table == 0).any()

@@ -222,7 +222,7 @@ BAD_EPISODES: dict[str, tuple[list[Parts], dict[str, Any], str]] = {
         "as Minari does",
     ),
     "list": ([FIRST], said(action_space=["Discrete"]), "as Minari does"),
-    "size": ([FIRST], said(action_space=space(0, 1)), "at most 0: step 0 has 1"),
+    "size": ([FIRST], said(action_space=space(0, 1)), "`n` must be at least 1; got 0"),
     "missing": ([{"observations": [5, 6]}], METADATA, "Episode 0 .* has no actions"),
 }
 

@@ -129,13 +129,13 @@ CASES = [
         PriorError,
         lambda: fitted(ONE, bm.SymmetricPrior(1.0, without((1, 1, 2)))),
         "`priors[1]`: `data` has 1 transition from state icu, action treat to next",
-        "widen the support or mend the data.",
+        "widen the support, or leave these transitions out.",
     ),
     case(
         "an empty support",
         PriorError,
         lambda: fitted(bm.SymmetricPrior(1.0, without((0, 1))), ONE),
-        "`priors[0]`: The prior's support is empty for state ward, action treat",
+        "`priors[0]`: The prior allows no next state for state ward, action treat",
     ),
     case(
         "a fallback that is not a state",

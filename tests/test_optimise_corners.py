@@ -66,9 +66,41 @@ def test_a_start_without_a_mean_is_left_out() -> None:
         bm.evaluate(bm.policies.nominal(posterior), posterior.draws(10))
     with pytest.raises(EndlessError, match="none of the starts"):
         bm.optimise(posterior, starts=["nominal"])
-    result = bm.optimise(posterior, starts={"out": [1, 0]})
+    result = bm.optimise(posterior, starts={"in": [0, 0], "out": [1, 0]})
     assert result.policy[0, 1] > 0.5
     assert result.start_value == pytest.approx(-4.1, abs=0.1)
+    assert list(result.starts) == ["out"]
+    assert result.status.endswith("left out: in")
+
+
+def never_ended(support: NDArray[np.bool_] | None = None) -> bm.Posterior:
+    """Logs that go round 0 and 1, and never to the end, 2."""
+    task = bm.Task(3, 2, [-1.0, -1.0, 0.0], discount=1.0, start=0, terminal=[2])
+    counts = bm.Counts.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 0, 0], n_states=3)
+    return bm.fit(counts, task, prior=bm.SymmetricPrior(3.0, support=support))
+
+
+def test_frequencies_that_never_end_keep_nobody_from_optimising() -> None:
+    posterior = never_ended()
+    said = "from state 0 no policy ends at the visit frequencies; .* than `mle`"
+    with pytest.raises(EndlessError, match=said):
+        bm.policies.mle(posterior)
+    with pytest.raises(EndlessError, match=said):
+        bm.optimise(posterior, starts=["mle"])
+    method = bm.StochasticGradient(0.1, 16, 2)
+    result = bm.optimise(posterior, method=method, starts=["mle", "uniform"])
+    assert list(result.starts) == ["uniform"]
+    assert result.status.endswith("were left out: mle")
+    assert "left out: mle" in result.summary()
+    everyone = bm.optimise(posterior, method=method, starts=["uniform"])
+    assert "left out" not in everyone.status
+
+
+def test_where_no_policy_ends_the_support_is_what_to_widen() -> None:
+    support = np.ones((3, 2, 3), dtype=np.bool_)
+    support[:2, :, 2] = False
+    with pytest.raises(EndlessError, match=r"from state 0 no action ever .* widen the"):
+        bm.optimise(never_ended(support))
 
 
 def rare(n_models: int = 1200, n_rare: int = 12) -> bm.Ensemble:

@@ -423,10 +423,10 @@ def test_control_variates_have_their_stated_means(name: str) -> None:
     assert (np.abs(expected[at.live]) / error[at.live]).max() > 20  # g X k, not 0
 
 
-@pytest.mark.parametrize("n_draws", [20, 49, 50, 300])
+@pytest.mark.parametrize("n_draws", [10, 15, 16, 49, 50, 300])
 @pytest.mark.parametrize("name", ["[S, A]", "[S] with ends"])
 def test_controlled_values_equal_a_regression_in_numpy(name: str, n_draws: int) -> None:
-    """Coefficients are 1 below 50 draws, else least squares of the start value."""
+    """Coefficients are 1 below 16 draws, else least squares of the start value."""
     case = CASES[name]()
     draws = case.draws.belief.draws(n_draws, seed=13)
     at = reference.setting(draws.belief.task, case.reward)
@@ -442,20 +442,20 @@ def test_controlled_values_equal_a_regression_in_numpy(name: str, n_draws: int) 
         delta = np.einsum("sa,sat->st", case.policy, difference)
         y1[i] = nominal.inverse @ u
         y2[i] = at.g * nominal.inverse @ delta @ y1[i]
-    coefficients = np.ones(2)
-    if n_draws >= 50:
-        design = np.stack([np.ones(n_draws), y1 @ at.rho, y2 @ at.rho], axis=1)
-        coefficients = np.linalg.lstsq(design, V @ at.rho)[0][1:]
     mean = at.g * nominal.inverse @ nominal.k
+    controls = np.stack([y1 @ at.rho, (y2 - mean) @ at.rho])
+    _, start_error, coefficients = reference.controlled(
+        V @ at.rho, controls, np.ones(2)
+    )
     residuals = V - coefficients[0] * y1 - coefficients[1] * (y2 - mean)
     found = bm.evaluate(case.policy, draws)
     root = np.sqrt(n_draws)
     np.testing.assert_allclose(found.value, residuals.mean(axis=0), rtol=1e-9)
-    error = residuals.std(axis=0, ddof=1) / root
-    np.testing.assert_allclose(found.value_error, error, rtol=1e-6, atol=1e-15)
     starts = residuals @ at.rho
     assert found.start_value == pytest.approx(starts.mean(), rel=1e-9)
-    assert found.start_value_error == pytest.approx(starts.std(ddof=1) / root, rel=1e-7)
+    assert found.start_value_error == pytest.approx(start_error, rel=1e-7)
+    error = residuals.std(axis=0, ddof=1) * start_error / starts.std(ddof=1)
+    np.testing.assert_allclose(found.value_error, error, rtol=1e-6, atol=1e-15)
     gain = (found.start_epistemic_sd / root / found.start_value_error) ** 2
     if n_draws >= 50:
         assert found.variance_reduction == pytest.approx(gain, rel=1e-12)

@@ -193,7 +193,27 @@ def test_moments_of_rows_on_random_sets_are_those_of_draws() -> None:
 def test_what_is_sure_is_better_or_worse() -> None:
     mean, sd = np.array([1.0, -1.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0])
     wanted = [1.0, 0.0, np.nan, 0.8413]
-    assert chance_above(mean, sd) == pytest.approx(wanted, abs=1e-4, nan_ok=True)
+    found = chance_above(mean, sd, 1e-9)
+    assert found == pytest.approx(wanted, abs=1e-4, nan_ok=True)
+
+
+@pytest.mark.parametrize("scale", [1e-13, 1e9])
+def test_chances_do_not_depend_on_the_unit_of_rewards(scale: float) -> None:
+    """Nor does what counts as a tie: two actions that do the same."""
+    rng = np.random.default_rng(0)
+    counts = bm.Counts.from_dense(rng.integers(1, 5, size=(4, 3, 4)))
+    reward = rng.normal(size=(4, 3))
+    found = []
+    for unit in (1.0, scale):
+        task = bm.Task(4, 3, unit * reward, discount=0.9)
+        posterior = bm.fit(counts, task)
+        policies = {"first": [0] * 4, "nominal": bm.policies.nominal(posterior)}
+        table = bm.compare(policies, posterior.draws(100, seed=0))
+        explorer = bm.report(posterior, table).data["explorer"]
+        assert set(explorer["verdict"]) <= {"same", "thin", "unclear", "recommend"}
+        found.append((explorer["chance"], explorer["gain_chance"]))
+    assert found[0] == found[1]
+    assert sum(x is None for x in found[0][0]) == 4  # the policy's own actions
 
 
 def test_the_page_has_room_for_so_many_next_states(

@@ -12,7 +12,8 @@ PACKAGE = Path(bayesmdp.__file__).parent
 ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation"]
 ROOMS += ["policies", "optimisation", "criticism", "storage", "reporting", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
-SHARED |= {"_sheet", "_io", "_jobs"}
+SHARED |= {"_sheet", "_labelled", "_io", "_jobs", "_startup"}
+SHARED |= {"_kernel_cache", "_kernel_parts"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
 GUESTS = {"cli"}  # comes in by the front door, as users do
 
@@ -65,6 +66,13 @@ def test_imports_point_one_way_and_private_files_stay_in_their_room() -> None:
         for fault in faults(where, path.read_text())
     ]
     assert wrong == []
+
+
+def test_no_private_name_of_narwhals_is_imported() -> None:
+    private = re.compile(r"narwhals(\.\w+)*\._|narwhals[\w.]* import .*\b_")
+    assert private.search("from narwhals import _namespace")
+    assert private.search("import narwhals._utils")
+    assert [x for x, path in FILES.items() if private.search(path.read_text())] == []
 
 
 def test_every_folder_is_a_room_and_every_other_file_is_shared_by_all() -> None:

@@ -44,7 +44,7 @@ POSTERIORS = {
     ),
     "triplets": bm.fit(
         COUNTS,
-        task(([0, 1, 2], [1, 1, 0], [3, 0, 1], [0.1, -2, 1e300])),
+        task(([0, 1, 2], [1, 1, 0], [3, 0, 1], [0.1, -2, 1e50])),
         prior=bm.SparsePrior(1e-9, fallback=3),
     ),
     "as many triplets as actions": bm.fit(  # which a tuple could not say

@@ -124,6 +124,18 @@ def test_a_foreign_or_newer_config_is_named(
 
 
 @pytest.mark.parametrize(
+    "key", ["versions", "seed", "source", "columns", "notes", "min_count", "prior"]
+)
+def test_a_key_that_is_missing_is_named(run: Path, key: str) -> None:
+    path = run / "config.json"
+    record = json.loads(path.read_text())
+    del record[key]
+    path.write_text(json.dumps(record))
+    rewritten(run)
+    refused(lambda: load(run), f"{key!r} is missing")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "[]",
@@ -182,7 +194,7 @@ def objects(path: Path) -> None:
     [
         (lambda p: p.write_bytes(b"no zip"), ("cannot be read",)),
         (lambda p: p.write_bytes(pickle.dumps(Bomb())), ("cannot be read",)),
-        (objects, ("Object arrays cannot be loaded",)),
+        (objects, ("holds Python objects, which are never loaded",)),
         (lambda p: zipped(p, n_states=b"no array"), ("cannot be read",)),
         (lambda p: zipped(p), ("lacks 'n_states'",)),
         (lambda p: write_arrays(p, GOOD | {"more": np.zeros(3)}), ("holds 'more'",)),
@@ -208,7 +220,7 @@ def objects(path: Path) -> None:
         ),
         (
             lambda p: write_arrays(p, GOOD | {"n_actions": np.array(2**40)}),
-            ("for its pairs alone", "larger machine"),
+            ("does not hold a task", "`n_actions` must be at most 10000001"),
         ),
         (
             lambda p: write_arrays(p, GOOD | {"reward_key": np.arange(3) - 1}),
@@ -369,7 +381,7 @@ def test_without_locks_writers_still_do_not_delete_each_others_files(
 
 
 KEYS = ["format", "schema", "versions", "seed", "source", "files", "columns", "labels"]
-KEYS += ["notes", "min_count", "prior", "alpha_sha256", "x"]
+KEYS += ["notes", "min_count", "prior", "alpha_sha256", "warnings", "findings", "x"]
 junk = st.binary(max_size=200)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
 values = st.recursive(
@@ -424,7 +436,9 @@ def test_any_directory_gives_a_run_or_a_sentence(
             text = json.dumps(changes, allow_nan=False)
             rewritten(run, **json.loads(text))
         with suppress(bm.BayesmdpError, bm.BayesmdpWarning):  # another posterior
-            load(run)
+            found = load(run)
+            assert found.summary()  # what is read can be shown
+            assert found.describe()
         with suppress(bm.BayesmdpError):
             load_result(run, "found")
 

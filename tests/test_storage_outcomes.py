@@ -65,16 +65,16 @@ def test_an_evaluation_comes_back(path: Path) -> None:
     evaluation = bm.evaluate(np.full((5, 5), 0.2), DRAWS)
     odd = dataclasses.replace(
         evaluation,
-        start_total_sd=float("inf"),
+        variance_reduction=float("inf"),
         prior_share=float("nan"),
         notes=("first", "second: <b>"),
-        value=np.array([np.nan, -np.inf, -0.0, 1e-308, 0.1]),
+        occupancy=np.array([np.nan, -np.inf, -0.0, 1e-308, 0.1]),
     )
     for name, kept in (("plain", evaluation), ("odd", odd)):
         storage.save_evaluation(path, kept, name)
         same(kept, storage.load_evaluation(path, name))
     text = (path / "results" / "odd.json").read_text()
-    assert json.loads(text)["record"]["start_total_sd"] is None
+    assert json.loads(text)["record"]["variance_reduction"] is None
     assert storage.load(path).results == ("odd", "plain")
 
 
@@ -108,6 +108,8 @@ def test_an_optimisation_without_steps_or_bound_comes_back(
     storage.save_optimisation(path, stepped, "bare", overwrite=True)
     same(stepped, storage.load_optimisation(path, "bare"))
     assert bare.to_dict()["gap"] is None
+    assert "nan" not in bare.summary()
+    assert "perfect information" in result.summary()
     json.dumps(bare.to_dict(), allow_nan=False)
 
 
@@ -140,7 +142,7 @@ def test_a_result_of_another_kind_or_task_is_refused(
     storage.save_result(path, "z", {"kind": "optimisation"})
     with pytest.raises(StorageError, match=r"cannot be used .*: make it anew"):
         storage.load_optimisation(path, "z")
-    storage.save_result(path, "w", {"kind": "evaluation", "value": 1})
+    storage.save_result(path, "w", {"kind": "evaluation"}, {"value": [1.0]})
     with pytest.raises(StorageError, match="Evaluation has no 'value_error'"):
         storage.load_evaluation(path, "w")
     ones = {field.name: 1 for field in dataclasses.fields(bm.Evaluation)}

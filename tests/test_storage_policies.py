@@ -190,10 +190,10 @@ def test_a_table_of_many_labels_takes_no_time() -> None:
 
 
 def test_only_plain_files_are_replaced() -> None:
-    Path("link").symlink_to(os.devnull)
-    with pytest.raises(StorageError, match="`link` is not a plain file"):
-        storage.write_policy(MIXED, POSTERIOR, "link")
-    assert Path("link").is_symlink()
+    Path("link.csv").symlink_to(os.devnull)
+    with pytest.raises(StorageError, match=r"`link.csv` is not a plain file"):
+        storage.write_policy(MIXED, POSTERIOR, "link.csv")
+    assert Path("link.csv").is_symlink()
     storage.check_file("p.csv")
     assert not Path("p.csv").exists()
     with pytest.raises(StorageError, match=r"`no/p.csv` .* no directory `no`; make"):

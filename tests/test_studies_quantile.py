@@ -74,7 +74,7 @@ def test_what_is_no_world_no_policy_or_too_large(
     monkeypatch.setenv("BAYESMDP_MEMORY", "100MB")
     for name in ("n_quantiles", "n_networks", "n_steps", "width", "batch_size"):
         large: dict[str, Any] = {name: 10**9}
-        with pytest.raises(TooLargeError, match=f"100 MB are left: use .*`{name}`"):
+        with pytest.raises(TooLargeError, match=f"100 MB are free: use .*`{name}`"):
             quantile_evaluate(POLICY, WORLD, **large)
 
 

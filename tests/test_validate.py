@@ -181,13 +181,13 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     found = bm.validate(path)
     assert [(x.code, x.column, x.first_row) for x in found.errors] == [
         ("bad-flags", "done", 0),
-        ("fractions", "sp", 3),
         ("missing-values", "r", 1),
         ("mixed-types", "a", 2),
+        ("mixed-types", "sp", 3),
         ("negative-ids", "s", 1),
         ("not-finite", "r", 3),
     ]
-    assert found.errors[3].where == f"row 2 of `{path}`"
+    assert found.errors[2].where == f"row 2 of `{path}`"
     with pytest.raises(CountsError):
         bm.read_transitions(path)
 

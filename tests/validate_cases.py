@@ -138,8 +138,17 @@ CASES: dict[str, Case] = {
         "action",
         None,
     ),
-    "NA as a name": (
+    "NA": (
         {**clean(), "action": ["a", "NA", "b", "b", "b", "NA", "a"]},
+        {},
+        "missing-values",
+        "error",
+        2,
+        "action",
+        1,
+    ),
+    "a word for nothing as a name": (
+        {**clean(), "action": ["a", "missing", "b", "b", "b", "missing", "a"]},
         {},
         "names-of-nothing",
         "warning",

@@ -4,6 +4,10 @@ The everyday names; each lives in the room its docstring names, and nothing is c
 here.
 """
 
+from bayesmdp import _startup  # noqa: F401  before all that takes long
+
+# isort: split
+
 from bayesmdp import (
     criticism,
     data,

@@ -8,9 +8,11 @@ class it was given, with a sentence that names the parameter and the first offen
 import importlib
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +23,13 @@ from bayesmdp._typing import (
     IntArray,
     Seed,
 )
-from bayesmdp.errors import ArgumentError, BayesmdpError
+from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning
 
 ErrorClass = type[BayesmdpError]
 Array = TypeVar("Array", FloatArray, IntArray, BoolArray)
 
 MAX_SEED = 2**64
+MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
 SUM_TOLERANCE = 1e-8
 
 
@@ -49,6 +52,15 @@ def read_only(array: np.ndarray) -> Any:
     view = np.require(array, requirements=("C", "A")).view()
     view.flags.writeable = False
     return view
+
+
+def writable(array: np.ndarray) -> Any:
+    """Return the array, or a copy that may be written to.
+
+    Vectors and rows that kernels are given then have the type of those they make
+    themselves, and what they call compiles once for both. Nothing writes to them.
+    """
+    return np.require(array, requirements=("C", "A", "W"))
 
 
 def place(index: tuple[int, ...], axes: tuple[str, ...]) -> str:
@@ -98,15 +110,38 @@ def float_array(
     return frozen(array)
 
 
+def sum_tolerance(value: object) -> float:
+    """How far from 1 sums of probabilities may be in the precision they came in."""
+    kind = np.asarray(value).dtype
+    rough = kind.kind == "f" and kind.itemsize < 8
+    return 16 * float(np.finfo(kind).eps) if rough else SUM_TOLERANCE
+
+
+def sums_to_divide(name: str, total: FloatArray, tolerance: float) -> FloatArray:
+    """Return what to divide rows by, given their sums; says aloud where it is not 1."""
+    off = np.abs(total - 1.0)
+    rough = (off > SUM_TOLERANCE) & (off <= tolerance)
+    if rough.any() and off.max() <= tolerance:  # otherwise it is refused anyhow
+        warnings.warn(
+            f"`{name}` is of low precision: {int(rough.sum())} of {total.size} sums of "
+            f"probabilities are off 1 by up to {off[rough].max():.1g}, and were "
+            "divided out.",
+            BayesmdpWarning,
+            stacklevel=4,
+        )
+    return np.where(rough, total, 1.0)
+
+
 def shares(name: str, value: object, of: str, n: int, error: ErrorClass) -> FloatArray:
     """Return ``n`` probabilities that sum to 1, read-only; ``of`` says of what."""
     found = float_array(name, value, (of,), error, (n,))
     if (found < 0).any():
         i = int(np.argmax(found < 0))
         raise error(f"`{name}` must not be negative: {of} {i} has {found[i]:g}.")
+    found = found / sums_to_divide(name, found.sum(keepdims=True), sum_tolerance(value))
     if abs(found.sum() - 1.0) > SUM_TOLERANCE:
-        raise error(f"`{name}` must sum to 1; they sum to {found.sum():.6g}.")
-    return found
+        raise error(f"`{name}` must sum to 1; they sum to {found.sum():.10g}.")
+    return sealed(found)
 
 
 def index_array(
@@ -153,9 +188,20 @@ def _axes(n: int) -> tuple[str, ...]:
     return ("state", "action", "next_state")[:n]
 
 
-def size(name: str, value: object, error: ErrorClass) -> int | None:
-    """Return a size of 1 or more, or None where it was not given."""
-    return None if value is None else integer(name, value, 1, error)
+def size(name: str, value: object, error: ErrorClass) -> int:
+    """Return a number of states or actions."""
+    number = integer(name, value, 1, error)
+    if number > MAX_ID + 1:
+        raise error(
+            f"`{name}` must be at most {MAX_ID + 1}, since ids end at {MAX_ID}; got "
+            f"{number}."
+        )
+    return number
+
+
+def size_or_none(name: str, value: object, error: ErrorClass) -> int | None:
+    """Return a number of states or actions, or None where it was not given."""
+    return None if value is None else size(name, value, error)
 
 
 def triplets(
@@ -224,6 +270,29 @@ def extra(module: str, name: str, needed_by: str) -> Any:
             f"`{needed_by}` needs {module}, which is not installed; "
             f'`pip install "bayesmdp[{name}]"` gets it.'
         ) from problem
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read from a file is what a type hint says.
+
+    Hints are those of records: plain types, unions, literals, arrays, and lists, tuples
+    and dicts of one kind.
+    """
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint in (Any, object):
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, x) for x in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is np.ndarray:
+        kind = np.dtype(get_args(inside[1])[0])
+        return isinstance(value, np.ndarray) and value.dtype == kind
+    if origin in (list, tuple):
+        return type(value) is origin and all(fits(x, inside[0]) for x in value)
+    if origin is dict:
+        return type(value) is dict and all(fits(x, inside[1]) for x in value.values())
+    return type(value) in ((int, float) if hint is float else (hint or type(None),))
 
 
 def integer(name: str, value: object, low: int, error: ErrorClass) -> int:

@@ -1,14 +1,21 @@
 """How much memory there is, so that work that cannot fit is refused, not killed."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-from bayesmdp.errors import ArgumentError, TooLargeError
+try:  # now, for it cannot be loaded where memory has run out
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+from bayesmdp.errors import ArgumentError, BayesmdpError, TooLargeError
 
 _CGROUP, _PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self")
 # Limit, use, and files that are held, in the two versions of control groups.
 _FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _SECOND = ("memory.max", "memory.current", "inactive_file")
+_NOT_MAPPED = ("failed to map segment", "cannot allocate memory")
 _LITTLE = 16_000_000  # bytes that any machine has
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
@@ -58,16 +65,40 @@ def _of_system() -> int:
 
 def _of_process() -> int:
     """Memory that the process's own limit of addresses leaves (``ulimit -v``)."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return 2**62
-        pages = int((_PROCESS / "statm").read_text(encoding="ascii").split()[0])
-        return max(limit - pages * resource.getpagesize(), 0)
-    except (ImportError, AttributeError, OSError, ValueError):  # another system
+    limit = _address_limit()
+    if limit is None:
         return 2**62
+    try:
+        pages = int((_PROCESS / "statm").read_text(encoding="ascii").split()[0])
+        return max(limit - pages * os.sysconf("SC_PAGE_SIZE"), 0)
+    except (OSError, ValueError):  # another system
+        return 2**62
+
+
+def _address_limit() -> int | None:
+    """Bytes of addresses that the process may have, where that is limited."""
+    try:
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return None if limit == resource.RLIM_INFINITY else limit
+    except (AttributeError, OSError, ValueError):  # another system
+        return None
+
+
+def limit_at_fault(problem: BaseException) -> str | None:
+    """Say so where the limit of addresses is why memory, or a library, was not had."""
+    limit, cause = _address_limit(), problem
+    while limit is not None:
+        said = str(cause).lower()
+        if isinstance(cause, MemoryError) or any(x in said for x in _NOT_MAPPED):
+            return (
+                "cannot go on: memory or a library does not fit into the address space "
+                f"of this process, limited to {gigabytes(limit)} (`ulimit -v`): raise "
+                "that limit."
+            )
+        if (before := cause.__cause__ or cause.__context__) is None:
+            break
+        cause = before
+    return None
 
 
 def _of_container() -> int:
@@ -105,15 +136,27 @@ def _left_in(group: Path, names: tuple[str, str, str]) -> int:
         return 2**62
 
 
+def check_room(
+    needed: int,
+    what: str,
+    remedy: Callable[[int], str],
+    error: type[BayesmdpError] = TooLargeError,
+) -> None:
+    """Refuse what does not fit; ``remedy`` says what would, given the bytes free."""
+    if needed > (there := available_bytes(needed)):
+        raise error(
+            f"{what} {gigabytes(needed)} of memory, and {gigabytes(there)} are free: "
+            f"{remedy(there)}."
+        )
+
+
 def check_draws(n_draws: int, bytes_a_draw: int) -> None:
     """Refuse a number of draws whose results alone would not fit."""
-    needed = n_draws * bytes_a_draw
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"`n_draws` {n_draws} needs {gigabytes(needed)} for one result a draw, and "
-            f"{gigabytes(there)} are free: about {there // bytes_a_draw} draws would "
-            "fit."
-        )
+    check_room(
+        n_draws * bytes_a_draw,
+        f"One result for each of `n_draws` {n_draws} draws takes",
+        lambda there: f"about {there // bytes_a_draw} draws would fit",
+    )
 
 
 def gigabytes(n_bytes: float) -> str:

@@ -53,13 +53,37 @@ def progress_bar(
     ``wanted`` None means: on a terminal. Work that takes less than ``patience`` seconds
     shows nothing; None means one.
     """
-    if wanted is None:
-        wanted = sys.stderr.isatty()
-    if not wanted:
-        yield None
-        return
-    bar = _Bar(what, total, _PATIENCE if patience is None else patience)
+    with told(wanted):
+        if not (sys.stderr.isatty() if wanted is None else wanted):
+            yield None
+            return
+        bar = _Bar(what, total, _PATIENCE if patience is None else patience)
+        try:
+            yield bar.show
+        finally:
+            bar.close()
+
+
+_wanted: list[bool | None] = [None]  # the innermost is last
+
+
+@contextmanager
+def told(wanted: bool | None) -> Iterator[None]:
+    """Keep in mind whether news are wanted; None leaves it as it is."""
+    _wanted.append(_wanted[-1] if wanted is None else wanted)
     try:
-        yield bar.show
+        yield
     finally:
-        bar.close()
+        _wanted.pop()
+
+
+def announce(sentence: str) -> None:
+    """Say what takes time, where bars would be shown, and in notebooks."""
+    wanted = _wanted[-1]
+    if sys.stderr is None:
+        return
+    if wanted is None:
+        wanted = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if wanted:
+        sys.stderr.write(f"bayesmdp: {sentence}\n")
+        sys.stderr.flush()

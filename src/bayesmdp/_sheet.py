@@ -2,9 +2,11 @@
 
 A sheet is written once and shown twice, so that ``summary()`` and what a notebook shows
 (``_repr_html_``) cannot differ in what they say. Colours are those of the notebook, so
-that light and dark themes work alike; everything from users is escaped.
+that light and dark themes work alike; everything from users is escaped: for HTML, and
+for terminals, which labels could otherwise drive.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,6 +18,16 @@ _TITLE = (
     "caption-side: top; text-align: left; font-weight: bold; color: inherit; "
     "padding: 0.3em 0; margin: 0"
 )
+# Control characters, those that turn the direction of text or end a line, and halves of
+# characters, which no stream can write.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Show control characters escaped, as in ``\\x1b``; twice is the same as once."""
+    return _UNSEEN.sub(lambda x: x[0].encode("unicode_escape").decode("ascii"), text)
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,7 @@ class Table:
 
     def lines(self) -> list[str]:
         """Align cells: the first to the left, the others to the right."""
-        table = [self.header, *self.rows]
+        table = [[visible(cell) for cell in row] for row in (self.header, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         return [
             "  ".join(
@@ -73,9 +85,9 @@ class Sheet:
 
     def text(self) -> str:
         """Return lines of text."""
-        lines = [self.title]
+        lines = [visible(self.title)]
         for part in self.body:
-            lines += part.lines() if isinstance(part, Table) else [part]
+            lines += part.lines() if isinstance(part, Table) else [visible(part)]
         return f"\n{self.indent}".join(lines)
 
     def html(self) -> str:

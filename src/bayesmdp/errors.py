@@ -2,12 +2,19 @@
 
 Every error the package raises on purpose is a `BayesmdpError`: one sentence that
 names the parameter, what was expected, the first offender and, where there is
-one, the remedy. The command line prints that sentence and exits with code 2.
+one, the remedy. The command line prints that sentence and exits with code 2. Control
+characters, which names of states may hold, are shown escaped.
 """
+
+from bayesmdp._sheet import visible
 
 
 class BayesmdpError(ValueError):
-    """Anything the caller can mend; the message says how."""
+    """Anything the caller can fix; the message says how."""
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return visible(super().__str__())
 
 
 class ArgumentError(BayesmdpError):
@@ -60,3 +67,11 @@ class TooLargeError(BayesmdpError):
 
 class BayesmdpWarning(UserWarning):
     """Something the caller should know before believing the number."""
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return visible(super().__str__())
+
+
+class CacheWarning(BayesmdpWarning):
+    """Something is slower than it could be; numbers are not affected."""

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +148,10 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on() -> None:
     assert resumed.start_value > kept.start_value - 5 * kept.start_value_error
 
 
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+
+@needs_bash
 def test_a_pipe_that_closes_early_spoils_nothing() -> None:
     write_log(Path("ward.csv"))
     Path("task.toml").write_text(TASK)
@@ -163,6 +168,7 @@ def test_a_pipe_that_closes_early_spoils_nothing() -> None:
     assert bm.storage.load_comparison("ward").reference == "mle"
 
 
+@needs_bash
 def test_nothing_is_half_written_where_nothing_can_be_written() -> None:
     write_log(Path("ward.csv"))
     Path("task.toml").write_text(TASK)

@@ -1,4 +1,4 @@
-"""The report in a real browser: Debian's Chromium, driven by Selenium, from disk.
+"""The report in a real browser: Chromium, driven by Selenium, from disk.
 
 One browser for the whole file. Times are limits for a slow machine.
 """
@@ -29,6 +29,8 @@ ENTER, TAB, SPACE, ESCAPE = "\ue007", "\ue004", "\ue00d", "\ue00c"  # keys
 UP, DOWN = "\ue013", "\ue015"
 FLAGS = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage"]
 FLAGS += ["--no-first-run", "--disable-background-networking"]
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+DRIVER = ("chromedriver", "chromium.chromedriver")
 PLOTS = ["intervals", "acceptability", "scatter", "diagonal", "attribution"]
 PLOTS += ["support", "evidence"]
 
@@ -159,19 +161,24 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.save(tmp_path_factory.mktemp("grid") / "grid.html")
 
 
+def program(*names: str) -> str | None:
+    """Find a program by any of its names."""
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+    if program(*CHROMIUM) is None or program(*DRIVER) is None:
         install("Chromium", "chromium", "chromium-driver")
     options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
+    options.binary_location = str(program(*CHROMIUM))
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     for flag in [*FLAGS, *root]:
         options.add_argument(flag)
     options.set_capability(
         "goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"}
     )
-    service = webdriver.ChromeService(str(shutil.which("chromedriver")))
+    service = webdriver.ChromeService(str(program(*DRIVER)))
     driver = webdriver.Chrome(options, service)
     yield Browser(driver)
     driver.quit()

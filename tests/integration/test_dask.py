@@ -17,22 +17,21 @@ from test_executor import CALLS, PAGE, assert_identical, page_code, page_says, p
 import bayesmdp as bm
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("many_tasks")]
+distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 
 WORKERS = 3
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    from distributed import Client, LocalCluster
-
     with (
-        LocalCluster(
+        distributed.LocalCluster(
             n_workers=WORKERS,
             threads_per_worker=1,
             processes=True,  # each with a nanny that starts another when it dies
             dashboard_address=None,
         ) as cluster,
-        Client(cluster) as client,
+        distributed.Client(cluster) as client,
     ):
         yield client
 

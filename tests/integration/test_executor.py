@@ -109,7 +109,7 @@ class Backwards(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = _Asked(self)
-        self.seen.add(fn.__module__)
+        self.seen.add(args[1].__module__)  # after its number
         self.waiting.append((future, pickle.dumps((fn, args, kwargs))))
         self.most = max(self.most, len(self.waiting))
         return future

@@ -108,7 +108,7 @@ def solved(
         return Found(-1, x[:n], scale, space[6, :n], x[n:])
     length = space[6, :n].copy()
     products = krylov.iterate(
-        system, b, scale, False, krylov.TOLERANCE, krylov.ACCEPTED, x, space
+        system, b, scale, 0.0, krylov.TOLERANCE, krylov.ACCEPTED, x, space
     )
     return Found(products, x[:n], scale, length, x[n:])
 

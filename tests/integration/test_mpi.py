@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from test_executor import CALLS, PAGE, assert_identical, page_code, page_says, printed
 
 pytestmark = pytest.mark.integration
+pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 
 EVERY_CALL = """
 import pickle
@@ -33,6 +35,8 @@ def start(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command of the page, which finds what is installed beside this Python."""
     beside = Path(sys.executable).parent
     monkeypatch.setenv("PATH", str(beside), prepend=os.pathsep)
+    if shutil.which("mpiexec") is None:
+        pytest.skip("mpiexec is neither installed beside this Python nor on PATH")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     (line,) = re.findall(r"^(mpiexec .*) job\.py$", PAGE, re.M)
     return str(line).split()

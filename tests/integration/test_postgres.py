@@ -1,11 +1,10 @@
 """Ibis on a real PostgreSQL server: the same answers, and only groups on the wire.
 
-The server is Debian's. It runs in a temporary directory, as another user than root,
-which it refuses, and listens on a socket there. How many rows it sent, it says itself
-(pg_stat_statements).
+The server runs in a temporary directory, as a user without rights where the tests run
+as root, which it refuses, and listens on a socket there. How many rows it sent, it says
+itself (pg_stat_statements).
 """
 
-import getpass
 import os
 import shutil
 import signal
@@ -31,6 +30,7 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
+from test_names import ALL, CODES, moves
 from validate_cases import CASES, Case
 from validate_logs import messy, without
 
@@ -38,6 +38,7 @@ import bayesmdp as bm
 
 pytestmark = pytest.mark.integration
 
+pwd = pytest.importorskip("pwd", reason="the server needs a system with users")
 ibis = pytest.importorskip("ibis", reason="Ibis is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -54,29 +55,47 @@ COLUMNS = {
 
 
 def programs() -> Path:
-    """Where Debian keeps the newest server, installed if that is allowed."""
-    if not list(PROGRAMS.glob("*/bin/postgres")):
+    """Where the newest server is, installed if that is allowed."""
+    if not servers():
         install("PostgreSQL", "postgresql")
-    found = PROGRAMS.glob("*/bin/postgres")
-    return max(found, key=lambda path: int(path.parts[-3])).parent
+    if not servers():
+        pytest.skip(f"PostgreSQL's server is neither below {PROGRAMS} nor on PATH")
+    return servers()[-1].parent
+
+
+def servers() -> list[Path]:
+    """Find servers on PATH and where Debian keeps them, oldest first."""
+    on_path = shutil.which("postgres")
+    found = [] if on_path is None else [Path(on_path).resolve()]
+    debian = PROGRAMS.glob("*/bin/postgres")
+    return found + sorted(debian, key=lambda path: int(path.parts[-3]))
+
+
+def unprivileged() -> Any:
+    """Whom the server runs as, for root; initdb wants a user that has a name."""
+    users = [user for user in pwd.getpwall() if user.pw_uid != 0]
+    if not users:
+        pytest.skip("PostgreSQL does not run as root, and there is no other user")
+    return next((user for user in users if user.pw_name == "nobody"), users[0])
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[dict[str, Any]]:
     """Run a server there until the block ends; how to reach it."""
-    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
+    here, data = programs(), folder / "data"
     as_user: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:
-        shutil.chown(folder, user, user)
-        as_user |= {"user": user, "group": user, "extra_groups": []}
-    here, data = programs(), folder / "data"
+        user = unprivileged()
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        as_user |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
     initdb = [here / "initdb", "-D", data, "-U", "postgres", "--auth=trust"]
-    subprocess.run(
-        [*initdb, "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"],
-        check=True,
+    made = subprocess.run(
+        [*initdb, "--no-sync", "--encoding=UTF8", "--locale=C"],
         capture_output=True,
+        text=True,
         **as_user,
     )
+    assert made.returncode == 0, made.stderr
     settings = {
         "listen_addresses": "",
         "fsync": "off",
@@ -111,7 +130,10 @@ def wait_for(server: subprocess.Popen[bytes], reach: Any, log: Path) -> None:
             time.sleep(0.1)
         else:
             return
-    pytest.fail(f"PostgreSQL did not start: {log.read_text(encoding='utf-8')[-500:]}")
+    said = log.read_text(encoding="utf-8")[-500:]
+    if 'could not access file "pg_stat_statements"' in said:
+        pytest.skip("PostgreSQL's extension pg_stat_statements is not installed")
+    pytest.fail(f"PostgreSQL did not start: {said}")
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +151,10 @@ def wanted(table: pd.DataFrame) -> Answers:
 @pytest.fixture(scope="module")
 def server(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """A server that holds the log, and the same without next states."""
-    # Not pytest's own folder, which only its owner may enter.
+    # Not pytest's own folder, which only its owner may enter, nor TMPDIR, which may be
+    # such a one; and the name of a socket has at most 107 bytes.
     with (
-        tempfile.TemporaryDirectory(prefix="bayesmdp-postgres-") as folder,
+        tempfile.TemporaryDirectory(prefix="bayesmdp-", dir="/tmp") as folder,
         running(Path(folder)) as reach,
     ):
         with psycopg.connect(dbname="postgres", autocommit=True, **reach) as connection:
@@ -197,6 +220,26 @@ def test_names_are_numbered_as_elsewhere(database: Any, table: pd.DataFrame) -> 
     assert found.state_labels == wanted.state_labels
     assert found.counts() == wanted.counts()
     assert found.counts_by_fold(3, seed=1) == wanted.counts_by_fold(3, seed=1)
+
+
+def test_nasty_names_are_read_as_elsewhere(database: Any) -> None:
+    log = bm.read_transitions(stored(database, moves(ALL)), labels=True)
+    wanted = bm.read_transitions(pd.DataFrame(moves(ALL)), labels=True)
+    assert log.state_labels == wanted.state_labels
+    assert log.counts() == wanted.counts()
+
+
+def test_missing_value_codes_are_missing(database: Any) -> None:
+    table = {"state": ["icu", *CODES], "action": ["none"] * 6, "next_state": ["x"] * 6}
+    said = r"no value in 5 rows, with 4 missing-value codes \(NA, NaN, NULL or \.\)"
+    with pytest.raises(bm.BayesmdpError, match=said):
+        bm.read_transitions(stored(database, table))
+
+
+def test_tiny_ids_are_not_zero(database: Any) -> None:
+    table = {"state": [0.0, 1e-16], "action": [0, 0], "next_state": [1, 1]}
+    with pytest.raises(bm.BayesmdpError, match="whole numbers: a row has 1e-16"):
+        bm.read_transitions(stored(database, table))
 
 
 def test_only_groups_cross_the_wire(

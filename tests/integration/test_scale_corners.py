@@ -9,7 +9,7 @@ from bayesmdp.engine import Problem, _choose, _planner
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
 from bayesmdp.optimisation import _bound
-from bayesmdp.optimisation._field import Field
+from bayesmdp.optimisation._oracle import Field
 
 pytestmark = pytest.mark.integration  # for its time
 

@@ -147,11 +147,13 @@ def test_few_possible_triplets_and_many_are_counted_alike() -> None:
     assert weighed == apart == by_hand
 
 
-def test_a_script_that_reads_ends_without_a_word(log: Log) -> None:
+@pytest.mark.parametrize("source", ["path", "duckdb.read_parquet(path)"])
+def test_a_script_that_reads_ends_without_a_word(log: Log, source: str) -> None:
     """DuckDB complains at exit about whatever still refers to it."""
     script = (
-        "import sys, bayesmdp as bm\n"
-        "log = bm.read_transitions(sys.argv[1])\n"
+        "import duckdb, sys, bayesmdp as bm\n"
+        "path = sys.argv[1]\n"
+        f"log = bm.read_transitions({source})\n"
         "print(log.counts().total)\n"
     )
     found = subprocess.run(

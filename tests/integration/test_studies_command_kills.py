@@ -95,7 +95,10 @@ def running(pid: str) -> bool:
     return state != "Z"
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.skipif(
+    not Path(f"/proc/self/task/{os.getpid()}/children").exists(),
+    reason="needs a /proc that lists children",
+)
 def test_processes_end_with_a_parent_that_alone_is_killed(tmp_path: Path) -> None:
     process = begin(tmp_path, "--jobs", "2")
     while kept(tmp_path) == 0:

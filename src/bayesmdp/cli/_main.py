@@ -17,11 +17,12 @@ from typing import Any
 import click
 
 from bayesmdp._checks import did_you_mean
+from bayesmdp._memory import limit_at_fault
 from bayesmdp._version import __version__
 from bayesmdp.cli import commands
-from bayesmdp.cli._options import as_options, debug_option
+from bayesmdp.cli._options import debug_option, remark
 from bayesmdp.cli._streams import forget, patient_streams
-from bayesmdp.errors import BayesmdpError, BayesmdpWarning
+from bayesmdp.errors import BayesmdpError, BayesmdpWarning, CacheWarning
 
 _OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
@@ -47,7 +48,8 @@ class _Commands(click.Group):
         end = args.index("--") if "--" in args else len(args)
         rest = [x for x in args[:end] if x != "--debug"]
         moved = ["--debug"] * (len(rest) < end)
-        return click.Group.parse_args(self, ctx, moved + rest + args[end:])
+        with _told_interrupt():  # help imports every command
+            return click.Group.parse_args(self, ctx, moved + rest + args[end:])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,16 +99,13 @@ def _told_streams() -> Iterator[None]:
 def _told(ctx: click.Context) -> Iterator[None]:
     """Tell warnings and errors, and exit accordingly."""
     debug = ctx.params.pop("debug")
-    with _told_warnings() as warned:
+    with _told_warnings() as warned, _told_interrupt():
         ctx.obj = warned
         try:
             yield
             sys.stdout.flush()  # a full disk shows here, not after the end
         except _OWN:
             raise
-        except KeyboardInterrupt:
-            click.echo("bayesmdp: interrupted.", err=True)
-            ctx.exit(130)
         except Exception as problem:  # told, and shown by --debug
             if debug:
                 traceback.print_exc()
@@ -116,10 +115,22 @@ def _told(ctx: click.Context) -> Iterator[None]:
         ctx.exit(1)
 
 
+@contextmanager
+def _told_interrupt() -> Iterator[None]:
+    """End with 130 after Ctrl-C, where click would say 1."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("bayesmdp: interrupted.", err=True)
+        raise click.exceptions.Exit(130) from None
+
+
 def _tell(problem: Exception) -> None:
     """Say what happened in one sentence."""
     if isinstance(problem, BayesmdpError):
-        said = as_options(str(problem))
+        said = str(problem)
+    elif (fault := limit_at_fault(problem)) is not None:
+        said = fault
     elif isinstance(problem, OSError):
         forget(sys.stdout)
         said = f"cannot go on: {problem.strerror or problem}."
@@ -130,7 +141,7 @@ def _tell(problem: Exception) -> None:
             f"a fault of bayesmdp itself, please report it: {type(problem).__name__}: "
             f"{problem}; `--debug` shows where."
         )
-    click.echo(f"bayesmdp: {said}", err=True)
+    remark(said)
 
 
 @contextmanager
@@ -145,9 +156,10 @@ def _told_warnings() -> Iterator[list[str]]:
         if str(message) in shown:
             return
         shown.add(str(message))
-        if issubclass(category, BayesmdpWarning):
+        counts = issubclass(category, BayesmdpWarning)
+        if counts and not issubclass(category, CacheWarning):
             ours.append(str(message))
-        click.echo(f"bayesmdp: warning: {as_options(str(message))}", err=True)
+        remark(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

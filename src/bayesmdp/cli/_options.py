@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from bayesmdp._progress import told
+from bayesmdp._sheet import visible
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -49,9 +52,17 @@ def output_options(function: Function) -> Function:
         "-q",
         "--quiet",
         is_flag=True,
+        callback=_hush,
         help="No progress and no text; warnings, errors, --json and exit code stay.",
     )
     return as_json(quiet(function))
+
+
+def _hush(ctx: click.Context, param: click.Parameter, quiet: bool) -> bool:
+    """Have nothing said of what takes time, as long as the command runs."""
+    if quiet:
+        ctx.with_resource(told(False))
+    return quiet
 
 
 def run_argument(function: Function) -> Function:
@@ -124,6 +135,7 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"FallbackPrior\(prior, state\)": "--fallback STATE",
     r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
         "--resume goes on from it, --overwrite replaces it"
     ),
@@ -147,20 +159,30 @@ def as_options(text: str) -> str:
 
 
 def show(
-    text: str, record: dict[str, Any], *, as_json: bool = False, quiet: bool = False
+    text: str,
+    record: dict[str, Any],
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    styled: bool = False,
 ) -> None:
-    """Print a result: its record as JSON, its text, or nothing."""
+    """Print a result: its record as JSON, its text, or nothing.
+
+    Text that is ``styled`` has control characters of our own, and no others.
+    """
     if as_json:
         said = {"schema_version": SCHEMA_VERSION, **record}
         click.echo(json.dumps(said, indent=2, allow_nan=False))
     elif not quiet:
+        if not styled:
+            text = "\n".join(visible(line) for line in text.split("\n"))
         click.echo(as_options(text))
 
 
 def remark(text: str, *, quiet: bool = False) -> None:
     """Say something that is no result."""
     if not quiet:
-        click.echo(f"bayesmdp: {as_options(text)}", err=True)
+        click.echo(f"bayesmdp: {visible(as_options(text))}", err=True)
 
 
 def wants_progress(quiet: bool) -> bool | None:

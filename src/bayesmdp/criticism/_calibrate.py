@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._jobs import JobFile
+from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import AnyPrior, check_prior
@@ -188,6 +189,7 @@ def _visits(value: object, source: Source, pairs: Pairs) -> IntArray | Episodes:
     live = ~task.is_terminal[rows.state]
     if np.ndim(value) == 0:  # type: ignore[arg-type]
         return live * _checks.integer("n_visits", value, 1, ArgumentError)
+    value = in_order("n_visits", value, ("state", "action"), ArgumentError, task)
     array = _checks.any_array("n_visits", value, ArgumentError)
     if array.shape != (task.n_states, task.n_actions):
         raise ArgumentError(

@@ -49,7 +49,7 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, align
 from bayesmdp.posterior import evidence_of, weights_after
-from bayesmdp.priors import MixturePrior, Prior, locate
+from bayesmdp.priors import MixturePrior, Prior, locate, rows_of
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
@@ -222,7 +222,7 @@ def _score_rows(
     prior: Prior, pair: IntArray, held: Counts, training: Counts, task: Task
 ) -> Scores:
     """Score held-out triplets whose pairs are ``pair`` ``[R]``."""
-    rows, before = prior.concentrations(pair, training, task)
+    rows, before = rows_of(prior, pair, training, task)
     seen = _of_pairs(training, pair)
     _, entry = locate(rows, seen, task)
     of_new = np.array(before, dtype=np.float64)

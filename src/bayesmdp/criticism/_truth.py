@@ -28,7 +28,9 @@ from bayesmdp.priors import (
     Prior,
     Tuned,
     check_rows,
+    is_restricted,
     log_rising,
+    rows_of,
     without_fallbacks,
 )
 from bayesmdp.worlds import World
@@ -178,8 +180,8 @@ def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
     base, imagined = without_fallbacks(truth)
     if isinstance(base, HierarchicalSparsePrior):
         return RandomSets.of(base, imagined, task)
-    rows, alpha = truth.concentrations(every_pair(task), _nothing(task), task)
-    check_rows(rows, task)
+    rows, alpha = rows_of(truth, every_pair(task), _nothing(task), task)
+    check_rows(rows, task, _nothing(task), widen=is_restricted(truth))
     return DirichletRows(rows, np.array(alpha))
 
 

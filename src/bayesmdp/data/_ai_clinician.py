@@ -80,14 +80,14 @@ def read_ai_clinician(
     >>> counts.state.tolist(), counts.action.tolist(), counts.next_state.tolist()
     ([1, 2, 2], [4, 0, 0], [2, 3, 4])
     """
-    n_states = _checks.size("n_states", n_states, ArgumentError)
-    n_actions = _checks.size("n_actions", n_actions, ArgumentError)
+    n_states = _checks.size_or_none("n_states", n_states, ArgumentError)
+    n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     check_ends(death, survival)
     frame, found, origin, connection = _opened(source, outcome, columns)
-    frame, wrong = converted(_as_numbers(frame, found, origin), found, origin)
+    frame, wrong, _ = converted(_as_numbers(frame, found, origin), found, origin)
     refuse(wrong)
-    table = Source(frame, found, origin, wrong, connection)
-    n_rows = check_rows(table, labels=False, n_states=None, n_actions=None)
+    table = Source(frame, found, origin, wrong, {}, connection)
+    n_rows, _ = check_rows(table, labels=False, n_states=None, n_actions=None)
     frame = settled(frame, origin, steps=True)
     refuse([repeated_steps(frame, found, origin, n_rows)])
     sizes = {
@@ -115,7 +115,7 @@ def read_ai_clinician(
         n_live + 2,
         sizes["action"],
         False,
-        connection,
+        connection=connection,
     )
     states, actions = (tuple(str(i + 1) for i in range(sizes[x])) for x in sizes)
     notes = (note, said, *begun)

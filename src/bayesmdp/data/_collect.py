@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.data._transitions import Transitions
@@ -72,7 +73,8 @@ def collect(
     True
     """
     n_episodes = _checks.integer("n_episodes", n_episodes, 1, ArgumentError)
-    max_steps = _checks.size("max_steps", max_steps, ArgumentError)
+    if max_steps is not None:
+        max_steps = _checks.integer("max_steps", max_steps, 1, ArgumentError)
     if not isinstance(add_end, bool):
         raise ArgumentError(f"`add_end` must be True or False; got {add_end!r:.80}.")
     key = _checks.seed_integer(seed)
@@ -198,6 +200,7 @@ def _probabilities(
     shape = (n_states, n_actions)
     if policy is None or (isinstance(policy, str) and policy == "uniform"):
         return np.full(shape, 1.0 / n_actions)
+    policy = in_order("policy", policy, ("state", "action"), PolicyError)
     found = _checks.any_array("policy", policy, PolicyError)
     if found.shape == shape[:1]:
         chosen = _checks.index_array("policy", found, PolicyError, n_actions, "state")

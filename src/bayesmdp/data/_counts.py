@@ -97,8 +97,8 @@ class Counts:
         >>> bm.Counts.from_arrays([0], [1], [0], [5], n_states=3, n_actions=2).total
         5
         """
-        n_states = _checks.size("n_states", n_states, CountsError)
-        n_actions = _checks.size("n_actions", n_actions, CountsError)
+        n_states = _checks.size_or_none("n_states", n_states, CountsError)
+        n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
         columns = _checks.triplets(
             state, action, next_state, n_states, n_actions, CountsError
         )

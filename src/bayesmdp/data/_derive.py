@@ -8,7 +8,7 @@ stands before a gap; neither is bridged.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from bayesmdp.data._faults import Fault
+from bayesmdp.data._faults import Fault, has_value
 from bayesmdp.data._queries import FILE, ROW, capital, fetch_one, first_bad, worded
 
 if TYPE_CHECKING:
@@ -131,11 +131,7 @@ def repeated_steps(
 
 def is_empty(frame: "Frame", role: str) -> "nw.Expr":
     """Tell rows without a value."""
-    import narwhals as nw
-
-    x = nw.col(role)
-    floats = frame.collect_schema()[role].is_float()
-    return x.is_null() | x.is_nan() if floats else x.is_null()
+    return ~has_value(role, frame.collect_schema()[role])
 
 
 def size(frame: "Frame", origin: str) -> int:

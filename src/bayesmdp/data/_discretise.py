@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import did_you_mean
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import _doses
 from bayesmdp.data._ai_clinician import check_ends
@@ -157,7 +158,7 @@ class Discretisation:
         for name, edges in zip(self.layout.doses, self.dose_edges, strict=True):
             cuts = ", ".join(f"{x:.4g}" for x in edges)
             lines.append(f"  {name}: none, or cut at {cuts or 'nothing'}")
-        return "\n".join([*lines, *self.notes])
+        return Sheet(lines[0], [*lines[1:], *self.notes]).text()
 
 
 def discretise(

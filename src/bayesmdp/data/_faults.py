@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bayesmdp._checks import MAX_ID
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._queries import (
     TEXT,
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 TRIPLET = ("state", "action", "next_state")
 IDS = (*TRIPLET, "outcome")
-MAX_ID = 10**7  # an id beyond is a code of some register, not a number of a state
+STATES = ("state", "next_state", "outcome")  # one set of ids or labels
+LABELLED = (*IDS, "episode")
+CODES = ("NA", "NaN", "NULL", ".")  # how other programs write that there is no value
+MISSING = (*CODES, "")
 EXACT = 2**53  # from here on floats skip whole numbers
 MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
@@ -60,10 +64,10 @@ _OR_NAMES = ", or give labels=True and the numbers as text, to take them as name
 _WORDS = {
     "text": ("must hold numbers: {where} has {value!r:.42}{more}", "mend it"),
     "text id": (
-        "must hold numbers: {where} has {value!r:.42}{more}",
-        "mend it, or give labels=True to take all as names",
+        "must hold whole numbers below 2**63: {where} has {value!r:.42}{more}",
+        "fix it, or give labels=True to take all as names",
     ),
-    "empty": ("has no value in {rows}{first}", "drop or mend what is empty"),
+    "empty": ("has no value in {rows}{first}{codes}", "drop or mend what is empty"),
     "infinite": ("must be finite: {where} has {value}{more}", "mend or drop it"),
     "fraction": (
         "must hold whole numbers: {where} has {value}{more}",
@@ -102,7 +106,7 @@ def row_tests(
     for role in roles:
         known, asked = _column_tests(role, schema[role])
         if f"{TEXT}{role}" in schema:
-            text = ~nw.col(f"{TEXT}{role}").is_null()
+            text = has_value(role, nw.String, TEXT)
             asked = {"text id" if role in IDS else "text": text} | asked
             asked["empty"] = asked["empty"] & ~text
         if role in IDS and schema[role].is_numeric() and not labels:
@@ -110,7 +114,10 @@ def row_tests(
             x = nw.col(role)
             for kind in ("fraction", "wide"):  # told already
                 known = known & ~asked[kind] if kind in asked else known
-            asked |= {"negative": known & (x < 0), "large": known & (x > MAX_ID)}
+            asked |= {
+                "negative": known & (x < 0),
+                "large": known & (x > MAX_ID),
+            }
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
         if role == "outcome":  # empty: the row is not the last, or its end unknown
@@ -124,7 +131,7 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
     import narwhals as nw
 
     x = nw.col(role)
-    known = ~x.is_null() & ~x.is_nan() if kind.is_float() else ~x.is_null()
+    known = has_value(role, kind)
     asked = {"empty": ~known}
     if role in FLAGS:
         if kind.is_numeric():
@@ -136,17 +143,41 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
     elif kind.is_float() and role == "reward":
         asked["infinite"] = known & ~x.is_finite()
     elif kind.is_float() and role in (*IDS, "step"):
-        asked["fraction"] = known & (~x.is_finite() | (x % 1 != 0))
-        asked["wide"] = known & x.is_finite() & (x.abs() >= EXACT)
+        wide = x.is_finite() & (x.abs() >= EXACT)
+        # Not x % 1, by which some engines take 1e-16 for 0; Ibis floors to integers.
+        small = nw.when(x.is_finite() & ~wide).then(x).otherwise(nw.lit(0.0))
+        asked["fraction"] = known & (~x.is_finite() | (small != small.floor()))
+        asked["wide"] = known & wide
     return known, asked
+
+
+def has_value(role: str, kind: Any, prefix: str = "") -> "nw.Expr":
+    """Tell rows with a value; a missing-value code is none in a column of labels."""
+    import narwhals as nw
+
+    x = nw.col(f"{prefix}{role}")
+    known = ~x.is_null()
+    if kind.is_float():
+        return known & ~x.is_nan()
+    text = kind == nw.String and role in LABELLED
+    return known & ~x.is_in(MISSING) if text else known
 
 
 def tally(
     frame: "Frame", tests: "Tests", origin: str
 ) -> tuple[int, dict[tuple[str, str], int]]:
-    """Look at every row once, by the engine: count rows, and those with each fault."""
+    """Look at every row once, by the engine: count rows, and those with each fault.
+
+    Counts of the kind ``code`` are of missing-value codes, which are no fault.
+    """
     import narwhals as nw
 
+    schema = frame.collect_schema()
+    tests = dict(tests)
+    for role in [x for x in LABELLED if x in schema]:
+        column = f"{TEXT}{role}" if f"{TEXT}{role}" in schema else role
+        if schema[column] == nw.String:
+            tests[role, "code"] = nw.col(column).is_in(CODES)
     asked = [how_many(test).alias("/".join(key)) for key, test in tests.items()]
     with worded(origin):
         query = frame.select(nw.len().alias("n"), *asked)
@@ -167,7 +198,8 @@ def faults(
     sizes: tuple[int | None, int | None],
 ) -> Iterator[Fault]:
     """Word what was found, and look up the first row of each only when asked."""
-    for (role, kind), n in counts.items():
+    for role, kind in tests:
+        n, n_codes = counts[role, kind], counts.get((role, "code"), 0)
         if not n:
             continue
         column = f"{TEXT}{role}" if kind.startswith("text") else role
@@ -177,6 +209,7 @@ def faults(
         floats = frame.collect_schema()[role].is_float()
         words = {
             "rows": "1 row" if n == 1 else f"{n} rows",
+            "codes": f", with {said_codes(n_codes)}" if n_codes else "",
             "more": "" if n == 1 else f" (one of {n} such rows)",
             "where": first.where,
             "first": first.first,
@@ -189,3 +222,9 @@ def faults(
         said = f"Column `{found[role]}` of {origin} {said.format(**words)}"
         join = ": " if kind == "empty" else "; "
         yield Fault(kind, role, n, first, said, remedy.format(**words), join)
+
+
+def said_codes(n: int) -> str:
+    """Say how many missing-value codes there are."""
+    many = "1 missing-value code" if n == 1 else f"{n} missing-value codes"
+    return f"{many} ({', '.join(CODES[:-1])} or {CODES[-1]})"

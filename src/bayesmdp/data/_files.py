@@ -2,23 +2,23 @@
 
 DuckDB's guesses are not used for text: it guesses types from the first rows and then
 rounds ``0.5`` in a column of whole numbers, and it skips lines that do not fit its
-idea of the file. CSV and JSON are read as text, every value is tried as a number by
-the engine, and what is neither all numbers nor all text is marked, to be refused by
-row.
+idea of the file. CSV and JSON are read as text. Nor are its casts: ``1_12`` and
+``11_2`` both become 112, and ``3E1`` becomes 30. A value is a number only where it is
+spelled as one (`_spellings`), and what is neither all numbers nor all text is marked,
+to be refused by row. No two names are ever read as one.
 """
 
 import csv
 import glob
-import tempfile
-import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks, _memory
-from bayesmdp.data._columns import FLAGS, find_columns
+from bayesmdp.data._columns import find_columns
+from bayesmdp.data._faults import IDS, LABELLED, MISSING, STATES
 from bayesmdp.data._paths import kind_of, paths_of
 from bayesmdp.data._queries import FILE, TEXT, capital, worded
+from bayesmdp.data._spill import spill_folder
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
@@ -26,11 +26,17 @@ if TYPE_CHECKING:
 
 DELIMITERS = (",", ";", "\t", "|")
 MIN_MEMORY = 2**28  # below, DuckDB has no room to work
+#: Means null instead of nothing: DuckDB lets a line end in a field more that is null.
+NO_CELL = "\x01no cell\x01"
+
+# How numbers are spelled. Names are whole numbers where nothing else could be meant.
+NAME = "0|-?[1-9][0-9]*"
+ID = rf"\s*({NAME})([.]0*)?\s*"  # tables with gaps hold floats
 WHOLE = r"\s*[+-]?[0-9]+\s*"
-ZEROS = r"\s*[+-]?0[0-9]+\s*"
-ROUND = r"\s*[+-]?[0-9]{1,15}[.]0*\s*"  # whole, and exact as a float
-ID_ROLES = ("state", "next_state", "outcome")  # one set of ids or labels
-NAMED = (*ID_ROLES, "action")
+NUMBER = (
+    r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
+    r"|\s*[+-]?(?i:inf|infinity|nan)\s*"
+)
 
 
 def open_files(
@@ -68,14 +74,12 @@ def connect() -> Any:  # stubs know neither lists of files nor names for `filena
     """Open a DuckDB that stays on this machine, and within its memory."""
     import duckdb
 
-    # A place of its own: DuckDB makes it when it must spill, and removes it.
-    spill = Path(tempfile.gettempdir()) / f"bayesmdp-{uuid.uuid4().hex}"
     memory = max(int(0.8 * _memory.available_bytes()), MIN_MEMORY)
     connection = duckdb.connect()
     # Closed networks: never fetch an extension.
     connection.execute("set autoinstall_known_extensions = false")
     connection.execute("set enable_progress_bar = false")
-    connection.execute(f"set temp_directory = {_text(str(spill))}")
+    connection.execute(f"set temp_directory = {_text(str(spill_folder()))}")
     connection.execute(f"set memory_limit = '{memory} B'")
     connection.execute(f"set threads = {_checks.thread_count(None)}")
     return connection
@@ -106,9 +110,10 @@ def _open_csv(
             auto_detect=False,
             columns={f"c{i}": "VARCHAR" for i in range(len(header))},
             filename=FILE,
+            na_values=NO_CELL,
         )
         places = {role: f"c{header.index(name)}" for role, name in found.items()}
-        part = _renamed(part, places)
+        part = _renamed(part, places, text=True)
         joint = part if joint is None else joint.union(part)
     assert joint is not None
     return joint, found
@@ -175,6 +180,7 @@ def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
             escapechar="",
             auto_detect=False,
             columns={"line": "VARCHAR"},
+            strict_mode=False,  # what follows may hold ends of lines in quotes
         )
         rows = first.limit(1).fetchall()
     line = (rows[0][0] or "").lstrip("\ufeff").rstrip("\r") if rows else ""
@@ -231,14 +237,18 @@ def _open_json(
         columns=dict.fromkeys(found.values(), "VARCHAR"),
         filename=FILE,
     )
-    return _renamed(table, found), found
+    return _renamed(table, found, text=True), found
 
 
 def _renamed(
-    table: "duckdb.DuckDBPyRelation", places: Mapping[str, str]
+    table: "duckdb.DuckDBPyRelation", places: Mapping[str, str], *, text: bool = False
 ) -> "duckdb.DuckDBPyRelation":
-    """Keep the columns that have a role, under its name."""
-    chosen = [f"{_name(place)} as {_name(role)}" for role, place in places.items()]
+    """Keep the columns that have a role, under its name; empty text is no value."""
+    value = "nullif({}, '')" if text else "{}"
+    chosen = [
+        f"{value.format(_name(place))} as {_name(role)}"
+        for role, place in places.items()
+    ]
     return table.project(", ".join([*chosen, _name(FILE)]))
 
 
@@ -249,53 +259,61 @@ def _typed(
 
     Text among numbers becomes empty, and stands in a column of its own.
     """
-    asked = [
-        f"count(*) filter ({role} is not null and ({_is_text(role, labels)}))"
-        f" as {role}_text, count(try_cast({role} as double)) as {role}_number,"
-        f" count(*) filter ({role} similar to '{WHOLE}' and"
-        f" try_cast({role} as bigint) is not null) as {role}_whole"
-        for role in found
+    spelled = {role: _spellings(role, labels) for role in found}
+    asked = [f"count(*) filter ({_has_value(role)}) as {role}" for role in found]
+    asked += [f"count({role}) as {role}_filled" for role in found]
+    asked += [
+        f"count({number}) as {role}_{i}"
+        for role, numbers in spelled.items()
+        for i, number in enumerate(numbers)
     ]
     answer = text.aggregate(", ".join(asked))
-    tally = dict(zip(answer.columns, answer.fetchall()[0], strict=True))
-    ids = [role for role in ID_ROLES if role in found]
+    tally = dict(zip(answer.columns, map(int, answer.fetchall()[0]), strict=True))
     chosen = []
-    for role in found:
-        alike = ids if role in ids else [role]
-        n_text, n_number, n_whole = (
-            sum(int(tally[f"{x}_{what}"]) for x in alike)
-            for what in ("text", "number", "whole")
-        )
-        numeric = role in ("reward", "step")
-        mixed = n_number and not labels and role not in ("episode", *FLAGS)
-        if n_text and not (numeric or mixed):
+    for role, numbers in spelled.items():
+        alike = [x for x in found if x in STATES] if role in STATES else [role]
+        fits = [sum(tally[f"{x}_{i}"] for x in alike) for i in range(len(numbers))]
+        all_values = sum(tally[x] for x in alike)
+        among = role in ("reward", "step") or (role in IDS and not labels and fits[-1])
+        if all_values in fits:
+            number = numbers[fits.index(all_values)]
+        elif among:
+            number = numbers[-1]
+        else:
             chosen.append(role)
             continue
-        whole = n_whole == n_number and role != "reward"
-        kind = "bigint" if whole else "double"
-        chosen.append(f"try_cast({role} as {kind}) as {role}")
-        if tally[f"{role}_text"]:
-            number = f"try_cast({role} as double) is not null"
-            chosen.append(f"case when {number} then null else {role} end {TEXT}{role}")
+        chosen.append(f"{number} as {role}")
+        if tally[f"{role}_filled"] > tally[f"{role}_{numbers.index(number)}"]:
+            chosen.append(f"case when {number} is null then {role} end {TEXT}{role}")
     return text.project(", ".join([*chosen, _name(FILE)]))
 
 
-def _is_text(role: str, labels: bool) -> str:
-    """Word in SQL which values are no numbers.
+def _spellings(role: str, labels: bool) -> list[str]:
+    """Word in SQL how a column may be read as numbers; the first that fits all is it.
 
-    As names, 007 and 7 are two, and what is beyond 64 bits is a name too; so are 1.1
-    and 1.10 for episodes, which are always names.
+    Whatever is a name is a number only as every value of its column is one, and in the
+    one spelling that no other name could mean: 7 is, 007, +7, 7e0 and 7_0 are not.
     """
-    text = f"try_cast({role} as double) is null"
-    if role == "episode" or (labels and role in NAMED):
-        text += (
-            f" or ({role} similar to '{WHOLE}' and try_cast({role} as bigint) is null)"
-        )
-        text += f" or {role} similar to '{ZEROS}'"
-    if role == "episode":
-        whole = f"{role} similar to '{WHOLE}' or {role} similar to '{ROUND}'"
-        text += f" or not ({whole} or isnan(try_cast({role} as double)))"
-    return text
+    spellings: tuple[tuple[str, str], ...]
+    if role == "episode":  # always names; folds are dealt out in their order
+        spellings = (NAME, "bigint"), (f"({NAME})[.]0", "bigint")
+    elif role in IDS:
+        spellings = ((NAME if labels else ID, "bigint"),)
+    elif role == "reward":
+        spellings = ((NUMBER, "double"),)
+    else:
+        spellings = (WHOLE, "bigint"), (NUMBER, "double")
+    return [
+        f"case when regexp_full_match({role}, {_text(pattern)})"
+        f" then try_cast({role} as {kind}) end"
+        for pattern, kind in spellings
+    ]
+
+
+def _has_value(role: str) -> str:
+    """Word in SQL which rows have a value."""
+    codes = ", ".join(map(_text, MISSING))
+    return f"{role} not in ({codes})" if role in LABELLED else f"{role} is not null"
 
 
 def _name(name: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import is_empty
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
-from bayesmdp.data._faults import IDS, TRIPLET, TRUE, Fault
+from bayesmdp.data._faults import IDS, MISSING, STATES, TRIPLET, TRUE, Fault
 from bayesmdp.data._folds import check_folds, scramble
 from bayesmdp.data._queries import (
     FILE,
@@ -28,6 +28,7 @@ from bayesmdp.data._queries import (
     fetch,
     fetch_one,
     how_many,
+    tidy_exit,
     worded,
 )
 from bayesmdp.data._transitions import Label, RewardStatistics
@@ -35,6 +36,9 @@ from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
+
+#: Ordered names of states and of actions, where the table says their order.
+Levels: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,7 @@ class FrameTable:
     n_states: int | None
     n_actions: int | None
     labels: bool  # whole numbers are names
+    levels: Levels = field(default_factory=dict)
     connection: object = field(default=None, repr=False)  # kept open, for files
 
     def counts(self) -> Counts:
@@ -187,8 +192,8 @@ class FrameTable:
 
     @cached_property
     def names(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-        """Sorted names of states and of actions, where they have any."""
-        return names_in(self._groups, self.labels)
+        """Names of states and of actions in their order, where they have any."""
+        return names_in(self._groups, self.labels, self.levels)
 
     def _ids(
         self, groups: Mapping[str, NDArray[Any]]
@@ -210,17 +215,34 @@ class FrameTable:
 
 
 def names_in(
-    groups: Mapping[str, NDArray[Any]], labels: bool
+    groups: Mapping[str, NDArray[Any]], labels: bool, levels: Levels
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Sorted names of states and of actions, where they have any."""
+    """Names of states and of actions in their order, where they have any.
 
-    def names(*columns: NDArray[Any]) -> NDArray[Any] | None:
+    Levels of ordered categories come first, all of them; then other names.
+    """
+
+    def names(what: str, *columns: NDArray[Any]) -> NDArray[Any] | None:
         values = np.concatenate(columns)
         if values.dtype.kind in "iuf":
             return np.unique(values.astype(np.int64)) if labels else None
-        return np.array(sorted({str(x) for x in values}), dtype=object)
+        known = levels.get(what, ())
+        others = {str(x) for x in values}.difference(known)
+        return np.array([*known, *sorted(others, key=_place)], dtype=object)
 
-    return names(groups["state"], groups["next_state"]), names(groups["action"])
+    return (
+        names("state", groups["state"], groups["next_state"]),
+        names("action", groups["action"]),
+    )
+
+
+def _place(name: str) -> tuple[Any, ...]:
+    """Where a name is sorted: numbers first, and w2 before w10."""
+    if _WHOLE.fullmatch(name):
+        return 0, int(name)
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :].lstrip("0")  # of any length, which int() would refuse
+    return 1, stem, len(digits), digits, name
 
 
 def numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
@@ -256,6 +278,7 @@ def recognised(
     """Return a user's table as a lazy frame, its columns' names, and whose it is."""
     import narwhals as nw
 
+    tidy_exit()
     try:
         frame = nw.from_native(source)
     except TypeError:
@@ -284,12 +307,16 @@ def recognised(
 
 def converted(
     frame: "Frame", found: Mapping[str, str], origin: str
-) -> tuple["Frame", list[Fault]]:
-    """Give columns the types that their roles need; tell those that cannot."""
+) -> tuple["Frame", list[Fault], Levels]:
+    """Give columns the types that their roles need; tell those that cannot.
+
+    Ordered categories become text; what their levels are is returned with it.
+    """
     import narwhals as nw
 
     with worded(origin):
         schema = frame.collect_schema()
+        levels = _levels(frame)
     kinds: dict[str, str] = {}  # of ids
     faults: list[Fault] = []
     casts = []
@@ -316,8 +343,37 @@ def converted(
                 f"holds {kinds[role]}, but column `{found['state']}` {kinds['state']}"
             )
             faults.append(_column_fault("named", role, said, found, origin))
+    joint = {"state": _longest(levels, STATES), "action": levels.get("action", ())}
+    for role in [x for x in STATES if x in levels]:
+        own = set(levels[role])
+        if tuple(x for x in joint["state"] if x in own) != levels[role]:
+            said = "has levels that are not those of other columns, in their order"
+            faults.append(_column_fault("levels", role, said, found, origin))
     with worded(origin):
-        return frame.with_columns(*casts) if casts else frame, faults
+        return frame.with_columns(*casts) if casts else frame, faults, joint
+
+
+def _levels(frame: "Frame") -> dict[str, tuple[str, ...]]:
+    """Return the levels of each column of ordered categories, less missing values."""
+    import narwhals as nw
+
+    found: dict[str, list[Any]] = {}
+    for role, kind in frame.collect_schema().items():
+        if role in IDS and isinstance(kind, nw.Enum):
+            found[role] = list(kind.categories)
+        elif role in IDS and frame.implementation.is_pyarrow():
+            column = nw.to_native(frame)[role]  # narwhals does not tell of an order
+            if kind == nw.Categorical and column.type.ordered:
+                parts = column.unify_dictionaries().chunks[:1]
+                found[role] = [x for part in parts for x in part.dictionary.to_pylist()]
+    return {
+        role: tuple(str(x) for x in levels if str(x) not in MISSING)
+        for role, levels in found.items()
+    }
+
+
+def _longest(levels: Levels, roles: tuple[str, ...]) -> tuple[str, ...]:
+    return max((levels.get(role, ()) for role in roles), key=len)
 
 
 def _unlike(role: str, kind: Any, text: bool) -> str:
@@ -340,9 +396,15 @@ def _unlike(role: str, kind: Any, text: bool) -> str:
 def _column_fault(
     kind: str, role: str, said: str, found: Mapping[str, str], origin: str
 ) -> Fault:
-    remedy = "convert it" if kind == "type" else "states must be named alike"
     message = f"Column `{found[role]}` of {origin} {said}"
-    return Fault(kind, role, 1, None, message, remedy, ": ")
+    return Fault(kind, role, 1, None, message, _REMEDIES[kind], ": ")
+
+
+_REMEDIES = {
+    "type": "convert it",
+    "named": "states must be named alike",
+    "levels": "give all the same levels, or convert them to text",
+}
 
 
 def numbers_as_text(
@@ -350,7 +412,7 @@ def numbers_as_text(
     found: Mapping[str, str],
     origin: str,
 ) -> list[Fault]:
-    """Find text that is numbers: sorted as text, 10 would come before 2."""
+    """Find text that is numbers: they may be ids, and 1 and 1.0 the same one."""
     faults = []
     for role, known in zip(("state", "action"), names, strict=True):
         text = [] if known is None or known.dtype != object else known.tolist()
@@ -365,7 +427,7 @@ def numbers_as_text(
                 "or give labels=True to take times as names"
             )
             faults.append(Fault("times", role, len(times), None, said, remedy, ": "))
-        odd = [name for name in text if _is_whole(name)]
+        odd = [name for name in text if _NUMERAL.fullmatch(name)]
         if odd:
             said = (
                 f"Column `{found[role]}` of {origin} holds numbers as text, such as "
@@ -380,14 +442,8 @@ def numbers_as_text(
 
 
 _TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        int(text)
-    except ValueError:
-        return False
-    return True
+_NUMERAL = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)\s*")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def settled(
@@ -408,6 +464,8 @@ def settled(
                 columns.append(x)
         elif (name in TRIPLET and kind.is_numeric()) or (name == "step" and steps):
             columns.append(x.cast(nw.Int64))
+        elif name == "episode" and kind.is_float():  # 0.0 and -0.0 are one
+            columns.append(nw.when(x == 0).then(nw.lit(0.0)).otherwise(x).alias(name))
         elif name in FLAGS and kind.is_numeric():
             columns.append((x == 1).alias(name))
         elif name in FLAGS and kind == nw.String:

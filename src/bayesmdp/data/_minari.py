@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._io import MOST_PACKED
+from bayesmdp._memory import check_room
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.data.environments import discrete
@@ -27,7 +29,9 @@ _FILE, _METADATA, _FOLDER = "main_data.hdf5", "metadata.json", "data"
 _PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
 # A damaged file makes h5py raise whatever its bytes happen to lead to.
 _H5PY_RAISES = (OSError, LookupError, RuntimeError, TypeError, ValueError, MemoryError)
-_GROUP = re.compile("episode_(0|[1-9][0-9]*)")
+_GROUP = re.compile("episode_(0|[1-9][0-9]{0,17})")
+_BYTES_A_STEP = 128  # of all columns, while they are joined
+_FAR = 2**53  # as far from 0 as ids may start
 _REMEDY = "number them from 0 and give them to `bm.Transitions.from_arrays`"
 
 
@@ -143,7 +147,7 @@ def _metadata(path: Path, older: dict[str, Any]) -> dict[str, Any]:
         return older
     try:
         metadata = json.loads(beside.read_text(encoding="utf-8"))
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise CountsError(f"`{beside}` is damaged: it is not JSON.") from problem
     if not isinstance(metadata, dict):
         raise CountsError(f"`{beside}` is not the metadata of a Minari dataset.")
@@ -159,11 +163,16 @@ def _space(metadata: dict[str, Any], name: str, path: Path) -> _Space:
         space = json.loads(said)
         kind = space["type"]
         if kind == "Discrete":
-            return _Space(int(space["n"]), int(space["start"]))
-    except (TypeError, ValueError, KeyError, OverflowError) as problem:
+            n = _checks.size("n", space["n"], CountsError)
+            first = _checks.integer("start", space["start"], -_FAR, CountsError)
+            if first > _FAR:
+                raise CountsError(f"`start` must be at most {_FAR}; got {first}.")
+            return _Space(n, first)
+    except (TypeError, ValueError, KeyError, RecursionError) as problem:
+        why = f"; {problem}" if isinstance(problem, BayesmdpError) else "."
         raise CountsError(
             f"`{name}` of `{path.parent}` must describe a space as Minari does; got "
-            f"{said!r:.80}."
+            f"{said!r:.80}{why}"
         ) from problem
     raise CountsError(
         f"`{name}` of `{path.parent}` must be Discrete; it is {kind!s:.40}: {_REMEDY}."
@@ -200,9 +209,13 @@ def _transitions(
         name: [] for name in ("state", "next_state", "action", "episode", "step")
     }
     columns |= {name: [] for name in ("reward", "terminated", "truncated")}
+    n_steps = 0
     for episode in episodes:
         where = f"of episode {episode.number} of {said}"
-        parts = _checked(episode, where)
+        _check_parts(episode, where)
+        n_steps += episode.parts["actions"].size
+        _check_memory(n_steps, where)
+        parts = {name: np.asarray(x[()]) for name, x in episode.parts.items()}
         seen = _ids(parts["observations"], "observations", states, where)
         acted = _ids(parts["actions"], "actions", actions, where)
         columns["state"].append(seen[:-1])
@@ -226,8 +239,8 @@ def _transitions(
     return Transitions.from_arrays(**joined, n_states=states.n, n_actions=actions.n)
 
 
-def _checked(episode: _Episode, where: str) -> dict[str, NDArray[Any]]:
-    """Read the parts once their shapes are right: a damaged one may claim anything."""
+def _check_parts(episode: _Episode, where: str) -> None:
+    """Look at kinds, shapes and sizes before any is read: they may claim anything."""
     for name in ("actions", "observations"):
         part = episode.parts[name]
         if part.ndim != 1 or part.dtype.kind not in "iu":
@@ -244,13 +257,31 @@ def _checked(episode: _Episode, where: str) -> dict[str, NDArray[Any]]:
                 f"{name.capitalize()} {where} must be {wanted}, for {n_steps} actions; "
                 f"got shape {shape}."
             )
-    return {name: np.asarray(part[()]) for name, part in episode.parts.items()}
+        _check_stored(episode.parts[name], f"{name.capitalize()} {where}")
+
+
+def _check_stored(part: Any, what: str) -> None:
+    """Refuse more than the bytes of a file can stand for."""
+    if isinstance(part, np.ndarray):
+        return
+    claimed, there = part.size * part.dtype.itemsize, part.id.get_storage_size()
+    if claimed > MOST_PACKED * there:
+        raise CountsError(
+            f"{what} claim {claimed} bytes, and the file holds {there} of them: it is "
+            "damaged, or was never written to its end."
+        )
+
+
+def _check_memory(n_steps: int, where: str) -> None:
+    remedy = "give fewer episodes, loaded by Minari"
+    what = f"{n_steps} steps, up to those {where}, take"
+    check_room(_BYTES_A_STEP * n_steps, what, lambda _: remedy)
 
 
 def _ids(values: NDArray[Any], part: str, space: _Space, where: str) -> IntArray:
     """Return ids from 0."""
-    ids = values.astype(np.int64) - space.start
-    bad = ids < 0 if space.n is None else (ids < 0) | (ids >= space.n)
+    top = np.inf if space.n is None else space.start + space.n
+    bad = (values < space.start) | (values >= top)
     if bad.any():
         step = int(np.argmax(bad))
         last = "" if space.n is None else f" and at most {space.start + space.n - 1}"
@@ -258,4 +289,4 @@ def _ids(values: NDArray[Any], part: str, space: _Space, where: str) -> IntArray
             f"{part.capitalize()} {where} must be at least {space.start}{last}: step "
             f"{step} has {values[step]}."
         )
-    return ids
+    return np.asarray(values.astype(np.int64) - space.start)

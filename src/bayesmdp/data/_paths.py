@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import stat
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ KINDS = {
     ".ndjson": "json",
 }
 PACKED = {".gz": "gzip", ".zst": "zstd"}
+_CHUNK = 2**20
 #: How files begin that people take for text, or that are packed.
 MAGIC: dict[str, bytes | tuple[bytes, ...]] = {
     "gzip": b"\x1f\x8b",
@@ -126,6 +128,8 @@ def _check_content(path: Path) -> None:
                 f"`{path}` is not packed with {packing}, as its name says: rename it, "
                 "or pack it again."
             )
+        if packing == "gzip" and not _is_sound_gzip(path):
+            raise CountsError(f"`{path}` was cut short or damaged: pack it again.")
     elif kind == "parquet":
         if found != "Parquet":
             raise CountsError(f"`{path}` is no Parquet file, whatever its name says.")
@@ -138,6 +142,26 @@ def _check_content(path: Path) -> None:
         )
     elif b"\0" in start:
         raise CountsError(f"`{path}` is not text: it holds zero bytes.")
+
+
+def _is_sound_gzip(path: Path) -> bool:
+    """Unpack it once, for the checksum and the length, at which DuckDB does not look.
+
+    zstd's checksum, where a file has one, is looked at while it is read.
+    """
+    gzip = zlib.MAX_WBITS + 16
+    member = zlib.decompressobj(gzip)
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                while chunk:
+                    if member.eof:
+                        member = zlib.decompressobj(gzip)
+                    member.decompress(chunk, _CHUNK)
+                    chunk = member.unconsumed_tail or member.unused_data
+    except zlib.error:
+        return False
+    return member.eof
 
 
 def kind_of(path: str) -> str:

@@ -5,6 +5,7 @@ original stays attached as the cause.
 """
 
 import atexit
+import gc
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = "nw.LazyFrame[Any]"
 
-FILE = "__file"  # column that says which file a row came from
+FILE = "__bayesmdp_file"  # column that says which file a row came from
 ROW = "__row"  # and which row of it
 TEXT = "__text_"  # begins a column with the text that stands where numbers should
 
@@ -45,6 +46,9 @@ def worded(origin: str) -> Iterator[None]:
 
 
 _MEANINGS = {
+    r"state machine reached an invalid": (
+        "mixes line ends, or quotes within a cell: save it as CSV again"
+    ),
     r"unterminated quote": "has a quote that is never closed: close it, or double it",
     r"Maximum line size": "is longer than 2 MB: end its lines, or mend the quotes",
     r"No magic bytes|too small to be": "was cut short or damaged: write it again",
@@ -87,14 +91,17 @@ def capital(text: str) -> str:
 def tidy_exit() -> None:
     """Let go of DuckDB before Python ends.
 
-    narwhals keeps a namespace for each engine; if DuckDB's outlives the interpreter,
-    DuckDB 2 prints a page about leaks to stderr.
+    narwhals keeps what it knows of each engine in caches; if DuckDB's outlives the
+    interpreter, DuckDB 2 prints a page about leaks to stderr.
     """
-    from narwhals import _namespace
+    atexit.register(_forget)
 
-    kept = getattr(_namespace, "_builtin_namespace", None)  # not part of its API
-    if kept is not None:
-        atexit.register(kept.cache_clear)
+
+def _forget() -> None:
+    kind = type(tidy_exit)
+    for x in gc.get_objects():
+        if type(x) is kind and str(x.__module__).startswith("narwhals."):
+            x.cache_clear()
 
 
 def lazy(native: Any) -> "Frame":

@@ -13,10 +13,11 @@ from bayesmdp.data._derive import (
     repeated_steps,
     with_next_state,
 )
-from bayesmdp.data._faults import IDS, Fault, faults, row_tests, tally
+from bayesmdp.data._faults import IDS, Fault, faults, row_tests, said_codes, tally
 from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import (
     FrameTable,
+    Levels,
     converted,
     numbers_as_text,
     open_frame,
@@ -62,8 +63,10 @@ def read_transitions(
         True and False, or 0 and 1.
     labels
         Whether whole numbers are names, to be numbered in sorted order, as text
-        always is; ``state_labels`` and ``action_labels`` keep them. Otherwise they
-        are ids, and a gap is a state that was not visited.
+        always is (``w2`` before ``w10``; ordered categories as they are ordered);
+        ``state_labels`` and ``action_labels`` keep them. Otherwise they are ids, and a
+        gap is a state that was not visited. In text files, ``3E1``, ``1_2`` and ``007``
+        are names, never numbers; ``NA``, ``NaN``, ``NULL`` and ``.`` are missing.
     n_states, n_actions
         Sizes; where not given, the task's sizes rule.
 
@@ -80,23 +83,22 @@ def read_transitions(
     >>> log.counts().next_state.tolist()
     [1, 0]
     """
-    n_states = _checks.size("n_states", n_states, CountsError)
-    n_actions = _checks.size("n_actions", n_actions, CountsError)
+    n_states = _checks.size_or_none("n_states", n_states, CountsError)
+    n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     source = open_source(source, columns, labels)
     found, origin = source.found, source.origin
     refuse(source.faults)
-    n_rows = check_rows(source, labels, n_states, n_actions)
+    n_rows, notes = check_rows(source, labels, n_states, n_actions)
     derive = "next_state" not in found
     frame = settled(source.frame, origin, steps=derive)
-    notes: tuple[str, ...] = ()
     if derive:
         refuse([repeated_steps(frame, found, origin, n_rows)])
         frame, n_rows, gaps, lost, note = with_next_state(frame, found, origin, n_rows)
         if not n_rows:
             raise CountsError(f"{note}: no transition is left.")
-        notes = (f"{note}.",)
+        notes = (f"{note}.", *notes)
         if gaps + lost:
             warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
         flag = outcome_as_flag(source.frame, found, origin)
@@ -104,7 +106,14 @@ def read_transitions(
             notes += (f"{flag}?",)
             warnings.warn(f"{flag}? {FLAG_REMEDY}.", BayesmdpWarning, stacklevel=2)
     table = FrameTable(
-        frame, origin, n_rows, n_states, n_actions, labels, source.connection
+        frame,
+        origin,
+        n_rows,
+        n_states,
+        n_actions,
+        labels,
+        source.levels,
+        source.connection,
     )
     if not labels:
         refuse(numbers_as_text(table.names, found, origin))
@@ -125,6 +134,7 @@ class Source:
     found: dict[str, str]  # the column of each role that has one
     origin: str
     faults: list[Fault]  # of whole columns
+    levels: Levels
     connection: object = None  # kept open, for files
 
 
@@ -136,14 +146,14 @@ def open_source(source: Any, columns: Mapping[str, str] | None, labels: bool) ->
         frame = lazy(relation)
     else:
         frame, found, origin = open_frame(source, columns)
-    frame, wrong = converted(frame, found, origin)
-    return Source(frame, found, origin, wrong, connection)
+    frame, wrong, levels = converted(frame, found, origin)
+    return Source(frame, found, origin, wrong, levels, connection)
 
 
 def check_rows(
     source: Source, labels: bool, n_states: int | None, n_actions: int | None
-) -> int:
-    """Refuse the first fault of any row, or say how many rows there are."""
+) -> tuple[int, tuple[str, ...]]:
+    """Refuse the first fault of any row, or return the number of rows and notes."""
     roles = [x for x in (*IDS, "reward", "episode", *FLAGS) if x in source.found]
     if "next_state" not in source.found:
         roles.append("step")
@@ -157,7 +167,10 @@ def check_rows(
     n_rows, counts = tally(source.frame, tests, source.origin)
     sizes = (n_states, n_actions)
     refuse(faults(source.frame, tests, counts, source.found, source.origin, sizes))
-    return n_rows
+    n_codes = counts.get(("outcome", "code"), 0)
+    column = f"Column `{source.found.get('outcome')}` of {source.origin}"
+    note = f"{column} has {said_codes(n_codes)}, taken as no value."
+    return n_rows, (note,) if n_codes else ()
 
 
 def refuse(found: Iterable[Fault | None]) -> None:

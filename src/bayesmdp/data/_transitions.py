@@ -122,8 +122,8 @@ class Transitions:
         >>> bm.Transitions.from_arrays([0], [0], [0], reward=[1.5]).n_rows
         1
         """
-        n_states = _checks.size("n_states", n_states, CountsError)
-        n_actions = _checks.size("n_actions", n_actions, CountsError)
+        n_states = _checks.size_or_none("n_states", n_states, CountsError)
+        n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
         columns: dict[str, IntArray | FloatArray | BoolArray] = {
             **_checks.triplets(
                 state, action, next_state, n_states, n_actions, CountsError

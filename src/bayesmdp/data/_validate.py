@@ -105,8 +105,8 @@ def validate(
 def _sizes(
     task: KnownTask | None, n_states: int | None, n_actions: int | None
 ) -> tuple[int | None, int | None]:
-    n_states = _checks.size("n_states", n_states, ArgumentError)
-    n_actions = _checks.size("n_actions", n_actions, ArgumentError)
+    n_states = _checks.size_or_none("n_states", n_states, ArgumentError)
+    n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     if task is None:
         return n_states, n_actions
     if not isinstance(task, KnownTask):
@@ -146,7 +146,7 @@ def _checks_of(
     """Run every check of sound rows; names are those that the table itself lacks."""
     groups = fetch_groups(subject, names)
     if not subject.labels:
-        text = names_in(groups.raw, False)
+        text = names_in(groups.raw, False, subject.levels)
         for fault in numbers_as_text(text, subject.found, subject.origin):
             yield from_fault(fault, subject.found)
     yield from check_columns(subject, groups, whole)

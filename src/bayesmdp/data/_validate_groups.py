@@ -105,7 +105,7 @@ def fetch_groups(subject: Subject, named: tuple[Names, Names] = (None, None)) ->
             asked.append(nw.col("ended").sum())
         query = frame.group_by(*TRIPLET).agg(*asked)
     found = fetch(query, subject.origin)
-    names = names_in(found, subject.labels)
+    names = names_in(found, subject.labels, subject.levels)
     s, a, t = (numbers(found[role], names[role == "action"]) for role in TRIPLET)
     order = np.lexsort((t, a, s))
     low, high = (
@@ -232,25 +232,25 @@ def check_actions(
 ) -> Iterator[Finding]:
     """Find actions that nobody took, and pairs that were hardly tried."""
     n = subject.sizes[1]
-    if n is None and groups.action_names is None:
-        n = int(groups.action.max()) + 1
-    if n is not None:
-        unused = np.setdiff1d(np.arange(n), groups.action)
-        if groups.action_names is None and starts_at_1(groups.action, subject.sizes[1]):
-            unused = unused[unused > 0]  # told already
-        if unused.size:
-            first = int(unused[0])
-            named = groups.action_names is None or first < len(groups.action_names)
-            yield finding(
-                "unused-actions",
-                "warning",
-                int(unused.size),
-                f"{unused.size} of {n} actions never taken, the first "
-                f"{groups.action_name(first) if named else first}: about them only the "
-                "prior speaks",
-                "check the coding of actions, or leave them out of the task",
-                column=subject.found["action"],
-            )
+    if n is None:
+        names = groups.action_names
+        n = int(groups.action.max()) + 1 if names is None else len(names)
+    unused = np.setdiff1d(np.arange(n), groups.action)
+    if groups.action_names is None and starts_at_1(groups.action, subject.sizes[1]):
+        unused = unused[unused > 0]  # told already
+    if unused.size:
+        first = int(unused[0])
+        named = groups.action_names is None or first < len(groups.action_names)
+        yield finding(
+            "unused-actions",
+            "warning",
+            int(unused.size),
+            f"{unused.size} of {n} actions never taken, the first "
+            f"{groups.action_name(first) if named else first}: about them only the "
+            "prior speaks",
+            "check the coding of actions, or leave them out of the task",
+            column=subject.found["action"],
+        )
     key = groups.state * (int(groups.action.max()) + 1) + groups.action
     _, at, inverse = np.unique(key, return_index=True, return_inverse=True)
     total = np.bincount(inverse, groups.count).astype(np.int64)

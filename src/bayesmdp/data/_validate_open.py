@@ -7,9 +7,16 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp.data._derive import KEYS, Derived, repeated_steps, size, with_next_state
-from bayesmdp.data._faults import TRIPLET, Fault, faults, row_tests, tally
+from bayesmdp.data._faults import (
+    TRIPLET,
+    Fault,
+    faults,
+    row_tests,
+    said_codes,
+    tally,
+)
 from bayesmdp.data._files import connect
-from bayesmdp.data._frames import FrameTable, settled
+from bayesmdp.data._frames import FrameTable, Levels, settled
 from bayesmdp.data._queries import FILE, Offender, first_bad, lazy, numbered, worded
 from bayesmdp.data._read import Source, open_source
 from bayesmdp.data._transitions import ArrayTable, Transitions
@@ -26,6 +33,7 @@ CONTEXT = ("episode", "step", "state", "action", "next_state")
 CODES = {
     "type": "wrong-type",
     "named": "mixed-types",
+    "levels": "mixed-types",
     "text": "mixed-types",
     "text id": "mixed-types",
     "empty": "missing-values",
@@ -54,6 +62,7 @@ class Subject:
     labels: bool
     sizes: tuple[int | None, int | None]
     derived: Derived | None  # None where the table has next states
+    levels: Levels
     connection: object  # kept open
 
     def first(
@@ -131,8 +140,10 @@ def as_source(data: Any, columns: Mapping[str, str] | None, labels: bool) -> Sou
             "`columns` and `labels` are for reading; `data` has been read already."
         )
     table = data.table
+    levels: Levels = {}
     if isinstance(table, FrameTable):
         frame, origin, connection = table.frame, table.origin, table.connection
+        levels = table.levels
     elif isinstance(table, ArrayTable):
         link = connect()
         link.register("log", table.columns)  # arrays are looked at where they are
@@ -144,7 +155,7 @@ def as_source(data: Any, columns: Mapping[str, str] | None, labels: bool) -> Sou
             "give files, a dataframe or arrays."
         )
     found = {role: role for role in frame.collect_schema().names()}
-    return Source(frame, found, origin, [], connection)
+    return Source(frame, found, origin, [], levels, connection)
 
 
 def open_subject(
@@ -169,7 +180,10 @@ def open_subject(
     odd_steps = any(n for (role, _), n in counts.items() if role == "step")
     if loose and odd_steps:
         roles = tuple(role for role in roles if role != "step")
-    bad = [tests[key] for key, n in counts.items() if n and key[0] in roles]
+    n_codes = counts.get(("outcome", "code"), 0)
+    if n_codes:
+        told.append(_codes(n_codes, source))
+    bad = [x for key, x in tests.items() if counts[key] and key[0] in roles]
     needed = [*TRIPLET[:2], *(KEYS if derive else TRIPLET[2:])]
     if unfit.intersection(needed):
         return n_rows, [*told, _unchecked("a column that they need is unfit")], None
@@ -180,9 +194,9 @@ def open_subject(
         return n_rows, told, None
     found = {role: source.found[role] for role in roles}
     if not derive:
-        origin, link = source.origin, source.connection
+        origin, kept = source.origin, (source.levels, source.connection)
         subject = Subject(
-            frame, frame, found, origin, n_sound, labels, sizes, None, link
+            frame, frame, found, origin, n_sound, labels, sizes, None, *kept
         )
         return n_rows, told, subject
     more, derived = _derive(frame, found, source, n_sound, labels, sizes)
@@ -234,9 +248,9 @@ def _derive(
         remedy = "name the column of next states, or of outcomes"
         told.append(finding("no-transitions", "error", n_rows, message, remedy))
         return told, None
-    moves, link = derived.frame, source.connection
+    moves, kept = derived.frame, (source.levels, source.connection)
     return told, Subject(
-        frame, moves, found, origin, n_rows, labels, sizes, derived, link
+        frame, moves, found, origin, n_rows, labels, sizes, derived, *kept
     )
 
 
@@ -270,6 +284,16 @@ def repeats(
         )
     if fault.count > copies:
         yield from_fault(fault, found, severity)
+
+
+def _codes(n: int, source: Source) -> Finding:
+    column = source.found["outcome"]
+    said = (
+        f"Column `{column}` of {source.origin} has {said_codes(n)}, taken as no value"
+    )
+    return finding(
+        "missing-values", "note", n, said, "rename states so called", column=column
+    )
 
 
 def _unchecked(why: str) -> Finding:

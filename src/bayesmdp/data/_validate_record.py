@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_type_hints
 
+from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp.errors import ArgumentError
 
@@ -103,13 +104,12 @@ class Findings:
         >>> print(bm.validate(log, min_count=1).summary())
         3 rows of the arrays in memory: nothing found.
         """
-        said = [self.headline()]
+        said = []
         for x in self.findings:
             at = f" [{x.where}]" if x.where else ""
-            said.append(
-                f"{x.severity:<8} {x.code}{at}\n    {x.message}\n    {x.remedy}"
-            )
-        return "\n".join(said)
+            said += [f"{x.severity:<8} {x.code}{at}", f"    {x.message}"]
+            said += [f"    {x.remedy}"]
+        return Sheet(self.headline(), said).text()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.
@@ -147,11 +147,20 @@ class Findings:
         """
         try:
             told = tuple(Finding(**x) for x in record["findings"])
-            return cls(told, record["n_rows"], record["origin"])
+            found = cls(told, record["n_rows"], record["origin"])
         except (KeyError, TypeError) as problem:
             raise ArgumentError(
                 f"`record` must be what `Findings.to_dict` returns; {problem!r:.80}."
             ) from None
+        for part in (found, *told):
+            for name, kind in get_type_hints(type(part)).items():
+                value = getattr(part, name)
+                if name != "findings" and not _checks.fits(value, kind):
+                    raise ArgumentError(
+                        "`record` must be what `Findings.to_dict` returns; it has "
+                        f"{value!r:.40} as {name!r}."
+                    )
+        return found
 
     def _of(self, severity: Severity) -> tuple[Finding, ...]:
         return tuple(x for x in self.findings if x.severity == severity)

@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._planner import (
     evaluate_choice,
@@ -14,7 +15,7 @@ from bayesmdp.engine._planner import (
     lookahead,
     make_bench,
 )
-from bayesmdp.engine._solve import Krylov
+from bayesmdp.engine._solve import Dense, Krylov
 
 
 @jit
@@ -56,11 +57,12 @@ def back_up(
     for i in range(table.shape[0]):
         for s in range(choice.size):
             new[s] = lookahead(choice[s], table[i], rows, paid[i], g, values[i])
-        values[i, : choice.size] = new
+        copy_to(values[i], new)
 
 
 @jit
 def settle(
+    dense: Dense | None,
     krylov: Krylov | None,
     table: FloatArray,
     paid: FloatArray,
@@ -74,7 +76,7 @@ def settle(
     ended = 0
     for i in range(table.shape[0]):
         off = evaluate_choice(
-            krylov, table[i], rows, paid[i], g, choice, bench, values[i]
+            dense, krylov, table[i], rows, paid[i], g, choice, bench, values[i]
         )
         ended += off < np.inf
         bench.length[:] = 0.0  # a draw must not depend on the one before it

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp._checks import read_only
+from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._chain import build_chain, fill_chain
+from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._krylov import (
     ACCEPTED,
     MOST_PRODUCTS,
@@ -190,7 +191,7 @@ def _lengths(
     for p, policy in enumerate(problem.policies):
         products = measure_lengths(
             krylov,
-            read_only(problem.rows.mean),
+            writable(problem.rows.mean),
             read_only(policy),
             problem.rows.layout,
             problem.task.discount,
@@ -230,7 +231,7 @@ def measure_lengths(
     if chain.slot.size > 0:
         fill_chain(chain, theta, pi, rows, value)
     else:
-        value = theta.copy()
+        value = theta
     system = System(
         g,
         krylov.backward,
@@ -258,12 +259,12 @@ def measure_lengths(
             )
         products = 0
         if bounding_scale(system, x, space.ones, space.scale, space.vectors) > 0:
-            x[:n] = space.vectors[6][:n]
+            copy_to(x, space.vectors[6, :n])
             products = iterate(
                 system,
                 space.ones,
                 space.scale,
-                False,
+                0.0,
                 TOLERANCE,
                 ACCEPTED,
                 x,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bayesmdp._checks import read_only
+from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
@@ -51,7 +51,7 @@ class CPU(Backend):
         n, rows = problem.n_live, problem.rows
         out = np.empty((problem.policies.shape[0], n, n))
         for policy, transposed in zip(problem.policies, out, strict=True):
-            given = read_only(rows.mean), read_only(policy), rows.layout
+            given = writable(rows.mean), read_only(policy), rows.layout
             invert(*given, problem.task.discount, transposed)
         return out
 
@@ -138,6 +138,7 @@ def _solve_mean(
     rows, n_states = problem.rows, problem.rows.start.size
     out = solving.Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
     status, _ = solve_draw(
+        method.dense,
         method.band,
         method.krylov,
         _chain(problem, p, method, bits),
@@ -148,7 +149,7 @@ def _solve_mean(
         rows.layout,
         read_only(rows.reward),
         problem.task.discount,
-        read_only(rows.start),
+        writable(rows.start),
         _references(problem, blank(problem, Solver(method, length)), p),
         out,
     )
@@ -159,8 +160,8 @@ def _references(problem: Problem, nominal: Nominal, p: int) -> References:
     """Return what kernels read about the nominal model of one policy."""
     return References(
         problem.n_live,
-        read_only(nominal.reference[:, p]),
-        read_only(nominal.solver.length[:, p]),
+        writable(nominal.reference[:, p]),
+        writable(nominal.solver.length[:, p]),
         read_only(nominal.theta_bar),
         read_only(nominal.inverse[p]),
     )
@@ -228,7 +229,7 @@ class _Range:
                     begin,
                     part,
                     read_only(rows.reward[None] if reward is None else reward),
-                    read_only(
+                    writable(
                         rows.terminal_value[None]
                         if final is None
                         else final[:, rows.order]
@@ -249,7 +250,7 @@ class _Range:
         )
         stream = problem.stream
         every_row = stream is not None and not stream.independent
-        start, weights = read_only(rows.start), read_only(self.weights)
+        start, weights = writable(rows.start), read_only(self.weights)
         about = _references(problem, self.nominal, p)
 
         def call(
@@ -260,6 +261,7 @@ class _Range:
                 BLOCK,
                 self.bits,
                 task.discount,
+                method.dense,
                 method.band,
                 method.krylov,
                 chain,

@@ -12,7 +12,10 @@ four pivot rows at a time, so that each element of the rest is loaded once for f
 multiply-adds.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
@@ -20,6 +23,17 @@ from bayesmdp.engine._layout import Layout
 
 # Below this pivot a chain counts as endless: fourth powers of its length overflow.
 ENDLESS = 1e-70
+
+
+@jit
+def copy_to(target: NDArray[Any], source: NDArray[Any]) -> None:
+    """Set ``target`` to ``source`` of the same length.
+
+    A slice assigned to would do, but numba takes seconds to compile what it says where
+    lengths differ.
+    """
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @jit

@@ -25,6 +25,7 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
 from bayesmdp.engine._chain import Chain
+from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._reduce import add_gradient, add_mean_gradient, reduce_draw
 from bayesmdp.engine._solve import (
@@ -34,6 +35,7 @@ from bayesmdp.engine._solve import (
     SOLVED,
     UNSOLVED,
     Band,
+    Dense,
     Krylov,
     Solution,
     Space,
@@ -45,6 +47,7 @@ from bayesmdp.engine._solve import (
 
 @jit
 def solve_draw(
+    dense: Dense | None,
     band: Band | None,
     krylov: Krylov | None,
     chain: Chain | None,
@@ -60,12 +63,11 @@ def solve_draw(
     out: Solution,
 ) -> tuple[int, int]:
     """Fill ``out``; return what became of the draw, and products of iterations."""
-    n = space.slack.size
-    products = 0
+    status, products = UNSOLVED, 0
     if krylov is not None and chain is not None:
-        out.value[:] = nominal.reference[0]
-        out.variance[:] = nominal.reference[1]
-        out.occupancy[:] = nominal.reference[2]
+        copy_to(out.value, nominal.reference[0])
+        copy_to(out.variance, nominal.reference[1])
+        copy_to(out.occupancy, nominal.reference[2])
         products = solve_iteratively(
             krylov,
             chain,
@@ -82,12 +84,12 @@ def solve_draw(
             out,
         )
         status = SOLVED if products > 0 else UNSOLVED
-    else:
+    if dense is not None or band is not None:
         status = solve_directly(
-            band, space, want, theta, pi, rows, reward, g, start, out
+            dense, band, space, want, theta, pi, rows, reward, g, start, out
         )
     if status == SOLVED and want & (OCCUPANCY | GRADIENT):
-        add_arrivals(theta, pi, rows, g, start, n, out.occupancy)
+        add_arrivals(theta, pi, rows, g, start, nominal.n_live, out.occupancy)
     return status, abs(products)
 
 
@@ -97,6 +99,7 @@ def sweep_policy(
     block: int,
     want: int,
     g: float,
+    dense: Dense | None,
     band: Band | None,
     krylov: Krylov | None,
     chain: Chain | None,
@@ -126,7 +129,7 @@ def sweep_policy(
         Number of the first draw within its range of W, and draws of a block.
     want
         Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES.
-    g, band, krylov, chain
+    g, dense, band, krylov, chain
         Discount, and how to solve.
     rows, theta
         Where rows lead; [n, E] their probabilities in each draw.
@@ -164,6 +167,7 @@ def sweep_policy(
             paid = reward[d if reward.shape[0] > 1 else 0]
             final = terminal_value[d if terminal_value.shape[0] > 1 else 0]
             status[i], more = solve_draw(
+                dense,
                 band,
                 krylov,
                 chain,
@@ -181,8 +185,8 @@ def sweep_policy(
             products[i] += more
             if status[i] == SOLVED:
                 if kept.shape[1] > 0:
-                    kept[0, i] = out.value
-                    kept[1, i] = out.variance
+                    copy_to(kept[0, i], out.value)
+                    copy_to(kept[1, i], out.variance)
                 reduce_draw(
                     weights[i],
                     want,

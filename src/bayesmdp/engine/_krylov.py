@@ -35,7 +35,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IndexArray
-from bayesmdp.engine._dense import ENDLESS, dot
+from bayesmdp.engine._dense import ENDLESS, copy_to, dot
 
 TOLERANCE = 1e-10  # bound on the error, relative to the largest value, to stop at
 ACCEPTED = 1e-8  # and at most, where rounding allows no better
@@ -197,14 +197,26 @@ def largest(r: FloatArray, scale: FloatArray) -> float:
 
 
 @jit
-def _size(x: FloatArray, n: int, absolute: bool) -> float:
-    """Return the largest ``|x|``, or 1 where tolerances are absolute."""
-    if absolute:
-        return 1.0
+def size_of(x: FloatArray, n: int, given: float) -> float:
+    """Return the size that tolerances are relative to: given, or the largest ``|x|``.
+
+    A number, because numba compiles twice for a flag that is a constant.
+    """
+    if given > 0.0:
+        return given
     most = 0.0
     for i in range(n):
         most = max(most, abs(x[i]))
     return most
+
+
+@jit
+def _vanishes(x: FloatArray, n: int) -> bool:
+    """Whether all are 0."""
+    zero = True
+    for i in range(n):
+        zero = zero and x[i] == 0.0
+    return zero
 
 
 @jit
@@ -233,7 +245,9 @@ def settle(
     """
     n = system.begin.size
     w, k = space[6], space[7]
-    most, total = _size(w, n, False), k[:n].sum()
+    most, total = size_of(w, n, 0.0), 0.0
+    for i in range(n):
+        total += k[i]
     sweeps, before, going = 0, np.inf, True
     while going:
         bound, size, change = _sweep(system, rhs, scale, x)
@@ -284,7 +298,7 @@ def iterate(
     system: System,
     rhs: FloatArray,
     scale: FloatArray,
-    absolute: bool,
+    given: float,
     tolerance: float,
     accepted: float,
     x: FloatArray,
@@ -293,27 +307,27 @@ def iterate(
     """Solve by BiCGSTAB from ``x`` [S], in place; return the number of products.
 
     ``scale`` [N] turns a residual into a bound on the error, ``max |r| scale``, which
-    is compared with the tolerance times the largest ``|x|``, or with the tolerance
-    itself where ``absolute``. A negative number says that it failed; ``x`` is then
-    where it stopped. ``space`` is [8, S], zero for terminal states; unless ``absolute``
-    it is as `bounding_scale` left it.
+    is compared with the tolerance times a size: the one ``given``, or the largest
+    ``|x|`` where that is 0. A negative number says that it failed; ``x`` is then where
+    it stopped. ``space`` is [8, S], zero for terminal states; where no size is given it
+    is as `bounding_scale` left it.
     """
     n = system.begin.size
     r, shadow = space[0], space[1]
-    if not np.any(rhs[:n]):  # no tolerance is small enough for a solution of 0
+    if _vanishes(rhs, n):  # no tolerance is small enough for a solution of 0
         x[:n] = 0.0
         return 1
     products, stalls = 0, 0
     best = np.inf
-    if not absolute and n > _SPILLED and _are_short(system.begin, system.stop):
+    if given == 0.0 and n > _SPILLED and _are_short(system.begin, system.stop):
         products = settle(system, rhs, scale, tolerance, x, space)
     while True:
-        r[:n] = x[:n]
+        copy_to(r, x[:n])
         _, squared = product(system, rhs, 1.0, x, x, r)
         for i in range(n):
             r[i] = -r[i]
         products += 1
-        size = _size(x, n, absolute)
+        size = size_of(x, n, given)
         bound = np.nan if np.isnan(squared) else largest(r, scale)
         if bound <= tolerance * size:
             return products
@@ -328,14 +342,14 @@ def iterate(
         best = min(best, bound)
         _set_shadow(r, shadow, n, stalls)
         limit = _BLOWN * best
-        products += _run(system, scale, absolute, tolerance, limit, products, x, space)
+        products += _run(system, scale, given, tolerance, limit, products, x, space)
 
 
 @jit
 def _run(
     system: System,
     scale: FloatArray,
-    absolute: bool,
+    given: float,
     tolerance: float,
     limit: float,
     used: int,
@@ -346,8 +360,8 @@ def _run(
     n = system.begin.size
     r, shadow, p = space[0], space[1], space[2]
     v, s, t = space[3], space[4], space[5]
-    p[:n] = r[:n]
-    v[:n] = p[:n]
+    copy_to(p, r[:n])
+    copy_to(v, p[:n])
     rho = dot(shadow[:n], r[:n])
     products = 0
     if rho == 0.0:
@@ -372,7 +386,7 @@ def _run(
                 r[i] = s[i] - omega * t[i]
             here = largest(r[first:last], scale[first:last])
             bound = bound if here <= bound else here
-            size = max(size, _size(x[first:last], last - first, absolute))
+            size = max(size, size_of(x[first:last], last - first, given))
             new += dot(shadow[first:last], r[first:last])
         # Half: the true residual, found anew, is a little larger.
         if not bound > 0.5 * tolerance * size or not bound < limit:
@@ -402,8 +416,8 @@ def bounding_scale(
     """
     n = system.begin.size
     w, k = space[6], space[7]
-    w[:n] = length[:n]
-    k[:n] = w[:n]
+    copy_to(w, length[:n])
+    copy_to(k, w[:n])
     product(system, system.inverse, 0.0, w, w, k)
     products = 1
     if not _positive(w, k, n):
@@ -413,13 +427,13 @@ def bounding_scale(
         for i in range(n):
             scale[i] = 1.0 / k[i]
         w[:n] = 0.0
-        found = iterate(system, ones, scale, True, _LOOSE, _LOOSE, w, space)
-        k[:n] = w[:n]
+        found = iterate(system, ones, scale, 1.0, _LOOSE, _LOOSE, w, space)
+        copy_to(k, w[:n])
         product(system, system.inverse, 0.0, w, w, k)
         products += abs(found) + 2
         if not _positive(w, k, n):
             return 0
-    most, least = _size(w, n, False), np.inf
+    most, least = size_of(w, n, 0.0), np.inf
     for i in range(n):
         scale[i] = most / k[i]
         least = min(least, k[i])

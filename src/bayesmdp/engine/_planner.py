@@ -18,7 +18,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
-from bayesmdp.engine._dense import ENDLESS, factorise, solve
+from bayesmdp.engine._dense import ENDLESS, copy_to, dot, factorise, solve
 from bayesmdp.engine._krylov import (
     ACCEPTED,
     N_VECTORS,
@@ -28,9 +28,10 @@ from bayesmdp.engine._krylov import (
     gather,
     iterate,
     largest,
+    size_of,
 )
 from bayesmdp.engine._layout import Layout
-from bayesmdp.engine._solve import Krylov
+from bayesmdp.engine._solve import Dense, Krylov, Method
 
 TIE = 2e-11  # gain, relative to the largest value, below which actions are tied
 _TOLERANCE = 2e-13  # bound on the error of iterations, well below a tie
@@ -43,12 +44,12 @@ FAILED = -(10**9)
 _ROUNDS, _SWEEPS, _FEW = 30, 10, 20
 
 
-def methods(n_live: int) -> tuple[Krylov | None, ...]:
+def methods(n_live: int) -> tuple[Method, ...]:
     """How to evaluate policies, each way tried where the one before it fails."""
     if n_live <= SMALL:
-        return (None,)
-    iterations = Krylov(False)
-    return (iterations, None) if n_live <= _LARGE else (iterations,)
+        return (Method(),)
+    iterations = Method(krylov=Krylov(False))
+    return (iterations, Method()) if n_live <= _LARGE else (iterations,)
 
 
 class Bench(NamedTuple):
@@ -131,6 +132,7 @@ def improve(
         scale = max(scale, abs(value[i]))
         best[i] = lookahead(choice[i], theta, rows, paid, g, value)
     tie = max(TIE, 4.0 * off) * scale
+    switches = 0
     switched = np.zeros(n, dtype=np.bool_)
     for row in range(rows.source.size):
         i = rows.source[row]
@@ -138,12 +140,15 @@ def improve(
         if q > best[i] + tie and not banned[row]:
             best[i] = q
             choice[i] = row
-            switched[i] = True
-    return int(switched.sum())
+            if not switched[i]:
+                switched[i] = True
+                switches += 1
+    return switches
 
 
 @jit
 def evaluate_choice(
+    dense: Dense | None,
     krylov: Krylov | None,
     theta: FloatArray,
     rows: Layout,
@@ -159,15 +164,32 @@ def evaluate_choice(
     infinity where the policy does not end, or iterations, which start from ``value``
     [S], fail.
     """
-    n = choice.size
-    if krylov is None:
+    n, off = choice.size, np.inf
+    if dense is not None:
         _assemble_choice(theta, rows, g, choice, bench.matrix, bench.slack)
         for i in range(n):
             value[i] = paid[choice[i]]
-        if not factorise(bench.matrix, bench.slack) > ENDLESS:
-            return np.inf
-        solve(bench.matrix, value)
-        return 0.0
+        if factorise(bench.matrix, bench.slack) > ENDLESS:
+            solve(bench.matrix, value)
+            off = 0.0
+    if krylov is not None:
+        off = _iterate_choice(krylov, theta, rows, paid, g, choice, bench, value)
+    return off
+
+
+@jit
+def _iterate_choice(
+    krylov: Krylov,
+    theta: FloatArray,
+    rows: Layout,
+    paid: FloatArray,
+    g: float,
+    choice: IntArray,
+    bench: Bench,
+    value: FloatArray,
+) -> float:
+    """Solve by iterations, as `evaluate_choice`."""
+    n = choice.size
     inverse, scale, rhs = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         bench.begin[i] = rows.indptr[choice[i]]
@@ -179,13 +201,11 @@ def evaluate_choice(
     fill_inverse(system)
     if bounding_scale(system, bench.length, bench.ones, scale, bench.vectors) == 0:
         return np.inf
-    bench.length[:] = bench.vectors[6]
-    found = iterate(
-        system, rhs, scale, False, _TOLERANCE, ACCEPTED, value, bench.vectors
-    )
+    copy_to(bench.length, bench.vectors[6])
+    found = iterate(system, rhs, scale, 0.0, _TOLERANCE, ACCEPTED, value, bench.vectors)
     if found < 0:
         return np.inf
-    size = np.abs(value[:n]).max() if found > 1 else 0.0
+    size = size_of(value, n, 0.0) if found > 1 else 0.0
     return largest(bench.vectors[0], scale) / size if size > 0.0 else 0.0
 
 
@@ -235,12 +255,12 @@ def approach(
 @jit
 def nearest_choice(theta: FloatArray, rows: Layout, choice: IntArray) -> bool:
     """Choose rows that may lead nearer to the end; False where some state cannot."""
-    n = choice.size
-    near = np.zeros(n, dtype=np.bool_)
+    n, found = choice.size, 0
+    near, reached = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
     changed = True
     while changed:
         changed = False
-        reached = near.copy()
+        copy_to(reached, near)
         for row in range(rows.source.size):
             i = rows.source[row]
             if near[i]:
@@ -251,12 +271,14 @@ def nearest_choice(theta: FloatArray, rows: Layout, choice: IntArray) -> bool:
                     near[i] = True
                     choice[i] = row
                     changed = True
+                    found += 1
                     break
-    return bool(near.all())
+    return found == n
 
 
 @jit
 def ban_endless(
+    dense: Dense,
     theta: FloatArray,
     rows: Layout,
     paid: FloatArray,
@@ -266,26 +288,34 @@ def ban_endless(
     bench: Bench,
     value: FloatArray,
     banned: BoolArray,
-) -> None:
-    """Ban the switches from ``before`` to ``choice`` that alone never end, or one."""
+) -> bool:
+    """Ban the switches from ``before`` to ``choice`` that alone never end, or one.
+
+    Returns whether there was any.
+    """
     last = -1
     found = False
-    trial = before.copy()
+    trial = np.empty_like(before)
+    copy_to(trial, before)
     for i in range(choice.size):
         if choice[i] != before[i]:
             last = choice[i]
             trial[i] = choice[i]
-            off = evaluate_choice(None, theta, rows, paid, g, trial, bench, value)
+            off = evaluate_choice(
+                dense, None, theta, rows, paid, g, trial, bench, value
+            )
             if off == np.inf:
                 banned[choice[i]] = True
                 found = True
             trial[i] = before[i]
     if not found and last >= 0:
         banned[last] = True
+    return last >= 0
 
 
 @jit
 def plan_model(
+    dense: Dense | None,
     krylov: Krylov | None,
     theta: FloatArray,
     rows: Layout,
@@ -308,32 +338,80 @@ def plan_model(
     banned = np.zeros(rows.source.size, dtype=np.bool_)
     paid = np.empty(rows.source.size)
     expect_rewards(theta, rows, reward, paid)
-    before = choice.copy()
+    before = np.empty_like(choice)
     value[:] = 0.0
     if cold and g < 1.0:
         approach(theta, rows, paid, g, value, choice, banned)
-        before[:] = choice
+    copy_to(before, choice)
+    bans = False
     if g == 1.0 and (
-        evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value) == np.inf
+        evaluate_choice(dense, krylov, theta, rows, paid, g, choice, bench, value)
+        == np.inf
     ):
         if not nearest_choice(theta, rows, choice):
             return -1
-        before[:] = choice
+        copy_to(before, choice)
         value[:] = 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        off = evaluate_choice(krylov, theta, rows, paid, g, choice, bench, value)
+        off = evaluate_choice(dense, krylov, theta, rows, paid, g, choice, bench, value)
         if off == np.inf:
-            if krylov is None:
-                ban_endless(theta, rows, paid, g, before, choice, bench, value, banned)
-                choice[:] = before
-                off = evaluate_choice(
-                    krylov, theta, rows, paid, g, choice, bench, value
+            if dense is not None:
+                bans = (
+                    ban_endless(
+                        dense,
+                        theta,
+                        rows,
+                        paid,
+                        g,
+                        before,
+                        choice,
+                        bench,
+                        value,
+                        banned,
+                    )
+                    or bans
                 )
-            else:
-                choice[:] = before
+                copy_to(choice, before)
+                off = evaluate_choice(
+                    dense, krylov, theta, rows, paid, g, choice, bench, value
+                )
+            if krylov is not None:
+                copy_to(choice, before)
                 return FAILED
-        before[:] = choice
+        copy_to(before, choice)
         if improve(theta, rows, paid, g, value, choice, best, banned, off) == 0:
-            return -iteration if banned.any() else iteration
-    choice[:] = before
+            return -iteration if bans else iteration
+    copy_to(choice, before)
     return -MAX_ITERATIONS
+
+
+@jit
+def plan_models(
+    dense: Dense | None,
+    krylov: Krylov | None,
+    g: float,
+    rows: Layout,
+    table: FloatArray,
+    rewards: FloatArray,
+    terminal_values: FloatArray,
+    start: FloatArray,
+    cold: bool,
+    choice: IntArray,
+    value: FloatArray,
+    iterations: IntArray,
+    out: FloatArray,
+) -> None:
+    """Plan for each of the models ``table`` [D, E].
+
+    Rewards are [1, E] or [D, E], values of terminal states [1, S] or [D, S]. Planning
+    starts from the rows ``choice`` [D, N] and leaves those it ends with; ``value`` is
+    [D, S], ``iterations`` [D] are as of `plan_model`, and ``out`` [D] gets the start
+    values.
+    """
+    for i in range(out.size):
+        reward = rewards[i if rewards.shape[0] > 1 else 0]
+        iterations[i] = plan_model(
+            dense, krylov, table[i], rows, reward, g, choice[i], value[i], cold
+        )
+        ends = terminal_values[i if terminal_values.shape[0] > 1 else 0]
+        out[i] = dot(start, value[i]) + dot(start, ends)

@@ -22,6 +22,7 @@ from bayesmdp.engine._chain import Chain, fill_chain
 from bayesmdp.engine._dense import (
     ENDLESS,
     assemble,
+    copy_to,
     factorise,
     solve,
     solve_transposed,
@@ -45,6 +46,12 @@ LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
 VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES, KEEP = 1, 2, 4, 8, 16, 32
 
 
+class Dense(NamedTuple):
+    """Elimination in the whole matrix."""
+
+    always: bool = True
+
+
 class Band(NamedTuple):
     """Elimination within a band: where states stand in it, and its width."""
 
@@ -61,12 +68,17 @@ class Krylov(NamedTuple):
 class Method(NamedTuple):
     """How to solve: within a band, by iterations, or by dense elimination if neither.
 
-    Kernels take the two apart: numba drops branches of ``is None`` that cannot be, so
-    that each compiles for one method only.
+    Kernels take the three ways apart, two of which are None: numba drops what follows
+    ``is not None`` where it is, so that each compiles for one way only.
     """
 
     band: Band | None = None
     krylov: Krylov | None = None
+
+    @property
+    def dense(self) -> Dense | None:
+        """Dense elimination, where that is the way."""
+        return Dense() if self.band is None and self.krylov is None else None
 
     @property
     def name(self) -> str:
@@ -126,6 +138,7 @@ def make_space(method: Method, n: int, n_states: int, entries: int) -> Space:
 
 @jit
 def eliminate(
+    dense: Dense | None,
     band: Band | None,
     space: Space,
     theta: FloatArray,
@@ -134,32 +147,43 @@ def eliminate(
     g: float,
 ) -> bool:
     """Factorise ``I - g T``; False where the chain does not end."""
-    if band is None:
+    least = 0.0
+    if dense is not None:
         assemble(theta, pi, rows, g, space.matrix, space.slack)
-        return factorise(space.matrix, space.slack) > ENDLESS
-    assemble_band(theta, pi, rows, g, band.position, space.matrix, space.slack)
-    return factorise_band(space.matrix, space.slack) > ENDLESS
+        least = factorise(space.matrix, space.slack)
+    if band is not None:
+        assemble_band(theta, pi, rows, g, band.position, space.matrix, space.slack)
+        least = factorise_band(space.matrix, space.slack)
+    return least > ENDLESS
 
 
 @jit
 def substitute(
-    band: Band | None, space: Space, transposed: bool, x: FloatArray
+    dense: Dense | None, band: Band | None, space: Space, x: FloatArray
 ) -> None:
     """Solve with what `eliminate` left; ``x`` [S] in place."""
     n = space.slack.size
-    if band is None:
-        if transposed:
-            solve_transposed(space.matrix, x[:n])
-        else:
-            solve(space.matrix, x[:n])
-    elif transposed:
-        solve_band_transposed(space.matrix, band.position, x[:n], space.vectors[0])
-    else:
+    if dense is not None:
+        solve(space.matrix, x[:n])
+    if band is not None:
         solve_band(space.matrix, band.position, x[:n], space.vectors[0])
 
 
 @jit
+def substitute_transposed(
+    dense: Dense | None, band: Band | None, space: Space, x: FloatArray
+) -> None:
+    """Solve with the transpose of it."""
+    n = space.slack.size
+    if dense is not None:
+        solve_transposed(space.matrix, x[:n])
+    if band is not None:
+        solve_band_transposed(space.matrix, band.position, x[:n], space.vectors[0])
+
+
+@jit
 def solve_directly(
+    dense: Dense | None,
     band: Band | None,
     space: Space,
     want: int,
@@ -172,18 +196,18 @@ def solve_directly(
     out: Solution,
 ) -> int:
     """Fill ``out`` by elimination; return what became of the draw."""
-    if not eliminate(band, space, theta, pi, rows, g):
+    if not eliminate(dense, band, space, theta, pi, rows, g):
         return ENDLESS_CHAIN
     bellman_mean(theta, pi, rows, reward, out.value)
-    substitute(band, space, False, out.value)
+    substitute(dense, band, space, out.value)
     if want & (OCCUPANCY | GRADIENT):
-        out.occupancy[:] = start
-        substitute(band, space, True, out.occupancy)
+        copy_to(out.occupancy, start)
+        substitute_transposed(dense, band, space, out.occupancy)
     if want & VARIANCE:
         bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
         if g < 1.0:
-            eliminate(band, space, theta, pi, rows, g * g)
-        substitute(band, space, False, out.variance)
+            eliminate(dense, band, space, theta, pi, rows, g * g)
+        substitute(dense, band, space, out.variance)
     return SOLVED
 
 
@@ -233,7 +257,7 @@ def solve_iteratively(
             space.t_value,
             space.inverse,
         )
-        space.rhs[:] = start
+        copy_to(space.rhs, start)
         more = _bounded(transposed, space, t_length, out.occupancy)
         products = products + more if more > 0 else -products
     if products > 0 and want & VARIANCE:
@@ -258,7 +282,7 @@ def _bounded(system: System, space: Space, length: FloatArray, x: FloatArray) ->
     if first == 0:
         return -1
     then = iterate(
-        system, space.rhs, space.scale, False, TOLERANCE, ACCEPTED, x, space.vectors
+        system, space.rhs, space.scale, 0.0, TOLERANCE, ACCEPTED, x, space.vectors
     )
     return first + then if then > 0 else -first
 
@@ -277,7 +301,7 @@ def add_arrivals(
 
     The first ``n`` states are live; a start in a terminal state counts there.
     """
-    out[n:] = start[n:]
+    copy_to(out[n:], start[n:])
     for row in range(pi.size):
         if pi[row] > 0.0:
             flow = g * pi[row] * out[rows.source[row]]

@@ -20,7 +20,7 @@ from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, lacks_digits
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Inline, Pool, results
-from bayesmdp.errors import EndlessError
+from bayesmdp.errors import EndlessError, TooLargeError
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ def _ranges(first: int, stop: int, blocks: int) -> Iterator[tuple[int, int]]:
 
 
 _EVERYTHING = Want(variance=True, occupancy=True)
+_MOST = 1e70  # a value whose fourth power can be summed, also where draws are larger
 
 
 def solve_known(
@@ -131,7 +132,14 @@ def solve_known(
     In sweep order, terminal values not added; zeros for what is not wanted.
     """
     solver = backend.choose(problem, "auto", adjoint=want.adjoint)
-    return backend.solve_mean(problem, solver, want.bits())
+    out = backend.solve_mean(problem, solver, want.bits())
+    if not np.abs(out[0]).max(initial=0.0) <= _MOST:
+        raise TooLargeError(
+            f"Values of this policy are above {_MOST:g} in size, too large for their "
+            "fourth moments: episodes are too long for rewards of this size; use a "
+            "smaller discount, or give rewards in larger units."
+        )
+    return out
 
 
 def nominal(

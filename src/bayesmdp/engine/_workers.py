@@ -1,8 +1,19 @@
-"""Who does the work: the caller's thread, threads, or an executor of the caller's."""
+"""Who does the work: the caller's thread, threads, or an executor of the caller's.
 
+A task comes back with its number, so that an executor that mixes answers up, or makes
+them up, is found out. ``BAYESMDP_TIMEOUT`` limits the wait for one task of an executor.
+"""
+
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -38,9 +49,14 @@ class Pool:
 
 
 _R = TypeVar("_R")
+_LONGEST = 1e9  # seconds; waits of 300 years and more overflow
 
 
-class Inline(ThreadPoolExecutor):
+class Threads(ThreadPoolExecutor):
+    """Threads of this process, which answer for certain."""
+
+
+class Inline(Threads):
     """One thread, the caller's: handing small tasks over takes longer than they do."""
 
     def __init__(self) -> None:
@@ -73,7 +89,7 @@ def workers(
                 'starts processes has no `if __name__ == "__main__":`.'
             ) from broken
         return
-    pool = ThreadPoolExecutor(n) if n > 1 else Inline()
+    pool = Threads(n) if n > 1 else Inline()
     try:
         yield Pool(pool, n, backend)
     finally:
@@ -96,26 +112,37 @@ def _results(
     executor = pool.executor
     inline = isinstance(executor, Inline)  # what waits is done there
     most = 1 if inline else pool.in_flight
-    waiting = iter(jobs)
-    pending: deque[Future[_R]] = deque()
+    limit = None if isinstance(executor, Threads) else _time_limit()
+    waiting = enumerate(jobs)
+    pending: deque[tuple[int, Future[tuple[int, _R]]]] = deque()
     try:
         while True:
-            for job in islice(waiting, most - len(pending)):
-                pending.append(submitted(executor, call, job))
+            for number, job in islice(waiting, most - len(pending)):
+                pending.append((number, _submitted(executor, number, call, job)))
             if not pending:
                 return
-            yield pending.popleft().result()
+            number, future = pending.popleft()
+            yield _answer(future, number, limit)
     finally:
-        for future in pending:
+        for _, future in pending:
             future.cancel()
 
 
-def submitted(
-    executor: Executor, call: Callable[..., _R], job: tuple[Any, ...]
-) -> Future[_R]:
-    """Hand a job over; say it in a sentence where nobody takes it any more."""
+def _numbered(number: int, call: Callable[..., _R], *job: Any) -> tuple[int, _R]:
+    """Do a task and say which it was; runs wherever the executor does."""
+    return number, call(*job)
+
+
+def _submitted(
+    executor: Executor, number: int, call: Callable[..., _R], job: tuple[Any, ...]
+) -> Future[tuple[int, _R]]:
+    """Hand a job over; say it in a sentence where nobody takes it."""
     try:
-        return executor.submit(call, *job)
+        future = executor.submit(_numbered, number, call, *job)
+    except NotImplementedError as problem:
+        raise ExecutorError(
+            f"`executor` takes no tasks: {type(executor).__name__} has no `submit`."
+        ) from problem
     except RuntimeError as problem:
         if isinstance(problem, BrokenExecutor) or "shutdown" not in str(problem):
             raise
@@ -123,3 +150,50 @@ def submitted(
             "`executor` is shut down already: call within its `with` block, or make a "
             "new one."
         ) from problem
+    if not isinstance(future, Future):
+        raise ExecutorError(
+            "`executor` must return a Future from `submit`; got "
+            f"{type(future).__name__}."
+        )
+    return future
+
+
+def _answer(future: Future[tuple[int, _R]], number: int, limit: float | None) -> _R:
+    """Wait for a task; say it in a sentence where the answer is none, or another's."""
+    try:
+        answer: Any = future.result(limit)
+    except CancelledError as problem:
+        raise ExecutorError(
+            f"`executor` cancelled task {number}: call again with one that does all it "
+            "is given."
+        ) from problem
+    except TimeoutError as problem:
+        if future.done():  # what the task itself raised
+            raise
+        future.cancel()
+        raise ExecutorError(
+            f"`executor` did not answer within {limit:g} seconds for task {number}: "
+            "look after its workers, or allow more with BAYESMDP_TIMEOUT."
+        ) from problem
+    whole = isinstance(answer, tuple) and len(answer) == 2
+    if not (whole and type(answer[0]) is int and answer[0] == number):
+        raise ExecutorError(
+            f"`executor` gave something else for task {number} than the task returned "
+            f"(of type {type(answer).__name__}): an executor must hand back just that."
+        )
+    value: _R = answer[1]
+    return value
+
+
+def _time_limit() -> float | None:
+    """Read how many seconds a task of an executor may take, if that is limited."""
+    said = os.environ.get("BAYESMDP_TIMEOUT", "").strip()
+    try:
+        seconds = float(said) if said else None
+    except ValueError:
+        seconds = -1.0
+    if seconds is not None and not 0 < seconds <= _LONGEST:
+        raise ArgumentError(
+            f"`BAYESMDP_TIMEOUT` must be a number of seconds above 0; got {said!r:.40}."
+        )
+    return seconds

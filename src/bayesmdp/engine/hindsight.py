@@ -2,15 +2,16 @@
 
 import numpy as np
 
-from bayesmdp._checks import read_only
+from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._hindsight import best_value
 from bayesmdp.engine._join import BLOCK
-from bayesmdp.engine._planner import methods
+from bayesmdp.engine._planner import FAILED, methods, plan_models
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Pool, results
 
 __all__ = ["hindsight_values"]
+
+_HELD = 1 << 20  # entries of draws that are held at once
 
 
 def hindsight_values(
@@ -30,29 +31,44 @@ def hindsight_values(
 
 def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
     """Plan for a range of draws; not a number where that fails."""
-    rows, stream = problem.rows, problem.stream
+    most = max(_HELD // max(problem.rows.target.size, 1), 1)
+    found = [
+        _best_values(problem, warm, np.arange(begin, min(begin + most, first + n)))
+        for begin in range(first, first + n, most)
+    ]
+    return np.concatenate(found)
+
+
+def _best_values(problem: Problem, warm: IntArray, draws: IntArray) -> FloatArray:
+    """Sample draws, and plan for each from the rows ``warm`` [N]."""
+    rows, stream, n = problem.rows, problem.stream, draws.size
     assert stream is not None
-    theta = np.empty((1, rows.target.size))
-    every = np.ones(rows.source.size, dtype=np.bool_)
-    out = np.full(n, np.nan)
-    for i in range(n):
-        draws = np.array([first + i])
-        stream.fill(draws, every, theta)
-        reward, final = stream.rewards(draws), stream.terminal_values(draws)
-        paid = rows.reward if reward is None else reward[0]
-        ends = rows.terminal_value if final is None else final[0, rows.order]
-        for krylov in methods(problem.n_live):
-            found = best_value(
-                krylov,
-                read_only(theta[0]),
-                problem.task.discount,
-                rows.layout,
-                read_only(paid),
-                read_only(ends),
-                read_only(rows.start),
-                read_only(warm),
-            )
-            if not np.isneginf(found):
-                out[i] = found
-                break
-    return out
+    table = np.empty((n, rows.target.size))
+    stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), table)
+    reward, final = stream.rewards(draws), stream.terminal_values(draws)
+    out = np.full(n, -np.inf)
+    for method in methods(problem.n_live):
+        found, iterations = np.empty(n), np.empty(n, dtype=np.int64)
+        plan_models(
+            method.dense,
+            method.krylov,
+            problem.task.discount,
+            rows.layout,
+            table,
+            read_only(rows.reward[None] if reward is None else reward),
+            writable(
+                rows.terminal_value[None] if final is None else final[:, rows.order]
+            ),
+            writable(rows.start),
+            False,
+            np.tile(warm, (n, 1)),
+            np.empty((n, rows.start.size)),
+            iterations,
+            found,
+        )
+        found[iterations <= 0] = np.nan  # a better policy would never end
+        found[iterations == FAILED] = -np.inf
+        out = np.where(np.isneginf(out), found, out)
+        if not np.isneginf(out).any():
+            break
+    return np.where(np.isneginf(out), np.nan, out)

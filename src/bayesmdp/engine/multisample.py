@@ -13,7 +13,7 @@ even then, or keeps coming back to policies it has left.
 """
 
 import uuid
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from bayesmdp.engine._backup import back_up, expect, settle, sum_lookahead
 from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._planner import TIE, methods
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._workers import submitted, workers
+from bayesmdp.engine._workers import Pool, results, workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
@@ -108,8 +108,9 @@ def _move(
     if values.shape[0] != ended:
         raise AssertionError("a part needs values for every one of its draws")
     if solve:
-        for krylov in methods(choice.size):
-            ended = settle(krylov, table, paid, rows, g, choice, values)
+        for method in methods(choice.size):
+            how = method.dense, method.krylov
+            ended = settle(*how, table, paid, rows, g, choice, values)
             if ended == len(part.draws):
                 break
     else:
@@ -122,7 +123,7 @@ def _move(
 class _Held:
     """Values of every draw, moved in parts of whole blocks on any executor."""
 
-    def __init__(self, problem: Problem, n_draws: int, pool: Executor) -> None:
+    def __init__(self, problem: Problem, n_draws: int, pool: Pool) -> None:
         self._pool, self._start = pool, problem.rows.start
         call, numbers = uuid.uuid4().hex, range(n_draws)
         self._parts = [
@@ -135,18 +136,16 @@ class _Held:
     def _move(self, choice: IntArray, solve: bool) -> int:
         """Move every draw; parts are added in order. Return how many draws end."""
         split = [self.values[p.draws.start : p.draws.stop] for p in self._parts]
-        jobs: list[Future[tuple[FloatArray, FloatArray, int]]] = []
+        jobs = (
+            (part, values, choice, solve)
+            for part, values in zip(self._parts, split, strict=True)
+        )
         self.q, all_ended = np.zeros_like(self.q), 0
-        try:
-            for part, values in zip(self._parts, split, strict=True):
-                jobs.append(submitted(self._pool, _move, (part, values, choice, solve)))
-            for values, job in zip(split, jobs, strict=True):
-                values[:], sums, ended = job.result()
+        with results(self._pool, _move, jobs) as moved:
+            for values, (found, sums, ended) in zip(split, moved, strict=True):
+                values[:] = found
                 self.q += sums
                 all_ended += ended
-        finally:
-            for job in jobs:
-                job.cancel()
         self.q /= self.values.shape[0]
         return all_ended
 
@@ -171,7 +170,7 @@ def multi_sample_induction(
 ) -> MultiSample:
     """Search from a policy ``choice`` [N] on draws of a problem with every row."""
     with workers(threads, executor) as pool:
-        held = _Held(problem, n_draws, pool.executor)
+        held = _Held(problem, n_draws, pool)
         value = held.settle(choice)
         met: dict[bytes, tuple[float | None, IntArray]] = {
             choice.tobytes(): (value, choice)

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._checks import read_only
+from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._ending import nearest_rows
-from bayesmdp.engine._planner import FAILED, methods, plan_model
+from bayesmdp.engine._planner import FAILED, methods, plan_models
 from bayesmdp.engine._rows import Problem
 from bayesmdp.errors import BayesmdpWarning
 
 __all__ = ["Plan", "plan", "warn_unfinished"]
+
+_WHO = "no action ever leads to a terminal state; add one with FallbackPrior"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,28 +30,37 @@ class Plan:
     choice: IntArray  # [N], row of the problem each live state takes
 
 
-def plan(problem: Problem) -> Plan:
-    """Plan for the mean model of a problem that holds every available row."""
+def plan(problem: Problem, who: str = _WHO) -> Plan:
+    """Plan for the mean model of a problem that holds every available row.
+
+    ``who`` says of a state, where discount 1 is refused, that no policy ends from it.
+    """
     task = problem.task
     if task.discount == 1.0:
-        choice = nearest_rows(problem)
+        choice = nearest_rows(problem, who)
     else:  # the first row of each live state; rows are sorted by state
         choice = np.searchsorted(problem.rows.source, np.arange(problem.n_live))
     value = np.zeros(task.n_states)
-    iterations = FAILED
-    for krylov in methods(problem.n_live):
-        iterations = plan_model(
-            krylov,
-            read_only(problem.rows.mean),
-            problem.rows.layout,
-            read_only(problem.rows.reward),
+    found = np.array([FAILED])
+    for method in methods(problem.n_live):
+        plan_models(
+            method.dense,
+            method.krylov,
             task.discount,
-            choice,
-            value,
+            problem.rows.layout,
+            writable(problem.rows.mean)[None],
+            read_only(problem.rows.reward[None]),
+            writable(problem.rows.terminal_value[None]),
+            writable(problem.rows.start),
             True,
+            choice[None],
+            value[None],
+            found,
+            np.empty(1),
         )
-        if iterations != FAILED:
+        if found[0] != FAILED:
             break
+    iterations = int(found[0])
     converged = iterations > 0
     failed = iterations == FAILED
     if failed:  # nobody knows the value of what is returned

@@ -12,6 +12,7 @@ from bayesmdp.evaluation._evaluate import (
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
+from bayesmdp.evaluation._ties import gaps, least_size, probability, tie
 
 __all__ = [
     "ActionValues",
@@ -26,10 +27,14 @@ __all__ = [
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
+    "gaps",
+    "least_size",
     "plain",
+    "probability",
     "quantile",
     "rollout_evaluate",
     "rounded",
     "share_of_visits",
+    "tie",
     "truncation_bound",
 ]

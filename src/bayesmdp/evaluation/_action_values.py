@@ -20,6 +20,7 @@ from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import EndlessError, TooLargeError
 from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
+from bayesmdp.evaluation._ties import tie
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Draws
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from bayesmdp.engine import Problem
-
-_TIE = 1e-12  # of the largest value; actions that differ by less are equally good
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,16 +180,16 @@ def _block(
         paid = (rows.reward if own is None else own[0]) + g * value[i, rows.target]
         q = rows.row_sums(theta[0] * paid)
         spread = (paid - q[row]) ** 2 + g**2 * variance[i, rows.target]
-        tie = _TIE * max(float(np.abs(q).max()), 1e-300)
-        best = q >= np.maximum.reduceat(q, first)[rows.source] - tie
+        same = tie(q)
+        best = q >= np.maximum.reduceat(q, first)[rows.source] - same
         ways = np.add.reduceat(best.astype(np.float64), first)[rows.source]
         decided = np.add.reduceat(decisions * q, first, axis=1)  # [2, N]
         gain = decided[0] - decided[1]
-        better = q > decided[0][rows.source] + tie
+        better = q > decided[0][rows.source] + same
         of_rows += weights[i] * np.stack(
             [q, q**2, rows.row_sums(theta[0] * spread), best / ways, better]
         )
-        of_states += weights[i] * np.stack([gain, gain**2, gain > tie])
+        of_states += weights[i] * np.stack([gain, gain**2, gain > same])
         if keep:
             kept[i] = q
     return _Sums(of_rows, of_states, kept)

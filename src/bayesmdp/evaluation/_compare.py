@@ -18,13 +18,8 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
     sweep_policies,
 )
-from bayesmdp.evaluation._evaluation import (
-    ROUNDING,
-    Evaluation,
-    plain,
-    quantile,
-    rounded,
-)
+from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._ties import probability
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -43,7 +38,8 @@ class ComparisonRow:
     value_error: float
     difference: float  # to the reference
     difference_error: float  # paired, with control variates
-    probability_better: float | None  # than the reference, over the posterior
+    probability_better: float | None  # than the reference, over draws
+    probability_tied: float | None  # equal but for rounding, which is not better
     epistemic_sd: float
     aleatoric_sd: float
     lower_quantile: float  # 5 % over draws
@@ -127,9 +123,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         notes = [
-            "± Monte Carlo error; better: probability of being worth more than "
-            f"{self.reference}; under {self.few} seen: share of visits on pairs logged "
-            "less often",
+            "± Monte Carlo error; better: probability of a higher value than "
+            f"{self.reference} (a tie is not better); under {self.few} seen: share of "
+            "visits on pairs logged less often",
             *dict.fromkeys(
                 f"note: {note}" for e in self.evaluations.values() for note in e.notes
             ),
@@ -169,6 +165,9 @@ def compare(
     Returns
     -------
     Comparison
+        ``probability_better`` is the weight of the draws in which a policy has a higher
+        value than the reference, ``probability_tied`` of those in which both values are
+        equal but for rounding: a tie is not better, and no difference.
 
     Examples
     --------
@@ -178,7 +177,7 @@ def compare(
     >>> [(row.name, round(row.value, 2)) for row in table.rows]
     [('leave', -1.0), ('play', -45.55)]
     """
-    from bayesmdp.evaluation._paired import differences
+    from bayesmdp.evaluation._paired import differences, paired
 
     checked_draws(draws)
     if not isinstance(policies, Mapping) or len(policies) < 2:
@@ -211,9 +210,7 @@ def compare(
     at = names.index(reference)
     evaluations = {name: evaluation_of(swept, p) for p, name in enumerate(names)}
     difference, error = differences(swept, at)
-    scale = max(abs(x.start_value) for x in evaluations.values())
-    tied = np.maximum(np.abs(difference), error) < ROUNDING * scale
-    difference, error = np.where(tied, 0.0, difference), np.where(tied, 0.0, error)
+    gaps, weights = paired(swept, at)
     rows = [
         ComparisonRow(
             name=name,
@@ -221,7 +218,8 @@ def compare(
             value_error=evaluations[name].start_value_error,
             difference=float(difference[p]),
             difference_error=float(error[p]),
-            probability_better=_probability_better(swept, p, at),
+            probability_better=None if p == at else probability(gaps[p] > 0, weights),
+            probability_tied=None if p == at else probability(gaps[p] == 0, weights),
             epistemic_sd=evaluations[name].start_epistemic_sd,
             aleatoric_sd=evaluations[name].start_aleatoric_sd,
             lower_quantile=_lower_quantile(swept, p),
@@ -233,16 +231,6 @@ def compare(
     for note in dict.fromkeys(n for e in evaluations.values() for n in e.notes):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return Comparison(tuple(rows), reference, few, evaluations)
-
-
-def _probability_better(swept: Swept, p: int, reference: int) -> float | None:
-    """Weight of draws in which a policy beats the reference; ties count half."""
-    if p == reference:
-        return None
-    both = swept.sums.ended[p] & swept.sums.ended[reference]
-    gap = (swept.sums.start[p, 0] - swept.sums.start[reference, 0])[both]
-    weights = swept.sums.weights[both] / swept.sums.weights[both].sum()
-    return float(weights @ (gap > 0) + 0.5 * (weights @ (gap == 0)))
 
 
 def _lower_quantile(swept: Swept, p: int, level: float = 0.05) -> float:

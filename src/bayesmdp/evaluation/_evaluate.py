@@ -316,4 +316,4 @@ def share_of_visits(
     task = belief.task
     visits = (occupancy[:, None] * policy)[task.live]
     seen = belief.counts.pair_totals(task.n_states, task.n_actions)[task.live]
-    return float(visits[seen < fewer_than].sum() / visits.sum())
+    return min(float(visits[seen < fewer_than].sum() / visits.sum()), 1.0)

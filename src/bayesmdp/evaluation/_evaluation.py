@@ -9,7 +9,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, TooLargeError
 from bayesmdp.model import Task
 
 _FEW = 30  # draws below which their spread says little about itself
@@ -68,6 +68,17 @@ class Evaluation:
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
     values: FloatArray | None = None  # [D, S], where asked for
+
+    def __post_init__(self) -> None:
+        """Refuse estimates that overflowed."""
+        for name in (x for q in _QUANTITIES for x in (q, f"{q}_error")):
+            for found in (getattr(self, name), getattr(self, f"start_{name}")):
+                if not np.isfinite(found).all():
+                    raise TooLargeError(
+                        f"`{name}` of this policy is not finite: its values are too "
+                        "large; use a smaller discount, or give rewards in larger "
+                        "units."
+                    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None.

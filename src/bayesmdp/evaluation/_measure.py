@@ -58,19 +58,17 @@ def measure(
     reference = np.empty((3, problem.rows.start.size))
     reference[:, problem.rows.order] = nominal.reference[:, p]
     size = Size(n, sums.weights[ended], exact)
-    states = estimates(
-        state_sums,
-        size,
-        reference[:2],
-        of_states and of_states.in_order(problem.rows.order),
-    )
+    of_states = of_states and of_states.in_order(problem.rows.order)
+    with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
+        from_start = start_estimates(start, size, control)
+        states = estimates(state_sums, size, reference[:2], of_states)
     _add_terminal(problem, states, size, ended)
     occupancy = state_sums[channels.D] / size.weights.sum()
     spread = np.maximum(
         state_sums[channels.DD] / size.weights.sum() - occupancy**2, 0.0
     )
     return Measured(
-        start=start_estimates(start, size, control),
+        start=from_start,
         states=states,
         occupancy=occupancy + reference[2],
         occupancy_error=np.sqrt(spread / max(n - 1, 1)) * (not exact),

@@ -3,7 +3,8 @@
 With ``D`` draws of a value ``V`` and a return variance ``R`` (central moments ``m2``,
 ``m4`` of ``V``)::
 
-    value          mean V                      error  sd(V or its residual) / sqrt(D)
+    value          mean V                      error  sd(V) / sqrt(D); with controls,
+                                                      see `_control`
     epistemic_sd   sqrt(D m2 / (D - 1))        error  sd sqrt((kurtosis - 1) / (4 D))
     aleatoric_sd   sqrt(mean R)                error  sd(R) / sqrt(D) / (2 sd)
     total_sd       sqrt(epistemic^2            error  sd((V - m)^2 + R) / sqrt(D)
@@ -67,7 +68,7 @@ def estimates(
     if control is not None:
         first, second = control.coefficients
         value = v - first * mean[c.Y] - second * (mean[c.Z] - control.mean)
-        variance = _residual_variance(mean, m2, first, second)
+        variance = control.inflation**2 * _residual_variance(mean, m2, first, second)
     return _combine(
         size, value + reference[0], variance, m2, m4, r + reference[1], r2, vvr
     )
@@ -80,12 +81,14 @@ def start_estimates(
     values, variances = start[c.START_VALUE], start[c.START_VARIANCE]
     deviation = values - size.mean(values)
     spread = variances - size.mean(variances)
-    residuals = values if control is None else control.start_residuals(start)
+    residuals, inflation = values, 1.0
+    if control is not None:
+        residuals, inflation = control.start_residuals(start), control.inflation
     centre = size.mean(residuals)
     return _combine(
         size,
         centre,
-        size.mean((residuals - centre) ** 2),
+        inflation**2 * size.mean((residuals - centre) ** 2),
         size.mean(deviation**2),
         size.mean(deviation**4),
         size.mean(variances),

@@ -5,55 +5,63 @@ their difference is taken draw by draw, and freed of what the control variates o
 explain. Plain draws cannot tell such policies apart.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import Pool, channels
-from bayesmdp.evaluation._control import ENOUGH, control_mean, regress
+from bayesmdp.evaluation._control import (
+    control_mean,
+    fit_coefficients,
+    start_controls,
+)
 from bayesmdp.evaluation._evaluate import Swept, sweep_policies
+from bayesmdp.evaluation._ties import gaps, least_size
 from bayesmdp.posterior import Draws
+
+
+def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
+    """Start values less those of a policy in draws that all end, and their weights.
+
+    ``[P, D]`` and ``[D]``; ties are exactly 0, and weights sum to 1.
+    """
+    every = swept.sums.ended.all(axis=0)
+    values = swept.sums.start[:, channels.START_VALUE, every]
+    weights = swept.sums.weights[every]
+    least = least_size(swept.nominal.solver.name, swept.nominal.reference[0])
+    return gaps(values, values[reference], least), weights / weights.sum()
 
 
 def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     """Start value of each policy minus that of one of them, and the errors, ``[P]``."""
-    start, weights = swept.sums.start, swept.sums.weights
-    every = swept.sums.ended.all(axis=0)
-    weights = weights[every] / weights[every].sum()
-    values = start[:, channels.START_VALUE][:, every]
-    gaps = values - values[reference]
-    if swept.nominal.controls and every.all():
-        gaps = _controlled(swept, gaps, reference)
-    mean = gaps @ weights
+    found, weights = paired(swept, reference)
+    inflation = np.ones(found.shape[0])
+    if swept.nominal.controls and weights.size == swept.sums.weights.size:
+        found, inflation = _controlled(swept, found, reference)
+    mean = found @ weights
     if swept.draws.exact:
         return mean, np.zeros(mean.size)
-    variance = (gaps - mean[:, None]) ** 2 @ weights
-    return mean, np.sqrt(variance / max(int(every.sum()) - 1, 1))
+    variance = (found - mean[:, None]) ** 2 @ weights
+    return mean, inflation * np.sqrt(variance / max(weights.size - 1, 1))
 
 
-def _controlled(swept: Swept, gaps: FloatArray, reference: int) -> FloatArray:
-    """Gaps ``[P, D]`` with the controls of both sides taken off."""
-    start = swept.sums.start
-    controls = np.stack(
-        [start[:, channels.START_Y], start[:, channels.START_Z]], axis=1
-    )
-    for p in range(gaps.shape[0]):
-        mean = control_mean(swept.problem, swept.nominal, p)
-        controls[p, 1] -= swept.problem.rows.start @ mean
-    out = gaps.copy()
-    for p in _others(gaps.shape[0], reference):
+def _controlled(
+    swept: Swept, found: FloatArray, reference: int
+) -> tuple[FloatArray, FloatArray]:
+    """Gaps ``[P, D]`` with the controls of both sides taken off, and inflations."""
+    problem, nominal = swept.problem, swept.nominal
+    controls = [
+        start_controls(
+            start, float(problem.rows.start @ control_mean(problem, nominal, p))
+        )
+        for p, start in enumerate(swept.sums.start)
+    ]
+    one = np.array([1.0, float(nominal.every_state)])
+    out, inflation = found.copy(), np.ones(found.shape[0])
+    for p in np.flatnonzero(found.any(axis=1)):  # not the reference, nor its ties
         both = np.concatenate([controls[p], controls[reference]])
-        second = float(swept.nominal.every_state)
-        slopes = np.array([1.0, second, -1.0, -second])
-        if gaps.shape[1] >= ENOUGH:
-            slopes = regress(gaps[p], both)
+        slopes, inflation[p] = fit_coefficients(found[p], both, np.r_[one, -one])
         out[p] -= slopes @ both
-    return out
-
-
-def _others(n: int, reference: int) -> Sequence[int]:
-    return [p for p in range(n) if p != reference]
+    return out, inflation
 
 
 def sweep_paired(

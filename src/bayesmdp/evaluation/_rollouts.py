@@ -14,10 +14,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IndexArray, IntArray, Seed
-from bayesmdp.errors import ArgumentError, BayesmdpWarning, TooLargeError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluate import checked_draws, share_of_visits
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.evaluation._rollout_moments import (
@@ -179,13 +179,9 @@ def _number(name: str, value: int, low: int) -> int:
 
 def _check_memory(draws: Draws) -> None:
     """Refuse what cannot be held: four numbers a draw and state, twice for a moment."""
-    needed, left = 64 * draws.n_draws * draws.belief.task.n_states, available_bytes()
-    if needed > left:
-        raise TooLargeError(
-            f"Roll-outs of {draws.n_draws} draws need {gigabytes(needed)} and "
-            f"{gigabytes(left)} are left; take {int(draws.n_draws * left / needed)} "
-            "draws."
-        )
+    n, needed = draws.n_draws, 64 * draws.n_draws * draws.belief.task.n_states
+    what = f"Roll-outs of {n} draws take"
+    check_room(needed, what, lambda there: f"take {int(n * there / needed)} draws")
 
 
 def _first_entries(problem: "Problem") -> IndexArray:

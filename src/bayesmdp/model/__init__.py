@@ -3,7 +3,7 @@
 from bayesmdp.model._align import align
 from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows
-from bayesmdp.model._policies import Belief, as_policy, restrict
+from bayesmdp.model._policies import Belief, as_policy, check_knows, restrict
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._task import Task
 
@@ -17,6 +17,7 @@ __all__ = [
     "align",
     "as_policy",
     "availability",
+    "check_knows",
     "restrict",
     "reward_triplets",
 ]

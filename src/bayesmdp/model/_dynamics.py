@@ -157,7 +157,7 @@ class Dynamics:
             total = self.rows.row_sums(self.probability)[row]
             raise DynamicsError(
                 f"`probability` rows must sum to 1: {self._pair_name(row)} sums to "
-                f"{total:.6g}."
+                f"{total:.10g}."
             )
 
     def _pair_name(self, row: int) -> str:
@@ -170,7 +170,8 @@ class Dynamics:
         Parameters
         ----------
         array
-            Probabilities, axes (state, action, next_state).
+            Probabilities, axes (state, action, next_state). Rows in single precision
+            are divided by their sums, which a warning says.
 
         Examples
         --------
@@ -185,15 +186,10 @@ class Dynamics:
                 "`array` must have shape (n_states, n_actions, n_states); "
                 f"got {dense.shape}."
             )
-        state, action, next_state = np.nonzero(dense)
-        return cls.from_arrays(
-            state,
-            action,
-            next_state,
-            dense[state, action, next_state],
-            n_states=dense.shape[0],
-            n_actions=dense.shape[1],
-        )
+        key = np.flatnonzero(dense)
+        tolerance = _checks.sum_tolerance(array)
+        n_states, n_actions, _ = dense.shape
+        return _joined(key, dense.flat[key], n_states, n_actions, "array", tolerance)
 
     @classmethod
     def from_arrays(
@@ -224,28 +220,17 @@ class Dynamics:
         ...                         n_states=2, n_actions=1)
         Dynamics(2 states, 1 actions, 1 pairs, 2 entries)
         """
-        n_states = _checks.integer("n_states", n_states, 1, DynamicsError)
-        n_actions = _checks.integer("n_actions", n_actions, 1, DynamicsError)
+        n_states = _checks.size("n_states", n_states, DynamicsError)
+        n_actions = _checks.size("n_actions", n_actions, DynamicsError)
         columns = _checks.triplets(
             state, action, next_state, n_states, n_actions, DynamicsError
         )
         p = _checks.float_array("probability", probability, ("row",), DynamicsError)
         _checks.same_length({**columns, "probability": p}, DynamicsError)
         s, a, t = columns.values()
-        key, inverse = np.unique(
-            (s * n_actions + a) * n_states + t, return_inverse=True
-        )
-        total = np.bincount(inverse, p, minlength=key.size)
-        key, total = key[total != 0], total[total != 0]
-        pair, length = np.unique(key // n_states, return_counts=True)
-        rows = Rows(
-            n_states,
-            n_actions,
-            _checks.sealed(pair),
-            _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
-            _checks.sealed(key % n_states),
-        )
-        return cls(rows, _checks.sealed(total))
+        key = (s * n_actions + a) * n_states + t
+        tolerance = _checks.sum_tolerance(probability)
+        return _joined(key, p, n_states, n_actions, "probability", tolerance)
 
     @property
     def n_states(self) -> int:
@@ -306,3 +291,27 @@ class Dynamics:
             f"Dynamics({self.n_states} states, {self.n_actions} actions, "
             f"{self.pair.size} pairs, {self.probability.size} entries)"
         )
+
+
+def _joined(
+    key: IntArray,
+    p: FloatArray,
+    n_states: int,
+    n_actions: int,
+    name: str,
+    tolerance: float,
+) -> Dynamics:
+    """Add up what is said of each transition; sums of rows may be so far from 1."""
+    key, inverse = np.unique(key, return_inverse=True)
+    total = np.bincount(inverse, p, minlength=key.size)
+    key, total = key[total != 0], total[total != 0]
+    pair, length = np.unique(key // n_states, return_counts=True)
+    rows = Rows(
+        n_states,
+        n_actions,
+        _checks.sealed(pair),
+        _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
+        _checks.sealed(key % n_states),
+    )
+    sums = _checks.sums_to_divide(name, rows.row_sums(total), tolerance)
+    return Dynamics(rows, _checks.sealed(total / np.repeat(sums, length)))

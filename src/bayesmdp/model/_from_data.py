@@ -84,7 +84,8 @@ def _sizes_and_labels(
         ("state", n_states, counts.n_states, counts.sized[0], data.state_labels),
         ("action", n_actions, counts.n_actions, counts.sized[1], data.action_labels),
     ):
-        size = _checks.size(f"n_{what}s", given, TaskError) or found
+        named = found if names is None else len(names)  # also levels without a row
+        size = _checks.size_or_none(f"n_{what}s", given, TaskError) or named
         if size < found or (sized and size != found):
             raise TaskError(f"`n_{what}s` is {size}, but `data` has {found} {what}s.")
         if names is not None and len(names) != size:

@@ -1,7 +1,7 @@
 """Policies are arrays: ``[S, A]`` probabilities, or ``[S]`` actions.
 
-Both are accepted everywhere; ``[S, A]`` is what comes back. Rows of terminal states
-are ignored.
+Both are accepted everywhere, also with labels; ``[S, A]`` is what comes back. Rows of
+terminal states are ignored.
 """
 
 import warnings
@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.errors import BayesmdpWarning, PolicyError
 from bayesmdp.model._task import Task
@@ -31,6 +32,15 @@ class Belief(Protocol):
         """Pairs a policy may use, ``[S, A]``."""
 
 
+def check_knows(belief: object) -> None:
+    """Refuse what a policy cannot be checked against, such as a task."""
+    if not isinstance(belief, Belief):
+        raise PolicyError(
+            "`belief` must know its task and available pairs, as a posterior does; got "
+            f"{type(belief).__name__}."
+        )
+
+
 def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatArray:
     """Check a policy and return it as probabilities ``[S, A]``.
 
@@ -44,6 +54,7 @@ def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatA
     name
         What the policy is called in messages.
     """
+    check_knows(belief)
     task = belief.task
     found = _probabilities(policy, task, name)
     used = (found > 0) & ~belief.available
@@ -86,11 +97,7 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
     array([[1., 0.],
            [0., 1.]])
     """
-    if not isinstance(belief, Belief):
-        raise PolicyError(
-            "`belief` must know its task and available pairs, as a posterior does; got "
-            f"{type(belief).__name__}."
-        )
+    check_knows(belief)
     task = belief.task
     found = _probabilities(policy, task, "policy")
     dropped = np.where(belief.available, 0.0, found).sum(axis=1)
@@ -116,6 +123,7 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
 
 def _probabilities(policy: ArrayLike, task: Task, name: str) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
+    policy = in_order(name, policy, ("state", "action"), PolicyError, task)
     array = _checks.any_array(name, policy, PolicyError)
     if array.dtype.kind not in "iufb":
         raise PolicyError(f"`{name}` must hold numbers; got dtype {array.dtype}.")

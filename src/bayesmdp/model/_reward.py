@@ -1,10 +1,20 @@
-"""Rewards of some transitions, in a form that nothing else can be mistaken for."""
+"""Rewards: their sizes, and those of some transitions in a form of their own.
+
+Moments up to the fourth are taken of values, which are up to 1e16 rewards (discounts
+end 1e-16 below 1). For rewards up to 1e50 in size, sums of fourth powers stay below the
+largest number there is, 1e308; and where the largest is at least 1e-50, they stay above
+the smallest.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.errors import TaskError
+
+MOST, LEAST = 1e50, 1e-50
 
 
 class RewardTriplets(NamedTuple):
@@ -25,6 +35,24 @@ class RewardTriplets(NamedTuple):
 
     key: IntArray  # [K], (state * n_actions + action) * n_states + next_state
     reward: FloatArray  # [K]
+
+
+def check_size(reward: FloatArray, axes: tuple[str, ...]) -> None:
+    """Refuse rewards whose fourth powers would overflow, or vanish."""
+    size = np.abs(reward)
+    largest = float(size.max(initial=0.0))
+    if largest > MOST:
+        at = _checks.first_true(size > MOST)
+        raise TaskError(
+            f"`reward` must be at most {MOST:g} in size, so that fourth moments of "
+            f"values stay finite: {_checks.place(at, axes)} has {reward[at]:g}; give "
+            "rewards in larger units."
+        )
+    if 0 < largest < LEAST:
+        raise TaskError(
+            f"`reward` must reach {LEAST:g} in size, so that variances do not vanish: "
+            f"the largest is {largest:g}; give rewards in smaller units, or 0."
+        )
 
 
 def reward_triplets(

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import (
     ArrayLike,
@@ -34,7 +35,7 @@ from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
-from bayesmdp.model._reward import RewardTriplets, columns_of
+from bayesmdp.model._reward import RewardTriplets, check_size, columns_of
 
 _AXES = ("state", "action", "next_state")
 
@@ -51,13 +52,15 @@ class Task:
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
         next_state, reward) with zero elsewhere; also ``reward`` of another task.
         ``[S]`` is for being in a state, the others for a transition; they differ by one
-        factor of the discount. No transition leaves a terminal state: what the other
-        forms say about its rows is ignored.
+        factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
+        transition leaves a terminal state: what the other forms say about its rows is
+        ignored. A pandas object with an index of labels, or a polars table with a
+        column of them, is matched by label.
     discount
         In [0, 1]. With 1, every policy that is evaluated must end.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``.
+        probabilities ``[S]``, which may be labelled, too.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -96,8 +99,8 @@ class Task:
         action_labels: Sequence[str] | None = None,
     ) -> None:
         put = object.__setattr__
-        n_states = _checks.integer("n_states", n_states, 1, TaskError)
-        n_actions = _checks.integer("n_actions", n_actions, 1, TaskError)
+        n_states = _checks.size("n_states", n_states, TaskError)
+        n_actions = _checks.size("n_actions", n_actions, TaskError)
         put(self, "n_states", n_states)
         put(self, "n_actions", n_actions)
         put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
@@ -397,6 +400,7 @@ class Task:
                     "it as an array, [S, A] or [S, A, S]."
                 )
             return self._read_triplets(*reward)
+        reward = in_order("reward", reward, _AXES[:2], TaskError, self)
         n_axes = _checks.any_array("reward", reward, TaskError).ndim
         expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
         if expected is None:
@@ -404,13 +408,10 @@ class Task:
                 "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
                 f"{n_axes} axes."
             )
-        return _checks.float_array(
-            "reward",
-            reward,
-            _AXES[:n_axes],
-            TaskError,
-            expected,
-        )
+        axes = _AXES[:n_axes]
+        found = _checks.float_array("reward", reward, axes, TaskError, expected)
+        check_size(found, axes)
+        return found
 
     def _read_triplets(
         self,
@@ -432,6 +433,7 @@ class Task:
         _checks.same_length(
             {**columns, "reward": values}, TaskError, "`reward` columns"
         )
+        check_size(values, ("row",))
         s, a, t = columns.values()
         key, first = np.unique(
             (s * self.n_actions + a) * self.n_states + t, return_index=True
@@ -446,32 +448,17 @@ class Task:
 
     def _read_start(self, start: Any) -> FloatArray:
         weights = np.zeros(self.n_states)
+        start = in_order("start", start, _AXES[:1], TaskError, self)
         if isinstance(start, str) and start == "uniform":
             weights[self.live] = 1.0 / self.live.size
         elif isinstance(start, str | int | np.integer):
             weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
         else:
-            weights = _checks.float_array(
-                "start",
-                start,
-                ("state",),
-                TaskError,
-                (self.n_states,),
-            ).copy()
-            if (weights < 0).any():
-                state = int(np.argmax(weights < 0))
-                raise TaskError(
-                    "`start` must not be negative: state "
-                    f"{self.state_name(state)} has {weights[state]:g}."
-                )
-            if abs(weights.sum() - 1.0) > _checks.SUM_TOLERANCE:
-                raise TaskError(
-                    f"`start` must sum to 1; it sums to {weights.sum():.6g}."
-                )
+            weights = _checks.shares("start", start, "state", self.n_states, TaskError)
         if not weights[self.live].any():
             state = int(np.argmax(weights > 0))
             raise TaskError(
                 "`start` lies on terminal states only (first: state "
                 f"{self.state_name(state)}): every episode would be over at once."
             )
-        return _checks.sealed(weights)
+        return _checks.frozen(weights)

@@ -8,7 +8,7 @@ import numpy as np
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import BLOCK, Slopes
 from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, gap, soften
-from bayesmdp.optimisation._field import Field
+from bayesmdp.optimisation._oracle import Field
 from bayesmdp.optimisation._methods import MirrorAscent, StochasticGradient
 from bayesmdp.optimisation._result import Step
 

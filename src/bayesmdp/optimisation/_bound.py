@@ -11,7 +11,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine.hindsight import hindsight_values
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
-from bayesmdp.optimisation._field import Field
+from bayesmdp.optimisation._oracle import Field
 
 _MOST = 256
 

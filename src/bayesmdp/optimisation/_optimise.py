@@ -27,7 +27,7 @@ from bayesmdp.posterior import Belief, check_belief
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from bayesmdp.optimisation._field import Field
+    from bayesmdp.optimisation._oracle import Field
 
 _CHOOSE_DRAWS, _JUDGE_DRAWS = 3072, 10_000
 
@@ -61,7 +61,8 @@ def optimise(
         published: from the nominal policy, its last policy returned as it is.
     starts
         Names out of nominal, mle, second_order, msbi, uniform, random_1, random_2, or
-        policies by name; all that suit the belief where not given.
+        policies by name; all that suit the belief where not given. At discount 1 those
+        that do not end or have no mean are left out, and named in ``status``.
     seed
         Of the draws it learns, chooses and judges on, which are kept apart from each
         other and from ``posterior.draws``.
@@ -85,7 +86,7 @@ def optimise(
     True
     """
     from bayesmdp import engine
-    from bayesmdp.optimisation._field import Field
+    from bayesmdp.optimisation._oracle import Field
     from bayesmdp.optimisation._starts import make_starts
 
     method = MirrorAscent() if method is None else method
@@ -105,7 +106,7 @@ def optimise(
         used = 0 if resume is None else resume.draws_used
         field = Field(posterior, number, pool, used, solver)
         named, cut = make_starts(posterior, starts, number, (threads, executor))
-        search = Search(field, _that_end(field, named), show)
+        search = Search(field, *_that_end(field, named), show)
         search.offset = 0 if resume is None else resume.steps
         try:
             if cut:
@@ -151,9 +152,14 @@ class Search:
     """Candidates met so far, and how they came about."""
 
     def __init__(
-        self, field: "Field", starts: dict[str, FloatArray], show: Show | None
+        self,
+        field: "Field",
+        starts: dict[str, FloatArray],
+        left_out: list[str],
+        show: Show | None,
     ) -> None:
         self.field, self.starts, self.show = field, starts, show
+        self.left_out = left_out  # starts that do not end or have no mean
         self.found: dict[str, FloatArray] = {}
         self.history: list[Step] = []
         self.converged = False
@@ -178,7 +184,7 @@ class Search:
             settings_of,
         )
         from bayesmdp.optimisation._polish import polish, snapped
-        from bayesmdp.optimisation._race import Race
+        from bayesmdp.optimisation._selection import Race
 
         field, race = self.field, Race(self.field, "race")
         scale = _scale(field, self.starts)
@@ -228,7 +234,7 @@ class Search:
     def choose(self) -> tuple[str, FloatArray]:
         """Best candidate, by paired differences on draws that chose none of them."""
         from bayesmdp.optimisation._polish import snapped
-        from bayesmdp.optimisation._race import Race
+        from bayesmdp.optimisation._selection import Race
 
         preferred = 0
         if self.interrupted:
@@ -278,15 +284,21 @@ class Search:
         )
 
 
-def _that_end(field: "Field", starts: dict[str, FloatArray]) -> dict[str, FloatArray]:
-    """Leave out starts that never end; refuse where none does."""
-    kept = {name: policy for name, policy in starts.items() if field.ends(policy)}
+def _that_end(
+    field: "Field", starts: "dict[str, FloatArray | EndlessError]"
+) -> tuple[dict[str, FloatArray], list[str]]:
+    """Keep starts that end and have a mean, name the others; refuse where none does."""
+    made = {n: p for n, p in starts.items() if not isinstance(p, EndlessError)}
+    kept = {name: policy for name, policy in made.items() if field.ends(policy)}
     if not kept:
+        first = next(iter(starts.values()))
+        if isinstance(first, EndlessError):
+            raise first
         raise EndlessError(
             f"With discount 1 none of the starts ({', '.join(starts)}) ends and has a "
             "mean; give a policy that does in `starts`, or use a discount below 1."
         )
-    return kept
+    return kept, [name for name in starts if name not in kept]
 
 
 def _distinct(
@@ -330,6 +342,9 @@ def _judged(field: "Field", search: Search, began: float) -> Optimisation:
     )
     gap, gap_error = hindsight_bound(field, policy)
     status = search.status(name)
+    if search.left_out:
+        said = "; starts that do not end or have no mean were left out: "
+        status += said + ", ".join(search.left_out)
     if np.isnan(gap):
         status += "; no upper bound, for some draw's own best policy was not found"
     result: dict[str, Any] = {

@@ -9,8 +9,8 @@ once, half of them, or the first. A change must win a paired race to be kept.
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.optimisation._field import Field
-from bayesmdp.optimisation._race import Race
+from bayesmdp.optimisation._oracle import Field
+from bayesmdp.optimisation._selection import Race
 
 _NEARLY = 0.9
 _FEW_ROWS = 64  # rows up to which every single switch is tried
@@ -42,8 +42,7 @@ def polish(policy: FloatArray, field: Field, race: Race) -> FloatArray:
         difference, error = race.differences([policy, *candidates])
         score = difference - (0.0 if field.exact else 1.0) * error
         at = int(np.argmax(score))
-        scale = 1e-12 * float(np.abs(difference[np.isfinite(difference)]).max())
-        if at == 0 or score[at] <= scale:
+        if score[at] <= 0:
             return policy
         policy = candidates[at - 1]
     return policy

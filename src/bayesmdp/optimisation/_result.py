@@ -1,5 +1,6 @@
 """The record of an optimisation."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +90,12 @@ class Optimisation:
 
     def _sheet(self) -> Sheet:
         value = rounded(self.start_value, self.start_value_error)
-        bound = rounded(self.upper_bound, self.upper_bound_error)
+        most = ""  # the status says why there is no bound
+        if math.isfinite(self.upper_bound):
+            bound = rounded(self.upper_bound, self.upper_bound_error)
+            most = f", at most {bound} with perfect information"
         return Sheet(
-            f"Worth {value} from the start, at most {bound} with perfect information",
+            f"Worth {value} from the start{most}",
             [
                 f"found from {self.chosen_start!r} in {self.steps} steps, "
                 f"{self.seconds:.2f} s: {self.status}"

@@ -3,14 +3,13 @@
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Swept
+from bayesmdp.evaluation import Swept, tie
 from bayesmdp.evaluation.paired import differences, sweep_paired
-from bayesmdp.optimisation._field import Field
+from bayesmdp.optimisation._oracle import Field
 
 _BUDGET = 2.5e9  # operations a policy, which sets the number of draws
 _LEAST, _MOST = 64, 1024
 _SAME = 1.0  # errors within which policies count as equally good
-_ROUNDING = 1e-12
 
 
 class Race:
@@ -52,7 +51,7 @@ class Race:
         difference = differences(swept, 0)[0]
         if preferred in (0, len(policies)):
             return int(np.argmax(difference))
-        scale = _ROUNDING * float(np.abs(swept.sums.start[0, 0]).max())
+        scale = tie(swept.sums.start[0, 0])
         first = _first_best(swept, difference, slice(0, preferred), scale)
         rest = preferred + int(np.argmax(difference[preferred:]))
         if difference[rest] > difference[first] + scale:

@@ -9,7 +9,7 @@ import numpy as np
 from bayesmdp import _checks, policies
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
-from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief
 
@@ -60,8 +60,8 @@ def make_starts(
     starts: Iterable[str] | Mapping[str, ArrayLike] | None,
     seed: int,
     workers: Workers = (None, None),
-) -> tuple[dict[str, FloatArray], bool]:
-    """Return the policies to start from, ``[S, A]`` each, by name.
+) -> tuple[dict[str, FloatArray | EndlessError], bool]:
+    """Return the policies to start from, ``[S, A]`` each, by name; or why it has none.
 
     Ctrl-C leaves it at those that are made, if any, and the second result says so.
     """
@@ -71,10 +71,13 @@ def make_starts(
         given = starts.items()
         return {n: as_policy(p, belief, f"starts[{n!r}]") for n, p in given}, False
     names = _default_names(belief) if starts is None else _checked_names(starts)
-    made: dict[str, FloatArray] = {}
+    made: dict[str, FloatArray | EndlessError] = {}
     try:
         for name in names:
-            made[name] = _MAKERS[name](belief, seed, workers)
+            try:
+                made[name] = _MAKERS[name](belief, seed, workers)
+            except EndlessError as error:
+                made[name] = error
     except KeyboardInterrupt:
         if not made:
             raise

@@ -2,7 +2,8 @@
 
 Next states of a pair are taken to be as likely as they were frequent. A pair that was
 never seen has no frequencies; its next states are taken as equally likely over the
-support its prior gave it.
+support its prior gave it. At discount 1 there is no such policy where frequencies lead
+to no terminal state, whatever the prior allows besides.
 """
 
 import numpy as np
@@ -38,7 +39,8 @@ def mle(posterior: Belief) -> FloatArray:
     from bayesmdp.engine.planning import plan, warn_unfinished
 
     known = Problem.of_dynamics(frequencies(posterior), posterior.task)
-    result = plan(known)
+    who = "no policy ends at the visit frequencies; take another one than `mle`"
+    result = plan(known, who)
     warn_unfinished("mle", result)
     return result.policy
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import BeliefError
 from bayesmdp.model import Dynamics, Rows, Task
@@ -220,6 +221,8 @@ def _available(
     for model in models:
         common &= model.available
     if available is not None:
+        axes = ("state", "action")
+        available = in_order("available", available, axes, BeliefError, task)
         wanted = _checks.any_array("available", available, BeliefError)
         if wanted.shape != common.shape or wanted.dtype != np.bool_:
             raise BeliefError(

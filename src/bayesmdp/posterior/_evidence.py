@@ -10,10 +10,19 @@ summed over pairs. Only entries with counts contribute to the inner sum.
 
 import numpy as np
 
+from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Counts
+from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors import OnSets, OwnEvidence, Prior, log_rising, without_fallbacks
+from bayesmdp.priors import (
+    OnSets,
+    OwnEvidence,
+    Prior,
+    log_rising,
+    rows_of,
+    without_fallbacks,
+)
 
 
 def evidence_of(prior: Prior, pair: IntArray, counts: Counts, task: Task) -> float:
@@ -22,8 +31,9 @@ def evidence_of(prior: Prior, pair: IntArray, counts: Counts, task: Task) -> flo
     if isinstance(base, OnSets):
         return base.log_evidence(pair, counts, task, imagined)
     if isinstance(prior, OwnEvidence):
-        return prior.log_evidence(pair, counts, task)
-    rows, before = prior.concentrations(pair, counts, task)
+        found = prior.log_evidence(pair, counts, task)
+        return _checks.real("log_evidence", found, PriorError, -np.inf)
+    rows, before = rows_of(prior, pair, counts, task)
     row, entry = rows.find(counts.state, counts.action, counts.next_state)
     seen = entry >= 0
     return log_evidence(rows, before, row[seen], entry[seen], counts.count[seen])

@@ -5,6 +5,7 @@ from typing import overload
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._memory import check_room
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.model import Availability, Task, align, availability
@@ -16,9 +17,15 @@ from bayesmdp.priors import (
     Prior,
     SymmetricPrior,
     check_rows,
+    is_restricted,
     locate,
+    rows_of,
     without_fallbacks,
 )
+
+# Bytes for a pair, for the row of an available one, and for each of its next states in
+# a mixture: at their worst, as tests measure them.
+_PAIR, _ROW, _ENTRY = 16, 100, 44
 
 
 @overload
@@ -85,6 +92,7 @@ def fit(
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
         )
+    _check_pairs(task.n_states * task.n_actions, "", _PAIR, "fewer states or actions")
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
@@ -98,12 +106,13 @@ def _fit_rows(
 ) -> Posterior:
     """Rows of the available pairs."""
     pair, sets = np.flatnonzero(pairs.available), None
+    _check_pairs(pair.size, "available ", _ROW, "a larger `min_count`, or fewer states")
     base, imagined = without_fallbacks(prior)
     if isinstance(base, OnSets):
         rows, before, sets = base.on_sets(pair, counts, task, imagined)
     else:
-        rows, before = prior.concentrations(pair, counts, task)
-    check_rows(rows, task)
+        rows, before = rows_of(prior, pair, counts, task)
+    check_rows(rows, task, counts, widen=is_restricted(prior))
     alpha = np.array(before)
     _, entry = locate(rows, counts, task)
     observed = entry >= 0
@@ -116,9 +125,36 @@ def _mix(
 ) -> MixturePosterior:
     """One posterior a component, all of the same pairs, and their weights."""
     prior.check_evidence()
-    components = prior.each(lambda x: _fit_rows(x, counts, task, pairs))
+    made: list[Posterior] = []
+
+    def fitted(component: Prior) -> Posterior:
+        if len(made) == 1:  # the others will hardly take less
+            _check_components(len(prior.priors), made[0].alpha.size)
+        made.append(_fit_rows(component, counts, task, pairs))
+        return made[-1]
+
+    components = prior.each(fitted)
     weights = weights_after(prior, (c.log_evidence() for c in components))
     return MixturePosterior(task, counts, prior, pairs, tuple(components), weights)
+
+
+def _check_components(n: int, n_entries: int) -> None:
+    """Refuse components that do not fit beside each other."""
+    remedy = (
+        "mix priors with fewer next states, as SparsePrior with a `fallback` has, or "
+        "fit one alone"
+    )
+    what = f"{n} components with {n_entries} possible transitions each take"
+    check_room(_ENTRY * n_entries * n, what, lambda _: remedy)
+
+
+def _check_pairs(n: int, kind: str, n_bytes: int, remedy: str) -> None:
+    """Refuse pairs that do not fit, before anything is made for each of them."""
+    check_room(
+        n_bytes * n,
+        f"{n} {kind}pairs of state and action take",
+        lambda there: f"about {there // n_bytes} would fit, as with {remedy}",
+    )
 
 
 def _check_terminal(counts: Counts, task: Task) -> None:

@@ -6,6 +6,7 @@ from bayesmdp.priors._contract import (
     Tuned,
     check_rows,
     locate,
+    rows_of,
     tuned,
 )
 from bayesmdp.priors._curve import EvidenceCurve, evidence_curve
@@ -47,6 +48,7 @@ __all__ = [
     "named_prior",
     "prior_from_dict",
     "prior_to_dict",
+    "rows_of",
     "tuned",
     "usual_priors",
     "without_fallbacks",

@@ -20,11 +20,6 @@ LEAST = 1e-300  # the smallest concentration whose logarithm is not lost
 MOST = 1e100  # sums, and the powers that logarithms are expanded in, stay finite
 
 
-#: What to do about rows without a next state; where a fallback helps, and where not.
-EMPTY = "widen the support, give a fallback, or raise `min_count`"
-TOO_NARROW = "widen the support, or raise `min_count`"
-
-
 @runtime_checkable
 class Prior(Protocol):
     """The contract of a prior."""
@@ -120,15 +115,98 @@ def including(rows: Rows, state: int, task: Task) -> tuple[Rows, IntArray]:
     return rows_from_keys(rows.pair, np.insert(key, at, new), task), at
 
 
-def check_rows(rows: Rows, task: Task, remedy: str = EMPTY) -> None:
-    """Refuse rows without a next state."""
-    length = np.diff(rows.indptr)
-    if length.size and length.min() == 0:
-        empty = int(rows.pair[np.argmin(length)])
-        where = task.pair_name(*divmod(empty, task.n_actions))
+def check_rows(
+    rows: Rows, task: Task, counts: Counts, *, widen: bool, add: bool = True
+) -> None:
+    """Refuse rows without a next state, with remedies that work.
+
+    Parameters
+    ----------
+    rows, task, counts
+        What was asked for, and from which data.
+    widen
+        Whether there is a support, so that it can be widened.
+    add
+        Whether a fallback can be added to such rows.
+    """
+    empty = rows.pair[np.diff(rows.indptr) == 0]
+    if not empty.size:
+        return
+    remedies = ["widen the support"] * widen
+    remedies += ["add a next state, FallbackPrior(prior, state)"] * add
+    # A state that was visited can do without the pairs that were not; another cannot.
+    visited = np.isin(empty, counts.state * task.n_actions + counts.action).any()
+    if np.isin(empty // task.n_actions, counts.state).all() and not visited:
+        remedies.append("leave out pairs that were never visited, min_count=1")
+    where = task.pair_name(*divmod(int(empty[0]), task.n_actions))
+    raise PriorError(
+        f"The prior allows no next state for {where}: "
+        f"{', or '.join(remedies) or 'take another prior'}."
+    )
+
+
+def rows_of(
+    prior: Prior, pair: IntArray, counts: Counts, task: Task
+) -> tuple[Rows, FloatArray]:
+    """Ask a prior about sorted pairs ``[R]``; what one of a user says is checked."""
+    answer = prior.concentrations(pair, counts, task)
+    if type(prior).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return answer
+    return _checked(f"{type(prior).__name__}.concentrations", answer, pair, task)
+
+
+def _checked(
+    who: str, answer: object, pair: IntArray, task: Task
+) -> tuple[Rows, FloatArray]:
+    """Refuse rows that are none, and concentrations that cannot be sampled."""
+    if not (isinstance(answer, tuple) and len(answer) == 2):
         raise PriorError(
-            f"The prior's support is empty for {where}: no next state is possible; "
-            f"{remedy}."
+            f"`{who}` must return Rows and an array of concentrations; got "
+            f"{type(answer).__name__}."
+        )
+    rows, given = answer
+    _checks.of_type(f"{who}[0]", rows, Rows, PriorError)
+    _check_rows_of(who, rows, pair, task)
+    shape = rows.next_state.shape
+    alpha = _checks.float_array(f"{who}[1]", given, ("entry",), PriorError, shape)
+    outside = (alpha < LEAST) | (alpha > MOST)
+    if outside.any():
+        entry = int(np.argmax(outside))
+        row = int(rows.row_of_entry[entry])
+        raise PriorError(
+            f"`{who}[1]` must be in [{LEAST:g}, {MOST:g}]: "
+            f"{task.pair_name(*divmod(int(pair[row]), task.n_actions))}, next state "
+            f"{task.state_name(rows.next_state[entry])} has {alpha[entry]:g}; leave "
+            "out next states that are not possible."
+        )
+    return rows, alpha
+
+
+def _check_rows_of(who: str, rows: Rows, pair: IntArray, task: Task) -> None:
+    sizes, wanted = (rows.n_states, rows.n_actions), (task.n_states, task.n_actions)
+    if sizes != wanted or not np.array_equal(rows.pair, pair):
+        raise PriorError(
+            f"`{who}[0]` must have a row for each of the {pair.size} pairs that it is "
+            f"asked for, in their order, of {wanted[0]} states and {wanted[1]} actions."
+        )
+    ends = _checks.index_array("indptr", rows.indptr, PriorError)
+    right = ends.size == pair.size + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all()
+    if not right or ends[-1] != rows.next_state.size:
+        raise PriorError(
+            f"`{who}[0]` must have `indptr` [R + 1] that rises from 0 to the number of "
+            f"entries, {rows.next_state.size}."
+        )
+    to = _checks.index_array(
+        "next_state", rows.next_state, PriorError, task.n_states, "entry"
+    )
+    falls = np.flatnonzero(to[1:] <= to[:-1]) + 1
+    falls = falls[~np.isin(falls, ends)]
+    if falls.size:
+        row = int(np.searchsorted(ends, falls[0], side="right")) - 1
+        raise PriorError(
+            f"`{who}[0]` must list next states in rising order, each once: in the row "
+            f"of {task.pair_name(*divmod(int(pair[row]), task.n_actions))}, "
+            f"{to[falls[0]]} comes after {to[falls[0] - 1]}."
         )
 
 
@@ -143,6 +221,6 @@ def locate(rows: Rows, counts: Counts, task: Task) -> tuple[IntArray, IntArray]:
             f"`data` has {n} transition{'' if n == 1 else 's'} from "
             f"{task.pair_name(counts.state[i], counts.action[i])} to next state "
             f"{task.state_name(counts.next_state[i])}, which the prior's support rules "
-            "out; widen the support or mend the data."
+            "out; widen the support, or leave these transitions out."
         )
     return row, entry

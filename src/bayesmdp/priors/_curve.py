@@ -12,7 +12,6 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
 from bayesmdp.model import Task, align, availability
 from bayesmdp.priors._contract import (
-    TOO_NARROW,
     check_rows,
     checked_concentration,
     counted,
@@ -172,7 +171,7 @@ def _lengths(support: Support, pair: IntArray, counts: Counts, task: Task) -> In
     if support is None:  # rows of every state need not be made
         return support_lengths(support, pair, task)
     rows = support_rows(support, pair, task)
-    check_rows(rows, task, TOO_NARROW)
+    check_rows(rows, task, counts, widen=True, add=False)
     locate(rows, counts, task)
     return np.diff(rows.indptr)
 

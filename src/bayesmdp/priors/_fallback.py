@@ -31,6 +31,7 @@ from bayesmdp.priors._contract import (
     Prior,
     checked_concentration,
     including,
+    rows_of,
     tuned,
 )
 from bayesmdp.priors._sets import Imagined, OnSets
@@ -95,7 +96,7 @@ class FallbackPrior:
         if isinstance(base, OnSets):
             return base.on_sets(pair, counts, task, imagined)[:2]
         fallback = task.state(self.fallback, "fallback")
-        rows, before = self.base.concentrations(pair, counts, task)
+        rows, before = rows_of(self.base, pair, counts, task)
         rows, at = including(rows, fallback, task)
         alpha = np.insert(np.asarray(before, dtype=np.float64), at, 0.0)
         _, entry = rows.find(rows.state, rows.action, np.full(pair.size, fallback))

@@ -53,7 +53,6 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 from bayesmdp.priors._contract import (
     LEAST,
-    TOO_NARROW,
     check_rows,
     checked_concentration,
     counted,
@@ -217,7 +216,7 @@ class HierarchicalSparsePrior:
         """
         states = [task.state(name, "fallback") for name, _ in imagined]
         if fallback == -1:
-            rows, own = self._wide(pair, task, states)
+            rows, own = self._wide(pair, counts, task, states)
             length = np.bincount(rows.row_of_entry[own], minlength=pair.size)
         else:
             more = states if fallback is None else [*states, fallback]
@@ -232,11 +231,11 @@ class HierarchicalSparsePrior:
         return _Known(rows, own, length, before, visits)
 
     def _wide(
-        self, pair: IntArray, task: Task, states: list[int]
+        self, pair: IntArray, counts: Counts, task: Task, states: list[int]
     ) -> tuple[Rows, BoolArray]:
         """Rows of the support and given states, and which entries are the support's."""
-        rows = support_rows(self.support, pair, task, n_bytes=56)
-        check_rows(rows, task, TOO_NARROW)
+        rows = support_rows(self.support, pair, task, n_bytes=60)
+        check_rows(rows, task, counts, widen=True, add=False)
         own = np.ones(rows.next_state.size, dtype=np.bool_)
         for state in states:
             rows, at = including(rows, state, task)
@@ -262,7 +261,7 @@ class HierarchicalSparsePrior:
         if self.support is None:
             return rows, np.ones(rows.next_state.size, dtype=np.bool_)
         wide = support_rows(self.support, pair, task)
-        check_rows(wide, task, TOO_NARROW)
+        check_rows(wide, task, counts, widen=True, add=False)
         at = rows.row_of_entry
         _, entry = wide.find(rows.state[at], rows.action[at], rows.next_state)
         for state in states:

@@ -35,7 +35,6 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 from bayesmdp.priors._contract import (
     LEAST,
-    TOO_NARROW,
     check_rows,
     checked_concentration,
     locate,
@@ -141,8 +140,8 @@ class PooledPrior:
         return base.rows, np.maximum(alpha, LEAST, out=alpha)
 
     def _base(self, pair: IntArray, counts: Counts, task: Task) -> _Base:
-        rows = support_rows(self.support, pair, task, n_bytes=40)
-        check_rows(rows, task, TOO_NARROW)
+        rows = support_rows(self.support, pair, task, n_bytes=60)
+        check_rows(rows, task, counts, widen=True, add=False)
         row, entry = locate(rows, counts, task)
         inside = entry >= 0
         row, entry, count = row[inside], entry[inside], counts.count[inside]

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._io import MOST_PACKED
+from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
 from bayesmdp.priors._mixture import MixturePrior
 
 _DEPTH = 30  # priors inside priors; more is damage
 _KINDS = "biufU"  # of arrays
-_MOST = 2**40  # bytes of an array; more is damage
 
 
 def prior_to_dict(prior: Prior | MixturePrior) -> dict[str, Any]:
@@ -228,9 +229,11 @@ def _decode_array(record: Any, where: str) -> NDArray[Any]:
             raise ValueError("its dtype or shape")
         size = math.prod(shape)
         n_bytes = -(-size // 8) if kind == np.bool_ else size * kind.itemsize
-        if n_bytes > _MOST:
-            raise ValueError("its size")
         packed = base64.b64decode(record["zlib"], validate=True)
+        if n_bytes > MOST_PACKED * len(packed):
+            raise ValueError(f"it claims {n_bytes} bytes, and {len(packed)} are packed")
+        remedy = "read it on a larger machine"
+        check_room(2 * size * kind.itemsize, f"`{where}` takes", lambda _: remedy)
         data = zlib.decompressobj().decompress(packed, n_bytes + 1)
         if len(data) != n_bytes:
             raise ValueError("its length")
@@ -241,6 +244,8 @@ def _decode_array(record: Any, where: str) -> NDArray[Any]:
         native: NDArray[Any] = array.astype(kind.newbyteorder("="))
         native.flags.writeable = False
         return native
+    except BayesmdpError:
+        raise
     except (KeyError, TypeError, ValueError, SyntaxError, zlib.error) as problem:
         raise PriorError(
             f"`{where}` is not an array as it was saved: {problem}."

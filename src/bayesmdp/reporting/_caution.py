@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp.reporting._draws import start_values
+from bayesmdp.reporting._draws import gaps_to, start_values
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import in_percent, share
 
@@ -58,6 +58,8 @@ def _certainty(inputs: Inputs) -> list[Caution]:
         f"The probability that “{row.name}” is better than “{inputs.reference}” is "
         f"only {in_percent(better)}."
     )
+    if row.probability_tied:
+        text += f" In {in_percent(row.probability_tied)} of the draws they are equal."
     return [_say("Certainty", "warning", text)]
 
 
@@ -123,16 +125,14 @@ def _draws(inputs: Inputs) -> list[Caution]:
 def _ahead(inputs: Inputs) -> list[Caution]:
     """Say if a policy is clearly better than the recommended one on common draws."""
     values, weights = start_values(inputs)
-    of_best = values[inputs.recommended]
     found = []
-    for name, value in values.items():
-        gap = value - of_best
+    gaps = gaps_to(inputs.recommended, values, inputs.evaluations)
+    for name, gap in gaps.items():
         mean = float(weights @ gap)
         error = 0.0
         if not inputs.best.exact:
             error = float(np.sqrt(weights @ (gap - mean) ** 2 / gap.size))
-        tiny = 1e-9 * float(np.abs(of_best).max())
-        if mean > max(_AHEAD * error, tiny):
+        if mean > _AHEAD * error:
             text = f"“{name}” is ahead of the recommended policy by {mean:.3g}."
             found.append(_say("Choice", "warning", text))
     return found

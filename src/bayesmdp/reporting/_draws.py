@@ -5,7 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation, quantile
+from bayesmdp.evaluation import (
+    Evaluation,
+    gaps,
+    least_size,
+    probability,
+    quantile,
+)
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import plain, share
 
@@ -28,24 +34,41 @@ def common_values(
     return {n: v[solved] for n, v in table.items()}, weights / weights.sum()
 
 
+def gaps_to(
+    reference: str,
+    values: Mapping[str, FloatArray],
+    evaluations: Mapping[str, Evaluation],
+) -> dict[str, FloatArray]:
+    """Start values less those of one policy in each draw; ties are exactly 0."""
+    least = _least(evaluations)
+    return {n: gaps(v, values[reference], least) for n, v in values.items()}
+
+
+def _least(evaluations: Mapping[str, Evaluation]) -> float:
+    return max(least_size(e.solver, e.value) for e in evaluations.values())
+
+
 def best_shares(
-    values: dict[str, FloatArray], weights: FloatArray, exact: bool
+    values: Mapping[str, FloatArray],
+    weights: FloatArray,
+    evaluations: Mapping[str, Evaluation],
 ) -> dict[str, dict[str, float | None]]:
     """Probability that each policy is the best of all; ties are divided."""
     table = np.stack(list(values.values()))  # [P, D]
-    top = table >= table.max(axis=0)
-    hits = (top / top.sum(axis=0)) @ weights
+    top = gaps(table, table.max(axis=0), _least(evaluations)) == 0
+    hits = np.minimum((top / top.sum(axis=0)) @ weights, 1.0)
+    exact = all(e.exact for e in evaluations.values())
     n = np.inf if exact else weights.size
     return {name: share(float(h), n) for name, h in zip(values, hits, strict=True)}
 
 
 def acceptability(
-    values: dict[str, FloatArray], weights: FloatArray, reference: str
+    found: dict[str, FloatArray], weights: FloatArray, reference: str
 ) -> dict[str, object]:
-    """Probability that each policy beats the reference by at least ``x``."""
-    gaps = {n: v - values[reference] for n, v in values.items() if n != reference}
+    """Probability that each policy beats the reference by more than ``x``."""
+    found = {name: gap for name, gap in found.items() if name != reference}
     ends = [
-        quantile(gap, weights, level) for gap in gaps.values() for level in (0.001, 1)
+        quantile(gap, weights, level) for gap in found.values() for level in (0.001, 1)
     ]
     low, high = min([0.0, *ends]), max([0.0, *ends])
     margin = 0.03 * (high - low) or 1.0
@@ -53,11 +76,8 @@ def acceptability(
     return {
         "x": [plain(point, 6) for point in x],
         "probability": {
-            name: [
-                plain(float(weights @ ((gap > point) + 0.5 * (gap == point))), 5)
-                for point in x
-            ]
-            for name, gap in gaps.items()
+            name: [plain(probability(gap > point, weights), 5) for point in x]
+            for name, gap in found.items()
         },
         "n_draws": int(weights.size),
     }

@@ -81,7 +81,7 @@ def _comparison(inputs: Inputs) -> str:
     return (
         f"All {len(inputs.rows)} policies meet the same draws, so that differences are "
         "paired. A policy's probability of being better is the share of draws in which "
-        f"its value is above that of “{inputs.reference}”; ties count half."
+        f"its value is above that of “{inputs.reference}”; a tie is not better."
     )
 
 

@@ -6,7 +6,7 @@ from bayesmdp import _checks
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison
 from bayesmdp.posterior import Belief, check_belief
-from bayesmdp.reporting._draws import common_values
+from bayesmdp.reporting._draws import common_values, gaps_to
 from bayesmdp.reporting._inputs import draw_weights
 from bayesmdp.reporting._numbers import interval
 from bayesmdp.reporting._plot_axes import BLUE, FAINT, GREY, INK, axes_for, drawn
@@ -93,9 +93,10 @@ def _spans(
         check_belief(belief)
     weights = draw_weights(first, belief, "belief")
     values, weights = common_values(comparison.evaluations, weights)
-    less = values[comparison.reference] if difference else 0.0
+    if difference:
+        values = gaps_to(comparison.reference, values, comparison.evaluations)
     spans = {}
     for name, each in values.items():
-        span = interval(each - less, weights, exact=first.exact, level=level)
+        span = interval(each, weights, exact=first.exact, level=level)
         spans[name] = (span["low"]["value"], span["high"]["value"])
     return spans

@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 
 from bayesmdp.evaluation import ComparisonRow
-from bayesmdp.reporting._draws import acceptability, best_shares, start_values
+from bayesmdp.reporting._draws import (
+    acceptability,
+    best_shares,
+    gaps_to,
+    start_values,
+)
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import interval, quantity, share
 
@@ -14,24 +19,23 @@ def policies_section(inputs: Inputs) -> dict[str, Any]:
     """Say what each policy is worth, and how it compares with the reference."""
     values, weights = start_values(inputs)
     exact = inputs.best.exact
-    best = best_shares(values, weights, exact)
-    rows = []
-    for row in inputs.rows:
-        gap = values[row.name] - values[inputs.reference]
-        rows.append(
-            {
-                **_row(row, inputs),
-                "interval": interval(values[row.name], weights, exact=exact),
-                "difference_interval": interval(gap, weights, exact=exact),
-                "probability_best": best[row.name],
-            }
-        )
+    best = best_shares(values, weights, inputs.evaluations)
+    gaps = gaps_to(inputs.reference, values, inputs.evaluations)
+    rows = [
+        {
+            **_row(row, inputs),
+            "interval": interval(values[row.name], weights, exact=exact),
+            "difference_interval": interval(gaps[row.name], weights, exact=exact),
+            "probability_best": best[row.name],
+        }
+        for row in inputs.rows
+    ]
     return {
         "reference": inputs.reference,
         "recommended": inputs.recommended,
         "few": inputs.comparison.few,
         "rows": rows,
-        "acceptability": acceptability(values, weights, inputs.reference),
+        "acceptability": acceptability(gaps, weights, inputs.reference),
     }
 
 

@@ -2,12 +2,12 @@
 
 import json
 import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bayesmdp import _checks
+from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
 from bayesmdp.criticism import Sensitivity
 from bayesmdp.data import Findings
@@ -17,7 +17,6 @@ from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.storage import check_file
 
 SCHEMA_VERSION = 1
 _FIRST = b'{"schema_version":'  # how the data of every report begin
@@ -82,7 +81,8 @@ class Report:
             text = json.dumps(self.data, allow_nan=False) + "\n"
         else:
             text = self.html()
-        _write(target, text)
+        with worded(target, "written"):
+            write_atomic(target, text)
         return target
 
     def _repr_html_(self) -> str:
@@ -182,11 +182,9 @@ def check_page(path: str | os.PathLike[str]) -> Path:
     'ward.json'
     """
     page = Path(path)
-    if page.suffix.lower() != ".html":
-        raise StorageError(f"`{page}` must end in .html: name the page so.")
     data = page.with_suffix(".json")
-    for file in (page, data):
-        check_file(file)
+    for file, suffix in ((page, ".html"), (data, ".json")):
+        check_file(file, suffix)
     if data.exists() and not _is_data(data):
         raise StorageError(
             f"`{data}`, where the data of `{page}` would go, is something else: name "
@@ -197,12 +195,8 @@ def check_page(path: str | os.PathLike[str]) -> Path:
 
 def _is_data(path: Path) -> bool:
     """Whether a file begins as the data of a report do."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(len(_FIRST)) == _FIRST
-    except OSError as problem:
-        said = problem.strerror or str(problem)
-        raise StorageError(f"`{path}` cannot be read: {said}.") from problem
+    with worded(path, "read"), path.open("rb") as stream:
+        return stream.read(len(_FIRST)) == _FIRST
 
 
 def _checked(path: object) -> Path:
@@ -213,27 +207,5 @@ def _checked(path: object) -> Path:
         raise StorageError(
             f"`{target}` must end in .html (the page) or .json (its data)."
         )
-    if not target.parent.is_dir():
-        raise StorageError(
-            f"`{target}` cannot be written: there is no directory `{target.parent}`."
-        )
+    check_file(target)
     return target
-
-
-def _write(target: Path, text: str) -> None:
-    """Write beside the target, then rename: a reader never meets half a file."""
-    fresh = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(target)
-    except OSError as problem:
-        said = problem.strerror or str(problem)
-        raise StorageError(f"`{target}` cannot be written: {said}.") from problem
-    except UnicodeEncodeError as problem:
-        half = problem.object[problem.start]
-        raise StorageError(
-            f"`{target}` cannot be written: a label holds {half!r}, half a character; "
-            "mend how the labels were read."
-        ) from problem
-    finally:
-        fresh.unlink(missing_ok=True)

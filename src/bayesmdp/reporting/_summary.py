@@ -138,7 +138,9 @@ def known(x: dict[str, float | None], sd: float | None) -> str:
     value = x["value"]
     if value is None or not sd:
         return _said(x)
-    digits = min(max(1 - math.floor(math.log10(sd)), 0), 12)
+    digits = max(1 - math.floor(math.log10(sd)), 0)
+    if digits > 12 or abs(value) >= 1e12:
+        return f"{value:.6g}"
     return f"{value:.{digits}f}"
 
 
@@ -165,7 +167,9 @@ def percent(x: dict[str, float | None]) -> str:
 
 def chance(x: dict[str, float | None]) -> str:
     """Write a probability from draws: never 0 or 100 % because no draw said else."""
-    value, error = x["value"] or 0.0, x["error"] or 0.0
+    value, error = x["value"], x["error"] or 0.0
+    if value is None:
+        return "not known"
     if error and value > 1 - 2 * error:
         return f"above {_floor(100 * (1 - 3 * error))} %"
     if error and value < 2 * error:

@@ -1,8 +1,8 @@
 """Keep it: run directories, results beside them, task files and policies."""
 
+from bayesmdp._io import check_file
 from bayesmdp.storage._config import check_target
 from bayesmdp.storage._current import current_comparison
-from bayesmdp.storage._files import check_file
 from bayesmdp.storage._outcomes import (
     COMPARISON,
     OPTIMISED,

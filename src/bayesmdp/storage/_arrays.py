@@ -7,15 +7,15 @@ bytes.
 
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._io import MOST_PACKED, Layout, check_fits, read_layout, worded
 from bayesmdp.errors import StorageError
-from bayesmdp.storage._files import worded
 
 KINDS = "biufcU"  # truth values, numbers, text
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -56,18 +56,43 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read every array of a file, read-only."""
-    with worded(path, "read"):
+def read_arrays(
+    path: Path, check: Callable[[dict[str, Layout]], None] = lambda _: None
+) -> dict[str, NDArray[Any]]:
+    """Read every array of a file, read-only, once ``check`` has seen kinds and shapes.
+
+    What a file claims is compared with its size first: a few bytes can claim any.
+    """
+    with worded(path, "read"), zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        _check_sizes(path, entries)
+        layout = {}
+        for entry in entries:
+            name = entry.filename.removesuffix(".npy")
+            with archive.open(entry) as stream:
+                kind, shape = read_layout(stream, entry.file_size)
+            if kind.kind not in KINDS or name in layout:
+                raise _foreign(path, entry.filename)
+            layout[name] = kind, shape
+        check(layout)
+        check_fits(path, sum(entry.file_size for entry in entries))
         found = {}
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.namelist():
-                with archive.open(entry) as stream:
-                    array = np.lib.format.read_array(stream, allow_pickle=False)
-                if array.dtype.kind not in KINDS or entry.removesuffix(".npy") in found:
-                    raise StorageError(
-                        f"`{path}` holds {entry!r:.80}, which bayesmdp did not write."
-                    )
-                array.flags.writeable = False
-                found[entry.removesuffix(".npy")] = array
+        for name, entry in zip(layout, entries, strict=True):
+            with archive.open(entry) as stream:
+                found[name] = np.lib.format.read_array(stream, allow_pickle=False)
+            found[name].flags.writeable = False
         return found
+
+
+def _check_sizes(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+    """Refuse sizes that the bytes of a file cannot stand for."""
+    if sum(x.compress_size for x in entries) > path.stat().st_size:
+        raise _foreign(path, "parts that overlap")
+    for x in entries:
+        most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_PACKED}
+        if x.file_size > most.get(x.compress_type, 0) * x.compress_size:
+            raise _foreign(path, f"{x.filename}, packed {x.compress_size} bytes")
+
+
+def _foreign(path: Path, what: str) -> StorageError:
+    return StorageError(f"`{path}` holds {what!r:.80}, which bayesmdp did not write.")

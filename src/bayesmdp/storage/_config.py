@@ -4,8 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from bayesmdp.errors import StorageError
-from bayesmdp.storage._files import read_head, worded
+from bayesmdp import _checks
+from bayesmdp._io import worded
+from bayesmdp.data import Findings
+from bayesmdp.errors import BayesmdpError, StorageError
+from bayesmdp.storage._files import read_head
 
 FORMAT = "bayesmdp run"
 SCHEMA = 1  # raised when an older bayesmdp could no longer read what this one writes
@@ -83,23 +86,32 @@ def read_config(directory: Path) -> dict[str, Any]:
                 "that `storage.save` or `bayesmdp fit` wrote."
             )
     config = read_head(directory / HEAD, FORMAT, SCHEMA)
-    for name, kinds in _FIELDS.items():
-        if name not in config or not isinstance(config[name], kinds):
+    for name, kind in (_FIELDS | _MORE).items():
+        there = name in config
+        if name in _FIELDS if not there else not _checks.fits(config[name], kind):
+            said = f"{config[name]!r:.40}" if there else "missing"
             raise StorageError(
-                f"`{directory / HEAD}` is not a run's: {name!r} is "
-                f"{config.get(name)!r:.40}."
+                f"`{directory / HEAD}` is not a run's: {name!r} is {said}."
             )
+    if config.get("findings") is not None:
+        try:
+            Findings.from_dict(config["findings"])
+        except BayesmdpError as problem:
+            raise StorageError(
+                f"`{directory / HEAD}` is not a run's: in 'findings', {problem}"
+            ) from problem
     return config
 
 
-#: What every config must have; the rest of it is for people.
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "versions": (dict,),
-    "seed": (int, type(None)),
-    "source": (object,),
-    "columns": (dict, type(None)),
-    "notes": (list,),
-    "min_count": (int,),
-    "prior": (dict,),
-    "alpha_sha256": (str,),
+#: What every config must have, and what it may have; the rest of it is for people.
+_FIELDS: dict[str, Any] = {
+    "versions": dict[str, str],
+    "seed": int | None,
+    "source": object,
+    "columns": dict[str, str] | None,
+    "notes": list[str],
+    "min_count": int,
+    "prior": dict[str, Any],
+    "alpha_sha256": str,
 }
+_MORE: dict[str, Any] = {"warnings": list[str], "findings": dict[str, Any] | None}

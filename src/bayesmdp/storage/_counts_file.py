@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesmdp._io import check_fits, worded
 from bayesmdp.data import Counts
 from bayesmdp.errors import BayesmdpError, StorageError
-from bayesmdp.storage._files import worded
 
 _COLUMNS = ("state", "action", "next_state", "count")
 
@@ -19,7 +19,10 @@ def write_counts(path: Path, counts: Counts) -> None:
     table = {name: getattr(counts, name) for name in _COLUMNS}
     with worded(path, "written"), duckdb.connect() as connection:
         connection.register("counts", table)
-        connection.sql("from counts").write_parquet(str(path), compression="zstd")
+        quoted = str(path).replace("'", "''")
+        # Into the file itself, which may be private, not into one of DuckDB's own.
+        how = "format parquet, compression zstd, use_tmp_file false"
+        connection.execute(f"copy counts to '{quoted}' ({how})")
 
 
 def read_counts(path: Path, n_states: int, n_actions: int) -> Counts:
@@ -37,6 +40,14 @@ def read_counts(path: Path, n_states: int, n_actions: int) -> Counts:
                 f"`{path}` does not hold counts: its columns are {said:.200}, not "
                 f"{', '.join(_COLUMNS)} as BIGINT."
             )
+        n_rows = len(table)
+        if n_rows > n_states * n_actions * n_states:
+            raise StorageError(
+                f"`{path}` does not hold counts: it claims {n_rows} rows, more than "
+                f"there are transitions of {n_states} states and {n_actions} actions."
+            )
+        # Four copies of all columns, while they are sorted.
+        check_fits(path, 4 * 8 * len(_COLUMNS) * n_rows)
         columns = table.fetchnumpy()
     for name, column in columns.items():
         if np.ma.is_masked(column):

@@ -13,6 +13,7 @@ from bayesmdp.storage._outcomes import (
     save_comparison,
 )
 from bayesmdp.storage._policies import find_policies
+from bayesmdp.storage._results import check_result
 from bayesmdp.storage._run import Run
 
 _USUAL = ("behaviour", "mle", "nominal")
@@ -58,6 +59,7 @@ def current_comparison(
     kept = load_comparison(run.path) if COMPARISON in run.results else None
     if kept is not None and _knows(kept, best):
         return kept, ""
+    check_result(run.path, COMPARISON, overwrite=True)
     if kept is None:
         policies = find_policies(run, _USUAL, seed=seed, threads=threads)
         reference, few, why = _USUAL[0], 5, "no comparison was kept"

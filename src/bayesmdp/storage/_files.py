@@ -20,66 +20,33 @@ leftovers are then deleted once they are an hour old.
 
 import hashlib
 import json
+import math
 import os
 import re
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from bayesmdp.errors import BayesmdpError, StorageError
+from bayesmdp._io import (
+    HIDDEN,
+    Writer,
+    check_fits,
+    check_plain,
+    flush,
+    worded,
+    write_atomic,
+    write_fresh,
+)
+from bayesmdp.errors import StorageError
 
-Writer = Callable[[Path], None]
 Result = TypeVar("Result")
 
-HIDDEN = ".bayesmdp-"
 _HOUR = 3600.0
 _TRIES = 50
+_PARSED = 10  # bytes of memory that a byte of JSON may take
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
-
-
-@contextmanager
-def worded(path: Path, doing: str) -> Iterator[None]:
-    """Turn what the system or a library says of a file into one sentence."""
-    try:
-        yield
-    except (BayesmdpError, MemoryError):
-        raise
-    except OSError as problem:
-        said = problem.strerror or str(problem)
-        raise StorageError(f"`{path}` cannot be {doing}: {said}.") from problem
-    except Exception as problem:  # libraries of formats share no base class
-        said = " ".join(str(problem).split()).rstrip(". ") or type(problem).__name__
-        raise StorageError(f"`{path}` cannot be {doing}: {said:.200}.") from problem
-
-
-def check_file(path: str | os.PathLike[str]) -> None:
-    """Say before a long job whether a file can be written, or replaced, there.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, bayesmdp as bm
-    >>> bm.storage.check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
-    """
-    file = Path(path)
-    with worded(file, "written"):
-        if file.exists() and not file.is_file():
-            raise StorageError(f"`{file}` is not a plain file: name another.")
-        if not file.parent.is_dir():
-            raise StorageError(
-                f"`{file}` cannot be written: there is no directory `{file.parent}`; "
-                "make it first."
-            )
-        with tempfile.TemporaryFile(dir=file.parent, prefix=HIDDEN) as probe:
-            probe.write(b"room for a file")
 
 
 @contextmanager
@@ -114,20 +81,15 @@ def write_bundle(
     try:
         named = {}
         for name, write in files.items():
-            staged.append(directory / f"{HIDDEN}{uuid.uuid4().hex}")
-            write(staged[-1])
-            _flush(staged[-1])
+            staged.append(write_fresh(directory / name, write))
             named[name] = fingerprint(staged[-1])
             hidden = _hidden(directory, name, named[name]["sha256"])
             staged[-1] = staged[-1].replace(hidden)
         full = {**record, "files": named}
         full["checksum"] = _checksum(full)
         text = json.dumps(full, indent=1, allow_nan=False)
-        staged.append(directory / f"{HIDDEN}{uuid.uuid4().hex}")
-        staged[-1].write_text(text + "\n", encoding="utf-8")
-        _flush(staged[-1])
-        _flush(directory)
-        staged[-1].replace(directory / head)
+        flush(directory)
+        write_atomic(directory / head, text + "\n")
     except BaseException:  # also Ctrl-C, which may come just after the renaming
         _delete(set(staged) - _wanted(directory))
         with suppress(OSError):  # a file that is the same as before
@@ -135,7 +97,7 @@ def write_bundle(
         raise
     # The bundle is written; what remains is tidying, which the next writer can do.
     with suppress(OSError):
-        _flush(directory)
+        flush(directory)
         _settle(directory, named)
     return full
 
@@ -178,12 +140,14 @@ def _delete(paths: set[Path]) -> None:
 def read_head(path: Path, kind: str, schema: int) -> dict[str, Any]:
     """Read a head of this kind, or say what is wrong with the file."""
     with worded(path, "read"):
+        check_plain(path)
+        check_fits(path, _PARSED * path.stat().st_size)
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise StorageError(_damaged(path, "is not UTF-8 text")) from None
     try:
-        record = json.loads(text, parse_constant=_no_constant)
+        record = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         raise StorageError(_damaged(path, "is not JSON")) from None
     if not isinstance(record, dict) or record.get("format") != kind:
@@ -220,12 +184,13 @@ def find_file(directory: Path, name: str, head: Mapping[str, Any]) -> Path:
             raise StorageError(
                 f"`{plain}` is missing: bring it back from a copy, or make it anew."
             )
-        found = fingerprint(path)
-    if found["size"] != entry["size"]:
-        said = f"has {found['size']} bytes where {entry['size']} were written"
-        raise StorageError(_damaged(plain, said))
-    if found["sha256"] != entry["sha256"]:
-        raise StorageError(_damaged(plain, "does not match its checksum"))
+        check_plain(path)
+        size = path.stat().st_size
+        if size != entry["size"]:
+            said = f"has {size} bytes where {entry['size']} were written"
+            raise StorageError(_damaged(plain, said))
+        if fingerprint(path)["sha256"] != entry["sha256"]:
+            raise StorageError(_damaged(plain, "does not match its checksum"))
     return path
 
 
@@ -260,7 +225,10 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 
 def _bytes(path: Path) -> bytes | None:
+    """Content of a small file; None where it is none, or none with an end."""
     try:
+        check_plain(path)
+        check_fits(path, _PARSED * path.stat().st_size)
         return path.read_bytes()
     except (OSError, ValueError):
         return None
@@ -296,13 +264,18 @@ def _files_of(record: Any) -> dict[str, dict[str, Any]] | None:
 def _names(head: Path) -> dict[str, dict[str, Any]]:
     """Return the files that a head names; none where it cannot be read."""
     try:
-        return _files_of(json.loads(head.read_bytes())) or {}
-    except (OSError, ValueError, RecursionError):
+        return _files_of(json.loads(_bytes(head) or b"")) or {}
+    except (ValueError, RecursionError):
         return {}
 
 
-def _no_constant(name: str) -> None:
+def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def _damaged(path: Path, how: str) -> str:
@@ -310,17 +283,3 @@ def _damaged(path: Path, how: str) -> str:
         f"`{path}` is damaged or was changed: it {how}; bring it back from a copy, or "
         "make it anew."
     )
-
-
-def _flush(path: Path) -> None:
-    """Have a file, or the names in a directory, on the disk."""
-    if path.is_dir():
-        if os.name == "nt":  # directories cannot be opened there
-            return
-        handle = os.open(path, os.O_RDONLY)
-    else:
-        handle = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

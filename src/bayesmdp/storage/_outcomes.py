@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp.errors import StorageError
+from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation, Step
@@ -146,18 +147,25 @@ def load_optimisation(
     result = load_result(path, name)
     with _sound(path, result, "optimisation"):
         record, arrays = result.record, result.arrays
-        columns = [arrays[f"history_{column}"].tolist() for column in _STEP]
+        for name in ("starts", "history_starts"):
+            if not _checks.fits(record[name], list[str]):
+                raise StorageError(f"it has {record[name]!r:.40} as {name!r}")
+        columns = [arrays[f"history_{x}"].astype(y).tolist() for x, y in _STEP.items()]
         origins = [record["history_starts"][i] for i in arrays["history_start"]]
-        return unpack(
+        evaluation = _unpack_evaluation(
+            record["evaluation"], result, "evaluation_", load_task(path)
+        )
+        found = unpack(
             Optimisation,
             record,
             arrays,
-            evaluation=_unpack_evaluation(
-                record["evaluation"], result, "evaluation_", load_task(path)
-            ),
+            evaluation=evaluation,
             starts={n: arrays[f"start_{i}"] for i, n in enumerate(record["starts"])},
             history=tuple(Step(*x) for x in zip(origins, *columns, strict=True)),
         )
+        for policy in (found.policy, *found.starts.values()):
+            _check_shape("policy", policy, evaluation.policy.shape)
+        return found
 
 
 def save_comparison(
@@ -229,6 +237,11 @@ def load_comparison(path: str | os.PathLike[str], name: str = COMPARISON) -> Com
             x["name"]: _unpack_evaluation(x, result, f"evaluation_{i}_", task)
             for i, x in enumerate(record["evaluations"])
         }
+        names = [row.name for row in rows]
+        if sorted(names) != sorted(evaluations) or record["reference"] not in names:
+            raise StorageError("its rows, evaluations and reference do not agree")
+        if not _checks.fits(record["few"], int):
+            raise StorageError(f"it has {record['few']!r:.40} as 'few'")
         return Comparison(tuple(rows), record["reference"], record["few"], evaluations)
 
 
@@ -242,9 +255,17 @@ def _unpack_evaluation(
     record: Mapping[str, Any], result: Result, prefix: str, task: Task
 ) -> Evaluation:
     found = unpack(Evaluation, record, result.arrays, prefix, task=task)
-    if found.policy.shape != (task.n_states, task.n_actions):
-        raise StorageError("it is about another task")
+    n = task.n_states
+    shapes = {"policy": (n, task.n_actions), "start_values": (found.n_draws,)}
+    for name, array in vars(found).items():
+        if isinstance(array, np.ndarray):
+            _check_shape(name, array, shapes.get(name, (n,)))
     return found
+
+
+def _check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise StorageError(f"{name!r} has shape {array.shape}, not {shape}")
 
 
 def _check_task(path: str | os.PathLike[str], evaluation: Evaluation) -> None:
@@ -268,5 +289,5 @@ def _sound(path: str | os.PathLike[str], result: Result, kind: str) -> Iterator[
     try:
         yield
     except (LookupError, AttributeError, TypeError, ValueError) as problem:
-        said = str(problem) if isinstance(problem, StorageError) else repr(problem)
+        said = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
         raise StorageError(f"{where} cannot be used ({said}): make it anew.") from None

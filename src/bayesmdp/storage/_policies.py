@@ -8,22 +8,21 @@ be taken, in columns ``state``, ``action`` and, unless every state has one actio
 import csv
 import math
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import check_file, check_plain, read_array, worded, write_atomic
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import PolicyError, StorageError
-from bayesmdp.model import Task, as_policy, restrict
+from bayesmdp.model import Task, as_policy, check_knows, restrict
 from bayesmdp.policies import POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._files import HIDDEN, check_file, worded
 from bayesmdp.storage._outcomes import OPTIMISED, load_optimisation
 from bayesmdp.storage._run import Run
 
@@ -142,12 +141,13 @@ def read_policy(
     [[0.0, 1.0], [1.0, 0.0]]
     """
     file = as_path(path)
+    check_knows(belief)
     found: ArrayLike
     with worded(file, "read"):
         if file.suffix.lower() == ".npy":
-            with file.open("rb") as array:  # numpy.load would also take archives
-                found = np.lib.format.read_array(array, allow_pickle=False)
+            found = read_array(file)
         else:
+            check_plain(file)
             with file.open(encoding="utf-8-sig", newline="") as stream:
                 rows = csv.DictReader(_lines(file, stream), strict=True)
                 found = _table(file, rows, belief.task)
@@ -270,7 +270,8 @@ def policy_rows(policy: ArrayLike, belief: Belief) -> list[dict[str, Any]]:
     >>> bm.storage.policy_rows([1, 0], posterior)
     [{'state': '0', 'action': '1', 'probability': 1.0}]
     """
-    task, checked = belief.task, as_policy(policy, belief)
+    checked = as_policy(policy, belief)
+    task = belief.task
     return [
         {
             "state": task.state_name(state),
@@ -295,7 +296,7 @@ def write_policy(
     belief
         What the policy is for.
     path
-        The file.
+        The file, which ends in ``.csv``.
 
     Examples
     --------
@@ -309,17 +310,11 @@ def write_policy(
     """
     file = as_path(path)
     rows = policy_rows(policy, belief)
-    check_file(file)
-    hidden = file.parent / f"{HIDDEN}{uuid.uuid4().hex}"
+    check_file(file, ".csv")
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows(row.values() for row in rows)
     with worded(file, "written"):
-        try:
-            with hidden.open("x", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerow(_COLUMNS)
-                writer.writerows(row.values() for row in rows)
-            hidden.replace(file)
-        except BaseException:
-            with suppress(OSError):
-                hidden.unlink()
-            raise
+        write_atomic(file, text.getvalue())
     return file

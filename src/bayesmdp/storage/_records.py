@@ -8,11 +8,12 @@ among the arrays.
 import math
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp import _checks
 from bayesmdp.errors import StorageError
 
 Record = TypeVar("Record")
@@ -46,7 +47,7 @@ def unpack(
     """Make the record again; ``rest`` are the fields that were left out."""
     if not isinstance(record, dict):
         raise StorageError(f"there is no {kind.__name__}")
-    values = {}
+    values, hints = {}, get_type_hints(kind)
     for name in _names(kind, tuple(rest)):
         found = record.get(name)
         if found is None and prefix + name in arrays:
@@ -55,6 +56,8 @@ def unpack(
         elif name not in record:
             raise StorageError(f"{kind.__name__} has no {name!r}")
         values[name] = tuple(found) if isinstance(found, list) else found
+        if not _checks.fits(values[name], hints[name]):
+            raise StorageError(f"{kind.__name__} has {found!r:.40} as {name!r}")
     return kind(**values, **rest)
 
 

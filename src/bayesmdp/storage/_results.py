@@ -16,18 +16,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from bayesmdp._io import check_file, worded
 from bayesmdp.errors import StorageError
 from bayesmdp.evaluation import rounded
 from bayesmdp.storage._arrays import check_arrays, read_arrays, write_arrays
 from bayesmdp.storage._config import HEAD, as_path, read_config
 from bayesmdp.storage._files import (
-    check_file,
     clean,
     find_file,
     locked,
     read_head,
     steady,
-    worded,
     write_bundle,
 )
 from bayesmdp.storage._plain import plain

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
 from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
@@ -50,12 +50,15 @@ from bayesmdp.storage._files import (
     find_file,
     locked,
     steady,
-    worded,
     write_bundle,
 )
 from bayesmdp.storage._plain import plain
 from bayesmdp.storage._results import drop_results, in_words, result_names
-from bayesmdp.storage._task_arrays import task_from_arrays, task_to_arrays
+from bayesmdp.storage._task_arrays import (
+    check_layout,
+    task_from_arrays,
+    task_to_arrays,
+)
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
 
@@ -349,19 +352,15 @@ def load_task(path: str | os.PathLike[str]) -> Task:
 
 def _task_of(directory: Path, config: Mapping[str, Any]) -> Task:
     path = find_file(directory, "task.npz", config)
-    return task_from_arrays(read_arrays(path), directory / "task.npz")
+    called = directory / "task.npz"
+    arrays = read_arrays(path, lambda layout: check_layout(layout, called))
+    return task_from_arrays(arrays, called)
 
 
 def _load(directory: Path) -> Run:
     config = read_config(directory)
     task = _task_of(directory, config)
     counts_path = find_file(directory, "counts.parquet", config)
-    needed = 8 * task.n_states * task.n_actions
-    if needed > available_bytes():
-        raise StorageError(
-            f"`{directory}` takes {gigabytes(needed)} of memory for its pairs alone: "
-            "load it on a larger machine."
-        )
     try:
         counts = read_counts(counts_path, task.n_states, task.n_actions)
         prior = prior_from_dict(config["prior"])

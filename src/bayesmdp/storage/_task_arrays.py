@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._checks import MAX_ID
+from bayesmdp._io import Layout
 from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.model import RewardTriplets, Task
 
@@ -58,7 +60,7 @@ def task_to_arrays(task: Task) -> dict[str, NDArray[Any]]:
 
 def task_from_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> Task:
     """Make the task again; ``path`` is where the arrays came from."""
-    _check_layout(arrays, path)
+    check_states(arrays, path)
     try:
         n_states, n_actions = int(arrays["n_states"]), int(arrays["n_actions"])
         reward: Any = arrays["reward"]
@@ -82,22 +84,47 @@ def _labels(arrays: Mapping[str, NDArray[Any]], name: str) -> list[str] | None:
     return arrays[name].tolist() if name in arrays else None
 
 
-def _check_layout(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+def check_layout(arrays: Mapping[str, Layout], path: Path) -> None:
+    """Refuse arrays that are no task, by their kinds and shapes alone."""
     missing = [x for x in LAYOUT if x not in arrays and x not in _OPTIONAL]
     strange = [x for x in arrays if x not in LAYOUT]
     if missing or strange:
         said = f"lacks {missing[0]!r}" if missing else f"holds {strange[0]!r:.80}"
         raise StorageError(f"`{path}` does not hold a task: it {said}.")
-    for name, array in arrays.items():
+    for name, (dtype, shape) in arrays.items():
         kind, n_axes = LAYOUT[name]
-        wide = kind == "U" or array.dtype.itemsize == 8
-        if array.dtype.kind != kind or not wide or n_axes not in (-1, array.ndim):
+        wide = kind == "U" or dtype.itemsize == 8
+        if dtype.kind != kind or not wide or n_axes not in (-1, len(shape)):
             raise StorageError(
-                f"`{path}` does not hold a task: {name!r} has {array.ndim} axes of "
-                f"{array.dtype}."
+                f"`{path}` does not hold a task: {name!r} has {len(shape)} axes of "
+                f"{dtype}."
             )
-    if arrays["start"].size != arrays["n_states"]:  # before anything is made so large
+    shapes = {name: shape for name, (_, shape) in arrays.items()}
+    n, paid = shapes["start"][0], shapes["reward"]
+    if n > MAX_ID + 1:
         raise StorageError(
-            f"`{path}` does not hold a task: `start` is of {arrays['start'].size} "
-            f"states, not of {int(arrays['n_states'])}."
+            f"`{path}` does not hold a task: it claims {n} states, and {MAX_ID + 1} is "
+            "the most."
+        )
+    keyed = "reward_key" in shapes
+    right = {
+        "terminal": shapes["terminal"][0] <= n,
+        "reward": paid == shapes["reward_key"] if keyed else {n} >= {*paid[::2]},
+        "state_labels": shapes.get("state_labels", (n,)) == (n,),
+    }
+    for name, fits in right.items():
+        if not fits:
+            raise StorageError(
+                f"`{path}` does not hold a task: {name!r} of shape {shapes[name]} does "
+                f"not suit {n} states."
+            )
+
+
+def check_states(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Refuse a number of states that the arrays do not have."""
+    n = arrays["start"].size
+    if n != arrays["n_states"]:
+        raise StorageError(
+            f"`{path}` does not hold a task: `start` is of {n} states, not of "
+            f"{int(arrays['n_states'])}."
         )

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import check_plain, worded
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
 from bayesmdp.model import Task
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._files import worded
 from bayesmdp.storage._task_reward import (
     as_name,
     by_state,
@@ -51,7 +51,6 @@ _KEYS = (
     "reward",
 )
 _LOGGED = "logged"
-_MOST = 10**7  # states or actions; ids of data end there too
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,7 @@ def read_task(path: str | os.PathLike[str], data: Transitions | None = None) -> 
     """
     file = as_path(path)
     with worded(file, "read"):
+        check_plain(file)
         content = file.read_bytes()
     try:
         settings = tomllib.loads(content.decode("utf-8-sig"))
@@ -235,9 +235,7 @@ def _names(settings: Mapping[str, Any], data: Transitions | None) -> _Names:
                     f"`n_{what}s` is missing: give it, or `{what}_labels`, or data."
                 )
             size = getattr(data.counts(), f"n_{what}s")
-        size = _checks.integer(f"n_{what}s", size, 1, TaskError)
-        if size > _MOST:
-            raise TaskError(f"`n_{what}s` must be at most 10**7; got {size}.")
+        size = _checks.size(f"n_{what}s", size, TaskError)
         if labels is not None and len(labels) != size:
             raise TaskError(
                 f"`n_{what}s` is {size}, but there are {len(labels)} names: leave it "

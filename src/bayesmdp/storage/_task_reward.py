@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._memory import check_room
 from bayesmdp._typing import FloatArray
-from bayesmdp.errors import TaskError, TooLargeError
+from bayesmdp.errors import TaskError
 from bayesmdp.model import RewardTriplets, Task, reward_triplets
 
 _REWARDS = ("state", "state_action", "transition", "from_data")
@@ -52,10 +52,7 @@ def by_state(content: Any, known: Task, where: str) -> FloatArray:
 def _by_action(content: Any, known: Task) -> FloatArray:
     """Numbers by state and action, ``[S, A]``."""
     where, needed = "reward.state_action", 16 * known.n_states * known.n_actions
-    if needed > available_bytes():
-        raise TooLargeError(
-            f"`{where}` takes {gigabytes(needed)} of memory: say `reward.transition`."
-        )
+    check_room(needed, f"`{where}` takes", lambda _: "say `reward.transition`")
     values = np.zeros((known.n_states, known.n_actions))
     for key, row in _table(content, where, "{ icu = { treat = -1.0 } }").items():
         state = known.state(as_name(key, known.state_labels), where)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._typing import ArrayLike
 from bayesmdp.data import Transitions
-from bayesmdp.errors import ArgumentError, CountsError, StorageError
+from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._files import worded
 
 _SHOWN = 30  # names in a comment, candidates in a list
 
@@ -109,6 +109,8 @@ def write_template(
 ) -> Path:
     """Write what `task_template` says into a file; never over another unasked.
 
+    A file that is replaced goes in one moment; whatever goes wrong, it stays.
+
     Parameters
     ----------
     data
@@ -127,22 +129,9 @@ def write_template(
     array([2])
     """
     file = as_path(path)
-    text = task_template(data)
-    try:
-        content = text.encode("utf-8")
-    except UnicodeEncodeError as problem:
-        raise StorageError(
-            f"`{file}` cannot be written: a label is not text that UTF-8 can hold."
-        ) from problem
+    check_file(file, overwrite=overwrite)
     with worded(file, "written"):
-        try:
-            with file.open("wb" if overwrite else "xb") as stream:
-                stream.write(content)
-        except FileExistsError:
-            raise StorageError(
-                f"`{file}` is there already: name another file, or say that it may be "
-                "replaced (overwrite=True, --overwrite)."
-            ) from None
+        write_atomic(file, task_template(data), overwrite=overwrite)
     return file
 
 

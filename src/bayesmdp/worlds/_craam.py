@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._checks import MAX_ID
+from bayesmdp._memory import check_room
 from bayesmdp._typing import ArrayLike, FloatArray, Name
 from bayesmdp.errors import (
     ArgumentError,
     BayesmdpError,
     DynamicsError,
-    TooLargeError,
 )
 from bayesmdp.model import Task
 from bayesmdp.worlds._outcomes import Outcomes
@@ -21,7 +21,6 @@ from bayesmdp.worlds._world import World
 
 _COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
 _OUTCOME = "idoutcome"
-_MOST = 10**7  # ids above are a mistake, or need more memory than there is
 
 
 def from_craam(
@@ -64,13 +63,12 @@ def from_craam(
     state, action, next_state = columns[:3].astype(np.int64)
     n_states = int(max(state.max(), next_state.max())) + 1
     n_actions = int(action.max()) + 1
-    needed = 8 * n_states * n_actions
-    if needed > available_bytes():
-        raise TooLargeError(
-            f"`{path}` has ids up to state {n_states - 1} and action {n_actions - 1}, "
-            f"which takes {gigabytes(needed)} of memory: number both from 0 without "
-            "gaps."
-        )
+    top = f"state {n_states - 1} and action {n_actions - 1}"
+    check_room(
+        8 * n_states * n_actions,
+        f"`{path}` has ids up to {top}, which takes",
+        lambda _: "number both from 0 without gaps",
+    )
     outcomes = Outcomes(
         n_states,
         n_actions,
@@ -141,8 +139,9 @@ def _check_header(header: Sequence[str], name: str) -> None:
 
 
 def _number(text: str) -> float:
+    """Return the number, or NaN; Python's own reading takes 1_12 for 112."""
     try:
-        return float(text)
+        return float("nan" if "_" in text else text)
     except ValueError:
         return float("nan")
 
@@ -150,10 +149,10 @@ def _number(text: str) -> float:
 def _checked(said: dict[str, str], column: str, where: str) -> float:
     """Return one number of a line."""
     value, is_id = _number(said[column]), column.startswith("id")
-    wanted = f"an id in 0..{_MOST}" if is_id else "a number"
+    wanted = f"an id in 0..{MAX_ID}" if is_id else "a number"
     right = np.isfinite(value)
     if is_id:
-        right = 0 <= value <= _MOST and value.is_integer()
+        right = 0 <= value <= MAX_ID and value.is_integer()
     elif column == "probability":
         wanted, right = "a number in [0, 1]", 0 <= value <= 1
     if not right:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.data.environments import discrete, opened
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, DynamicsError, TaskError
@@ -205,6 +206,7 @@ def _start(
     if isinstance(start, int | np.integer):
         (state,) = _checks.index_array("start", [start], TaskError, n_states, "state")
         return np.asarray(np.eye(1, n_states, state)[0])
+    start = in_order("start", start, ("state",), TaskError)
     return _checks.float_array("start", start, ("state",), TaskError, (n_states,))
 
 

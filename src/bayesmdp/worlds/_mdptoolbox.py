@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
 from bayesmdp.model import Dynamics, Task, reward_triplets
 from bayesmdp.worlds._world import World
 
-_Entries = tuple[int, IntArray, IntArray, FloatArray]  # size, row, column, value
+#: Size, row, column, value, and how far sums may be from 1.
+_Entries = tuple[int, IntArray, IntArray, FloatArray, float]
 
 
 def from_mdptoolbox(
@@ -35,7 +37,8 @@ def from_mdptoolbox(
     ----------
     transitions
         Probabilities ``[A, S, S]``, or a list of A matrices ``[S, S]``, dense or
-        SciPy's sparse ones. Every row must sum to 1.
+        SciPy's sparse ones. Every row must sum to 1, within the
+        precision that the matrices come in.
     reward
         ``[S]``, ``[S, A]``, ``[A, S, S]``, or a list of A matrices ``[S, S]``.
     discount
@@ -63,7 +66,8 @@ def from_mdptoolbox(
         )
     n_states, n_actions = matrices[0][0], len(matrices)
     state, action, next_state, probability = _columns(matrices)
-    _check_sums(state, action, probability, n_states, n_actions)
+    tolerance = max(m[4] for m in matrices)
+    probability = _summed(state, action, probability, n_states, n_actions, tolerance)
     task = Task(
         n_states,
         n_actions,
@@ -91,6 +95,8 @@ def _matrices(value: Any, name: str, error: type[BayesmdpError]) -> list[_Entrie
     listed = isinstance(value, list | tuple) or (
         isinstance(value, np.ndarray) and value.ndim == 1
     )
+    if isinstance(value, list | tuple):
+        value = [in_order(name, x, ("state", "state"), error) for x in value]
     if not (listed and any(map(_is_sparse, value))):
         value = _checks.any_array(name, value, error)
         if value.ndim != 3 and not (value.ndim == 1 and value.dtype == object):
@@ -124,8 +130,9 @@ def _entries(
             f"`{name}` must hold square matrices [S, S]: action {action} has shape "
             f"{shape}."
         )
+    tolerance = _checks.sum_tolerance(value)
     value = _checks.float_array(said, value, ("entry",), error)
-    return shape[0], row.astype(np.int64), column.astype(np.int64), value
+    return shape[0], row.astype(np.int64), column.astype(np.int64), value, tolerance
 
 
 def _columns(
@@ -137,14 +144,15 @@ def _columns(
     return state, action, next_state, np.concatenate([m[3] for m in matrices])
 
 
-def _check_sums(
+def _summed(
     state: IntArray,
     action: IntArray,
     probability: FloatArray,
     n_states: int,
     n_actions: int,
-) -> None:
-    """Refuse rows that are no distributions, empty ones too."""
+    tolerance: float,
+) -> FloatArray:
+    """Refuse rows that are no distributions, empty ones too; divide out rounding."""
     if (probability < 0).any():
         at = int(np.argmax(probability < 0))
         raise DynamicsError(
@@ -154,19 +162,22 @@ def _check_sums(
     total = np.bincount(
         action * n_states + state, probability, minlength=n_actions * n_states
     )
-    off = np.abs(total - 1.0) > _checks.SUM_TOLERANCE
+    sums = _checks.sums_to_divide("transitions", np.asarray(total, float), tolerance)
+    off = np.abs(total / sums - 1.0) > _checks.SUM_TOLERANCE
     if off.any():
         at = int(np.argmax(off))
         raise DynamicsError(
             f"`transitions` rows must sum to 1: action {at // n_states}, state "
-            f"{at % n_states} sums to {total[at]:.6g}."
+            f"{at % n_states} sums to {total[at]:.10g}."
         )
+    return np.asarray(probability / sums[action * n_states + state])
 
 
 def _reward(reward: Any, n_states: int, n_actions: int) -> Any:
     """Return ``[S]`` and ``[S, A]`` as they are, matrices as columns of entries."""
     if _is_sparse(reward):
         reward = reward.toarray()
+    reward = in_order("reward", reward, ("state", "action"), TaskError)
     matrices = _matrices(reward, "reward", TaskError)
     if matrices:
         shape: tuple[int, ...] = (len(matrices), matrices[0][0], matrices[0][0])

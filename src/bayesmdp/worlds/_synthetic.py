@@ -42,8 +42,8 @@ def synthetic(
     >>> (one.task.reward == two.task.reward).all()
     np.True_
     """
-    n_states = _checks.integer("n_states", n_states, 1, ArgumentError)
-    n_actions = _checks.integer("n_actions", n_actions, 1, ArgumentError)
+    n_states = _checks.size("n_states", n_states, ArgumentError)
+    n_actions = _checks.size("n_actions", n_actions, ArgumentError)
     rng = np.random.default_rng(_checks.seed_integer(seed))
     dense = rng.dirichlet(np.ones(n_states), size=(n_states, n_actions))
     reward_rng = np.random.default_rng(_checks.seed_integer(reward_seed))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
@@ -247,6 +248,7 @@ def _checked_support(support: ArrayLike | None, task: Task) -> BoolArray | None:
     if support is None:
         return None
     shape = (task.n_states, task.n_states)
+    support = in_order("support", support, ("state", "state"), DynamicsError, task)
     mask: BoolArray = _checks.any_array("support", support, DynamicsError)
     if mask.shape != shape or mask.dtype != np.bool_:
         raise DynamicsError(

@@ -56,6 +56,7 @@ def command(
     """
     import bayesmdp as bm
 
+    bm.storage.check_result(run, bm.storage.COMPARISON, overwrite=True)
     loaded = bm.storage.load(run)
     comparison = bm.compare(
         bm.storage.find_policies(

@@ -105,9 +105,10 @@ def command(
         raise click.UsageError(
             "Say where to keep the run, -o DIRECTORY; or only --init FILE."
         )
-    if out is None:
+    if init is not None:
         _check_init(how)
-    else:
+        bm.storage.check_file(init, overwrite=overwrite)
+    elif out is not None:
         _check_options(how)
         bm.storage.check_target(out, overwrite=overwrite)
     data = bm.read_transitions(list(files), columns=columns, labels=labels)

@@ -72,7 +72,7 @@ def command(
         raise click.UsageError("--resume goes on from what is kept: leave out --start.")
     bm.storage.check_result(run, bm.storage.OPTIMISED, overwrite=overwrite or resume)
     if policy_out is not None:
-        bm.storage.check_file(policy_out)
+        bm.storage.check_file(policy_out, ".csv")
     loaded = bm.storage.load(run)
     earlier = bm.storage.load_optimisation(run) if resume else None
     try:

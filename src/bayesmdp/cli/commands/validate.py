@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayesmdp._sheet import visible
 from bayesmdp.cli._options import (
     as_options,
     columns_option,
@@ -84,7 +85,8 @@ def command(
             labels=labels,
             min_count=min_count,
         )
-    show(_table(found), found.to_dict(), as_json=as_json, quiet=quiet)
+    said = _table(found)
+    show(said, found.to_dict(), as_json=as_json, quiet=quiet, styled=True)
     ctx.exit(found.exit_code)
 
 
@@ -100,14 +102,14 @@ def _table(found: "Findings") -> str:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 1, 0))
     for x in found:
         told = not x.where or x.where in x.message
-        where = "" if told else f"\nFirst: {x.where}."
+        said = (x.message, "" if told else f"First: {x.where}.", x.remedy)
         table.add_row(
             Text(x.severity, style=_COLOURS[x.severity]),
             Text(f"{x.code}\n{x.count}", style="bold"),
-            Text(as_options(f"{x.message}{where}\n{x.remedy}")),
+            Text(as_options("\n".join(visible(y) for y in said if y))),
         )
     with console.capture() as printed:
         console.print(table)
     lines = printed.get().splitlines()  # padded to the width
     text = "".join(f"\n{line.rstrip()}" for line in lines).rstrip()
-    return f"{found.headline()}\n{text}"
+    return f"{visible(found.headline())}\n{text}"
