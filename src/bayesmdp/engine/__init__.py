@@ -12,7 +12,8 @@ from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal
 from bayesmdp.engine._rows import Problem, SweepRows
-from bayesmdp.engine._sweep import Slopes, Want, nominal, slopes, solve_known, sweep
+from bayesmdp.engine._slopes import Slopes, draw_values, slopes
+from bayesmdp.engine._sweep import Want, nominal, solve_known, sweep
 from bayesmdp.engine._workers import Pool, results, workers
 
 register(CPU())
@@ -35,6 +36,7 @@ __all__ = [
     "channels",
     "check_ending",
     "check_solver",
+    "draw_values",
     "nominal",
     "register",
     "results",

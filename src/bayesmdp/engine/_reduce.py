@@ -68,8 +68,9 @@ def add_gradient(
             q += theta[e] * (reward[e] + g * value[rows.target[e]])
         i = rows.source[row]
         slope = occupancy[i] * (q - value[i])
-        sums[0, row] += weight * slope
-        sums[1, row] += weight * slope * slope
+        gain = weight * slope
+        sums[0, row] += gain
+        sums[1, row] += gain * gain
 
 
 @jit
@@ -106,8 +107,9 @@ def add_mean_gradient(
         i = rows.source[row]
         for k in range(n):
             slope = visits[i, k] * (paid + g * q[k] - values[i, k])
-            sums[0, row] += weights[k] * slope
-            sums[1, row] += weights[k] * slope * slope
+            gain = weights[k] * slope
+            sums[0, row] += gain
+            sums[1, row] += gain * gain
 
 
 @jit

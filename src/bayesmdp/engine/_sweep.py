@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
 from bayesmdp.engine._backend import Backend
 from bayesmdp.engine._footprint import Footprint
@@ -20,7 +19,7 @@ from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._nominal import MAX_INVERSE, Nominal, blank, lacks_digits
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Inline, Pool, results
-from bayesmdp.errors import EndlessError, TooLargeError
+from bayesmdp.errors import TooLargeError
 
 
 @dataclass(frozen=True)
@@ -177,53 +176,3 @@ def nominal(
         few = ()
     inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse
     return Nominal(reference, problem.rows.mean, inverse, chosen, control, few)
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """Gradient of one policy's start value, averaged over draws."""
-
-    value: float  # mean start value
-    slope: FloatArray  # [R], mean of d (Q - V)
-    noise: FloatArray  # [R], variance of that mean
-    visits: FloatArray  # [N], mean occupancy
-
-
-def slopes(
-    problem: Problem,
-    policy: FloatArray,
-    n_draws: int,
-    *,
-    pool: Pool,
-    first: int = 0,
-    weights: FloatArray | None = None,
-    exact: bool = False,
-    solver: str = "auto",
-) -> Slopes:
-    """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
-
-    With ``exact`` the draws are all there are, and the noise is 0.
-    """
-    one, backend = problem.with_policies(policy[None]), pool.backend
-    chosen = backend.choose(one, solver, adjoint=True)
-    around = blank(one, chosen)
-    if chosen.name == "iterative":  # starts from the nominal solution
-        reference = backend.solve_mean(one, chosen, Want(occupancy=True).bits())
-        around = replace(around, reference=reference)
-    want = Want(gradient=True)
-    sums = sweep(
-        one, around, n_draws, want=want, pool=pool, first=first, weights=weights
-    )
-    ended = sums.ended[0]
-    total = sums.weights[ended].sum()
-    if total == 0:
-        raise EndlessError("No draw of this policy ends or can be solved for.")
-    mean = sums.row[0, 0] / total
-    visits = around.reference[2, 0] + sums.state[0, channels.D] / total
-    spread = np.maximum(sums.row[0, 1] / total - mean**2, 0.0)
-    return Slopes(
-        value=float(sums.start[0, 0, ended] @ sums.weights[ended] / total),
-        slope=mean,
-        noise=np.zeros_like(mean) if exact else spread / max(int(ended.sum()) - 1, 1),
-        visits=visits[: problem.n_live],
-    )

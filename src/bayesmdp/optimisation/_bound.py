@@ -1,8 +1,8 @@
 """How much better could any policy be: the hindsight bound.
 
-``max_pi E[V] <= E[max_pi V]``: no policy beats the mean over draws of each draw's own
-best value. The difference to a given policy is taken draw by draw, which is far less
-noisy than the two means apart.
+``max_pi f(V) <= f(max_pi V)`` for an objective ``f`` that does not fall where values
+rise: no policy beats what each draw's own best value gives. The difference to a given
+policy is taken draw by draw, which is far less noisy than the two apart.
 """
 
 import numpy as np
@@ -11,21 +11,33 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine.hindsight import hindsight_values
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
-from bayesmdp.optimisation._oracle import Field
+from bayesmdp.optimisation._oracle import Oracle
+from bayesmdp.optimisation._selection import objective_difference
 
-_MOST = 256
 
+def hindsight_bound(
+    oracle: Oracle, policy: FloatArray, n_draws: int
+) -> tuple[float, float]:
+    """Return what perfect information adds to a policy's objective, and the error.
 
-def hindsight_bound(field: Field, policy: FloatArray) -> tuple[float, float]:
-    """Return what perfect information adds to a policy's value, and the error."""
-    draws = field.draws("bound", field.affordable(3e9, 16, _MOST))
-    problem = field.problem.with_stream(draws.stream)
-    warm = plan(field.problem).choice
-    best = hindsight_values(problem, draws.n_draws, warm, field.pool)
-    values = start_values(policy, draws, pool=field.pool, solver=field.solver)
+    Not a number where the objective has no such bound, or a draw's own best policy was
+    not found.
+    """
+    if not oracle.objective.monotone:
+        return np.nan, np.nan
+    draws = oracle.draws("bound", n_draws)
+    problem = oracle.problem.with_stream(draws.stream)
+    warm = plan(oracle.problem).choice
+    best = hindsight_values(problem, draws.n_draws, warm, oracle.pool)
+    values = start_values(policy, draws, pool=oracle.pool, solver=oracle.solver)
     solved = np.isfinite(values)
-    gap, weights = (best - values)[solved], draws.weights[solved]
+    best, values, weights = best[solved], values[solved], draws.weights[solved]
+    if np.isnan(best).any():
+        return np.nan, np.nan
+    if not oracle.objective.linear:
+        exact = oracle.exact
+        return objective_difference(oracle.objective, best, values, weights, exact)
+    gap = best - values
     mean = float(weights @ gap / weights.sum())
-    if field.exact:
-        return mean, 0.0
-    return mean, float(np.std(gap, ddof=1) / np.sqrt(gap.size))
+    error = 0.0 if oracle.exact else float(np.std(gap, ddof=1) / np.sqrt(gap.size))
+    return mean, error

@@ -9,23 +9,19 @@ from bayesmdp.errors import ArgumentError
 
 @dataclass(frozen=True)
 class MirrorAscent:
-    """Natural-gradient steps with fresh draws that find their own size.
+    """Natural-gradient steps that find their own size, on samples that steps share.
 
-    The defaults need no turning: step size and batch follow the problem (see
-    ``engine/ascent.py``).
+    ``effort`` of `bayesmdp.optimise` sets how many draws a sample has, and how many
+    steps are taken on it.
 
     Parameters
     ----------
     n_steps
-        Most steps of the ascent on fresh draws; short climbs of every start and the
-        refinement on a shared sample come on top.
-    batch, max_batch
-        Draws of the first steps, and of the last at most, rounded to whole blocks of
-        16; fewer where the model is large.
+        Most steps from one start.
     tolerance
-        The refinement stops where no change of the policy gains more than this, to
-        first order, in epistemic standard deviations of the value. The ascent before
-        it stops where gains drown in noise.
+        The ascent stops where no change of the policy gains more than this, to first
+        order, in epistemic standard deviations of the value, or where what it gains
+        is within noise; where not given, ``effort`` sets it.
 
     Examples
     --------
@@ -35,16 +31,13 @@ class MirrorAscent:
     """
 
     n_steps: int = 150
-    batch: int = 64
-    max_batch: int = 512
-    tolerance: float = 1e-3
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         """Check the settings."""
         _checks.integer("n_steps", self.n_steps, 1, ArgumentError)
-        _checks.integer("batch", self.batch, 2, ArgumentError)
-        _checks.integer("max_batch", self.max_batch, self.batch, ArgumentError)
-        _checks.real("tolerance", self.tolerance, ArgumentError, 0)
+        if self.tolerance is not None:
+            _checks.real("tolerance", self.tolerance, ArgumentError, 0)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Objective(ABC):
 
     @abstractmethod
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
-        """Derivative with respect to each value, ``[D]``; may be negative or 0."""
+        """Return the derivative in each value, ``[D]``; may be negative or 0."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class PosteriorMean(Objective):
     monotone = True
 
     def value(self, values: FloatArray, probability: FloatArray) -> float:
-        """Weighted mean."""
+        """Return the weighted mean."""
         return float(values @ probability)
 
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
-        """The probabilities themselves."""
+        """Return the probabilities themselves."""
         return probability

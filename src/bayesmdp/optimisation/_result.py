@@ -2,33 +2,76 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+
+import numpy as np
 
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation, plain, rounded
 
 
+class Stage(StrEnum):
+    """What was done to a start."""
+
+    START = "start"  # nothing
+    CLIMBED = "climbed"
+    SNAPPED = "snapped"  # climbed, and what was nearly certain made certain
+
+
+class Outcome(StrEnum):
+    """How a search ended."""
+
+    CONVERGED = "converged"
+    STEPS = "steps"
+    TIME = "time"
+    INTERRUPTED = "interrupted"
+    PUBLISHED = "published"
+
+
+_SAID = {
+    Outcome.CONVERGED: "converged: no change gains more than the tolerance or the "
+    "noise",
+    Outcome.STEPS: "all steps taken before the Frank-Wolfe gap fell below the "
+    "tolerance and the noise; `resume` goes on, or take more effort",
+    Outcome.TIME: "stopped at the time limit; this is the best policy so far, and "
+    "`resume` goes on",
+    Outcome.INTERRUPTED: "interrupted; this is the best policy met so far",
+    Outcome.PUBLISHED: "all steps of the published algorithm taken",
+}
+_FULL = {Outcome.CONVERGED, Outcome.STEPS}  # nothing cut the search short
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A policy that may be returned, and where it comes from."""
+
+    start: str
+    stage: Stage
+    policy: FloatArray  # [S, A]
+
+
 @dataclass(frozen=True)
 class Step:
-    """One step of any ascent, the short ones included, for people to look at."""
+    """One step of an ascent, for people to look at."""
 
     start: str  # which start it came from
     step: int
-    value: float  # on that step's own draws
-    gap: float  # first-order bound on what is left to gain
-    batch: int
+    value: float  # objective, on that step's own draws
+    gap: float  # Frank-Wolfe gap: first-order bound on what is left to gain
+    n_draws: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimisation:
-    """A policy, what it is worth on draws it never saw, and how it was found.
+    """A policy, its value on draws it was not found on, and how it was found.
 
-    ``upper_bound`` is the mean over draws of each draw's own best value: no policy that
-    does not know the model can be worth more. ``gap`` is what is left below it; it
-    holds both what a better policy could gain and what perfect information would be
-    worth, so it does not go to 0 at the optimum. Without discount both are NaN where
-    some draw's best policy would never end.
+    ``upper_bound`` is the objective of each draw's own best value: no policy that does
+    not know the model can exceed it. ``gap`` is what is left below it; it holds both
+    what a better policy could gain and what perfect information would be worth, so it
+    does not go to 0 at the optimum. Both are NaN for objectives without such a bound,
+    and without discount where some draw's best policy would never end.
 
     Examples
     --------
@@ -40,26 +83,71 @@ class Optimisation:
 
     policy: FloatArray  # [S, A]
     evaluation: Evaluation  # on fresh draws
-    start_value: float
-    start_value_error: float
-    upper_bound: float
-    upper_bound_error: float
+    objective: str
+    objective_value: float  # on the same fresh draws
+    objective_error: float  # its Monte Carlo error
     gap: float
     gap_error: float  # of the paired difference; far below that of the bound
     chosen_start: str
+    chosen_stage: Stage
     starts: dict[str, FloatArray]
+    left_out: tuple[str, ...]  # starts that do not end or have no mean
     history: tuple[Step, ...]
-    converged: bool
-    status: str  # a message
-    steps: int
+    outcome: Outcome
     draws_used: int  # of the optimiser's own stream; `resume` goes on after them
     seconds: float
     seed: int
 
     @property
+    def start_value(self) -> float:
+        """Posterior mean of the value from the start distribution."""
+        return self.evaluation.start_value
+
+    @property
+    def start_value_error(self) -> float:
+        """Monte Carlo error of it."""
+        return self.evaluation.start_value_error
+
+    @property
+    def upper_bound(self) -> float:
+        """Most that any policy could reach."""
+        return self.objective_value + self.gap
+
+    @property
+    def upper_bound_error(self) -> float:
+        """Monte Carlo error of it."""
+        return float(np.hypot(self.gap_error, self.objective_error))
+
+    @property
+    def steps(self) -> int:
+        """Steps of every ascent together."""
+        return len(self.history)
+
+    @property
+    def converged(self) -> bool:
+        """Whether what is left to gain is within tolerance or noise."""
+        return self.outcome is Outcome.CONVERGED
+
+    @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended it: the best policy so far, and `resume` goes on."""
-        return self.status.startswith("interrupted")
+        return self.outcome is Outcome.INTERRUPTED
+
+    @property
+    def status(self) -> str:
+        """How it ended, in a sentence."""
+        said = _SAID[self.outcome]
+        if self.chosen_stage is Stage.START and self.outcome in _FULL:
+            said = "ascent found nothing better than this start, which is returned"
+            if self.outcome is Outcome.STEPS:
+                said += "; it took all its steps: `resume` goes on"
+        if self.left_out:
+            said += "; starts that do not end or have no mean were left out: "
+            said += ", ".join(self.left_out)
+        if math.isnan(self.gap):
+            said += "; no upper bound, for some draw's own best policy was not found "
+            said += "or the objective has none"
+        return said
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None.
@@ -71,7 +159,8 @@ class Optimisation:
         True
         """
         names = ["start_value", "start_value_error", "upper_bound", "upper_bound_error"]
-        names += ["gap", "gap_error", "chosen_start", "converged", "interrupted"]
+        names += ["objective", "objective_value", "objective_error", "gap", "gap_error"]
+        names += ["chosen_start", "chosen_stage", "outcome", "converged", "interrupted"]
         names += ["status", "steps", "draws_used", "seconds", "seed"]
         found = {name: plain(getattr(self, name)) for name in names}
         return found | {"evaluation": self.evaluation.to_dict()}
@@ -97,7 +186,8 @@ class Optimisation:
         return Sheet(
             f"Worth {value} from the start{most}",
             [
-                f"found from {self.chosen_start!r} in {self.steps} steps, "
+                f"found from {self.chosen_start!r} ({self.chosen_stage}) in "
+                f"{self.steps} steps, "
                 f"{self.seconds:.2f} s: {self.status}"
             ],
             indent="  ",

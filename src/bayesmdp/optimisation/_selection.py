@@ -1,75 +1,86 @@
-"""Which of several policies is best, on draws none of them was chosen on."""
+"""Which of several policies is best, on draws none of them was found on.
+
+Policies are compared by paired differences of the objective: for the mean with control
+variates, for other objectives with errors by a bootstrap over draws.
+"""
 
 import numpy as np
 
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Swept, tie
+from bayesmdp.engine import channels
 from bayesmdp.evaluation.paired import differences, sweep_paired
-from bayesmdp.optimisation._oracle import Field
+from bayesmdp.optimisation._objectives import Objective
+from bayesmdp.optimisation._oracle import Oracle
 
-_BUDGET = 2.5e9  # operations a policy, which sets the number of draws
-_LEAST, _MOST = 64, 1024
-_SAME = 1.0  # errors within which policies count as equally good
+_RESAMPLES = 200
 
 
-class Race:
-    """Compares policies by paired differences with control variates."""
+class Selection:
+    """Compares policies on one sample."""
 
-    def __init__(self, field: Field, purpose: str, most: int = _MOST) -> None:
-        self._field = field
-        self._draws = field.draws(purpose, field.affordable(_BUDGET, _LEAST, most))
+    def __init__(self, oracle: Oracle, purpose: str, n_draws: int) -> None:
+        self._oracle = oracle
+        self._draws = oracle.draws(purpose, n_draws)
 
     def differences(self, policies: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Value of each policy minus that of the first, and the errors.
+        """Objective of each policy minus that of the first, and the errors.
 
-        A policy that never ends is worth minus infinity.
+        The first must end; another that does not is worth minus infinity.
         """
-        ends = [self._field.ends(policy) for policy in policies]
+        oracle = self._oracle
+        ends = np.array([oracle.ends(policy) for policy in policies])
         difference, error = np.full(len(policies), -np.inf), np.zeros(len(policies))
-        if ends[0]:
-            kept = [p for p, good in zip(policies, ends, strict=True) if good]
-            difference[ends], error[ends] = differences(self._sweep(kept), 0)
+        kept = np.stack([p for p, good in zip(policies, ends, strict=True) if good])
+        swept = sweep_paired(kept, self._draws, pool=oracle.pool, solver=oracle.solver)
+        if oracle.objective.linear:
+            difference[ends], error[ends] = differences(swept, 0)
+            return difference, error
+        every = swept.sums.ended.all(axis=0)
+        values = swept.sums.start[:, channels.START_VALUE, every]
+        weights = swept.sums.weights[every]
+        found = [
+            objective_difference(
+                oracle.objective, row, values[0], weights, oracle.exact
+            )
+            for row in values
+        ]
+        difference[ends], error[ends] = np.array(found).T
         return difference, error
 
-    def best(self, policies: list[FloatArray], preferred: int = 0) -> int:
-        """Index of the best policy.
-
-        Of the first ``preferred`` ones, in their order, one that is within `_SAME`
-        errors of the best of them wins over it, unless one of the others is ahead;
-        then likewise among those.
-        """
+    def order(self, policies: list[FloatArray]) -> list[int]:
+        """Return indices, that of the best policy first; earlier ones win ties."""
         if len(policies) == 1:
-            return 0
-        ends = np.array([self._field.ends(policy) for policy in policies])
-        if not ends.all():
-            kept = np.flatnonzero(ends)
-            if kept.size == 0:
-                return 0
-            few = int(ends[:preferred].sum())
-            return int(kept[self.best([policies[i] for i in kept], few)])
-        swept = self._sweep(policies)
-        difference = differences(swept, 0)[0]
-        if preferred in (0, len(policies)):
-            return int(np.argmax(difference))
-        scale = tie(swept.sums.start[0, 0])
-        first = _first_best(swept, difference, slice(0, preferred), scale)
-        rest = preferred + int(np.argmax(difference[preferred:]))
-        if difference[rest] > difference[first] + scale:
-            return _first_best(swept, difference, slice(preferred, None), scale)
-        return first
-
-    def _sweep(self, policies: list[FloatArray]) -> Swept:
-        field = self._field
-        return sweep_paired(
-            np.stack(policies), self._draws, pool=field.pool, solver=field.solver
-        )
+            return [0]
+        difference, _ = self.differences(policies)
+        return [int(i) for i in np.argsort(-difference, kind="stable")]
 
 
-def _first_best(
-    swept: Swept, difference: FloatArray, among: slice, scale: float
-) -> int:
-    """First policy of some that is within `_SAME` errors of the best of them."""
-    ahead = int(among.start + np.argmax(difference[among]))
-    below, error = differences(swept, ahead)
-    same = below[among] >= -(_SAME * error[among] + scale)
-    return int(among.start + np.argmax(same))
+def objective_difference(
+    objective: Objective,
+    values: FloatArray,
+    others: FloatArray,
+    weights: FloatArray,
+    exact: bool,
+) -> tuple[float, float]:
+    """Objective of values ``[D]`` minus that of others on the same draws, and error."""
+    share = weights / weights.sum()
+    found = objective.value(values, share) - objective.value(others, share)
+    if exact or np.array_equal(values, others):
+        return float(found), 0.0
+    rng = np.random.default_rng(0)  # the same resamples for every pair
+    counts = rng.multinomial(values.size, share, size=_RESAMPLES) / values.size
+    again = [objective.value(values, p) - objective.value(others, p) for p in counts]
+    return float(found), float(np.std(again, ddof=1))
+
+
+def objective_estimate(
+    objective: Objective, values: FloatArray, weights: FloatArray, exact: bool
+) -> tuple[float, float]:
+    """Objective of values ``[D]`` and its Monte Carlo error, by bootstrap."""
+    share = weights / weights.sum()
+    found = float(objective.value(values, share))
+    if exact:
+        return found, 0.0
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(values.size, share, size=_RESAMPLES) / values.size
+    return found, float(np.std([objective.value(values, p) for p in counts], ddof=1))

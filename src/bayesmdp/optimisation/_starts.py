@@ -1,7 +1,7 @@
 """Where the search begins: one start alone can end in a worse basin than another's."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.model import as_policy
+from bayesmdp.optimisation._effort import Effort
 from bayesmdp.posterior import Belief
 
 if TYPE_CHECKING:
@@ -57,36 +58,30 @@ _NEEDS_COUNTS, _NEEDS_ROWS = {"mle"}, {"second_order"}
 
 def make_starts(
     belief: Belief,
-    starts: Iterable[str] | Mapping[str, ArrayLike] | None,
+    starts: Iterable[str] | Mapping[str, ArrayLike],
     seed: int,
     workers: Workers = (None, None),
-) -> tuple[dict[str, FloatArray | EndlessError], bool]:
-    """Return the policies to start from, ``[S, A]`` each, by name; or why it has none.
+) -> Iterator[tuple[str, FloatArray | EndlessError]]:
+    """Make the policies to start from, ``[S, A]`` each, by name; or why there is none.
 
-    Ctrl-C leaves it at those that are made, if any, and the second result says so.
+    One after the other, so that what was made survives Ctrl-C.
     """
     if isinstance(starts, Mapping):
         if not starts:
             raise ArgumentError("`starts` holds no policy.")
-        given = starts.items()
-        return {n: as_policy(p, belief, f"starts[{n!r}]") for n, p in given}, False
-    names = _default_names(belief) if starts is None else _checked_names(starts)
-    made: dict[str, FloatArray | EndlessError] = {}
-    try:
-        for name in names:
-            try:
-                made[name] = _MAKERS[name](belief, seed, workers)
-            except EndlessError as error:
-                made[name] = error
-    except KeyboardInterrupt:
-        if not made:
-            raise
-        return made, True
-    return made, False
+        for name, policy in starts.items():
+            yield name, as_policy(policy, belief, f"starts[{name!r}]")
+        return
+    for name in _checked_names(starts):
+        try:
+            yield name, _MAKERS[name](belief, seed, workers)
+        except EndlessError as error:
+            yield name, error
 
 
-def _default_names(belief: Belief) -> list[str]:
-    names = list(_MAKERS)
+def default_starts(belief: Belief, effort: Effort) -> list[str]:
+    """Names of the starts that suit a belief."""
+    names = list(effort.starts if belief.n_models is None else _MAKERS)
     if belief.counts is None:
         names = [name for name in names if name not in _NEEDS_COUNTS]
     if belief.rows().total is None:

@@ -37,7 +37,7 @@ def second_order(posterior: Belief) -> FloatArray:
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
-    from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, soften
+    from bayesmdp.engine.ascent import AscentState, climb, frank_wolfe_gap, soften
     from bayesmdp.engine.planning import plan
     from bayesmdp.engine.second_order import second_order_objective
 
@@ -51,17 +51,17 @@ def second_order(posterior: Belief) -> FloatArray:
             f"more); it is offered up to {MAX_INVERSE}."
         )
 
-    def oracle(policy: FloatArray, _: int) -> Slopes:
+    def oracle(policy: FloatArray) -> Slopes:
         found = second_order_objective(problem, policy)
         mean = np.bincount(source, policy * found.gradient, minlength=n)
         slope = found.gradient - mean[source]
-        return Slopes(found.value, slope, np.zeros_like(slope), found.visits)
+        left = frank_wolfe_gap(slope, source, n)
+        return Slopes(found.value, slope, found.visits, left, 0.0)
 
     chosen = plan(problem)
     rows = np.zeros(source.size)
     rows[chosen.choice] = 1.0
     scale = float(np.abs(chosen.value).max())
-    settings = AscentSettings(_N_STEPS, 1, tolerance=1e-7 * scale)
-    state = AscentState(soften(rows, source, n, _SOFTNESS), batch=1)
-    climb(state, oracle, source, n, settings)
+    state = AscentState(soften(rows, source, n, _SOFTNESS))
+    climb(state, oracle, source, n, _N_STEPS, 1e-7 * scale)
     return _checks.sealed(problem.rows.as_policy(state.policy))

@@ -129,7 +129,7 @@ def save_optimisation(
     return save_result(path, name, record, arrays, overwrite=overwrite)
 
 
-_STEP = {"step": int, "value": float, "gap": float, "batch": int}
+_STEP = {"step": int, "value": float, "gap": float, "n_draws": int}
 
 
 def load_optimisation(

@@ -8,6 +8,7 @@ among the arrays.
 import math
 from collections.abc import Mapping
 from dataclasses import Field, fields
+from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
@@ -56,6 +57,8 @@ def unpack(
         elif name not in record:
             raise StorageError(f"{kind.__name__} has no {name!r}")
         values[name] = tuple(found) if isinstance(found, list) else found
+        if isinstance(hints[name], type) and issubclass(hints[name], StrEnum):
+            values[name] = {x.value: x for x in hints[name]}.get(found, found)
         if not _checks.fits(values[name], hints[name]):
             raise StorageError(f"{kind.__name__} has {found!r:.40} as {name!r}")
     return kind(**values, **rest)

@@ -22,7 +22,20 @@ from bayesmdp.cli._options import (
     type=click.IntRange(1),
     default=150,
     show_default=True,
-    help="Most steps of the ascent; short climbs of every start come on top.",
+    help="Most steps from one start.",
+)
+@click.option(
+    "--effort",
+    type=click.Choice(["quick", "normal", "thorough"]),
+    default="normal",
+    show_default=True,
+    help="How many draws and steps; quick takes about a third of normal, thorough "
+    "twenty times as long.",
+)
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(0),
+    help="Stop the ascent after so long; judging comes on top.",
 )
 @click.option(
     "--start",
@@ -30,7 +43,7 @@ from bayesmdp.cli._options import (
     multiple=True,
     metavar="NAME",
     help="Where to begin: nominal, mle, second_order, msbi, uniform, random_1 or "
-    "random_2; may be repeated; all that suit where not given.",
+    "random_2; may be repeated; by default those of the effort.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the policy kept in RUN.")
 @click.option("--overwrite", is_flag=True, help="Replace the policy kept in RUN.")
@@ -47,6 +60,8 @@ def command(
     ctx: click.Context,
     run: Path,
     steps: int,
+    effort: str,
+    max_seconds: float | None,
     starts: tuple[str, ...],
     resume: bool,
     overwrite: bool,
@@ -56,7 +71,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Find the policy of the largest posterior value, and keep it in RUN.
+    """Find the policy of the largest posterior mean value, and keep it in RUN.
 
     RUN is a directory of `fit`. Other commands call what is found `optimised`. After
     Ctrl-C the best policy so far is kept, the exit code is 130, and --resume goes on;
@@ -64,7 +79,7 @@ def command(
 
     Example: bayesmdp optimise ward --policy-out best.csv
 
-    Example: bayesmdp optimise ward --resume --steps 300
+    Example: bayesmdp optimise ward --resume --effort thorough
     """
     import bayesmdp as bm
 
@@ -82,6 +97,8 @@ def command(
             starts=starts or None,
             seed=seed,
             resume=earlier,
+            effort=effort,
+            max_seconds=max_seconds,
             threads=threads,
             progress=wants_progress(quiet),
         )

@@ -1,0 +1,149 @@
+"""Gradients of one policy's value over draws, and what is left to gain.
+
+``sum_s max_a slope`` bounds to first order what any change of the policy can gain (the
+Frank-Wolfe gap). On a sample it is too large, because the largest of noisy slopes is.
+So each half of the draws chooses the actions, and the other half says what they gain.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine._join import BLOCK, Sums
+from bayesmdp.engine._nominal import Nominal, blank
+from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._sweep import Want, sweep
+from bayesmdp.engine._workers import Pool
+from bayesmdp.errors import EndlessError
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Gradient of a policy's objective, and what is left to gain."""
+
+    value: float  # mean start value
+    slope: FloatArray  # [R], mean of d (Q - V)
+    visits: FloatArray  # [N], mean occupancy
+    gap: float  # Frank-Wolfe gap
+    gap_error: float  # its Monte Carlo error; 0 where the draws are all there are
+
+
+def slopes(
+    problem: Problem,
+    policy: FloatArray,
+    n_draws: int,
+    *,
+    pool: Pool,
+    first: int = 0,
+    weights: FloatArray | None = None,
+    total: float | None = None,
+    exact: bool = False,
+    solver: str = "auto",
+) -> Slopes:
+    """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
+
+    Draws are weighted by ``weights`` [D], which may be 0 or negative, and sums divided
+    by ``total``, by default what the draws that end weigh. With ``exact`` the draws are
+    all there are.
+    """
+    one = problem.with_policies(policy[None])
+    around = _around(one, Want(gradient=True), pool, solver)
+    half = 0 if exact else n_draws // (2 * BLOCK) * BLOCK
+    parts = []
+    for begin, end in ((0, half), (half, n_draws)) if half else ((0, n_draws),):
+        sums = sweep(
+            one,
+            around,
+            end - begin,
+            want=Want(gradient=True),
+            pool=pool,
+            first=first + begin,
+            weights=None if weights is None else weights[begin:end],
+        )
+        share = None if total is None else total * (end - begin) / n_draws
+        parts.append(_Part.of(sums, share))
+    every = sum(part.total for part in parts)
+    shares = [part.total / every for part in parts]
+    value, slope, visits = (
+        sum(x * getattr(part, name) for x, part in zip(shares, parts, strict=True))
+        for name in ("value", "slope", "visits")
+    )
+    visits = around.reference[2, 0, : problem.n_live] + visits[: problem.n_live]
+    return Slopes(float(value), slope, visits, *_gap(parts, problem))
+
+
+def draw_values(
+    problem: Problem,
+    policy: FloatArray,
+    n_draws: int,
+    *,
+    pool: Pool,
+    first: int = 0,
+    solver: str = "auto",
+) -> FloatArray:
+    """Start value of a policy ``[R]`` in each draw, ``[D]``; NaN where unsolved."""
+    one = problem.with_policies(policy[None])
+    around = _around(one, Want(), pool, solver)
+    sums = sweep(one, around, n_draws, want=Want(), pool=pool, first=first)
+    return np.where(sums.ended[0], sums.start[0, channels.START_VALUE], np.nan)
+
+
+def _around(problem: Problem, want: Want, pool: Pool, solver: str) -> Nominal:
+    """No reference, but for iterations, which start from the nominal solution."""
+    backend = pool.backend
+    chosen = backend.choose(problem, solver, adjoint=want.adjoint)
+    around = blank(problem, chosen)
+    if chosen.name != "iterative":
+        return around
+    bits = Want(occupancy=want.adjoint).bits()
+    return replace(around, reference=backend.solve_mean(problem, chosen, bits))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Means over some of the draws."""
+
+    total: float
+    value: float
+    slope: FloatArray  # [R]
+    noise: FloatArray  # [R], variance of that mean
+    visits: FloatArray  # [S], beyond the reference
+
+    @classmethod
+    def of(cls, sums: Sums, total: float | None) -> "_Part":
+        ended = sums.ended[0]
+        weights, n = sums.weights[ended], max(int(ended.sum()), 1)
+        total = float(weights.sum()) if total is None else total
+        if not ended.any() or total == 0:
+            raise EndlessError("No draw of this policy ends or can be solved for.")
+        slope = sums.row[0, 0] / total
+        square = sums.row[0, 1] * n / total**2
+        return cls(
+            total=total,
+            value=float(sums.start[0, 0, ended] @ weights / total),
+            slope=slope,
+            noise=np.maximum(square - slope**2, 0.0) / max(n - 1, 1),
+            visits=sums.state[0, channels.D] / total,
+        )
+
+
+def _gap(parts: list[_Part], problem: Problem) -> tuple[float, float]:
+    """Frank-Wolfe gap and its error; of one part alone it is that of its draws."""
+    found, noise = [], []
+    for chooser, judge in zip(parts, reversed(parts), strict=True):
+        rows = _best_rows(chooser.slope, problem)
+        found.append(float(judge.slope[rows].sum()))
+        noise.append(float(judge.noise[rows].sum()))
+    error = 0.0 if len(parts) == 1 else float(np.sqrt(sum(noise))) / len(parts)
+    return float(np.mean(found)), error
+
+
+def _best_rows(slope: FloatArray, problem: Problem) -> IntArray:
+    """Row of the largest slope of each state, where it is above 0."""
+    source = problem.rows.source
+    order = np.lexsort((slope, source))
+    last = np.flatnonzero(np.diff(source[order], append=-1))
+    rows = order[last]
+    return np.asarray(rows[slope[rows] > 0])
