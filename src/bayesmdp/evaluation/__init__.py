@@ -4,6 +4,7 @@ from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
+from bayesmdp.evaluation._errors import bootstrap_error, mean_and_error
 from bayesmdp.evaluation._evaluate import (
     Swept,
     checked_draws,
@@ -22,6 +23,7 @@ __all__ = [
     "Evaluation",
     "Swept",
     "action_values",
+    "bootstrap_error",
     "checked_draws",
     "compare",
     "draws_needed",
@@ -29,6 +31,7 @@ __all__ = [
     "evaluate_analytic",
     "gaps",
     "least_size",
+    "mean_and_error",
     "plain",
     "probability",
     "quantile",

@@ -8,9 +8,8 @@ from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import Nominal, Problem, Sums, channels
 from bayesmdp.errors import ConvergenceError, EndlessError
 from bayesmdp.evaluation._control import Control, fit_control
+from bayesmdp.evaluation._errors import Estimates, Size
 from bayesmdp.evaluation._moments import (
-    Estimates,
-    Size,
     estimates,
     estimates_of_values,
     start_estimates,

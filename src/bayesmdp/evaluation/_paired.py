@@ -9,11 +9,8 @@ import numpy as np
 
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import Pool, channels
-from bayesmdp.evaluation._control import (
-    control_mean,
-    fit_coefficients,
-    start_controls,
-)
+from bayesmdp.evaluation._control import control_mean, start_controls
+from bayesmdp.evaluation._errors import Size, fit_coefficients, mean_and_error
 from bayesmdp.evaluation._evaluate import Swept, sweep_policies
 from bayesmdp.evaluation._ties import gaps, least_size
 from bayesmdp.posterior import Draws
@@ -37,11 +34,8 @@ def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     inflation = np.ones(found.shape[0])
     if swept.nominal.controls and weights.size == swept.sums.weights.size:
         found, inflation = _controlled(swept, found, reference)
-    mean = found @ weights
-    if swept.draws.exact:
-        return mean, np.zeros(mean.size)
-    variance = (found - mean[:, None]) ** 2 @ weights
-    return mean, inflation * np.sqrt(variance / max(weights.size - 1, 1))
+    mean, error = mean_and_error(found, weights, exact=swept.draws.exact)
+    return mean, inflation * error
 
 
 def _controlled(
@@ -96,8 +90,7 @@ def start_spread(
     """Epistemic standard deviation of a policy's start value; never quite 0."""
     values = start_values(policy, draws, pool=pool, solver=solver)
     solved = np.isfinite(values)
-    values, weights = values[solved], draws.weights[solved]
-    weights = weights / weights.sum()
-    mean = weights @ values
-    spread = float(np.sqrt(weights @ (values - mean) ** 2))
+    size = Size(int(solved.sum()), draws.weights[solved], exact=True)
+    mean = size.mean(values[solved])
+    spread = float(np.sqrt(size.mean((values[solved] - mean) ** 2)))
     return max(spread, 1e-12 * max(abs(float(mean)), 1e-300))

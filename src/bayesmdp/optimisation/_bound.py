@@ -10,6 +10,7 @@ import numpy as np
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine.hindsight import hindsight_values
 from bayesmdp.engine.planning import plan
+from bayesmdp.evaluation import mean_and_error
 from bayesmdp.evaluation.paired import start_values
 from bayesmdp.optimisation._oracle import Oracle
 from bayesmdp.optimisation._selection import objective_difference
@@ -37,7 +38,5 @@ def hindsight_bound(
     if not oracle.objective.linear:
         exact = oracle.exact
         return objective_difference(oracle.objective, best, values, weights, exact)
-    gap = best - values
-    mean = float(weights @ gap / weights.sum())
-    error = 0.0 if oracle.exact else float(np.std(gap, ddof=1) / np.sqrt(gap.size))
-    return mean, error
+    mean, error = mean_and_error(best - values, weights, exact=oracle.exact)
+    return float(mean), float(error)

@@ -8,11 +8,10 @@ import numpy as np
 
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import channels
+from bayesmdp.evaluation import bootstrap_error
 from bayesmdp.evaluation.paired import differences, sweep_paired
 from bayesmdp.optimisation._objectives import Objective
 from bayesmdp.optimisation._oracle import Oracle
-
-_RESAMPLES = 200
 
 
 class Selection:
@@ -63,24 +62,24 @@ def objective_difference(
     exact: bool,
 ) -> tuple[float, float]:
     """Objective of values ``[D]`` minus that of others on the same draws, and error."""
-    share = weights / weights.sum()
-    found = objective.value(values, share) - objective.value(others, share)
-    if exact or np.array_equal(values, others):
-        return float(found), 0.0
-    rng = np.random.default_rng(0)  # the same resamples for every pair
-    counts = rng.multinomial(values.size, share, size=_RESAMPLES) / values.size
-    again = [objective.value(values, p) - objective.value(others, p) for p in counts]
-    return float(found), float(np.std(again, ddof=1))
+    if np.array_equal(values, others):
+        return 0.0, 0.0
+
+    def gap(probability: FloatArray) -> float:
+        value = objective.value(values, probability)
+        return float(value - objective.value(others, probability))
+
+    error = bootstrap_error(gap, weights, exact=exact)
+    return gap(weights / weights.sum()), error
 
 
 def objective_estimate(
     objective: Objective, values: FloatArray, weights: FloatArray, exact: bool
 ) -> tuple[float, float]:
-    """Objective of values ``[D]`` and its Monte Carlo error, by bootstrap."""
-    share = weights / weights.sum()
-    found = float(objective.value(values, share))
-    if exact:
-        return found, 0.0
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(values.size, share, size=_RESAMPLES) / values.size
-    return found, float(np.std([objective.value(values, p) for p in counts], ddof=1))
+    """Objective of values ``[D]`` and its Monte Carlo error."""
+
+    def value(probability: FloatArray) -> float:
+        return float(objective.value(values, probability))
+
+    error = bootstrap_error(value, weights, exact=exact)
+    return value(weights / weights.sum()), error

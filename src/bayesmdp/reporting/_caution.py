@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp.evaluation import mean_and_error
 from bayesmdp.reporting._draws import gaps_to, start_values
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import in_percent, share
@@ -128,10 +129,7 @@ def _ahead(inputs: Inputs) -> list[Caution]:
     found = []
     gaps = gaps_to(inputs.recommended, values, inputs.evaluations)
     for name, gap in gaps.items():
-        mean = float(weights @ gap)
-        error = 0.0
-        if not inputs.best.exact:
-            error = float(np.sqrt(weights @ (gap - mean) ** 2 / gap.size))
+        mean, error = mean_and_error(gap, weights, exact=inputs.best.exact)
         if mean > _AHEAD * error:
             text = f"“{name}” is ahead of the recommended policy by {mean:.3g}."
             found.append(_say("Choice", "warning", text))

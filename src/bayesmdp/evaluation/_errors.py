@@ -1,0 +1,221 @@
+"""Monte Carlo errors of all estimators, in one place.
+
+**Means** of ``n`` draws: ``sd / sqrt(n)``, with weights the weighted one. Differences
+of policies are means of differences, draw by draw.
+
+**The four quantities** of an evaluation. With central moments ``m2``, ``m4`` of a value
+``V`` and a return variance ``R`` over draws::
+
+    value          mean V                      error  sd(V) / sqrt(D), or with controls
+    epistemic_sd   sqrt(D m2 / (D - 1))        error  sd sqrt((kurtosis - 1) / (4 D))
+    aleatoric_sd   sqrt(mean R)                error  sd(R) / sqrt(D) / (2 sd)
+    total_sd       sqrt(epistemic^2            error  sd((V - m)^2 + R) / sqrt(D)
+                        + aleatoric^2)                / (2 sd)
+
+**Means with control variates** ``c`` of mean 0. With ``f`` the value less the controls
+at their expected coefficients (which are unbiased), ``x`` a row of 1 and the controls
+over their root mean squares, ``a = (x x' + diag(0, l, l))^-1 x f'``: a regression that
+stays where it is expected where the draws do not tell, with the weight of ``l`` draws.
+The residuals of a regression are too small exactly where it matters: with small
+concentrations a few draws lie far out, the regression follows them, and the rest look
+alike. With the leverage ``h[i] = x[:, i]' (x x' + ..)^-1 x[:, i]`` of a draw (its pull
+on its own fit) and ``w[i]`` its weight in the mean, the error is that of Cribari-Neto
+(2004, HC4), in place of that of plain residuals ``e``::
+
+    error^2 = sum_i w[i]^2 e[i]^2 / (1 - h[i])^min(4, h[i] / mean(h))
+
+Where that is more than twice the error without controls, they are left out; the factor
+2 stays, since the draws themselves were asked. `docs/performance.md` has what these
+errors cover.
+
+**Anything else**, such as an objective that is no mean: a bootstrap over draws.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp._typing import FloatArray
+
+_FEW = 30  # draws that cannot show their kurtosis: at least a normal's
+_ENOUGH = 16  # draws, below which coefficients are not estimated
+_PULL = 0.1  # draws that stand for the expected coefficients
+_MOST = 2.0  # times the error without controls; beyond, they are left out
+_ROUNDING = 1e-13  # share of a value below which its variation is rounding
+_RESAMPLES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Four quantities and their errors, for any number of states."""
+
+    value: FloatArray
+    value_error: FloatArray
+    epistemic_sd: FloatArray
+    epistemic_sd_error: FloatArray
+    aleatoric_sd: FloatArray
+    aleatoric_sd_error: FloatArray
+    total_sd: FloatArray
+    total_sd_error: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """How many draws stand behind an estimate, and what they weigh together."""
+
+    n: int
+    weights: FloatArray  # [n]
+    exact: bool  # every model there is: population moments, no Monte Carlo error
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Weighted mean over draws, the last axis."""
+        return np.asarray(values @ self.weights / self.weights.sum())
+
+
+def mean_and_error(
+    values: FloatArray, weights: FloatArray, *, exact: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean over draws, the last axis, and its error; 0 where ``exact``."""
+    share = weights / weights.sum()
+    mean = np.asarray(values @ share)
+    if exact:
+        return mean, np.zeros_like(mean)
+    variance = (values - mean[..., None]) ** 2 @ share
+    return mean, np.asarray(np.sqrt(variance / max(weights.size - 1, 1)))
+
+
+def bootstrap_error(
+    statistic: Callable[[FloatArray], float],
+    weights: FloatArray,
+    *,
+    exact: bool = False,
+) -> float:
+    """Error of a function of the draws' probabilities ``[D]``.
+
+    Resamples are the same for the same weights, so that errors are reproducible.
+    """
+    if exact:
+        return 0.0
+    rng = np.random.default_rng(0)
+    share = weights / weights.sum()
+    counts = rng.multinomial(weights.size, share, size=_RESAMPLES) / weights.size
+    return float(np.std([statistic(probability) for probability in counts], ddof=1))
+
+
+def from_moments(
+    size: Size,
+    value: FloatArray,
+    value_variance: FloatArray,
+    m2: FloatArray,
+    m4: FloatArray,
+    r: FloatArray,
+    r2: FloatArray,
+    vvr: FloatArray,
+) -> Estimates:
+    """Put moments over draws together."""
+    degrees = max(size.n - 1, 1)
+    unbias = 1.0 if size.exact else size.n / degrees
+    noise = 0.0 if size.exact else 1.0 / degrees
+    noise_of_squares = 0.0 if size.exact else 1.0 / size.n
+    if size.n < _FEW:  # few draws cannot show their kurtosis: at least a normal's
+        m4 = np.maximum(m4, 3.0 * m2**2)
+    epistemic = np.sqrt(m2 * unbias)
+    aleatoric = np.sqrt(np.maximum(r, 0.0))
+    total = np.sqrt(epistemic**2 + aleatoric**2)
+    square = np.maximum(m4 - m2**2, 0.0)
+    return Estimates(
+        value=value,
+        value_error=np.sqrt(value_variance * noise),
+        epistemic_sd=epistemic,
+        epistemic_sd_error=_half(np.sqrt(square * noise_of_squares), epistemic),
+        aleatoric_sd=aleatoric,
+        aleatoric_sd_error=_half(np.sqrt(r2 * noise), aleatoric),
+        total_sd=total,
+        total_sd_error=_half(
+            np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) * noise_of_squares), total
+        ),
+    )
+
+
+def _half(error: FloatArray, sd: FloatArray) -> FloatArray:
+    """Error of a root from that of its square."""
+    safe = np.where(sd > 0, sd, 1.0)
+    return np.where(sd > 0, error / (2 * safe), 0.0)
+
+
+def from_rollouts(m: FloatArray, v: FloatArray, noise: FloatArray) -> Estimates:
+    """Estimates from means, variances, and the means' variance by chance ``[D, K]``.
+
+    Draws are independent and bring their own roll-outs, so the spread over draws of a
+    summand, over ``sqrt(D)``, is the error of its mean, with both sources of noise.
+    """
+    n = m.shape[0]
+    between = m.var(axis=0, ddof=1)
+    aleatoric = np.maximum(v.mean(axis=0), 0.0)
+    epistemic = np.maximum(between - noise.mean(axis=0), 0.0)
+    squares = (m - m.mean(axis=0)) ** 2 - noise
+    least = 2.0 * between**2 if n < _FEW else np.zeros_like(between)
+
+    def error(summand: FloatArray, least: FloatArray) -> FloatArray:
+        spread = np.maximum(summand.var(axis=0, ddof=1), least)
+        return np.asarray(np.sqrt(spread / n))
+
+    return Estimates(
+        value=m.mean(axis=0),
+        value_error=np.sqrt(between / n),
+        epistemic_sd=np.sqrt(epistemic),
+        epistemic_sd_error=_of_root(error(squares, least), epistemic),
+        aleatoric_sd=np.sqrt(aleatoric),
+        aleatoric_sd_error=_of_root(error(v, 0.0 * least), aleatoric),
+        total_sd=np.sqrt(epistemic + aleatoric),
+        total_sd_error=_of_root(error(squares + v, least), epistemic + aleatoric),
+    )
+
+
+def _of_root(error: FloatArray, square: FloatArray) -> FloatArray:
+    """Error of a root from that of its square, also where the square is 0."""
+    over = np.maximum(2.0 * np.sqrt(square), np.sqrt(error))
+    return np.where(over > 0, error / np.where(over > 0, over, 1.0), 0.0)
+
+
+def fit_coefficients(
+    values: FloatArray, controls: FloatArray, expected: FloatArray
+) -> tuple[FloatArray, float]:
+    """Coefficients ``[K]`` of controls ``[K, D]`` of mean 0, and their inflation.
+
+    ``expected`` are the coefficients where the draws do not tell.
+    """
+    tiny = _ROUNDING * float(np.abs(values).max())
+    if values.std() <= tiny:
+        return expected, 1.0
+    coefficients, inflation = expected, 1.0
+    if values.size >= _ENOUGH:
+        coefficients, inflation = _regress(values, controls, expected, tiny)
+    residuals = values - coefficients @ controls
+    if inflation * residuals.std() > _MOST * values.std():
+        return np.zeros_like(expected), _MOST
+    return coefficients, inflation
+
+
+def _regress(
+    values: FloatArray, controls: FloatArray, expected: FloatArray, tiny: float
+) -> tuple[FloatArray, float]:
+    """Return coefficients and inflation by the formulae above."""
+    n = values.size
+    scale = np.sqrt((controls**2).mean(axis=1))
+    scale[scale <= tiny] = np.inf  # no control at all
+    x = np.vstack([np.ones(n), controls / scale[:, None]])
+    gram = x @ x.T
+    gram[np.diag_indices_from(gram)] += np.r_[0.0, np.full(scale.size, _PULL)]
+    inverse = np.linalg.inv(gram)
+    free = values - expected @ controls
+    free = free - free.mean()
+    found = inverse @ (x @ free)
+    residuals = free - found @ x
+    leverage = np.einsum("kd,kd->d", x, inverse @ x)
+    power = np.minimum(4.0, leverage / leverage.mean())
+    influence = inverse[0] @ x * residuals / (1.0 - leverage) ** (power / 2)
+    plain = residuals @ residuals / (n * (n - 1))
+    inflation = np.sqrt(influence @ influence / plain) if plain > 0 else 1.0
+    return expected + found[1:] / scale, float(inflation)
