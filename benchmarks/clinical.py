@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.posterior.sampling import sample_rows
 from benchmarks.grid import best
 from benchmarks.solves import Solves
 from benchmarks.sweeps import Swept, largest_gap, timed_sweep
@@ -53,7 +52,7 @@ def _numbers(
         "solver": swept.nominal.solver.name,
         "products": swept.products,
         "gap": largest_gap(swept, draws, policy, 4),
-        "entries": int(swept.problem.target.size),
+        "entries": int(swept.problem.rows.target.size),
         "live_states": swept.problem.n_live,
     }
 
@@ -63,7 +62,7 @@ def timings(n_draws: int, repeats: int) -> dict[str, Any]:
     posterior = sparse(*cohort())
     draws = posterior.draws(n_draws, seed=1)
     few = posterior.draws(16, seed=1)  # elimination takes its time
-    out: dict[str, Any] = {"pairs": int(posterior.rows.pair.size)}
+    out: dict[str, Any] = {"pairs": int(posterior.layout.pair.size)}
     for name, policy, want in (
         ("gradient", uniform(posterior), engine.Want(gradient=True)),
         ("variance", bm.policies.nominal(posterior), engine.Want(variance=True)),
@@ -79,14 +78,12 @@ def timings(n_draws: int, repeats: int) -> dict[str, Any]:
 
 def sampling(problem: engine.Problem, draws: bm.Draws, repeats: int) -> float:
     """Seconds to sample the rows of a draw."""
-    state, action = np.ascontiguousarray(problem.row_id.T)
-    theta = np.empty(problem.target.size)
+    theta = np.empty((8, problem.rows.target.size))
+    stream = draws.stream.of_rows(problem.rows.row)
+    every = np.ones(problem.rows.source.size, dtype=np.bool_)
 
     def once() -> None:
-        for draw in range(8):
-            sample_rows(
-                draws.key, draw, state, action, problem.indptr, problem.alpha[0], theta
-            )
+        stream.fill(np.arange(8), every, theta)
 
     once()
     return best(once, repeats)[0] / 8
@@ -146,8 +143,8 @@ def optimise(threads: int, quick: bool) -> dict[str, Any]:
     posterior = sparse(*cohort())
     options: dict[str, Any] = {}
     if quick:
-        method = bm.MirrorAscent(n_steps=2, batch=16, max_batch=16, tolerance=10.0)
-        options = {"method": method, "starts": ["nominal"]}
+        method = bm.MirrorAscent(n_steps=2, tolerance=10.0)
+        options = {"method": method, "starts": ["nominal"], "effort": "quick"}
     began = time.perf_counter()
     result = bm.optimise(posterior, seed=0, threads=threads, **options)
     seconds = time.perf_counter() - began
@@ -174,20 +171,21 @@ def optimise(threads: int, quick: bool) -> dict[str, Any]:
 def sampler(n_draws: int, repeats: int) -> dict[str, Any]:
     """Sample all rows of the sparse belief, with ours and with NumPy's gammas."""
     posterior = sparse(*cohort())
-    rows, alpha = posterior.rows, posterior.alpha
-    key, rng = posterior.draws(n_draws, seed=2).key, np.random.default_rng(0)
+    rows, alpha = posterior.layout, posterior.alpha
+    stream, rng = posterior.draws(n_draws, seed=2).stream, np.random.default_rng(0)
+    every = np.ones(rows.pair.size, dtype=np.bool_)
     first, length = rows.indptr[:-1], np.diff(rows.indptr)
     theta, mean = np.empty(alpha.size), np.zeros((2, alpha.size))
 
     def ours(draw: int) -> None:
-        sample_rows(key, draw, rows.state, rows.action, rows.indptr, alpha, theta)
+        stream.fill(np.array([draw]), every, theta[None])
 
     def numpys(draw: int) -> None:
         rng.standard_gamma(alpha, out=theta)
         theta[:] /= np.repeat(np.add.reduceat(theta, first), length)
 
     out: dict[str, Any] = {"gammas": int(alpha.size)}
-    total = np.repeat(rows.row_sums(alpha), length)
+    total = np.repeat(np.add.reduceat(alpha, first), length)
     expected = alpha / total
     spread = expected * (1 - expected) / (total + 1)
     random = spread > 0  # a row of one next state is certain

@@ -32,7 +32,7 @@ def grid_posterior() -> bm.Posterior:
 
 def numpy_loop(posterior: bm.Posterior, n_draws: int) -> NDArray[np.float64]:
     """Start value and return variance of each draw, ``[D, 2]``, the obvious way."""
-    task, rows, g = posterior.task, posterior.rows, posterior.task.discount
+    task, rows, g = posterior.task, posterior.layout, posterior.task.discount
     rng, identity = np.random.default_rng(0), np.eye(task.n_states)
     pairs = []
     for i, (s, a) in enumerate(zip(rows.state, rows.action, strict=True)):
@@ -106,13 +106,15 @@ def with_gradient(posterior: bm.Posterior) -> Row:
     want = engine.Want(variance=True, gradient=True)
     draws = posterior.draws(N_DRAWS, seed=0)
     problem = engine.Problem.of_draws(draws, UNIFORM[None], every_row=True)
-    nominal = engine.nominal(problem, control=False)
     with engine.workers(THREADS, None) as pool:
+        nominal = engine.nominal(problem, pool, control=False)
         seconds, sums = best(
             lambda: engine.sweep(problem, nominal, N_DRAWS, want=want, pool=pool)
         )
     slope = np.zeros((25, 4))
-    slope[problem.row_id[:, 0], problem.row_id[:, 1]] = sums.row[0, 0] / N_DRAWS
+    slope[problem.rows.row_id[:, 0], problem.rows.row_id[:, 1]] = (
+        sums.row[0, 0] / N_DRAWS
+    )
     step = np.zeros((25, 4))
     step[0, :2] = 1e-4, -1e-4
     ahead, behind = (

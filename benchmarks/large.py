@@ -75,7 +75,7 @@ def one_size(n_states: int, n_draws: int, repeats: int, direct: bool) -> dict[st
         "draws": n_draws,
         "seconds": swept.seconds,
         "building_seconds": building,
-        "entries": int(swept.problem.target.size),
+        "entries": int(swept.problem.rows.target.size),
         "belief_entries": int(posterior.alpha.size),
         "products": swept.products,
         "solver": swept.nominal.solver.name,

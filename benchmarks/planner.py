@@ -30,7 +30,7 @@ def measure(repeats: int) -> dict[str, Any]:
     out: dict[str, Any] = {
         "seconds": seconds,
         "building_seconds": building,
-        "entries": int(problem.target.size),
+        "entries": int(problem.rows.target.size),
         "status": found.status,
         "converged": found.converged,
         "residual": residual(world, found.value),

@@ -38,7 +38,7 @@ class Solves:
         """Where the entries of the policy's chain stand."""
         problem = self.problem
         return build_chain(
-            problem.policies[0], problem.layout, problem.n_live, self.adjoint
+            problem.policies[0], problem.rows.layout, problem.n_live, self.adjoint
         )
 
     @cached_property
@@ -51,21 +51,22 @@ class Solves:
 
     def _space_for(self, method: _solve.Method) -> _solve.Space:
         problem = self.problem
-        sizes = problem.n_live, problem.start.size, problem.target.size
+        rows = self.problem.rows
+        sizes = problem.n_live, rows.start.size, rows.target.size
         return _solve.make_space(method, *sizes)
 
     @cached_property
     def _out(self) -> _solve.Solution:
-        return _solve.Solution(*np.zeros((3, self.problem.start.size)))
+        return _solve.Solution(*np.zeros((3, self.problem.rows.start.size)))
 
     def ours(self, theta: Array) -> tuple[float, Array]:
         """Seconds of the engine's own way, with its guesses; solutions ``[2, S]``."""
         problem, nominal, out = self.problem, self.nominal, self._out
         chain, space = self.chain, self._space
-        references = nominal.references(problem.n_live)
+        lengths = nominal.solver.length
         began = time.perf_counter()
-        out.value[:] = references.reference[0, 0]
-        out.occupancy[:] = references.reference[2, 0]
+        out.value[:] = nominal.reference[0, 0]
+        out.occupancy[:] = nominal.reference[2, 0]
         products = _solve.solve_iteratively(
             nominal.solver.method.krylov,
             chain,
@@ -73,12 +74,12 @@ class Solves:
             self.want,
             theta,
             problem.policies[0],
-            problem.layout,
-            problem.rewards[0],
+            problem.rows.layout,
+            problem.rows.reward,
             problem.task.discount,
-            problem.start,
-            references.length[0, 0],
-            references.length[1, 0],
+            problem.rows.start,
+            lengths[0, 0],
+            lengths[1, 0],
             out,
         )
         seconds = time.perf_counter() - began
@@ -97,10 +98,10 @@ class Solves:
             self.want,
             theta,
             problem.policies[0],
-            problem.layout,
-            problem.rewards[0],
+            problem.rows.layout,
+            problem.rows.reward,
             problem.task.discount,
-            problem.start,
+            problem.rows.start,
             out,
         )
         seconds = time.perf_counter() - began
@@ -111,12 +112,12 @@ class Solves:
         problem, n = self.problem, self.problem.n_live
         pi, g = problem.policies[0], problem.task.discount
         matrix, slack = np.empty((n, n)), np.empty(n)
-        assemble(theta, pi, problem.layout, g, matrix, slack)
+        assemble(theta, pi, problem.rows.layout, g, matrix, slack)
         matrix = np.asfortranarray(matrix)
-        paid = np.empty(problem.start.size)
-        bellman_mean(theta, pi, problem.layout, problem.rewards[0], paid)
+        paid = np.empty(problem.rows.start.size)
+        bellman_mean(theta, pi, problem.rows.layout, problem.rows.reward, paid)
         out = np.zeros((2, paid.size))
-        start = problem.start[:n].copy()
+        start = problem.rows.start[:n].copy()
         began = time.perf_counter()
         lu = lu_factor(matrix, overwrite_a=True, check_finite=False)
         out[0, :n] = lu_solve(lu, paid[:n], check_finite=False)

@@ -53,9 +53,9 @@ def timed_sweep(
 ) -> Swept:
     """Sweep draws for one policy ``[S, A]``; the best of several times."""
     problem = engine.Problem.of_draws(draws, policy[None], every_row=want.gradient)
-    nominal = engine.nominal(problem, control=False, solver=solver, want=want)
     n = draws.n_draws
     with engine.workers(threads, None) as pool:
+        nominal = engine.nominal(problem, pool, control=False, solver=solver, want=want)
         engine.sweep(problem, nominal, min(n, 2), want=want, pool=pool)
         seconds, sums = best(
             lambda: engine.sweep(problem, nominal, n, want=want, pool=pool), repeats

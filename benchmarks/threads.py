@@ -26,8 +26,8 @@ def measure(threads: int, n_draws: int) -> dict[str, Any]:
     policy = bm.policies.nominal(posterior)
     want = engine.Want(variance=True)
     problem = engine.Problem.of_draws(posterior.draws(2, seed=1), policy[None])
-    nominal = engine.nominal(problem, control=False, want=want)
     with engine.workers(threads, None) as pool:
+        nominal = engine.nominal(problem, pool, control=False, want=want)
         engine.sweep(problem, nominal, 64, want=want, pool=pool)
         print("ready", flush=True)
         sys.stdin.readline()

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import read_only
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.posterior._random import gamma_row, open_stream
-from bayesmdp.posterior.sampling import sample_rows
+from bayesmdp.posterior.sampling import sample_dirichlet
 from benchmarks import Row, made_with
 
 _N = 100_000
@@ -112,7 +113,9 @@ def rows() -> tuple[Row, dict[str, Any]]:
     state, action = np.arange(_ROWS), np.zeros(_ROWS, dtype=np.int64)
 
     def ours() -> None:
-        sample_rows(_KEY, 3, state, action, indptr, alpha, theta)
+        draws, used = np.array([3]), np.ones(_ROWS, dtype=np.bool_)
+        given = (read_only(x) for x in (draws, state, action, indptr, alpha, used))
+        sample_dirichlet(_KEY, *given, theta[None])
 
     ours()
     start = indptr[:-1]

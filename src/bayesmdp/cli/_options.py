@@ -145,9 +145,8 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
         "say which column it is, --columns reward=NAME, or what pays in a task file"
     ),
     r"`bm\.restrict\(policy, posterior\)`": "--restrict",
-    r"`resume` goes on, or give the method more steps": (
-        "--resume goes on, or give more --steps"
-    ),
+    r"`resume` goes on, or take more effort": "--resume goes on, or more --effort",
+    r"`resume` goes on": "--resume goes on",
 }
 
 

@@ -84,7 +84,7 @@ def register(backend: Backend) -> None:
 def backend_of(device: str | None) -> Backend:
     """Return the backend of a device; by default ``BAYESMDP_DEVICE``, else the CPU."""
     name = os.environ.get("BAYESMDP_DEVICE", "cpu") if device is None else device
-    if name not in _BACKENDS:
+    if not isinstance(name, str) or name not in _BACKENDS:
         hint = _checks.did_you_mean(str(name), _BACKENDS)
         raise ArgumentError(
             f"`device` must be one of {', '.join(_BACKENDS)}; got {name!r:.60}{hint}."

@@ -67,7 +67,7 @@ EFFORTS = {
 
 def effort_of(name: str) -> Effort:
     """Return the numbers of a level."""
-    if name not in EFFORTS:
+    if not isinstance(name, str) or name not in EFFORTS:
         hint = _checks.did_you_mean(str(name), EFFORTS)
         raise ArgumentError(
             f"`effort` must be one of {', '.join(EFFORTS)}; got {name!r:.60}{hint}."
