@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import bayesmdp as bm
+from bayesmdp.optimisation import Outcome, Stage
 
 _sensitivity = bm.sensitivity
 
@@ -29,18 +30,17 @@ def quick_search(posterior: bm.Posterior, **asked: Any) -> bm.Optimisation:
     return bm.Optimisation(
         policy=policy,
         evaluation=judged,
-        start_value=judged.start_value,
-        start_value_error=judged.start_value_error,
-        upper_bound=1.0,
-        upper_bound_error=0.0,
+        objective="PosteriorMean()",
+        objective_value=judged.start_value,
+        objective_error=judged.start_value_error,
         gap=1.0 - judged.start_value,
         gap_error=0.0,
-        chosen_start="nominal, as it was",
+        chosen_start="nominal",
+        chosen_stage=Stage.START,
         starts={"nominal": policy},
+        left_out=(),
         history=(),
-        converged=True,
-        status="ascent found nothing better than this start, which is returned",
-        steps=asked["method"].n_steps,
+        outcome=Outcome.CONVERGED,
         draws_used=16,
         seconds=0.0,
         seed=asked["seed"],

@@ -205,7 +205,7 @@ def expand(policy: Array, alpha: Array, at: Setting) -> Expanded:
 
 def dense_alpha(posterior: bm.Posterior) -> Array:
     """Dirichlet parameters as ``[S, A, S]``, zero where impossible."""
-    rows = posterior.rows
+    rows = posterior.layout
     dense = np.zeros((rows.n_states, rows.n_actions, rows.n_states))
     row = np.repeat(np.arange(rows.pair.size), np.diff(rows.indptr))
     dense[rows.state[row], rows.action[row], rows.next_state] = posterior.alpha

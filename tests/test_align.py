@@ -91,7 +91,7 @@ def test_a_task_without_names_takes_those_of_the_data() -> None:
         sparse = bm.fit(
             named(random_log()), plain, prior=bm.SparsePrior(fallback="death")
         )
-    assert sparse.rows.next_state.max() == 3
+    assert sparse.layout.next_state.max() == 3
 
 
 def test_names_of_states_alone_or_of_actions_alone_will_do() -> None:

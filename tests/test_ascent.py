@@ -1,10 +1,10 @@
 """Mirror ascent on its own, with gradients from dense NumPy instead of the engine.
 
-An oracle here is a set of dense models: exact (all of them, weighted, no noise) or
-noisy (some of them, drawn afresh at every call).
+An oracle here is a set of dense models: all of them, or a sample that all steps share.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.engine import Slopes
-from bayesmdp.engine.ascent import AscentSettings, AscentState, climb, gap, soften
+from bayesmdp.engine.ascent import AscentState, climb, frank_wolfe_gap, soften
 
 Array = NDArray[np.float64]
-EXACT = AscentSettings(n_steps=400, max_batch=16, tolerance=1e-9)
+N_STEPS, TOLERANCE = 400, 1e-9
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,21 @@ class Models:
         slope = visits[:, :, None] * (q - value[:, :, None])
         return value @ self.start, slope.reshape(len(theta), -1), visits
 
-    def exact(self, rows: Array, n_draws: int) -> Slopes:
+    def exact(self, rows: Array) -> Slopes:
         """Mean over all models; no noise."""
         value, slope, visits = self.each(rows, slice(None))
         mean = slope.mean(axis=0)
-        return Slopes(value.mean(), mean, np.zeros_like(mean), visits.mean(axis=0))
+        best = mean.reshape(self.n_states, self.n_actions).max(axis=1)
+        gap = float(np.maximum(best, 0.0).sum())
+        return Slopes(value.mean(), mean, visits.mean(axis=0), gap, 0.0)
 
     def value(self, rows: Array) -> float:
-        return float(self.exact(rows, 1).value)
+        return float(self.exact(rows).value)
 
-
-class Noisy:
-    """An oracle that looks at some models, others at every call."""
-
-    def __init__(self, models: Models, seed: int) -> None:
-        self.models, self.rng = models, np.random.default_rng(seed)
-
-    def __call__(self, rows: Array, n_draws: int) -> Slopes:
-        chosen = self.rng.integers(len(self.models.theta), size=n_draws)
-        value, slope, visits = self.models.each(rows, chosen)
-        noise = slope.var(axis=0, ddof=1) / n_draws
-        return Slopes(value.mean(), slope.mean(axis=0), noise, visits.mean(axis=0))
+    def sample(self, n_models: int, seed: int) -> "Models":
+        """Some of the models, at random."""
+        chosen = np.random.default_rng(seed).integers(len(self.theta), size=n_models)
+        return replace(self, theta=self.theta[chosen])
 
 
 def random_models(
@@ -93,28 +87,48 @@ def random_models(
 
 def even(models: Models) -> AscentState:
     n_rows = models.n_states * models.n_actions
-    return AscentState(np.full(n_rows, 1 / models.n_actions), batch=16)
+    return AscentState(np.full(n_rows, 1 / models.n_actions))
 
 
-def path(models: Models, settings: AscentSettings = EXACT) -> list[Array]:
-    """Policies after each step of an exact ascent from an even choice."""
-    met: list[Array] = []
-    climb(
-        even(models),
+def climbed(
+    models: Models,
+    state: AscentState | None = None,
+    most: int = N_STEPS,
+    tolerance: float = TOLERANCE,
+    after_step: Callable[[AscentState, Slopes], bool] | None = None,
+) -> tuple[AscentState, bool]:
+    """Climb on all models, from the uniform random policy where none is given."""
+    state = even(models) if state is None else state
+    done = climb(
+        state,
         models.exact,
         models.source,
         models.n_states,
-        settings,
-        lambda state: met.append(state.policy.copy()),
+        most,
+        tolerance,
+        after_step,
     )
+    return state, done
+
+
+def path(
+    models: Models, most: int = N_STEPS, tolerance: float = TOLERANCE
+) -> list[Array]:
+    """Policies after each step of an ascent from the uniform random policy."""
+    met: list[Array] = []
+
+    def watch(state: AscentState, at: Slopes) -> bool:
+        met.append(state.policy.copy())
+        return True
+
+    climbed(models, None, most, tolerance, watch)
     return met
 
 
 @pytest.mark.parametrize("scale", [1e-6, 0.001, 1000.0])
 def test_the_scale_of_rewards_does_not_change_the_path(scale: float) -> None:
-    settings = AscentSettings(n_steps=60, max_batch=16, tolerance=0.0)
-    small = path(random_models(0), settings)
-    large = path(random_models(0, scale=scale), settings)
+    small = path(random_models(0), 60, 0.0)
+    large = path(random_models(0, scale=scale), 60, 0.0)
     assert min(len(small), len(large)) > 15  # later steps only decide about rounding
     for one, other in zip(small[:15], large[:15], strict=True):
         assert other == pytest.approx(one, abs=1e-8)
@@ -136,7 +150,7 @@ def test_rewards_a_thousand_times_as_large_give_the_same_policy() -> None:
 @pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.99, 0.999, 0.9999])
 def test_a_known_model_is_solved_whatever_the_discount(discount: float) -> None:
     models = random_models(1, n_models=1, discount=discount)
-    state = climb(even(models), models.exact, models.source, 4, EXACT)
+    state, _ = climbed(models)
     task = bm.Task(4, 3, models.reward, discount=discount)
     known = bm.Ensemble([bm.Dynamics.from_dense(models.theta[0])], task)
     best = bm.policies.nominal(known).ravel()
@@ -145,7 +159,7 @@ def test_a_known_model_is_solved_whatever_the_discount(discount: float) -> None:
 
 
 def test_the_casino_is_solved_by_an_exact_oracle() -> None:
-    def oracle(rows: Array, n_draws: int) -> Slopes:
+    def oracle(rows: Array) -> Slopes:
         """Win or lose with probability 1/2; -1 a step, 10 for winning, no more."""
         play, g = rows[0], 0.99
         values = np.array([-1.0 + g * play * 10.0, -1.0 / (1.0 - g * play)])
@@ -153,15 +167,15 @@ def test_the_casino_is_solved_by_an_exact_oracle() -> None:
         q_play = np.array([-1.0 + g * 10.0, -1.0 + g * values[1]])
         q = np.stack([q_play, np.full(2, -1.0)])
         slope = (visits * (q - values)).mean(axis=1)
-        return Slopes(values.mean(), slope, np.zeros(2), np.array([visits.mean()]))
+        gap = max(float(slope.max()), 0.0)
+        return Slopes(values.mean(), slope, np.array([visits.mean()]), gap, 0.0)
 
     source = np.zeros(2, dtype=np.int64)
-    state = AscentState(np.array([0.5, 0.5]), batch=16)
-    state = climb(state, oracle, source, 1, EXACT)
-    assert state.converged
+    state = AscentState(np.array([0.5, 0.5]))
+    assert climb(state, oracle, source, 1, N_STEPS, TOLERANCE)
     # Where the derivative of g p R / 2 - 1 / (2 (1 - g p)) is 0: p = (1 - R^-1/2) / g.
     assert state.policy[0] == pytest.approx((1 - 10**-0.5) / 0.99, abs=1e-8)
-    assert state.gap <= EXACT.tolerance
+    assert oracle(state.policy).gap <= TOLERANCE
 
 
 def test_every_step_ends_in_probabilities() -> None:
@@ -172,51 +186,25 @@ def test_every_step_ends_in_probabilities() -> None:
 
 def test_ascent_gains_and_stops_where_little_is_left_to_gain() -> None:
     models = random_models(3)
-    state = climb(even(models), models.exact, models.source, 4, EXACT)
-    assert state.converged
-    assert state.step < EXACT.n_steps
+    state, done = climbed(models)
+    assert done
+    assert state.step < N_STEPS
     assert models.value(state.policy) > models.value(even(models).policy)
-    assert gap(models.exact(state.policy, 1), models.source, 4) <= EXACT.tolerance
+    assert models.exact(state.policy).gap <= TOLERANCE
 
 
-def test_batches_grow_with_noise() -> None:
-    settings = AscentSettings(n_steps=60, max_batch=512, tolerance=0.0)
-    calm = random_models(4, n_models=500, concentration=0.5)
-    mean = calm.theta.mean(axis=0)
-    calm = Models(mean + 0.01 * (calm.theta - mean), calm.reward, calm.start)
-    wild = random_models(4, n_models=500)
-    drawn = {}
-    for name, models in (("calm", calm), ("wild", wild)):
-        sizes: list[int] = []
-        climb(
-            even(models),
-            Noisy(models, 0),
-            models.source,
-            4,
-            settings,
-            lambda state, sizes=sizes: sizes.append(state.batch),
-        )
-        assert sizes == sorted(sizes)
-        assert max(sizes) <= 512
-        drawn[name] = sizes
-    shared = min(map(len, drawn.values()))
-    assert sum(drawn["wild"][:shared]) > sum(drawn["calm"][:shared])
-    assert drawn["wild"][-1] == 512
-
-
-def test_a_noisy_ascent_ends_where_little_is_left_to_gain() -> None:
+def test_an_ascent_on_a_sample_ends_near_the_optimum_of_all_models() -> None:
     # Which basin it ends in is chance; that it ends at the bottom of one is not: what
     # is left to gain there, to first order, is a small share of what was gained.
     models = random_models(5, n_models=500, concentration=5.0)
     base = models.value(even(models).policy)
-    exact = climb(even(models), models.exact, models.source, 4, EXACT)
+    exact, _ = climbed(models)
     gain = models.value(exact.policy) - base
-    settings = AscentSettings(n_steps=150, max_batch=1024, tolerance=1e-3)
     for seed in range(4):
-        state = AscentState(even(models).policy, batch=64)
-        climb(state, Noisy(models, seed), models.source, 4, settings)
+        state, done = climbed(models.sample(8192, seed), most=150, tolerance=1e-3)
+        assert done
         assert models.value(state.policy) - base > 0.75 * gain
-        assert gap(models.exact(state.policy, 1), models.source, 4) < 0.2 * gain
+        assert models.exact(state.policy).gap < 0.2 * gain
 
 
 @given(seed=st.integers(0, 1000))
@@ -225,7 +213,8 @@ def test_no_change_of_a_policy_gains_more_than_the_gap_to_first_order(
 ) -> None:
     models, rng = random_models(seed, n_models=3), np.random.default_rng(seed)
     policy = rng.dirichlet(np.ones(3), size=4).ravel()
-    bound = gap(models.exact(policy, 1), models.source, 4)
+    slope = models.exact(policy).slope
+    bound = frank_wolfe_gap(slope, models.source, 4)
     ahead = 1e-6
     gains = []
     for _ in range(20):
@@ -234,18 +223,31 @@ def test_no_change_of_a_policy_gains_more_than_the_gap_to_first_order(
         behind = policy - ahead * (other - policy)
         gains.append((models.value(step) - models.value(behind)) / (2 * ahead))
     assert max(gains) <= bound * (1 + 1e-6) + 1e-6
-    best = models.exact(policy, 1).slope.reshape(4, 3).argmax(axis=1)
+    best = slope.reshape(4, 3).argmax(axis=1)
     step = policy + ahead * (np.eye(3)[best].ravel() - policy)
     behind = 2 * policy - step
     gain = (models.value(step) - models.value(behind)) / (2 * ahead)
     assert gain == pytest.approx(bound, rel=1e-5, abs=1e-6)  # and one gains as much
 
 
-def test_the_gap_allows_for_noise() -> None:
-    source = np.array([0, 0, 1, 1])
-    slope = np.array([3.0, -3.0, 1.0, -1.0])
-    found = Slopes(0.0, slope, np.array([1.0, 1.0, 1.0, 1.0]), np.ones(2))
-    assert gap(found, source, 2) == 1.0  # 3 - 2 errors; 1 - 2 errors is nothing
+def test_states_without_a_better_action_add_nothing_to_the_gap() -> None:
+    slope = np.array([3.0, -3.0, -1.0, -2.0, 0.5, 0.25])
+    assert frank_wolfe_gap(slope, np.array([0, 0, 1, 1, 2, 2]), 3) == 3.5
+
+
+@pytest.mark.parametrize(("error", "stays"), [(0.0, False), (0.4, False), (0.6, True)])
+def test_an_ascent_stops_where_the_gap_is_within_noise(
+    error: float, stays: bool
+) -> None:
+    """A gap of 1 whose error is above 1 less the tolerance says nothing."""
+    models = random_models(3)
+
+    def oracle(rows: Array) -> Slopes:
+        return replace(models.exact(rows), gap=1.0, gap_error=error)
+
+    state = even(models)
+    assert climb(state, oracle, models.source, 4, 1, 0.5) == stays
+    assert state.step == (0 if stays else 1)
 
 
 def test_states_nobody_reaches_keep_their_rows() -> None:
@@ -256,8 +258,7 @@ def test_states_nobody_reaches_keep_their_rows() -> None:
     start = np.array([1.0, 0.0, 0.0, 0.0])
     models = Models(theta, models.reward, start)
     rows = np.random.default_rng(6).dirichlet(np.ones(3), size=4)
-    state = AscentState(rows.ravel(), batch=16)
-    state = climb(state, models.exact, models.source, 4, EXACT)
+    state, _ = climbed(models, AscentState(rows.ravel()))
     after = state.policy.reshape(4, 3)
     assert after[2:] == pytest.approx(rows[2:], abs=1e-14)
     assert np.abs(after[:2] - rows[:2]).max() > 0.1
@@ -265,16 +266,22 @@ def test_states_nobody_reaches_keep_their_rows() -> None:
 
 def test_ascent_can_be_stopped_and_taken_up_again() -> None:
     models = random_models(7)
-    half = AscentSettings(n_steps=10, max_batch=16, tolerance=0.0)
-    whole = AscentSettings(n_steps=20, max_batch=16, tolerance=0.0)
-    state = climb(even(models), models.exact, models.source, 4, half)
-    assert state.step == 10
-    state = climb(state, models.exact, models.source, 4, whole)
-    once = climb(even(models), models.exact, models.source, 4, whole)
+    state, done = climbed(models, most=10, tolerance=0.0)
+    assert (state.step, done) == (10, False)
+    state, _ = climbed(models, state, most=10, tolerance=0.0)
+    once, _ = climbed(models, most=20, tolerance=0.0)
     assert np.array_equal(state.policy, once.policy)
 
 
-def test_softening_mixes_with_an_even_choice() -> None:
+def test_whoever_watches_may_stop_the_ascent() -> None:
+    models = random_models(7)
+    state, done = climbed(models, after_step=lambda state, at: state.step < 3)
+    assert (state.step, done) == (3, False)
+    same, _ = climbed(models, most=3)
+    assert np.array_equal(state.policy, same.policy)
+
+
+def test_softening_mixes_with_the_uniform_random_policy() -> None:
     source = np.array([0, 0, 0, 0, 1])
     soft = soften(np.array([1.0, 0, 0, 0, 1.0]), source, 2, 0.1)
     assert soft == pytest.approx([0.925, 0.025, 0.025, 0.025, 1.0])

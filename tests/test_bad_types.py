@@ -168,7 +168,7 @@ def test_the_wrong_type_is_our_error(call: Callable[[Any], object], bad: Any) ->
             id="draws for a posterior",
         ),
         pytest.param(
-            lambda: bm.Dynamics(POSTERIOR.rows, np.full(POSTERIOR.alpha.size, NAN)),
+            lambda: bm.Dynamics(POSTERIOR.layout, np.full(POSTERIOR.alpha.size, NAN)),
             id="dynamics that are NaN",
         ),
         pytest.param(

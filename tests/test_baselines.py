@@ -6,7 +6,6 @@ authors' scripts and say how they were made. Statistical tests state their error
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +251,7 @@ def test_second_order_objective_and_gradient_are_those_of_the_theory(
     posterior = random_posterior(10, terminal, form)
     policy = soft_policy(posterior, 1)
     problem = Problem.of_belief(posterior)
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     found = second_order_objective(problem, policy[state, action])
     np.testing.assert_allclose(found.value, objective(policy, posterior), rtol=1e-11)
     wanted = gradient(policy, posterior)[state, action]
@@ -271,9 +270,9 @@ def test_second_order_gradient_is_that_of_central_differences(
     posterior = random_posterior(11, terminal, form)
     policy = soft_policy(posterior, 2)
     problem = Problem.of_belief(posterior)
-    rows = policy[tuple(problem.row_id.T)]
+    rows = policy[tuple(problem.rows.row_id.T)]
     found = second_order_objective(problem, rows).gradient
-    for row, pair in enumerate(problem.row_id):
+    for row, pair in enumerate(problem.rows.row_id):
         step = np.zeros_like(policy)
         step[tuple(pair)] = 1e-5
         up, down = (objective(policy + x, posterior) for x in (step, -step))
@@ -388,8 +387,8 @@ def test_msbi_holds_as_many_different_draws_as_it_says() -> None:
     """Also where threads fill them in parts of some blocks each."""
     posterior = random_posterior(32)
     draws = bm.Draws(posterior, 600, 0, "msbi")
-    problem = replace(Problem.of_belief(posterior), key=draws.key)
-    with workers(2, None) as (pool, _):
+    problem = Problem.of_belief(posterior).with_stream(draws.stream)
+    with workers(2, None) as pool:
         held = _Held(problem, 600, pool)
         table = np.concatenate([part.tables()[0] for part in held._parts])
     wanted = [draws.dynamics(i).probability for i in range(600)]
@@ -435,9 +434,9 @@ def circling(max_iterations: int) -> tuple[bm.Posterior, MultiSample]:
     world = bm.worlds.synthetic(2)
     posterior = bm.fit(world.sample(5, seed=2), world.task)
     problem = Problem.of_belief(posterior)
-    key = bm.Draws(posterior, 16, 0, "msbi").key
+    held = problem.with_stream(bm.Draws(posterior, 16, 0, "msbi").stream)
     return posterior, multi_sample_induction(
-        replace(problem, key=key), plan(problem).choice, 16, max_iterations, 1
+        held, plan(problem).choice, 16, max_iterations, 1
     )
 
 
@@ -448,7 +447,7 @@ def test_msbi_that_goes_in_circles_ends_with_the_best_it_met() -> None:
     assert found.iterations < 100
     problem, at = Problem.of_belief(posterior), setting_of(posterior)
     policy = np.zeros((5, 5))
-    policy[tuple(problem.row_id[found.choice].T)] = 1.0
+    policy[tuple(problem.rows.row_id[found.choice].T)] = 1.0
     np.testing.assert_array_equal(policy, bm.policies.msbi(posterior, 16))
     models = held(posterior, 16)
     first = mean_start(models, bm.policies.nominal(posterior), at)

@@ -117,13 +117,13 @@ def test_a_policy_that_is_kept_is_replaced_only_when_asked() -> None:
 
 def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal in a process of its own: tests/integration."""
-    from bayesmdp.optimisation import _ascend
+    from bayesmdp.optimisation._search import Search
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_ascend, "refine", interrupted)
+        patch.setattr(Search, "climb", interrupted)
         result = run("optimise", "ward", *QUICK)
     assert result.exit_code == 130, result.output
     assert "interrupted; the best so far is kept, and `--resume`" in result.stderr
@@ -151,14 +151,16 @@ def test_ctrl_c_before_the_first_policy_says_that_nothing_is_kept(
 def test_a_search_without_an_end_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
+    from bayesmdp.optimisation import Outcome, Stage
+
     found = bm.storage.load_optimisation("best")
-    status = "all steps taken; `resume` goes on, or give the method more steps"
-    unfinished = dataclasses.replace(found, converged=False, status=status)
+    stage, outcome = Stage.CLIMBED, Outcome.STEPS
+    unfinished = dataclasses.replace(found, chosen_stage=stage, outcome=outcome)
     monkeypatch.setattr(bm, "optimise", lambda *_, **__: unfinished)
     result = run("optimise", "ward")
     assert result.exit_code == 1
-    said = "bayesmdp: warning: all steps taken; --resume goes on, or give more --steps"
-    assert result.stderr == f"{said}\n"
+    assert result.stderr.startswith("bayesmdp: warning: all steps taken before the ")
+    assert result.stderr.endswith("; --resume goes on, or more --effort\n")
 
 
 def test_compare_sets_policies_side_by_side_and_keeps_the_table() -> None:

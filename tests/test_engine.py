@@ -13,6 +13,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sweeps import nominal_of
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -60,7 +61,7 @@ def swept(
     """Sweep all rows of the grid, with everything wanted."""
     draws = POSTERIOR.draws(n_draws, seed=5)
     problem = engine.Problem.of_draws(draws, policies, every_row=True)
-    nominal = engine.nominal(problem, control=True)
+    nominal = nominal_of(problem, control=True)
     with engine.workers(threads, None) as pool:
         return engine.sweep(
             problem, nominal, n_draws, want=WANT, pool=pool, after=after
@@ -147,7 +148,7 @@ def test_rows_a_policy_does_not_use_do_not_change_its_result() -> None:
     sums = []
     for every_row in (False, True):
         problem = engine.Problem.of_draws(draws, policy, every_row=every_row)
-        nominal = engine.nominal(problem, control=True)
+        nominal = nominal_of(problem, control=True)
         with engine.workers(2, None) as pool:
             want = engine.Want(variance=True)
             sums.append(engine.sweep(problem, nominal, 500, want=want, pool=pool))
@@ -158,7 +159,7 @@ def test_rows_a_policy_does_not_use_do_not_change_its_result() -> None:
 def test_a_draw_of_weight_zero_is_left_out_and_weights_scale_sums() -> None:
     draws = POSTERIOR.draws(64, seed=5)
     problem = engine.Problem.of_draws(draws, POLICY[None])
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     weights = np.full(64, 2.0)
     weights[32:] = 0.0
     want = engine.Want(variance=True)
@@ -176,14 +177,14 @@ def test_a_draw_of_weight_zero_is_left_out_and_weights_scale_sums() -> None:
 
 def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYESMDP_THREADS", "3")
-    with engine.workers(None, None) as (_, in_flight):
-        assert in_flight == 6
-    with engine.workers(1, None) as (_, in_flight):  # the argument goes first
-        assert in_flight == 2
+    with engine.workers(None, None) as pool:
+        assert pool.in_flight == 6
+    with engine.workers(1, None) as pool:  # the argument goes first
+        assert pool.in_flight == 2
     before, seen = threading.active_count(), []
     draws = POSTERIOR.draws(2000, seed=0)
     problem = engine.Problem.of_draws(draws, POLICY[None])
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     with engine.workers(None, None) as pool:
         engine.sweep(
             problem,
@@ -212,21 +213,25 @@ def test_one_thread_is_the_callers_and_keeps_what_went_wrong_for_later() -> None
     def stops() -> None:
         raise KeyboardInterrupt
 
-    with engine.workers(1, None) as (pool, _):
-        assert pool.submit(threading.get_ident).result() == threading.get_ident()
-        future = pool.submit(fails)
+    with engine.workers(1, None) as pool:
+        assert (
+            pool.executor.submit(threading.get_ident).result() == threading.get_ident()
+        )
+        future = pool.executor.submit(fails)
         with pytest.raises(ValueError, match="no"):
             future.result()
         with pytest.raises(KeyboardInterrupt):
-            pool.submit(stops)
-    with engine.workers(2, None) as (pool, _):
-        assert pool.submit(threading.get_ident).result() != threading.get_ident()
+            pool.executor.submit(stops)
+    with engine.workers(2, None) as pool:
+        assert (
+            pool.executor.submit(threading.get_ident).result() != threading.get_ident()
+        )
 
 
 def test_progress_grows_and_reaches_the_number_of_draws() -> None:
     draws = POSTERIOR.draws(N_DRAWS, seed=5)
     problem = engine.Problem.of_draws(draws, POLICY[None])
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     seen: list[int] = []
     with engine.workers(2, None) as pool:
         half = 16 * engine.BLOCK
@@ -254,7 +259,7 @@ def test_an_interruption_stops_the_sweep_and_its_threads(
 ) -> None:
     n_draws = 1_000_000  # a minute or two, in tasks of some 50 ms
     problem = engine.Problem.of_draws(POSTERIOR.draws(n_draws), random_policies(20))
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     before = threading.active_count()
     raised_at: list[float] = []
 
@@ -277,7 +282,7 @@ def test_an_interruption_stops_the_sweep_and_its_threads(
 def threads_of(n_draws: int) -> int:
     """Count the threads that a sweep of so many draws starts where two may be."""
     problem = engine.Problem.of_draws(POSTERIOR.draws(n_draws), POLICY[None])
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     before = threading.active_count()
     with engine.workers(2, None) as pool:
         engine.sweep(problem, nominal, n_draws, want=engine.Want(), pool=pool)

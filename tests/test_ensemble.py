@@ -197,7 +197,7 @@ def test_rows_list_what_some_model_allows() -> None:
     ensemble = ensemble_of(models, task_of(np.zeros(S)))
     allowed = np.any([model > 0 for model in models], axis=0)
     allowed[TERMINAL] = False
-    assert ensemble.rows.next_state.size == allowed.sum()
+    assert ensemble.layout.next_state.size == allowed.sum()
     assert (np.count_nonzero(ensemble.table, axis=1) < allowed.sum()).all()
     for m, model in enumerate(models):
         live = np.where(np.isin(np.arange(S), TERMINAL)[:, None, None], 0.0, model)
@@ -308,9 +308,9 @@ def test_the_mean_model_keeps_expected_rewards() -> None:
     mean = np.tensordot(WEIGHTS, models, axes=1)
     np.testing.assert_allclose(ensemble.mean().to_dense()[live], mean[live], atol=1e-15)
     paid = np.zeros((S, A))
-    rows = ensemble.rows
+    rows = ensemble.layout
     entry = rows.row_of_entry
-    each = ensemble.mean().probability * ensemble.mean_reward
+    each = ensemble.mean().probability * ensemble.rows().reward
     np.add.at(paid, (rows.state[entry], rows.action[entry]), each)
     wanted = sum(
         weight * (model * reward.dense).sum(axis=2)

@@ -16,15 +16,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from sweeps import nominal_of
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.engine import _backup, _footprint
-from bayesmdp.engine._problem import read_only
-from bayesmdp.engine._sweep import _run
 from bayesmdp.errors import BeliefError
 from bayesmdp.evaluation import _control
-from bayesmdp.optimisation import _starts
+from bayesmdp.optimisation._effort import effort_of
+from bayesmdp.optimisation._starts import default_starts
 from bayesmdp.posterior import sampling
 
 Array = NDArray[np.float64]
@@ -166,15 +165,15 @@ def table_of(draws: bm.Draws) -> Array:
     """Every entry of every draw, ``[D, E]``, by the sampler of sweeps."""
     policies = np.ones((1, S, draws.belief.task.n_actions))
     problem = engine.Problem.of_draws(draws, policies)
-    table = np.empty((draws.n_draws, problem.target.size))
-    rows, used = problem.layout, read_only(problem.used)
-    _backup.sample_table(problem.models, problem.groups, rows, used, 0, table)
+    table = np.empty((draws.n_draws, problem.rows.target.size))
+    assert problem.stream is not None
+    problem.stream.fill(np.arange(draws.n_draws), problem.used, table)
     return table
 
 
 def first_row(posterior: Any, n_draws: int, seed: int = 0) -> Array:
     """Draws of the row of state 0, ``[D, S]``."""
-    rows, table = posterior.rows, table_of(posterior.draws(n_draws, seed=seed))
+    rows, table = posterior.layout, table_of(posterior.draws(n_draws, seed=seed))
     out = np.zeros((n_draws, S))
     out[:, rows.next_state[: rows.indptr[1]]] = table[:, : rows.indptr[1]]
     return out
@@ -363,8 +362,8 @@ def test_the_first_control_variate_alone_is_used(name: str) -> None:
     error = np.hypot(plain.start_value_error, better.start_value_error)
     assert abs(plain.start_value - better.start_value) < Z * error
     problem = engine.Problem.of_draws(belief.draws(2), POLICY[None])
-    assert not problem.dirichlet
-    nominal = engine.nominal(problem, control=True)
+    assert problem.rows.total is None
+    nominal = nominal_of(problem, control=True)
     assert not nominal.every_state
     assert not _control.control_mean(problem, nominal, 0).any()
 
@@ -372,10 +371,11 @@ def test_the_first_control_variate_alone_is_used(name: str) -> None:
 @every_belief
 def test_a_problem_travels_to_other_processes(name: str) -> None:
     problem = engine.Problem.of_draws(belief_of(name).draws(32, seed=1), POLICY[None])
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     there = pickle.loads(pickle.dumps((problem, nominal)))
-    one = _run(problem, nominal, 0, 0, np.ones(32))
-    two = _run(*there, 0, 0, np.ones(32))
+    cpu = engine.backend_of("cpu")
+    one = cpu.sweep(problem, nominal, 0, 0, np.ones(32))
+    two = cpu.sweep(*there, 0, 0, np.ones(32))
     assert np.array_equal(one.start, two.start)
 
 
@@ -418,7 +418,7 @@ def test_draws_of_other_priors_are_what_they_were(name: str) -> None:
     counts[:, :, 0] = 0
     belief = bm.fit(bm.Counts.from_dense(counts), WIDE, prior=prior)
     draws = belief.draws(10, seed=4)
-    weight = 1 / np.arange(1.0, belief.rows.next_state.size + 1)
+    weight = 1 / np.arange(1.0, belief.rows().layout.next_state.size + 1)
     found = [float(draws.dynamics(i).probability @ weight) for i in range(10)]
     swept = bm.evaluate(POLICY, draws, control=False).start_values
     assert found @ swept == pytest.approx(wanted, rel=1e-12)
@@ -430,12 +430,13 @@ def test_draws_of_other_priors_are_what_they_were(name: str) -> None:
 @pytest.mark.parametrize("name", ["sets", "lumped", "fallback"])
 def test_what_needs_dirichlet_rows_says_so(name: str) -> None:
     belief = belief_of(name)
-    with pytest.raises(BeliefError, match="`evaluate_analytic` needs Dirichlet rows"):
+    with pytest.raises(BeliefError, match="`evaluate_analytic` needs independent"):
         bm.evaluate_analytic(POLICY, belief)
     with pytest.raises(BeliefError, match=r"`second_order`.*HierarchicalSparsePrior"):
         bm.policies.second_order(belief)
-    assert "second_order" not in _starts._default_names(belief)
-    assert "second_order" in _starts._default_names(bm.fit(COUNTS, WIDE))
+    effort = effort_of("normal")
+    assert "second_order" not in default_starts(belief, effort)
+    assert "second_order" in default_starts(bm.fit(COUNTS, WIDE), effort)
 
 
 # ------------------------------------------------------------------ memory
@@ -460,14 +461,3 @@ def test_what_fitting_takes_is_counted() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 30 < peak / belief.alpha.size < 56
-
-
-def test_a_row_at_work_is_counted() -> None:
-    belief = belief_of("sets")
-    policies = POLICY[None]
-    one = engine.Problem.of_draws(belief.draws(2), policies)
-    plain = dataclasses.replace(belief, sets=None)
-    two = engine.Problem.of_draws(plain.draws(2), policies)
-    method = engine.nominal(one, control=False).solver.method
-    more, less = (_footprint.bytes_a_thread(x, method, 0, 16, 1) for x in (one, two))
-    assert more - less == 16 * S

@@ -16,6 +16,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sweeps import gradient_of, nominal_of
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -25,7 +26,7 @@ from bayesmdp.engine._solve import SOLVED
 Array = NDArray[np.float64]
 BLOCK = engine.BLOCK
 WANT = engine.Want(variance=True, occupancy=True, gradient=True)
-FIELDS = ("state", "row", "start", "status", "products", "weights")
+FIELDS = ("state", "row", "start", "status", "products", "weights", "kept")
 
 
 def assert_same_bits(one: engine.Sums, other: engine.Sums) -> None:
@@ -50,6 +51,7 @@ def leaf(index: int, seed: int = 0) -> engine.Sums:
         status=np.full((1, BLOCK), SOLVED, dtype=np.int8),
         products=rng.integers(9, size=(1, BLOCK)),
         weights=np.ones(BLOCK),
+        kept=rng.normal(size=(1, 2, BLOCK, 5)),
     )
 
 
@@ -161,7 +163,7 @@ def ground(posterior: bm.Posterior, solver: str, control: bool = True) -> Ground
     )
     draws = posterior.draws(2, seed=6)
     problem = engine.Problem.of_draws(draws, policies, every_row=True)
-    return Ground(problem, engine.nominal(problem, control=control, solver=solver))
+    return Ground(problem, nominal_of(problem, control=control, solver=solver))
 
 
 GROUNDS: dict[str, Callable[[], Ground]] = {
@@ -262,19 +264,21 @@ def test_rows_without_probability_have_the_gradient_of_rows_that_are_sampled(
         found = engine.slopes(
             problem, problem.policies[0], n_draws, pool=pool, solver=solver
         )
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     plain = by_hand(draws, policy, n_draws)[:, state, action]
     mean, noise = plain.mean(axis=0), plain.var(axis=0, ddof=1) / n_draws
     used = problem.policies[0] > 0
     assert used.sum() == n
     np.testing.assert_allclose(found.slope[used], mean[used], rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(found.noise[used], noise[used], rtol=1e-6, atol=1e-15)
+    slope, own = gradient_of(problem, n_draws, solver)
+    np.testing.assert_allclose(slope, found.slope, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(own[used], noise[used], rtol=1e-6, atol=1e-15)
     other = ~used
     off = np.abs(found.slope - mean)[other]
-    assert (off < 5 * np.sqrt(noise + found.noise)[other]).all()
+    assert (off < 5 * np.sqrt(noise + own)[other]).all()
     assert off.max() > 1e-6  # they were not sampled
-    assert (found.noise[other] < noise[other] * (1 + 5 / np.sqrt(2 * n_draws))).all()
-    assert np.median(found.noise[other] / noise[other]) < 0.8
+    assert (own[other] < noise[other] * (1 + 5 / np.sqrt(2 * n_draws))).all()
+    assert np.median(own[other] / noise[other]) < 0.8
 
 
 def test_the_mean_row_of_each_draw_is_what_is_added() -> None:
@@ -292,11 +296,12 @@ def test_the_mean_row_of_each_draw_is_what_is_added() -> None:
         theta = np.where(policy[:, :, None] > 0, draws.dynamics(i).to_dense(), mean)
         one = reference.solve(theta, policy, at)
         slopes.append(one.occupancy[:, None] * (one.q - one.value[:, None]))
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     expected = np.array(slopes)[:, state, action]
     np.testing.assert_allclose(found.slope, expected.mean(axis=0), atol=1e-12)
-    noise = expected.var(axis=0) / (n_draws - 1)
-    np.testing.assert_allclose(found.noise, noise, rtol=1e-6, atol=1e-15)
+    _, noise = gradient_of(problem, n_draws)
+    wanted = expected.var(axis=0) / (n_draws - 1)
+    np.testing.assert_allclose(noise, wanted, rtol=1e-6, atol=1e-15)
 
 
 @pytest.mark.parametrize("solver", ["dense", "iterative"])
@@ -319,13 +324,16 @@ def test_models_of_an_ensemble_keep_their_own_rows(solver: str) -> None:
             3,
             pool=pool,
             weights=3 * weights,
+            exact=True,
             solver=solver,
         )
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     each = by_hand(ensemble.draws(), policy, 3)
     expected = np.tensordot(weights, each, axes=1)[state, action]
     np.testing.assert_allclose(found.slope, expected, rtol=1e-7, atol=1e-9)
-    assert not found.noise.any()
+    assert found.gap_error == 0
+    best = np.tensordot(weights, each, axes=1).max(axis=1)
+    assert found.gap == pytest.approx(np.maximum(best, 0).sum(), rel=1e-7)
     at = reference.setting(task, task.reward)
     mean, wrong = ensemble.mean().to_dense(), 0.0
     for share, model in zip(weights, models, strict=True):

@@ -377,7 +377,8 @@ def test_value_is_visits_times_rewards_in_a_known_model(problem: Example) -> Non
     world = problem.world
     known = engine.Problem.of_dynamics(world.dynamics, world.task, problem.policy[None])
     occupancy = np.empty(problem.start.size)
-    occupancy[known.order] = engine.solve_known(known)[2][0]
+    solved = engine.solve_known(known, engine.backend_of("cpu"))
+    occupancy[known.rows.order] = solved[2][0]
     s, a, t = np.indices(problem.theta.shape)
     paid = world.task.transition_reward(s, a, t)
     live = ~world.task.is_terminal

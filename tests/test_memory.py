@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sweeps import nominal_of
 from test_solver import two_wards
 
 import bayesmdp as bm
 from bayesmdp import _memory, engine
-from bayesmdp.engine import _nominal, _sweep
+from bayesmdp.engine import _cpu
 from bayesmdp.errors import ArgumentError, TooLargeError
 
 Array = NDArray[np.float64]
@@ -190,8 +191,8 @@ def nothing_solved(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise RuntimeError("work began before memory was looked at")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_sweep, "sweep_blocks", refuse)
-        patch.setattr(_nominal, "_invert", refuse)
+        for kernel in ("solve_draw", "sweep_policy", "invert"):
+            patch.setattr(_cpu, kernel, refuse)
         yield
 
 
@@ -350,7 +351,7 @@ def test_memory_is_looked_at_again_where_auto_eliminates(
     def chosen(dear: float, threads: int) -> str:
         draws = two_wards(150, dear).draws(16)
         problem = engine.Problem.of_draws(draws, np.ones((1, 300, 1)))
-        return engine.nominal(problem, control=False, threads=threads).solver.name
+        return nominal_of(problem, control=False, threads=threads).solver.name
 
     monkeypatch.setenv("BAYESMDP_MEMORY", "4MB")
     assert chosen(1.0, threads=8) == "iterative"
@@ -413,7 +414,7 @@ def test_the_estimate_is_within_a_factor_three_of_what_is_taken(
     """The estimate is what a refusal says that the same sweep needs."""
     n, n_policies, solver, gradient, n_draws, threads = MEASURED[name]
     problem, want = problem_of(n, n_policies, gradient)
-    nominal = engine.nominal(problem, control=True, solver=solver, want=want)
+    nominal = nominal_of(problem, control=True, solver=solver, want=want)
     with engine.workers(threads, None) as pool:
         engine.sweep(problem, nominal, 2, want=want, pool=pool)  # compiled, loaded
         with measured() as taken:
@@ -431,5 +432,5 @@ def test_kernels_are_seen_by_what_measures() -> None:
     """Else the tests above would compare with nothing."""
     problem, want = problem_of(1_000, 1, gradient=False)
     with measured() as taken:
-        engine.nominal(problem, control=False, solver="dense", want=want)
+        nominal_of(problem, control=False, solver="dense", want=want)
     assert 8e6 < taken() < 16e6

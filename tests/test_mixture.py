@@ -14,6 +14,7 @@ import pytest
 import reference
 from numpy.typing import NDArray
 from scipy import stats
+from sweeps import gradient_of
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -151,17 +152,18 @@ def test_evidence_uses_the_pairs_that_are_kept() -> None:
 
 
 def test_rows_are_what_some_component_allows_and_zero_is_impossible() -> None:
-    dense = np.zeros((3, S * A, S))
-    rows = MIXTURE.rows
-    dense[:, rows.pair[rows.row_of_entry], rows.next_state] = MIXTURE.alpha
-    for found, component in zip(dense, MIXTURE.components, strict=True):
-        own = np.zeros((S * A, S))
-        at = component.rows
-        own[at.pair[at.row_of_entry], at.next_state] = component.alpha
-        assert np.array_equal(found, own)
-    assert (MIXTURE.alpha == 0).any()
-    assert (MIXTURE.alpha.max(axis=0) > 0).all()
-    assert not MIXTURE.alpha.flags.writeable
+    allowed = np.zeros((3, S * A, S), dtype=bool)
+    for own, component in zip(allowed, MIXTURE.components, strict=True):
+        at = component.layout
+        own[at.pair[at.row_of_entry], at.next_state] = component.alpha > 0
+    wide, rows = np.zeros((S * A, S), dtype=bool), MIXTURE.rows().layout
+    wide[rows.pair[rows.row_of_entry], rows.next_state] = True
+    assert np.array_equal(wide, allowed.any(axis=0))
+    assert (wide & ~allowed).any()  # something that one prior allows and another not
+    draws = MIXTURE.draws(30, seed=5)
+    for i, c in enumerate(draws.members):
+        theta = draws.dynamics(i).to_dense().reshape(S * A, S)
+        assert not theta[~allowed[c]].any()
 
 
 def test_the_mean_is_the_weighted_mean_of_means() -> None:
@@ -221,9 +223,15 @@ def test_rows_given_the_component_are_its_dirichlet_rows() -> None:
     """
     draws = MIXTURE.draws(6000, seed=11)
     theta = np.stack([draws.dynamics(i).probability for i in range(6000)])
-    for c, alpha in enumerate(MIXTURE.alpha):
+    for c, component in enumerate(MIXTURE.components):
         own = theta[draws.members == c]
-        total = MIXTURE.rows.row_sums(alpha)[MIXTURE.rows.row_of_entry]
+        rows, alpha = draws.dynamics(0).rows, np.zeros(theta.shape[1])
+        at = component.layout
+        _, entry = rows.find(
+            at.state[at.row_of_entry], at.action[at.row_of_entry], at.next_state
+        )
+        alpha[entry] = component.alpha
+        total = rows.row_sums(alpha)[rows.row_of_entry]
         mean = alpha / total
         variance = mean * (1 - mean) / (total + 1)
         off = np.abs(own.mean(axis=0) - mean)
@@ -303,12 +311,16 @@ def test_results_do_not_depend_on_threads(threads: int) -> None:
 # ------------------------------------------------------------------ gradient
 
 
+def problem_of(policy: Array, draws: bm.Draws) -> engine.Problem:
+    return engine.Problem.of_draws(draws, policy[None], every_row=True)
+
+
 def slopes(policy: Array, draws: bm.Draws, solver: str = "auto") -> Any:
-    problem = engine.Problem.of_draws(draws, policy[None], every_row=True)
+    problem = problem_of(policy, draws)
     with engine.workers(2, None) as pool:
         rows = problem.policies[0]
         found = engine.slopes(problem, rows, draws.n_draws, pool=pool, solver=solver)
-    return problem.row_id.T, found
+    return problem.rows.row_id.T, found
 
 
 @pytest.mark.parametrize("solver", ["dense", "iterative"])
@@ -348,8 +360,10 @@ def test_rows_without_probability_have_the_mean_of_their_component(
             value = (one.value - at.terminal_value)[:, None]
             out.append((one.occupancy[:, None] * (one.q - value))[state, action])
     np.testing.assert_allclose(found.slope, np.mean(right, axis=0), atol=1e-12)
-    noise = np.var(right, axis=0) / (n_draws - 1)
-    np.testing.assert_allclose(found.noise, noise, rtol=1e-6, atol=1e-15)
+    slope, noise = gradient_of(problem_of(CHOICE, draws), n_draws)
+    np.testing.assert_allclose(slope, found.slope, atol=1e-12)
+    wanted = np.var(right, axis=0) / (n_draws - 1)
+    np.testing.assert_allclose(noise, wanted, rtol=1e-6, atol=1e-15)
     assert np.abs(np.mean(wrong, axis=0) - found.slope).max() > 1e-3
 
 
@@ -367,7 +381,8 @@ def test_rows_without_probability_have_the_gradient_of_sampled_rows() -> None:
     plain = np.array(each)
     noise = plain.var(axis=0) / n_draws
     off = np.abs(found.slope - plain.mean(axis=0))
-    assert (off <= Z * np.sqrt(noise + found.noise) + 1e-12).all()
+    _, own_noise = gradient_of(problem_of(CHOICE, draws), n_draws)
+    assert (off <= Z * np.sqrt(noise + own_noise) + 1e-12).all()
 
 
 # ------------------------------------------------------------------ policies

@@ -79,7 +79,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         "AnalyticEvaluation": bm.evaluate_analytic([0, 0, 0], posterior),
         "Comparison": comparison,
         "Optimisation": replace(
-            optimisation, evaluation=evaluation, chosen_start=EVIL, status=EVIL
+            optimisation, evaluation=evaluation, chosen_start=EVIL, left_out=(EVIL,)
         ),
         "Sensitivity": bm.sensitivity([0, 0, 0], log, task, priors, n_draws=20),
         "PriorComparison": bm.compare_priors(priors, log, task, n_folds=0),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import reference
 from reference import Array
+from sweeps import nominal_of
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -127,7 +128,7 @@ def swept(
     weights: Array | None = None,
 ) -> tuple[engine.Problem, engine.Nominal, engine.Sums]:
     problem = engine.Problem.of_draws(draws, policies, every_row=True)
-    nominal = engine.nominal(problem, control=False)
+    nominal = nominal_of(problem, control=False)
     with engine.workers(1, None) as pool:
         sums = engine.sweep(
             problem, nominal, draws.n_draws, want=want, pool=pool, weights=weights
@@ -150,7 +151,7 @@ def test_gradient_equals_central_differences_along_tangents(name: str) -> None:
     rng = np.random.default_rng(0)
     policy = 0.8 * case.policy + 0.2 / 3  # inside the simplex: both sides exist
     problem, _, sums = swept(case.draws, policy[None], engine.Want(gradient=True))
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     for _ in range(5):
         direction = rng.normal(size=policy.shape)
         direction -= direction.mean(axis=1, keepdims=True)
@@ -171,7 +172,7 @@ def test_gradient_and_its_square_equal_a_loop_over_draws(name: str) -> None:
         one = reference.solve(case.draws.dynamics(i).to_dense(), case.policy, at)
         value = (one.value - at.terminal_value)[:, None]
         slopes.append(one.occupancy[:, None] * (one.q - value))
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     expected = np.array(slopes)[:, state, action]
     scale = np.abs(expected).max()
     for found, wanted in zip(sums.row[0], (expected, expected**2), strict=True):
@@ -204,7 +205,7 @@ def test_weights_of_draws_weigh_every_sum() -> None:
         reference.solve(case.draws.dynamics(i).to_dense(), case.policy, at)
         for i in range(case.draws.n_draws)
     ]
-    order = problem.order
+    order = problem.rows.order
     value, variance, occupancy = (
         np.array([getattr(one, name)[order] for one in solved])
         - nominal.reference[j, 0]
@@ -229,7 +230,7 @@ def test_weights_of_draws_weigh_every_sum() -> None:
     advantage = np.array(
         [one.occupancy[:, None] * (one.q - one.value[:, None]) for one in solved]
     )
-    state, action = problem.row_id.T
+    state, action = problem.rows.row_id.T
     expected = np.tensordot(weights, advantage, axes=1)[state, action]
     np.testing.assert_allclose(sums.row[0, 0], expected, rtol=1e-9, atol=1e-10)
     assert sums.ended[0].tolist() == (weights > 0).tolist()
@@ -407,11 +408,11 @@ def test_control_variates_have_their_stated_means(name: str) -> None:
     at = reference.setting(draws.belief.task, case.reward)
     expanded = reference.expand(case.policy, reference.dense_alpha(draws.belief), at)
     problem = engine.Problem.of_draws(draws, case.policy[None])
-    nominal = engine.nominal(problem, control=True)
+    nominal = nominal_of(problem, control=True)
     with engine.workers(2, None) as pool:
         sums = engine.sweep(problem, nominal, n_draws, want=engine.Want(), pool=pool)
     mean = np.empty((channels.YZ + 1, at.rho.size))
-    mean[:, problem.order] = sums.state[0] / n_draws
+    mean[:, problem.rows.order] = sums.state[0] / n_draws
     expected = at.g * expanded.inverse @ expanded.k
     for first, second, wanted in (
         (channels.Y, channels.YY, 0.0 * expected),

@@ -49,7 +49,7 @@ def visits(table: dict[tuple[int, int], int], n_states: int = S) -> bm.Counts:
 
 def dense_alpha(posterior: bm.Posterior) -> np.ndarray:
     """Dirichlet parameters as ``[S, A, S]``, zero where impossible."""
-    rows = posterior.rows
+    rows = posterior.layout
     dense = np.zeros((rows.n_states, rows.n_actions, rows.n_states))
     row = rows.row_of_entry
     dense[rows.state[row], rows.action[row], rows.next_state] = posterior.alpha
@@ -59,7 +59,7 @@ def dense_alpha(posterior: bm.Posterior) -> np.ndarray:
 def assert_same(one: bm.Posterior, two: bm.Posterior) -> None:
     assert np.array_equal(one.alpha, two.alpha)
     for name in ("pair", "indptr", "next_state"):
-        assert np.array_equal(getattr(one.rows, name), getattr(two.rows, name))
+        assert np.array_equal(getattr(one.layout, name), getattr(two.layout, name))
     assert np.array_equal(one.available, two.available)
     assert one.counts == two.counts
 
@@ -91,7 +91,7 @@ def test_the_default_prior_is_flat() -> None:
 
 def test_terminal_states_have_no_rows() -> None:
     posterior = bm.fit(count([(0, 0, 1)]), TASK)
-    assert posterior.rows.state.tolist() == [0, 0, 1, 1]
+    assert posterior.layout.state.tolist() == [0, 0, 1, 1]
     assert posterior.available.tolist() == [[True] * 2] * 2 + [[False] * 2] * 2
 
 
@@ -118,8 +118,12 @@ def test_the_mean_is_alpha_over_its_sum() -> None:
 
 def test_the_arrays_of_a_posterior_are_read_only() -> None:
     posterior = bm.fit(count([(0, 0, 1)]), TASK)
-    arrays = [posterior.alpha, posterior.available, posterior.rows.next_state]
-    arrays += [posterior.mean().probability, posterior.rows.pair, posterior.rows.indptr]
+    arrays = [posterior.alpha, posterior.available, posterior.layout.next_state]
+    arrays += [
+        posterior.mean().probability,
+        posterior.layout.pair,
+        posterior.layout.indptr,
+    ]
     assert not any(array.flags.writeable for array in arrays)
 
 
@@ -174,7 +178,7 @@ def test_a_support_that_changes_later_does_not_change_the_prior() -> None:
     )
     support[:, 3] = False
     updated = posterior.update(count([(0, 0, 1)]))
-    assert updated.rows.next_state.size == posterior.rows.next_state.size
+    assert updated.layout.next_state.size == posterior.layout.next_state.size
 
 
 # --- evidence ------------------------------------------------------------------
@@ -310,7 +314,11 @@ def test_counts_of_unavailable_pairs_stay_on_record() -> None:
     posterior = bm.fit(visits(table), TASK, min_count=5)
     assert posterior.counts == visits(table)
     assert (0, 1) not in set(
-        zip(posterior.rows.state.tolist(), posterior.rows.action.tolist(), strict=True)
+        zip(
+            posterior.layout.state.tolist(),
+            posterior.layout.action.tolist(),
+            strict=True,
+        )
     )
 
 
@@ -339,7 +347,7 @@ def test_a_sparse_prior_believes_in_what_was_seen_and_the_fallback() -> None:
 def test_a_sparse_prior_without_fallback_believes_in_what_was_seen() -> None:
     rows = [(0, 0, 1), (0, 0, 2), (1, 1, 3)]
     posterior = bm.fit(count(rows), TASK, prior=bm.SparsePrior(), min_count=1)
-    assert posterior.rows.next_state.tolist() == [1, 2, 3]
+    assert posterior.layout.next_state.tolist() == [1, 2, 3]
     assert posterior.alpha.tolist() == [2, 2, 2]
 
 
@@ -413,7 +421,7 @@ def test_a_row_does_not_change_when_other_pairs_get_data() -> None:
 
 def test_a_row_does_not_change_when_other_pairs_become_unavailable() -> None:
     fewer = bm.fit(BASE.counts, TASK, min_count=3)
-    assert fewer.rows.pair.size < BASE.rows.pair.size
+    assert fewer.layout.pair.size < BASE.layout.pair.size
     for i in range(5):
         one, two = (row_of(p.draws(5, seed=3), i, 0, 0) for p in (BASE, fewer))
         assert one == two
@@ -481,7 +489,7 @@ def test_draws_scatter_around_the_mean_as_a_dirichlet_does(
     posterior = bm.fit(BASE.counts, TASK, prior=prior)
     draws = posterior.draws(n, seed=0)
     theta = np.array([draws.dynamics(i).probability for i in range(n)])
-    mean, rows = posterior.mean().probability, posterior.rows
+    mean, rows = posterior.mean().probability, posterior.layout
     total = rows.row_sums(posterior.alpha)[rows.row_of_entry]
     variance = mean * (1 - mean) / (total + 1)
     z = (theta.mean(axis=0) - mean) / np.sqrt(variance / n)

@@ -209,7 +209,7 @@ def test_an_update_is_a_fit_on_all_data(name: str, min_count: int) -> None:
     updated = first.update(halves[1])
     at_once = bm.fit(COUNTS, TASK, prior=prior, min_count=min_count)
     assert np.array_equal(updated.alpha, at_once.alpha)
-    assert np.array_equal(updated.rows.next_state, at_once.rows.next_state)
+    assert np.array_equal(updated.layout.next_state, at_once.layout.next_state)
 
 
 @every_belief

@@ -96,7 +96,7 @@ def test_a_fallback_takes_the_mass_of_all_unseen_states(n: list[int]) -> None:
     expected = np.where(seen, predicted, 0.0)
     expected[5] += predicted[~seen].sum()
     assert mean == pytest.approx(expected, abs=1e-12)
-    assert (np.diff(posterior.rows.indptr)[0]) == seen[:5].sum() + 1
+    assert (np.diff(posterior.layout.indptr)[0]) == seen[:5].sum() + 1
 
 
 def test_unseen_mass_falls_with_repetition_and_rises_with_variety() -> None:

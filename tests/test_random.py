@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 import bayesmdp as bm
+from bayesmdp._checks import read_only
 from bayesmdp.posterior import Draws
 from bayesmdp.posterior._random import next_bits, open_stream, philox, uniform
-from bayesmdp.posterior.sampling import sample_rows
+from bayesmdp.posterior.sampling import sample_dirichlet
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 KEY = np.array([20240719, 0x5EED], dtype=np.uint64)
 N = 200_000
 P_VALUE = 1e-6
@@ -123,10 +125,10 @@ def test_uniforms_are_uniform_and_never_zero_or_one() -> None:
 def rows(alpha: list[float], n: int, draw: int = 0) -> Array:
     """Draw ``n`` rows with the same parameters, as the states of one draw."""
     k = len(alpha)
-    theta = np.empty(n * k)
-    sample_rows(
+    theta = np.empty((1, n * k))
+    sample(
         KEY,
-        draw,
+        np.array([draw]),
         np.arange(n),
         np.zeros(n, dtype=np.int64),
         np.arange(0, n * k + 1, k),
@@ -134,6 +136,20 @@ def rows(alpha: list[float], n: int, draw: int = 0) -> Array:
         theta,
     )
     return theta.reshape(n, k)
+
+
+def sample(
+    key: NDArray[np.uint64],
+    draws: Ints,
+    state: Ints,
+    action: Ints,
+    indptr: Ints,
+    alpha: Array,
+    theta: Array,
+) -> None:
+    """Fill every row of draws ``[n]`` in ``theta`` [n, E], as streams do."""
+    given = (draws, state, action, indptr, alpha, np.ones(state.size, dtype=np.bool_))
+    sample_dirichlet(read_only(key), *map(read_only, given), theta)
 
 
 ROWS = {
@@ -229,9 +245,9 @@ def grid_of_uniforms(key: NDArray[np.uint64], sizes: tuple[int, int, int]) -> Ar
     state, action = np.divmod(np.arange(n_states * n_actions), n_actions)
     indptr = np.arange(0, 2 * state.size + 1, 2)
     theta = np.empty((n_draws, 2 * state.size))
-    for draw in range(n_draws):
-        alpha = np.ones(2 * state.size)
-        sample_rows(key, draw, state, action, indptr, alpha, theta[draw])
+    sample(
+        key, np.arange(n_draws), state, action, indptr, np.ones(2 * state.size), theta
+    )
     return np.sqrt(12.0) * (theta[:, ::2].reshape(sizes) - 0.5)
 
 
@@ -278,7 +294,7 @@ def test_seeds_and_purposes_open_different_streams() -> None:
     world = bm.worlds.gridworld()
     posterior = bm.fit(world.sample(50, seed=0), world.task)
     keys = [
-        Draws(posterior, 2, seed, purpose).key
+        Draws(posterior, 2, seed, purpose).stream.key
         for seed in (0, 1, 2**63)
         for purpose in ("evaluate", "optimise", "msbi")
     ]
@@ -296,17 +312,22 @@ def test_the_same_address_gives_the_same_row_whatever_else_is_sampled() -> None:
     seventh = draws.dynamics(7).probability
     assert np.array_equal(seventh, again.dynamics(7).probability)
     assert not np.array_equal(seventh, again.dynamics(8).probability)
-    at = posterior.rows
+    at = posterior.layout
     row = 33
-    alone = np.empty(at.indptr[row + 1] - at.indptr[row])
+    alone = np.empty((1, at.indptr[row + 1] - at.indptr[row]))
     entries = slice(at.indptr[row], at.indptr[row + 1])
-    sample_rows(
-        draws.key,
-        7,
+    sample(
+        draws.stream.key,
+        np.array([7]),
         at.state[row : row + 1],
         at.action[row : row + 1],
         np.array([0, alone.size]),
         posterior.alpha[entries],
         alone,
     )
-    assert np.array_equal(alone, seventh[entries])
+    assert np.array_equal(alone[0], seventh[entries])
+    some = draws.stream.of_rows(np.array([2, row, 40]))
+    theta = np.empty((2, some.layout.next_state.size))
+    some.fill(np.array([3, 7]), np.ones(3, dtype=np.bool_), theta)
+    first, last = some.layout.indptr[1:3]
+    assert np.array_equal(theta[1, first:last], seventh[entries])

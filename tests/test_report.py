@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
+from bayesmdp.optimisation import Outcome
 from bayesmdp.reporting._numbers import interval, quantile, share
 from bayesmdp.reporting._summary import chance, percent
 
@@ -205,9 +206,8 @@ def test_the_optimised_policy_is_recommended() -> None:
     assert made.data["methods"]["seeds"] == {"comparison": 0, "optimisation": 7}
     assert levels(made)["Convergence"] == "ok"
     assert "over the same models, exactly" in summary["sentences"]["choice"]
-    cut = replace(result, converged=False, status="interrupted; best so far")
-    for start in (result.chosen_start, "nominal, as it was"):
-        cut = replace(cut, chosen_start=start)
+    for outcome in (Outcome.INTERRUPTED, Outcome.TIME, Outcome.STEPS):
+        cut = replace(result, outcome=outcome)
         made = bm.report(casino, table, optimisation=cut)
         assert levels(made)["Convergence"] == "warning"
 

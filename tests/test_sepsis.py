@@ -224,7 +224,7 @@ def test_the_clinical_posterior_has_its_size(posterior: bm.Posterior) -> None:
     """Over cohorts: 3,790 pairs (sd 35), 64,100 entries (sd 200); 4 sd and more."""
     assert 3_600 < posterior.available.sum() < 4_000
     assert 63_000 < posterior.alpha.size < 65_500
-    death = posterior.rows.next_state == DEATH
+    death = posterior.layout.next_state == DEATH
     assert death.sum() == posterior.available.sum()  # always possible
 
 

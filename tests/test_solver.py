@@ -106,7 +106,7 @@ def policy_of(posterior: bm.Posterior, mixed: bool) -> Array:
 
 def chain_of(draws: bm.Draws, draw: int, policy: Array) -> csr_array:
     """Return the rows of a policy in one draw, ``[S, S]``."""
-    rows, theta = draws.belief.rows, draws.dynamics(draw).probability
+    rows, theta = draws.belief.rows().layout, draws.dynamics(draw).probability
     row = rows.row_of_entry
     share = policy[rows.state, rows.action][row] * theta
     n = rows.n_states
@@ -298,7 +298,7 @@ def test_gradients_of_iterations_and_elimination_agree(
             engine.slopes(problem, problem.policies[0], 20, pool=pool, solver=solver)
             for solver in ("dense", "iterative")
         )
-    for name in ("value", "slope", "noise", "visits"):
+    for name in ("value", "slope", "visits", "gap"):
         one, other = getattr(found, name), getattr(dense, name)
         assert_close(np.asarray(one), np.asarray(other), name)
 

@@ -99,7 +99,7 @@ def test_an_optimisation_without_steps_or_bound_comes_back(
 ) -> None:
     nan = float("nan")
     bare = dataclasses.replace(
-        result, history=(), upper_bound=nan, gap=nan, starts={"odd, <name>": DRAWN}
+        result, history=(), gap=nan, starts={"odd, <name>": DRAWN}, left_out=("<b>",)
     )
     storage.save_optimisation(path, bare, "bare")
     same(bare, storage.load_optimisation(path, "bare"))

@@ -158,7 +158,7 @@ def test_a_fallback_may_be_given_by_its_label() -> None:
         bm.fit(counts, made, prior=bm.SparsePrior(fallback=fallback))
         for fallback in ("grave", 3)
     )
-    assert np.array_equal(by_label.rows.next_state, by_index.rows.next_state)
+    assert np.array_equal(by_label.layout.next_state, by_index.layout.next_state)
     assert np.array_equal(by_label.alpha, by_index.alpha)
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bayesmdp.optimisation._polish import snapped
 from numpy.typing import NDArray
 
 import bayesmdp as bm
-from bayesmdp.optimisation._polish import snapped
 from bayesmdp.posterior import Draws
 
 pytestmark = pytest.mark.integration  # for its time

@@ -43,13 +43,13 @@ EFFORTS = {
     "normal": Effort(
         starts=_FEW,
         n_climbs=2,
-        stages=((128, 12), (512, 6), (1024, 4)),
+        stages=((128, 12), (512, 8), (1024, 6)),
         select=256,
         choose=512,
         judge=1024,
         bound=128,
         budget=2e9,
-        tolerance=4e-3,
+        tolerance=2e-3,
     ),
     "thorough": Effort(
         starts=_ALL,
