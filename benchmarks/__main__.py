@@ -10,11 +10,18 @@ import click
 from bayesmdp._checks import did_you_mean
 from bayesmdp.cli import Command, debug_option, output_options, show, threads_option
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from benchmarks import calibration, scale, tables, text_table
+from benchmarks import calibration, efforts, scale, tables, text_table
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
-TABLES = ("start", "kernels", "variates", "grid", "policies")  # beside `scale`
+TABLES = (
+    "start",
+    "kernels",
+    "variates",
+    "grid",
+    "policies",
+    "efforts",
+)  # beside `scale`
 NAMED = ("calibration",)  # an hour, and not about speed: only where named
 
 
@@ -49,10 +56,11 @@ def main(
     PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads,
     read; all where none is named, which takes several minutes, 8 GB of memory, and
     should have the machine to itself. Other tables have sizes of their own and take no
-    --quick, --out or --threads: start, kernels, variates, grid, policies; `all` makes
-    every table. Every time stands beside the check of its value; the exit code is 1
-    where a value is wrong, whatever the times. With --json each table is one JSON
-    object. `calibration`, an hour, holds Monte Carlo errors against what they estimate.
+    --quick, --out or --threads: start, kernels, variates, grid, policies, efforts;
+    `all` makes every table. Every time stands beside the check of its value; the exit
+    code is 1 where a value is wrong, whatever the times. With --json each table is one
+    JSON object. `calibration`, an hour, holds Monte Carlo errors against what they
+    estimate.
 
     Example: python -m benchmarks clinical planner --quick
 
@@ -103,6 +111,9 @@ def _store(name: str, record: dict[str, Any]) -> None:
     if name == "policies":
         page = tables.optimisation_tables(record)
         (DOCS / "optimisation_tables.md").write_text(page, encoding="utf-8")
+    if name == "efforts":
+        page = efforts.efforts_page(record)
+        (DOCS / "effort.md").write_text(page, encoding="utf-8")
     if name == "calibration":
         page = calibration.calibration_page(record)
         (DOCS / "monte_carlo_errors.md").write_text(page, encoding="utf-8")
