@@ -1,5 +1,7 @@
 """Where a search can go wrong: without discount, with rare states, with many models."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -73,11 +75,11 @@ def test_a_start_without_a_mean_is_left_out() -> None:
     assert result.status.endswith("left out: in")
 
 
-def never_ended(support: NDArray[np.bool_] | None = None) -> bm.Posterior:
+def never_ended(prior: Any = None) -> bm.Posterior:
     """Logs that go round 0 and 1, and never to the end, 2."""
     task = bm.Task(3, 2, [-1.0, -1.0, 0.0], discount=1.0, start=0, terminal=[2])
     counts = bm.Counts.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 0, 0], n_states=3)
-    return bm.fit(counts, task, prior=bm.SymmetricPrior(3.0, support=support))
+    return bm.fit(counts, task, prior=prior or bm.SymmetricPrior(3.0))
 
 
 def test_frequencies_that_never_end_keep_nobody_from_optimising() -> None:
@@ -96,11 +98,17 @@ def test_frequencies_that_never_end_keep_nobody_from_optimising() -> None:
     assert "left out" not in everyone.status
 
 
-def test_where_no_policy_ends_the_support_is_what_to_widen() -> None:
+def test_where_no_policy_ends_a_fallback_helps() -> None:
     support = np.ones((3, 2, 3), dtype=np.bool_)
     support[:2, :, 2] = False
-    with pytest.raises(EndlessError, match=r"from state 0 no action ever .* widen the"):
-        bm.optimise(never_ended(support))
+    prior = bm.SymmetricPrior(3.0, support=support)
+    with pytest.raises(EndlessError, match=r"from state 0 no action ever .* Fallback"):
+        bm.optimise(never_ended(prior))
+    method = bm.StochasticGradient(0.1, 16, 2)
+    found = bm.optimise(
+        never_ended(bm.FallbackPrior(prior, 2, weight=3.0)), method=method
+    )
+    assert np.isfinite(found.start_value)
 
 
 def rare(n_models: int = 1200, n_rare: int = 12) -> bm.Ensemble:

@@ -430,7 +430,7 @@ def small(**changes: Any) -> bm.Task:
 
 
 def roll_out(draws: Any) -> Any:
-    return bm.rivals.rollout_evaluate([0, 0, 0], draws, 4, 5)
+    return bm.evaluation.rollout_evaluate([0, 0, 0], draws, 4, 5)
 
 
 TASKS: dict[str, Refusal] = {

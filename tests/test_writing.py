@@ -54,7 +54,7 @@ WRITERS: list[tuple[Callable[[Path], None], list[str]]] = [
     (save_run, ["config.json", "counts.parquet", "task.npz"]),
     (save_result, ["results/found.json", "results/found.npz"]),
     (save_report, ["casino.html", "casino.json"]),
-    (run_coins, ["coins/records.jsonl", "coins/study.json", "coins/summary.md"]),
+    (run_coins, ["coins/records.jsonl", "coins/summary.md"]),
     (write_policy, ["p.csv"]),
     (write_template, ["task.toml"]),
 ]
