@@ -98,7 +98,7 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     True
     """
     from bayesmdp import engine
-    from bayesmdp.evaluation._expansion import expand
+    from bayesmdp.evaluation._control import expand
 
     check_belief(posterior)
     dirichlet_total("evaluate_analytic", posterior)

@@ -118,6 +118,7 @@ def save_optimisation(
         "evaluation": _pack_evaluation(optimisation.evaluation, arrays, "evaluation_"),
         "starts": list(optimisation.starts),
         "history_starts": origins,
+        "status": optimisation.status,  # for whoever reads the record alone
     }
     for i, policy in enumerate(optimisation.starts.values()):
         arrays[f"start_{i}"] = policy
@@ -256,7 +257,9 @@ def _unpack_evaluation(
 ) -> Evaluation:
     found = unpack(Evaluation, record, result.arrays, prefix, task=task)
     n = task.n_states
-    shapes = {"policy": (n, task.n_actions), "start_values": (found.n_draws,)}
+    n_draws = found.n_draws
+    shapes = {"policy": (n, task.n_actions), "start_values": (n_draws,)}
+    shapes["values"] = (n_draws, n)
     for name, array in vars(found).items():
         if isinstance(array, np.ndarray):
             _check_shape(name, array, shapes.get(name, (n,)))

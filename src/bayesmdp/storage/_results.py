@@ -204,7 +204,9 @@ def _worth(record: Mapping[str, Any]) -> str:
 
 _IN_WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "evaluation": lambda record: f"{_worth(record)}, on {record['n_draws']} draws",
-    "optimisation": lambda record: f"{_worth(record)}; {record['status']}",
+    "optimisation": lambda record: (
+        f"{_worth(record['evaluation'])}; {record['status']}"
+    ),
     "comparison": lambda record: (
         f"{', '.join(row['name'] for row in record['rows'])} (best first), compared "
         f"with {record['reference']} on {record['evaluations'][0]['n_draws']} draws"
