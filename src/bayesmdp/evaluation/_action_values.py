@@ -39,6 +39,13 @@ class ActionValues:
     ``probability_better`` compares with the policy's own decision in the state, ties
     count for neither. ``gain`` is what deciding once as the policy does brings over
     deciding as the reference does, both followed by the policy.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> casino = bm.worlds.casino()
+    >>> bm.action_values([1, 0, 0], casino.draws()).value[0].round(4).tolist()
+    [3.455, -1.0]
     """
 
     value: FloatArray  # [S, A], mean over draws

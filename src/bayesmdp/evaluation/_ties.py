@@ -1,4 +1,4 @@
-"""When two values are equal: one rule for differences, probabilities and races.
+"""When two values are equal: one rule for differences and probabilities.
 
 Policies that do the same where it matters have values that differ by rounding, and by
 what iterations leave. Such a difference is no difference: it is exactly 0, in the mean

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import Any
 
 from bayesmdp._version import __version__
+from bayesmdp.optimisation import PosteriorMean
 from bayesmdp.reporting._inputs import Inputs
 
 _PAPER = (
@@ -89,9 +90,11 @@ def _optimisation(inputs: Inputs) -> list[str]:
     result = inputs.optimisation
     if result is None:
         return []
+    what = "the posterior mean of the value from the start"
+    if result.objective != repr(PosteriorMean()):
+        what = f"{result.objective} of the values from the start over the posterior"
     return [
-        "The optimised policy maximises the posterior mean of the value from the "
-        f"start, by ascent from {len(result.starts)} starting policies "
+        f"The optimised policy maximises {what}, by ascent from {len(result.starts)} starting policies "
         f"({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
     ]
 

@@ -296,7 +296,10 @@ def _config(
             f"`posterior` is an {type(posterior).__name__}, which has no counts to fit "
             "again from; save what its models were made from."
         )
-    _checks.of_type("posterior", posterior, Fitted, StorageError)
+    if not isinstance(posterior, Fitted):  # a class that users do not meet by name
+        raise StorageError(
+            f"`posterior` must be of type Posterior; got {type(posterior).__name__}."
+        )
     if data is not None:
         _checks.of_type("data", data, Transitions, StorageError)
     return {
