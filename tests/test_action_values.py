@@ -155,7 +155,7 @@ def test_values_of_actions_equal_a_loop_over_draws(name: str) -> None:
             getattr(found, key), expected, rtol=1e-9, atol=1e-9, err_msg=key
         )
     assert found.n_draws == case.draws.n_draws
-    assert 0 < np.nanmin(wanted["aleatoric_sd"])
+    assert np.nanmin(wanted["aleatoric_sd"]) > 0
     assert (wanted["gain_sd"] > 0).sum() >= 3  # states in which the policies differ
 
 

@@ -63,9 +63,10 @@ KEYS = {
     "scikit-learn scipy threads",
     "evaluate": f"run policy {EVALUATION}",
     "optimise": "chosen_stage chosen_start converged draws_used evaluation gap "
-    "gap_error interrupted objective objective_error objective_value outcome policy policy[] policy[].action policy[].probability policy[].state "
-    "result run seconds seed start_value start_value_error status steps upper_bound "
-    "upper_bound_error " + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
+    "gap_error interrupted objective objective_error objective_value outcome policy "
+    "policy[] policy[].action policy[].probability policy[].state result run seconds "
+    "seed start_value start_value_error status steps upper_bound upper_bound_error "
+    + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
     "compare": f"few n_draws reference result {ROWS} run seed",
     "report": "comparison_made html json policies policies[] reference run sensitivity",
 }

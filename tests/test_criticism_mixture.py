@@ -179,7 +179,7 @@ def test_beliefs_from_all_data_are_those_of_fit(min_count: int) -> None:
         ]
         assert row.unseen_mass == pytest.approx(np.mean(unseen))
     chosen = bm.priors.tuned(
-        bm.EvidencePrior(), posterior.layout.pair, posterior.counts, TASK
+        bm.EvidencePrior(), posterior.rows().layout.pair, posterior.counts, TASK
     )
     assert str(chosen) in found["chosen"].prior  # with the number it chose
     json.dumps(found.to_dict())

@@ -1,21 +1,12 @@
-"""Values of single actions and next states, against draws taken one by one."""
-
-from typing import Any
+"""The report's explorer: next states with intervals, and what is said of actions."""
 
 import numpy as np
 import pytest
-from bayesmdp.reporting._actions import (
-    ActionValues,
-    action_values,
-    chance_above,
-    sd_check,
-)
+from scipy import stats
 
 import bayesmdp as bm
 from bayesmdp.reporting import _explorer
-from bayesmdp.reporting._next_states import SHOWN, _matched, _squares, next_states
-
-N_DRAWS = 600
+from bayesmdp.reporting._next_states import SHOWN, next_states
 
 
 @pytest.fixture(scope="module")
@@ -25,118 +16,19 @@ def posterior() -> bm.Posterior:
     return bm.fit(world.sample(2000, seed=0), world.task, prior=prior)
 
 
-@pytest.fixture(scope="module")
-def policy(posterior: bm.Posterior) -> Any:
-    """A policy that is not the best, and mixes in some states."""
-    mixed = 0.7 * bm.policies.nominal(posterior) + 0.3 * 0.25
-    mixed[::2] = bm.policies.nominal(posterior)[::2]
-    return mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-9)
-
-
-@pytest.fixture(scope="module")
-def found(posterior: bm.Posterior, policy: Any) -> ActionValues:
-    evaluation = bm.evaluate(policy, posterior.draws(4000, seed=2))
-    return action_values(posterior, evaluation, bm.policies.behaviour(posterior))
-
-
-@pytest.fixture(scope="module")
-def drawn(posterior: bm.Posterior, policy: Any) -> tuple[Any, Any]:
-    """Q and the variance of the return after each action, of every draw, densely."""
-    task = posterior.task
-    draws = posterior.draws(N_DRAWS, seed=5)
-    live = ~task.is_terminal
-    reward = np.zeros((task.n_states, task.n_actions, task.n_states))
-    state, action, after = (x.ravel() for x in np.indices(reward.shape))
-    reward[:] = task.transition_reward(state, action, after).reshape(reward.shape)
-    values, variances = [], []
-    g = task.discount
-    for i in range(N_DRAWS):
-        theta = draws.dynamics(i).to_dense()
-        theta[~live] = 0.0
-        chain = np.einsum("sa,sat->st", policy, theta)
-        paid = np.einsum("sa,sat,sat->s", policy, theta, reward)
-        v = np.linalg.solve(np.eye(task.n_states) - g * chain, paid * live)
-        worth = reward + g * v * live
-        second = np.einsum("sa,sat,sat->s", policy, theta, worth**2) - v**2
-        r = np.linalg.solve(np.eye(task.n_states) - g**2 * chain, second * live)
-        q = np.einsum("sat,sat->sa", theta, worth)
-        values.append(q)
-        variances.append(np.einsum("sat,sat->sa", theta, worth**2 + g**2 * r) - q**2)
-    return np.array(values), np.array(variances)
-
-
-def rows(posterior: bm.Posterior, table: Any) -> Any:
-    return table.reshape(*table.shape[:-2], -1)[..., posterior.mean().rows.pair]
-
-
-def test_values_of_actions_are_those_of_draws(
-    posterior: bm.Posterior, found: ActionValues, drawn: tuple[Any, Any]
-) -> None:
-    """Three standard errors over 48 pairs, fixed seeds; first-order sds within 15 %."""
-    q = rows(posterior, drawn[0])
-    error = q.std(axis=0) / np.sqrt(N_DRAWS)
-    assert np.all(np.abs(found.value - q.mean(axis=0)) < 4 * error + 1e-4)
-    assert found.epistemic_sd is not None
-    assert found.epistemic_sd == pytest.approx(q.std(axis=0), rel=0.15)
-    assert np.median(np.abs(found.epistemic_sd / q.std(axis=0) - 1)) < 0.04
-
-
-def test_aleatoric_sds_of_actions_are_those_of_draws(
-    posterior: bm.Posterior, found: ActionValues, drawn: tuple[Any, Any]
-) -> None:
-    wanted = np.sqrt(rows(posterior, drawn[1]).mean(axis=0))
-    assert found.aleatoric_sd == pytest.approx(wanted, rel=0.03)
-
-
-def test_chances_and_gains_are_those_of_draws(
-    posterior: bm.Posterior, policy: Any, found: ActionValues, drawn: tuple[Any, Any]
-) -> None:
-    q = rows(posterior, drawn[0])
-    own = rows(posterior, np.repeat((policy * drawn[0]).sum(2)[..., None], 4, axis=2))
-    better = (q > own).mean(axis=0)
-    known = np.isfinite(found.chance)
-    assert np.all(np.abs(found.chance[known] - better[known]) < 0.09)
-    change = ((policy - bm.policies.behaviour(posterior)) * drawn[0]).sum(axis=2)
-    live = posterior.task.live
-    error = change.std(axis=0)[live] / np.sqrt(N_DRAWS)
-    off = np.abs(found.gain[live] - change.mean(axis=0)[live])
-    assert np.all(off < 4 * error + 1e-4)
-    assert found.gain_sd is not None
-    assert found.gain_sd[live] == pytest.approx(change.std(axis=0)[live], rel=0.15)
-
-
-def test_first_order_sds_of_states_are_those_of_the_instant_answer(
-    posterior: bm.Posterior, policy: Any, found: ActionValues
-) -> None:
-    quick = bm.evaluate_analytic(policy, posterior)
-    assert found.state_sd == pytest.approx(quick.epistemic_sd, rel=1e-9)
-    check = sd_check(found, bm.evaluate(policy, posterior.draws(2000)))
-    assert check is not None
-    assert 0 < check["median"] < check["nine_tenths"] < 0.2
-
-
-def test_without_independent_rows_only_means_are_offered() -> None:
-    casino = bm.worlds.casino()
-    evaluation = bm.evaluate([1, 0, 0], casino.draws())
-    found = action_values(casino, evaluation, evaluation.policy)
-    assert found.epistemic_sd is None
-    assert found.chance is None
-    play, leave = found.value[:2]
-    assert leave == pytest.approx(evaluation.value[0])
-    # 3.95 is won on average, then half of the models are back at the casino, and leave.
-    assert play == pytest.approx(3.95 + 0.99 * 0.5 * evaluation.value[0])
+# ------------------------------------------------------------------ next states
 
 
 def test_intervals_of_next_states_hold_what_they_say(posterior: bm.Posterior) -> None:
     """Ends of 90 % intervals against draws: share below, five standard errors."""
-    every = np.arange(posterior.rows.pair.size)
+    every = np.arange(posterior.layout.pair.size)
     found = next_states(posterior, every, every[:0])
     draws = posterior.draws(800, seed=1)
     theta = np.array([draws.dynamics(i).probability for i in range(800)])
-    assert found.length.tolist() == np.diff(posterior.rows.indptr).tolist()
+    assert found.length.tolist() == np.diff(posterior.layout.indptr).tolist()
     first = found.length[0]
     order = [
-        posterior.rows.next_state.tolist().index(s) for s in found.next_state[:first]
+        posterior.layout.next_state.tolist().index(s) for s in found.next_state[:first]
     ]
     below = (theta[:, order] < found.low[:first]).mean(axis=0)
     above = (theta[:, order] > found.high[:first]).mean(axis=0)
@@ -180,26 +72,128 @@ def test_moments_of_rows_on_random_sets_are_those_of_draws() -> None:
         posterior = bm.fit(counts, task, prior=prior)
         draws = posterior.draws(2000, seed=0)
         square = [draws.dynamics(i).probability ** 2 for i in range(2000)]
-        mean, total = _matched(posterior, np.arange(posterior.rows.next_state.size))
-        found = mean * (1 - mean) / (total + 1) + mean**2
+        found = posterior.mean_squares()
         error = np.std(square, axis=0) / np.sqrt(2000)
         assert np.all(np.abs(found - np.mean(square, axis=0)) < 5 * error + 1e-9)
-        every = np.arange(posterior.rows.pair.size)
+        every = np.arange(posterior.mean().rows.pair.size)
         ends = next_states(posterior, every, every[:0])
         assert np.all(ends.low <= ends.probability)
         assert np.all(ends.probability <= ends.high)
 
 
-def test_what_is_sure_is_better_or_worse() -> None:
-    mean, sd = np.array([1.0, -1.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0])
-    wanted = [1.0, 0.0, np.nan, 0.8413]
-    found = chance_above(mean, sd, 1e-9)
-    assert found == pytest.approx(wanted, abs=1e-4, nan_ok=True)
+def test_the_page_has_room_for_so_many_next_states(
+    posterior: bm.Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bayesmdp.reporting import _next_states
+
+    monkeypatch.setattr(_next_states, "MAX_ENTRIES", 9)
+    lengths = np.diff(posterior.layout.indptr)
+    found = next_states(posterior, np.array([7]), np.array([3, 5]))
+    assert lengths[[7, 3, 5]].tolist() == [4, 3, 4]
+    assert found.length[[7, 3, 5]].tolist() == [4, 2, 2]
+    assert found.next_state.size == 8
+    mean = posterior.mean()
+    part = slice(*posterior.layout.indptr[3:5])
+    top = np.argsort(-mean.probability[part])[:2]
+    assert found.next_state[:2].tolist() == mean.rows.next_state[part][top].tolist()
+    assert SHOWN == 20
+
+
+ROW = bm.Counts.from_arrays([0, 0], [0, 0], [1, 2], [6, 2], n_states=6)
+SIX = bm.Task(6, 1, reward=np.arange(6.0), discount=0.9, terminal=[4, 5])
+UNCERTAIN = {
+    "sets": bm.HierarchicalSparsePrior(0.7, 0.8),
+    "lumped": bm.HierarchicalSparsePrior(fallback=1),
+    "fallback": bm.FallbackPrior(bm.HierarchicalSparsePrior(), 4, 1.5),
+    "mixture": bm.MixturePrior(
+        [bm.HierarchicalSparsePrior(fallback=5), bm.ScaledPrior(2.0)],
+        posterior_weights=[0.6, 0.4],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNCERTAIN)
+def test_uncertainty_about_next_states_is_in_their_intervals(name: str) -> None:
+    """Mean squares are those of draws, five standard errors; Betas of these moments."""
+    belief = bm.fit(ROW, SIX, prior=UNCERTAIN[name])
+    n, end = (
+        4_000,
+        belief.rows().layout.indptr[2],
+    )  # a visited pair, and one that is not
+    draws = belief.draws(n, seed=3)
+    theta = np.array([draws.dynamics(i).probability[:end] for i in range(n)])
+    square, error = (theta**2).mean(axis=0), (theta**2).std(axis=0) / np.sqrt(n)
+    squares = belief.mean_squares()[:end]
+    assert (np.abs(square - squares) <= 5 * error + 1e-12).all()
+    mean = belief.mean().probability[:end]
+    low, high = belief.intervals(np.arange(end), 0.9)
+    between = (mean > 0) & (mean < 1)
+    variance = (squares - mean**2)[between]
+    total = mean[between] * (1 - mean[between]) / variance - 1
+    a, b = mean[between] * total, (1 - mean[between]) * total
+    for found, level in ((low, 0.05), (high, 0.95)):
+        assert found[between] == pytest.approx(stats.beta.ppf(level, a, b), abs=1e-9)
+    assert (low[~between] == mean[~between]).all()
+
+
+# ------------------------------------------------------------------ actions
+
+
+@pytest.mark.parametrize("n_draws", [300, 1500])
+def test_the_explorer_shows_the_values_of_actions(
+    posterior: bm.Posterior, n_draws: int
+) -> None:
+    """Those of the comparison's first draws, a thousand at most."""
+    policies = {"mle": bm.policies.mle(posterior), "late": [3] * 16}
+    table = bm.compare(policies, posterior.draws(n_draws, seed=3), reference="late")
+    shown = bm.report(posterior, table).data["explorer"]
+    best = table.evaluations[shown["policy"]].policy
+    other = table.evaluations["late"].policy
+    draws = posterior.draws(min(n_draws, 1000), seed=3)
+    values = bm.action_values(best, draws, reference=other)
+    live = posterior.task.live
+    assert len(shown["action"]) == 4 * live.size
+    for name, wanted in {
+        "value": values.value,
+        "epistemic_sd": values.epistemic_sd,
+        "aleatoric_sd": values.aleatoric_sd,
+        "chance": values.probability_better,
+    }.items():
+        # three digits are shown, or six
+        assert shown[name] == pytest.approx(wanted[live].ravel(), rel=6e-3), name
+    order = [s for s in range(16) if shown["verdict"][s] != "end"]
+    for name in ("gain", "gain_sd"):
+        found = np.array(shown[name])[order]
+        assert found == pytest.approx(getattr(values, name)[live], rel=6e-3), name
+    assert f"over {min(n_draws, 1000):,} draws of every row" in shown["how"]
+
+
+def test_a_large_model_has_its_actions_valued_on_fewer_draws(
+    posterior: bm.Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = posterior.layout.next_state.size
+    monkeypatch.setattr(_explorer, "_MOST_SAMPLED", 150 * entries)
+    policies = {"mle": bm.policies.mle(posterior), "late": [3] * 16}
+    table = bm.compare(policies, posterior.draws(500))
+    how = bm.report(posterior, table).data["explorer"]["how"]
+    assert "over 150 draws of every row" in how
+
+
+def test_the_explorer_goes_through_every_model_of_an_ensemble() -> None:
+    casino = bm.worlds.casino()
+    table = bm.compare({"leave": [1, 0, 0], "play": [0, 0, 0]}, casino.draws())
+    shown = bm.report(casino, table).data["explorer"]
+    assert "over 2 models of every row" in shown["how"]
+    play, leave = shown["value"][:2]
+    value = table.evaluations["leave"].value[0]
+    assert leave == pytest.approx(value)
+    # 3.95 is won on average, then half of the models are back at the casino, and leave.
+    assert play == pytest.approx(3.95 + 0.99 * 0.5 * value)
 
 
 @pytest.mark.parametrize("scale", [1e-13, 1e9])
 def test_chances_do_not_depend_on_the_unit_of_rewards(scale: float) -> None:
-    """Nor does what counts as a tie: two actions that do the same."""
+    """Nor does what counts as a tie: the policy's own action is not better."""
     rng = np.random.default_rng(0)
     counts = bm.Counts.from_dense(rng.integers(1, 5, size=(4, 3, 4)))
     reward = rng.normal(size=(4, 3))
@@ -212,72 +206,6 @@ def test_chances_do_not_depend_on_the_unit_of_rewards(scale: float) -> None:
         explorer = bm.report(posterior, table).data["explorer"]
         assert set(explorer["verdict"]) <= {"same", "thin", "unclear", "recommend"}
         found.append((explorer["chance"], explorer["gain_chance"]))
+        own = explorer["plays"][explorer["policy"]]["pair"]
+        assert [explorer["chance"][pair] for pair in own] == [0] * 4
     assert found[0] == found[1]
-    assert sum(x is None for x in found[0][0]) == 4  # the policy's own actions
-
-
-def test_the_page_has_room_for_so_many_next_states(
-    posterior: bm.Posterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bayesmdp.reporting import _next_states
-
-    monkeypatch.setattr(_next_states, "MAX_ENTRIES", 9)
-    lengths = np.diff(posterior.rows.indptr)
-    found = next_states(posterior, np.array([7]), np.array([3, 5]))
-    assert lengths[[7, 3, 5]].tolist() == [4, 3, 4]
-    assert found.length[[7, 3, 5]].tolist() == [4, 2, 2]
-    assert found.next_state.size == 8
-    mean = posterior.mean()
-    part = slice(*posterior.rows.indptr[3:5])
-    top = np.argsort(-mean.probability[part])[:2]
-    assert found.next_state[:2].tolist() == mean.rows.next_state[part][top].tolist()
-    assert SHOWN == 20
-
-
-def test_many_states_have_no_first_order(
-    posterior: bm.Posterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bayesmdp.reporting import _actions
-
-    monkeypatch.setattr(_actions, "MAX_STATES", 5)
-    monkeypatch.setattr(_explorer, "MAX_STATES", 5)
-    policies = {"a": bm.policies.mle(posterior), "b": bm.policies.nominal(posterior)}
-    table = bm.compare(policies, posterior.draws(50))
-    explorer = bm.report(posterior, table).data["explorer"]
-    assert explorer["epistemic_sd"] is None
-    assert "offered up to 5 states" in explorer["how"]
-
-
-ROW = bm.Counts.from_arrays([0, 0], [0, 0], [1, 2], [6, 2], n_states=6)
-SIX = bm.Task(6, 1, reward=np.arange(6.0), discount=0.9, terminal=[4, 5])
-DOUBTED = {
-    "sets": bm.HierarchicalSparsePrior(0.7, 0.8),
-    "lumped": bm.HierarchicalSparsePrior(fallback=1),
-    "fallback": bm.FallbackPrior(bm.HierarchicalSparsePrior(), 4, 1.5),
-    "mixture": bm.MixturePrior(
-        [bm.HierarchicalSparsePrior(fallback=5), bm.ScaledPrior(2.0)],
-        posterior_weights=[0.6, 0.4],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DOUBTED)
-def test_doubt_about_next_states_is_in_their_intervals(name: str) -> None:
-    """Mean and variance of draws against the Beta's; five standard errors."""
-    belief = bm.fit(ROW, SIX, prior=DOUBTED[name])
-    n, end = 4_000, belief.rows.indptr[2]  # a visited pair, and one that is not
-    draws = belief.draws(n, seed=3)
-    theta = np.array([draws.dynamics(i).probability[:end] for i in range(n)])
-    square, error = (theta**2).mean(axis=0), (theta**2).std(axis=0) / np.sqrt(n)
-    assert (np.abs(square - _squares(belief)[:end]) <= 5 * error + 1e-12).all()
-    mean, total = _matched(belief, np.arange(end))
-    variance = mean * (1 - mean) / (total + 1)
-    assert variance == pytest.approx(_squares(belief)[:end] - mean**2, abs=1e-12)
-
-
-def test_doubt_about_next_states_leaves_means_of_actions() -> None:
-    belief = bm.fit(ROW, SIX, prior=DOUBTED["sets"])
-    evaluation = bm.evaluate(np.zeros(6, dtype=int), belief.draws(50))
-    found = action_values(belief, evaluation, evaluation.policy)
-    assert found.epistemic_sd is None
-    assert np.isfinite(found.value).all()

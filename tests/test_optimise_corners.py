@@ -37,7 +37,8 @@ def circling() -> bm.Ensemble:
 
 
 def test_hindsight_plans_from_a_policy_that_ends_in_that_model() -> None:
-    problem = Problem.of_belief(circling())
+    belief = circling()
+    problem = Problem.of_belief(belief).with_stream(belief.draws().stream)
     with workers(1, None) as pool:
         found = hindsight_values(problem, 2, plan(problem).choice, pool)
     assert found.tolist() == [-2.0, -5.0]

@@ -113,7 +113,7 @@ def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
         "state_labels",
         "action_labels",
     }
-    made = {"availability", "rows", "alpha", "sets"}  # by fit, from the others
+    made = {"availability", "layout", "alpha", "sets"}  # by fit, from the others
     kept = {"task", "counts", "prior"}
     assert {x.name for x in fields(bm.Posterior)} == made | kept
 

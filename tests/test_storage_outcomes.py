@@ -73,6 +73,10 @@ def test_an_evaluation_comes_back(path: Path) -> None:
     for name, kept in (("plain", evaluation), ("odd", odd)):
         storage.save_evaluation(path, kept, name)
         same(kept, storage.load_evaluation(path, name))
+    with_values = bm.evaluate(np.full((5, 5), 0.2), DRAWS, keep_values=True)
+    storage.save_evaluation(path, with_values, "odd", overwrite=True)
+    same(with_values, storage.load_evaluation(path, "odd"))
+    storage.save_evaluation(path, odd, "odd", overwrite=True)
     text = (path / "results" / "odd.json").read_text()
     assert json.loads(text)["record"]["variance_reduction"] is None
     assert storage.load(path).results == ("odd", "plain")
@@ -172,10 +176,11 @@ def test_results_are_told_in_words(
     text = storage.load(path).summary()
     names = ", ".join(row.name for row in table.rows)
     worth = bm.evaluation.rounded(result.start_value, result.start_value_error)
+    n_draws = result.evaluation.n_draws
     for said in (
         f"comparison: {names} (best first), compared with 2 on 64 draws",
         f"optimised: a policy worth {worth} from the start; {result.status}",
-        f"judged: a policy worth {worth} from the start, on 10000 draws",
+        f"judged: a policy worth {worth} from the start, on {n_draws} draws",
         "own: a result of your own",
         "hollow: a result of your own",
         "broken: damaged; make it anew",

@@ -91,10 +91,12 @@ class Search:
             rows, done = self._stage(names[at], rows, *stages[0], method.n_steps)
             self._found(names[at], Stage.CLIMBED, rows)
             if self.late:
+                done &= at == order[-1]  # others were to climb
                 break
         best = self.found[select.order([c.policy for c in self.found])[0]]
         for n_draws, most in stages[1:]:
             if self.late:
+                done = False  # little to gain on the smaller sample alone
                 break
             rows = soften_rows(oracle, best.policy, _SOFTNESS_LATER)
             rows, done = self._stage(best.start, rows, n_draws, most, method.n_steps)
