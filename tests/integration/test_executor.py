@@ -14,7 +14,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -237,9 +237,9 @@ def test_values_of_every_draw_of_msbi_come_back(belief: Any) -> None:
     draws = bm.Draws(belief, 300, 0, "msbi")
     problem = Problem.of_belief(belief).with_stream(draws.stream)
     with workers(1, None) as pool:
-        threads = pool.executor
+        elsewhere = replace(pool, executor=Backwards())
         here, there = (
-            multisample._Held(problem, 300, pool) for pool in (threads, Backwards())
+            multisample._Held(problem, 300, one) for one in (pool, elsewhere)
         )
         choice = plan(problem).choice
         for held in (here, there):

@@ -9,7 +9,7 @@ from bayesmdp.engine import Problem, _choose, _planner
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
 from bayesmdp.optimisation import _bound
-from bayesmdp.optimisation._oracle import Field
+from bayesmdp.optimisation._oracle import Oracle
 
 pytestmark = pytest.mark.integration  # for its time
 
@@ -45,9 +45,9 @@ def test_without_discount_the_only_way_out_is_never_thinned_away() -> None:
     start = np.zeros((101, 25))
     start[:100, :2] = 0.995, 0.005
     with engine.workers(1, None) as pool:
-        field = Field(posterior, 0, pool)
-        rows = field.rows(start)
-        assert np.array_equal(field.sparse(rows), rows)
+        oracle = Oracle(posterior, bm.PosteriorMean(), 0, pool)
+        rows = oracle.rows(start)
+        assert np.array_equal(oracle.sparse(rows), rows)
     result = bm.optimise(
         posterior, method=bm.MirrorAscent(n_steps=40), starts={"logged": start}
     )
@@ -59,8 +59,8 @@ def test_with_a_discount_rows_of_little_use_are_left_out_and_come_back() -> None
     start = np.zeros((101, 25))
     start[:100, :2] = 0.995, 0.005
     with engine.workers(1, None) as pool:
-        field = Field(posterior, 0, pool)
-        thin = field.policy(field.sparse(field.rows(start)))
+        oracle = Oracle(posterior, bm.PosteriorMean(), 0, pool)
+        thin = oracle.policy(oracle.sparse(oracle.rows(start)))
     assert thin[0, 0] == 1.0
     result = bm.optimise(
         posterior, method=bm.MirrorAscent(n_steps=40), starts={"logged": start}
@@ -133,20 +133,23 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
     from bayesmdp.engine import Problem
     from bayesmdp.engine.multisample import multi_sample_induction
 
-    problem = Problem.of_belief(posterior)
+    stream = posterior.draws(4).stream
+    problem = Problem.of_belief(posterior).with_stream(stream)
     choice = np.arange(600)
     found = multi_sample_induction(problem, choice, 4, 3, 1)
     assert not found.converged
-    monkeypatch.setattr(_bound, "_MOST", 16)
     with engine.workers(1, None) as pool:
-        gap, _ = _bound.hindsight_bound(Field(posterior, 0, pool), np.ones((600, 1)))
+        oracle = Oracle(posterior, bm.PosteriorMean(), 0, pool)
+        gap, _ = _bound.hindsight_bound(oracle, np.ones((600, 1)), 16)
     assert np.isnan(gap)
 
 
 def test_a_bound_that_was_not_found_is_said_in_the_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_bound, "hindsight_values", lambda *_: np.full(256, np.nan))
+    monkeypatch.setattr(
+        _bound, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
+    )
     world = bm.worlds.synthetic(0)
     posterior = bm.fit(world.sample(100, seed=0), world.task)
     result = bm.optimise(posterior, method=bm.MirrorAscent(n_steps=1))
@@ -192,7 +195,7 @@ def test_the_solver_of_optimise_reaches_every_sweep(
         asked.append(wanted)
         return real(problem, wanted, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("bayesmdp.engine._sweep.choose", choose)
+    monkeypatch.setattr("bayesmdp.engine._cpu.choose", choose)
     world = bm.worlds.synthetic(0)
     posterior = bm.fit(world.sample(100, seed=0), world.task)
     bm.optimise(posterior, method=bm.MirrorAscent(n_steps=3), solver="iterative")

@@ -94,8 +94,8 @@ def _optimisation(inputs: Inputs) -> list[str]:
     if result.objective != repr(PosteriorMean()):
         what = f"{result.objective} of the values from the start over the posterior"
     return [
-        f"The optimised policy maximises {what}, by ascent from {len(result.starts)} starting policies "
-        f"({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
+        f"The optimised policy maximises {what}, by ascent from {len(result.starts)} "
+        f"starting policies ({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
     ]
 
 
