@@ -95,7 +95,8 @@ def _optimisation(inputs: Inputs) -> list[str]:
         what = f"{result.objective} of the values from the start over the posterior"
     return [
         f"The optimised policy maximises {what}, by ascent from {len(result.starts)} "
-        f"starting policies ({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
+        f"starting policies ({', '.join(result.starts)}). {_judged(inputs)} Status: "
+        f"{result.status}."
     ]
 
 
