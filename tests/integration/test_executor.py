@@ -209,7 +209,7 @@ def test_the_comparison_of_results_can_fail(processes: Executor) -> None:
 
 def test_all_parts_of_an_optimisation_run_on_the_executor() -> None:
     executor = Backwards()
-    bm.optimise(BELIEF, executor=executor)
+    bm.optimise(BELIEF, starts=["nominal", "msbi"], executor=executor)
     rooms = {name.removeprefix("bayesmdp.engine.") for name in executor.seen}
     assert {"hindsight", "multisample"} < rooms
 
