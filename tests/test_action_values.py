@@ -93,7 +93,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "discount 0": lambda: fitted(3, discount=0.0),
     "discount 1": lambda: fitted(2, bm.SymmetricPrior(2.0), discount=1.0),
     "mixture": lambda: fitted(3, MIXTURE),
-    "random supports": lambda: fitted(2, bm.HierarchicalSparsePrior(0.7)),
+    "random supports": lambda: fitted(2, bm.RandomSupportPrior(0.7)),
     "models": lambda: ensemble(exact=True),
     "drawn models": lambda: ensemble(exact=False),
 }

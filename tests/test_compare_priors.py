@@ -137,8 +137,8 @@ EVERY = {
     "scaled": bm.ScaledPrior(),
     "evidence": bm.EvidencePrior(),
     "pooled": bm.PooledPrior(),
-    "hierarchical": bm.HierarchicalSparsePrior(),
-    "lumped": bm.HierarchicalSparsePrior(fallback=3),
+    "hierarchical": bm.RandomSupportPrior(),
+    "lumped": bm.RandomSupportPrior(fallback=3),
     "sparse": bm.SparsePrior(fallback=3),
     "fallback": bm.FallbackPrior(bm.EvidencePrior(), fallback=3),
 }

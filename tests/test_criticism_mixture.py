@@ -115,7 +115,7 @@ EVERY = {
     "mixed": MIXED,
     "given": SEEN,
     "chosen": bm.MixturePrior([bm.EvidencePrior(), bm.ScaledPrior(2.0)]),
-    "sets": bm.MixturePrior([bm.HierarchicalSparsePrior(), bm.ScaledPrior(2.0)]),
+    "sets": bm.MixturePrior([bm.RandomSupportPrior(), bm.ScaledPrior(2.0)]),
     "wary": bm.MixturePrior([bm.FallbackPrior(bm.ScaledPrior(), 2), bm.ScaledPrior()]),
     "ruled out": bm.MixturePrior(MIXED.priors, weights=[0, 1]),
 }

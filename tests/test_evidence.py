@@ -64,7 +64,7 @@ INTEGRALS: dict[str, tuple[bm.priors.Prior, Callable[[], float]]] = {
         lambda: log_integral([0.6, 2.1, 0.6], N),
     ),
     "hierarchical": (
-        bm.HierarchicalSparsePrior(0.8, 0.6),
+        bm.RandomSupportPrior(0.8, 0.6),
         lambda: log_hierarchical(0.8, 0.6),
     ),
 }

@@ -73,13 +73,13 @@ PRIORS: dict[str, Any] = {
     "symmetric": bm.SymmetricPrior(),
     "scaled": bm.ScaledPrior(),
     "fallback": bm.FallbackPrior(bm.SymmetricPrior(), END),
-    "hierarchical": bm.HierarchicalSparsePrior(),
+    "hierarchical": bm.RandomSupportPrior(),
     "pooled": bm.PooledPrior(10.0),
     "mask": bm.SymmetricPrior(support=ALL),
     "columns": bm.SymmetricPrior(support=tuple(np.nonzero(ALL))),
     "fallback of a mask": bm.FallbackPrior(bm.SymmetricPrior(support=NARROW), 7),
     "hierarchical of a mask": bm.FallbackPrior(
-        bm.HierarchicalSparsePrior(support=NARROW), 7
+        bm.RandomSupportPrior(support=NARROW), 7
     ),
 }
 

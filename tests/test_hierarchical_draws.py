@@ -47,8 +47,8 @@ class Case(NamedTuple):
     lump: int | None = None
 
 
-def sets(a: float = 1.0, decay: float = 0.9, **more: Any) -> bm.HierarchicalSparsePrior:
-    return bm.HierarchicalSparsePrior(a, decay, **more)
+def sets(a: float = 1.0, decay: float = 0.9, **more: Any) -> bm.RandomSupportPrior:
+    return bm.RandomSupportPrior(a, decay, **more)
 
 
 CASES = {
@@ -432,7 +432,7 @@ def test_what_needs_dirichlet_rows_says_so(name: str) -> None:
     belief = belief_of(name)
     with pytest.raises(BeliefError, match="`evaluate_analytic` needs independent"):
         bm.evaluate_analytic(POLICY, belief)
-    with pytest.raises(BeliefError, match=r"`second_order`.*HierarchicalSparsePrior"):
+    with pytest.raises(BeliefError, match=r"`second_order`.*RandomSupportPrior"):
         bm.policies.second_order(belief)
     effort = effort_of("normal")
     assert "second_order" not in default_starts(belief, effort)

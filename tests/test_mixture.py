@@ -79,7 +79,7 @@ def test_weights_are_those_found_by_hand() -> None:
 @pytest.mark.parametrize("weights", [None, [0.7, 0.1, 0.2]])
 def test_evidence_is_the_product_of_predictions(weights: Any) -> None:
     """Predict each transition from those before it by the mean of the mixture."""
-    priors = [WIDE, NARROW, bm.HierarchicalSparsePrior()]
+    priors = [WIDE, NARROW, bm.RandomSupportPrior()]
     prior = bm.MixturePrior(priors, weights=weights)
     order = np.random.default_rng(1).permutation(COUNTS.total)
     triplets = np.repeat(

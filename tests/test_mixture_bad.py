@@ -120,7 +120,7 @@ CASES = [
         for prior in (
             SPARSE,
             bm.PooledPrior(1.0),
-            bm.HierarchicalSparsePrior(fallback="home"),
+            bm.RandomSupportPrior(fallback="home"),
             bm.FallbackPrior(SPARSE, "home"),
         )
     ),

@@ -34,10 +34,10 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
     "sparse": lambda mask: bm.SparsePrior(0.7, "grave"),
     "evidence": lambda mask: bm.EvidencePrior(),
     "evidence on a support": lambda mask: bm.EvidencePrior(mask),
-    "hierarchical": lambda mask: bm.HierarchicalSparsePrior(0.8, 0.7),
-    "hierarchical on a support": lambda mask: bm.HierarchicalSparsePrior(support=mask),
-    "hierarchical, lumped": lambda mask: bm.HierarchicalSparsePrior(fallback="grave"),
-    "hierarchical, lumped on a support": lambda mask: bm.HierarchicalSparsePrior(
+    "hierarchical": lambda mask: bm.RandomSupportPrior(0.8, 0.7),
+    "hierarchical on a support": lambda mask: bm.RandomSupportPrior(support=mask),
+    "hierarchical, lumped": lambda mask: bm.RandomSupportPrior(fallback="grave"),
+    "hierarchical, lumped on a support": lambda mask: bm.RandomSupportPrior(
         support=mask, fallback="grave"
     ),
     "pooled": lambda mask: bm.PooledPrior(3.0),
@@ -54,7 +54,7 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
         bm.EvidencePrior(), "grave", 0.5
     ),
     "fallback over hierarchical": lambda mask: bm.FallbackPrior(
-        bm.HierarchicalSparsePrior(), "grave"
+        bm.RandomSupportPrior(), "grave"
     ),
     "fallback over pooled": lambda mask: bm.FallbackPrior(bm.PooledPrior(), "grave"),
     "fallback over fallback": lambda mask: bm.FallbackPrior(
@@ -64,7 +64,7 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
 # Mixtures have no rows of their own: only what holds for every belief is asked of them.
 MIXTURES: dict[str, Callable[[NDArray[np.bool_]], Any]] = {
     "mixture": lambda mask: bm.MixturePrior(
-        [bm.SymmetricPrior(0.3), bm.ScaledPrior(2.0), bm.HierarchicalSparsePrior()],
+        [bm.SymmetricPrior(0.3), bm.ScaledPrior(2.0), bm.RandomSupportPrior()],
         weights=[0.5, 0.3, 0.2],
     ),
     "mixture of supports": lambda mask: bm.MixturePrior(
@@ -311,7 +311,7 @@ def test_a_prior_is_frozen_and_made_of_plain_things(name: str) -> None:
 
 
 def test_a_support_that_changes_later_changes_no_prior() -> None:
-    for make in (bm.ScaledPrior, bm.EvidencePrior, bm.HierarchicalSparsePrior):
+    for make in (bm.ScaledPrior, bm.EvidencePrior, bm.RandomSupportPrior):
         mask = MASK.copy()
         prior = make(support=mask)
         before = asked(prior)
@@ -360,7 +360,7 @@ def test_a_fallback_widens_only_rows_that_lack_it() -> None:
         "sparse": bm.SparsePrior,
         "scaled": bm.ScaledPrior,
         "evidence": bm.EvidencePrior,
-        "hierarchical": bm.HierarchicalSparsePrior,
+        "hierarchical": bm.RandomSupportPrior,
         "pooled": bm.PooledPrior,
     }.items(),
 )

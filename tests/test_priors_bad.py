@@ -158,7 +158,7 @@ CASES = [
     case(
         "a hierarchical concentration that cannot be summed",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(1e308),
+        lambda: bm.RandomSupportPrior(1e308),
         "`concentration` must be at most 1e+100",
     ),
     case(
@@ -166,7 +166,7 @@ CASES = [
         PriorError,
         lambda: fitted(
             bm.FallbackPrior(
-                bm.HierarchicalSparsePrior(support=without((0, 1))), "home"
+                bm.RandomSupportPrior(support=without((0, 1))), "home"
             )
         ),
         "no next state for state ward, action treat: widen the support, or leave out "
@@ -175,40 +175,40 @@ CASES = [
     case(
         "a decay of 0",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(decay=0),
+        lambda: bm.RandomSupportPrior(decay=0),
         "`decay` must be in (0, 1]; got 0.",
     ),
     case(
         "a decay above 1",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(decay=1.5),
+        lambda: bm.RandomSupportPrior(decay=1.5),
         "`decay` must be in (0, 1]; got 1.5.",
     ),
     case(
         "a negative hierarchical concentration",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(-1),
+        lambda: bm.RandomSupportPrior(-1),
         "`concentration` must be in (0, inf); got -1.",
     ),
     case(
         "a hierarchical fallback that is not a state",
         TaskError,
-        lambda: fitted(bm.HierarchicalSparsePrior(fallback="death")),
+        lambda: fitted(bm.RandomSupportPrior(fallback="death")),
         "`fallback` 'death' is not among the labels.",
     ),
     case(
         "a hierarchical support that rules data out, lumped",
         PriorError,
         lambda: fitted(
-            bm.HierarchicalSparsePrior(support=without((1, 1, 2)), fallback="home")
+            bm.RandomSupportPrior(support=without((1, 1, 2)), fallback="home")
         ),
         "`data` has 1 transition from state icu, action treat to next state home",
     ),
     case(
         "the evidence of a lumped hierarchical prior",
         PriorError,
-        lambda: fitted(bm.HierarchicalSparsePrior(fallback="home")).log_evidence(),
-        "HierarchicalSparsePrior has no evidence: its rows are made by looking",
+        lambda: fitted(bm.RandomSupportPrior(fallback="home")).log_evidence(),
+        "RandomSupportPrior has no evidence: its rows are made by looking",
     ),
     case(
         "a pooled concentration by another name",
@@ -298,7 +298,7 @@ CASES = [
     case(
         "a hierarchical support of two columns",
         PriorError,
-        lambda: fitted(bm.HierarchicalSparsePrior(support=([0], [0]))),  # type: ignore[arg-type]
+        lambda: fitted(bm.RandomSupportPrior(support=([0], [0]))),  # type: ignore[arg-type]
         "`support` must be boolean or three columns",
         "got 2 columns.",
     ),
@@ -320,8 +320,8 @@ def test_a_bad_prior_is_refused_in_one_sentence(
 
 NUMBERS: dict[str, Any] = {
     "ScaledPrior(total)": bm.ScaledPrior,
-    "HierarchicalSparsePrior(concentration)": bm.HierarchicalSparsePrior,
-    "HierarchicalSparsePrior(decay)": lambda x: bm.HierarchicalSparsePrior(decay=x),
+    "RandomSupportPrior(concentration)": bm.RandomSupportPrior,
+    "RandomSupportPrior(decay)": lambda x: bm.RandomSupportPrior(decay=x),
     "PooledPrior(concentration)": bm.PooledPrior,
     "PooledPrior(smoothing)": lambda x: bm.PooledPrior(1.0, x),
     "FallbackPrior(weight)": lambda x: bm.FallbackPrior(bm.ScaledPrior(), "home", x),

@@ -14,7 +14,7 @@ CONTRACT = [
     "Dynamics",
     "EvidencePrior",
     "FallbackPrior",
-    "HierarchicalSparsePrior",
+    "RandomSupportPrior",
     "MixturePrior",
     "PooledPrior",
     "ScaledPrior",

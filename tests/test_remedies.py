@@ -47,8 +47,8 @@ def symmetric(*without: tuple[int, ...]) -> bm.SymmetricPrior:
     return bm.SymmetricPrior(support=support(*without))
 
 
-def hierarchical(*without: tuple[int, ...]) -> bm.HierarchicalSparsePrior:
-    return bm.HierarchicalSparsePrior(support=support(*without))
+def hierarchical(*without: tuple[int, ...]) -> bm.RandomSupportPrior:
+    return bm.RandomSupportPrior(support=support(*without))
 
 
 def pooled(*without: tuple[int, ...]) -> bm.PooledPrior:
@@ -315,9 +315,9 @@ BELIEFS: dict[str, Refusal] = {
         },
     ),
     "analytic moments of other rows": Refusal(
-        lambda: analytic(fit(bm.HierarchicalSparsePrior())),
+        lambda: analytic(fit(bm.RandomSupportPrior())),
         {
-            "use draws": lambda: evaluate(fit(bm.HierarchicalSparsePrior())),
+            "use draws": lambda: evaluate(fit(bm.RandomSupportPrior())),
             "another prior": lambda: analytic(fit(MIX[0])),
         },
     ),
@@ -368,13 +368,13 @@ DISCOUNT_1: dict[str, Refusal] = {
         never=("support",),
     ),
     "a set that may be closed": Refusal(
-        lambda: evaluate(endless(1, bm.HierarchicalSparsePrior())),
+        lambda: evaluate(endless(1, bm.RandomSupportPrior())),
         {
             "FallbackPrior": lambda: evaluate(
-                endless(1, bm.FallbackPrior(bm.HierarchicalSparsePrior(), "death", 5.0))
+                endless(1, bm.FallbackPrior(bm.RandomSupportPrior(), "death", 5.0))
             ),
             "a discount below 1": lambda: evaluate(
-                endless(0.9, bm.HierarchicalSparsePrior())
+                endless(0.9, bm.RandomSupportPrior())
             ),
         },
     ),

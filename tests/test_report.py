@@ -300,7 +300,7 @@ def test_a_mixture_leaves_out_what_it_cannot_say() -> None:
 
 def test_random_supports_leave_out_what_needs_dirichlet_rows() -> None:
     world = bm.worlds.gridworld(width=3, height=3)
-    prior = bm.HierarchicalSparsePrior()
+    prior = bm.RandomSupportPrior()
     posterior = bm.fit(world.sample(200, seed=0), world.task, prior=prior)
     policies = {
         "a": bm.policies.behaviour(posterior),

@@ -268,7 +268,7 @@ def test_another_reading_of_the_prior_is_said_aloud(
 def test_other_sets_of_next_states_are_said_aloud(tmp_path: Path) -> None:
     """Rows of the same mean were not drawn on random sets by all versions."""
     world = bm.worlds.synthetic(0, 4, 2, discount=0.9)
-    prior = bm.HierarchicalSparsePrior()
+    prior = bm.RandomSupportPrior()
     belief = bm.fit(world.sample(20, seed=0), world.task, prior=prior)
     load(save(belief, tmp_path / "same"))
     path = save(replace(belief, sets=None), tmp_path / "other")

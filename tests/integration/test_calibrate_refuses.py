@@ -57,14 +57,14 @@ BAD = [
     case(
         "fallback over sets with a fallback",
         PriorError,
-        call(prior=bm.FallbackPrior(bm.HierarchicalSparsePrior(fallback=1), 0)),
+        call(prior=bm.FallbackPrior(bm.RandomSupportPrior(fallback=1), 0)),
         "FallbackPrior",
     ),
     case(
         "sets with a fallback",
         PriorError,
-        call(prior=bm.HierarchicalSparsePrior(fallback=0)),
-        "HierarchicalSparsePrior",
+        call(prior=bm.RandomSupportPrior(fallback=0)),
+        "RandomSupportPrior",
     ),
     case(
         "another size",

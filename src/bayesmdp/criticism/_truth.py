@@ -21,11 +21,11 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task, availability
 from bayesmdp.priors import (
-    HierarchicalSparsePrior,
     Imagined,
     MixturePrior,
     OwnEvidence,
     Prior,
+    RandomSupportPrior,
     Tuned,
     check_rows,
     is_restricted,
@@ -83,7 +83,7 @@ class RandomSets:
 
     @classmethod
     def of(
-        cls, prior: HierarchicalSparsePrior, imagined: Imagined, task: Task
+        cls, prior: RandomSupportPrior, imagined: Imagined, task: Task
     ) -> "RandomSets":
         """Rows of every pair, before the data."""
         pair, nothing = every_pair(task), _nothing(task)
@@ -178,7 +178,7 @@ def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
             f"{_REMEDY}"
         )
     base, imagined = without_fallbacks(truth)
-    if isinstance(base, HierarchicalSparsePrior):
+    if isinstance(base, RandomSupportPrior):
         return RandomSets.of(base, imagined, task)
     rows, alpha = rows_of(truth, every_pair(task), _nothing(task), task)
     check_rows(rows, task, _nothing(task), widen=is_restricted(truth))
@@ -200,7 +200,7 @@ def every_pair(task: Task) -> IntArray:
 def generates(prior: Prior) -> bool:
     """Whether a prior says how data come about: without looking at any."""
     base, _ = without_fallbacks(prior)
-    if isinstance(base, HierarchicalSparsePrior):
+    if isinstance(base, RandomSupportPrior):
         return not base.looks_at_data
     told = isinstance(base, Tuned | OwnEvidence)  # rows before data are not the model
     return not (prior.looks_at_data or told)

@@ -9,9 +9,11 @@ from bayesmdp._memory import check_room
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.model import Availability, Task, align, availability
+from bayesmdp.posterior._hierarchical import fit_hierarchical
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
 from bayesmdp.priors import (
+    HierarchicalPrior,
     MixturePrior,
     OnSets,
     Prior,
@@ -82,7 +84,9 @@ def fit(
     """
     _checks.of_type("task", task, Task, ArgumentError)
     prior = SymmetricPrior() if prior is None else prior
-    if isinstance(prior, type) or not isinstance(prior, Prior | MixturePrior):
+    if isinstance(prior, type) or not isinstance(
+        prior, Prior | MixturePrior | HierarchicalPrior
+    ):
         raise ArgumentError(
             f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
         )
@@ -96,6 +100,8 @@ def fit(
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
+    if isinstance(prior, HierarchicalPrior):
+        return fit_hierarchical(prior, counts, task, pairs)
     if isinstance(prior, MixturePrior):
         return _mix(prior, counts, task, pairs)
     return _fit_rows(prior, counts, task, pairs)

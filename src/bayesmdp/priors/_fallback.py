@@ -10,7 +10,7 @@ is a Dirichlet prior that does not look at the data. It judges the base with the
 pessimism added. Where the base chooses its concentration by evidence, it does so before
 the fallback is added.
 
-Over a `HierarchicalSparsePrior` they are what they are for a Dirichlet: ``weight``
+Over a `RandomSupportPrior` they are what they are for a Dirichlet: ``weight``
 visits that were imagined before the data, which multiply the density of every row by
 ``theta[fallback]^weight``. The fallback is then possible for sure, and the posterior is
 that of the base with the imagined visits among the counts; rows, draws and evidence are

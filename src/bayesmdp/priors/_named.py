@@ -7,9 +7,9 @@ from bayesmdp.errors import PriorError
 from bayesmdp.priors._contract import Prior
 from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior
-from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._pooled import PooledPrior
+from bayesmdp.priors._random_support import RandomSupportPrior
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
 from bayesmdp.priors._symmetric import SymmetricPrior
@@ -20,7 +20,7 @@ _NAMED: dict[str, Callable[..., Prior]] = {
     "sparse": SparsePrior,
     "scaled": ScaledPrior,
     "evidence": EvidencePrior,
-    "hierarchical": HierarchicalSparsePrior,
+    "random-support": RandomSupportPrior,
     "pooled": PooledPrior,
 }
 
@@ -33,7 +33,7 @@ def named_prior(
     Parameters
     ----------
     name
-        ``symmetric``, ``sparse``, ``scaled``, ``evidence``, ``hierarchical`` or
+        ``symmetric``, ``sparse``, ``scaled``, ``evidence``, ``random-support`` or
         ``pooled``.
     concentration
         Pseudo-count of a possible next state (of a whole row for ``scaled`` and

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prior",
     type=click.Choice(
-        ["symmetric", "sparse", "scaled", "evidence", "hierarchical", "pooled"]
+        ["symmetric", "sparse", "scaled", "evidence", "random-support", "pooled"]
     ),
     default="symmetric",
     show_default=True,
