@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,17 +223,21 @@ def test_batches_are_those_of_plain_grouping(data: Columns, batch_rows: int) -> 
     assert totals(log) == log.counts()
 
 
-@pytest.mark.parametrize("batch_rows", [1, 2, 1000, 2999, 3000, 3001])
-def test_long_episodes_are_whole(batch_rows: int) -> None:
-    """One of 3,000 rows between two of 1, in pieces of a batch's rows."""
-    length = [1, 3000, 1]
+@pytest.mark.parametrize("batch_rows", [50, 2000, 24_999, 25_000, 25_001])
+@pytest.mark.parametrize("name", ["arrays", "pyarrow"])
+def test_long_episodes_are_whole(name: str, batch_rows: int) -> None:
+    """One of 25,000 rows between two of 1; the table is fetched in several parts."""
+    length = [1, 25_000, 1]
     step = np.concatenate([np.arange(n) for n in length])
-    log = bm.Transitions.from_arrays(
-        step % 4, step % 2, step % 3, episode=np.repeat([0, 1, 2], length), step=step
-    )
+    data = {"state": step % 4, "action": step % 2, "next_state": step % 3, "step": step}
+    data["episode"] = np.repeat([0, 1, 2], length)
+    log = bm.Transitions.from_arrays(**data)  # type: ignore[arg-type]
+    if name in ENGINES:
+        log = bm.read_transitions(ENGINES[name](data))
     found = [batch.start.tolist() for batch in log.episodes(batch_rows=batch_rows)]
-    together = [[0, 1, 3001], [0, 1]]
-    assert found == (together if batch_rows == 3001 else [[0, 1], [0, 3000], [0, 1]])
+    together = [[0, 1, 25_001], [0, 1]]
+    apart = [[0, 1], [0, 25_000], [0, 1]]
+    assert found == (together if batch_rows == 25_001 else apart)
 
 
 def test_an_empty_log_has_no_batches() -> None:
@@ -250,6 +256,11 @@ def test_a_log_can_be_asked_while_its_rows_are_read(name: str, tmp_path: Path) -
         assert log.reward_statistics().count.sum() == log.n_rows
         found.append(unpacked(one))
     assert found == wanted
+
+
+def test_a_table_of_ibis_itself_is_read() -> None:
+    log = bm.read_transitions(ibis.memtable(pa.table(shuffled(WALKS))))
+    assert unpacked_all(log, 20) == packed(naive(WALKS), 20)
 
 
 def test_nothing_stays_in_the_connection_of_the_caller() -> None:

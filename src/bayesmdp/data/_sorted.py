@@ -51,7 +51,8 @@ def fetch_sorted(
     with worded(origin):
         if backend == "duckdb":
             table = nw.to_native(frame)
-            frame = lazy(table.get_backend().con.sql(table.compile()))
+            engine = table.get_backend()
+            frame = lazy(engine.con.sql(engine.compile(table)))
         if frame.implementation.is_duckdb():
             yield from _sorted_by_duckdb(nw.to_native(frame), keys, size)
             return
