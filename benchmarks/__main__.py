@@ -10,18 +10,12 @@ import click
 from bayesmdp._checks import did_you_mean
 from bayesmdp.cli import Command, debug_option, output_options, show, threads_option
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from benchmarks import calibration, efforts, scale, tables, text_table
+from benchmarks import calibration, efforts, scale, start, tables, text_table
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
-TABLES = (
-    "start",
-    "kernels",
-    "variates",
-    "grid",
-    "policies",
-    "efforts",
-)  # beside `scale`
+AWAY = Path(__file__).parents[1] / ".benchmarks"  # what is not whole
+TABLES = ("start", "kernels", "variates", "grid", "policies", "efforts")
 NAMED = ("calibration",)  # an hour, and not about speed: only where named
 
 
@@ -105,18 +99,24 @@ def main(
 
 def _store(name: str, record: dict[str, Any]) -> None:
     """Keep the record of a table beside those of other runs."""
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(record, indent=2) + "\n"
-    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    there = (RESULTS if record.get("before", True) else AWAY) / f"{name}.json"
+    there.parent.mkdir(exist_ok=True)
+    if name == "start" and there == RESULTS / "start.json" and there.exists():
+        last = json.loads(there.read_text(encoding="utf-8"))
+        page = DOCS / "performance.md"
+        said = page.read_text(encoding="utf-8")
+        said = said.replace(start.start_table(last), start.start_table(record))
+        page.write_text(said, encoding="utf-8")
+    there.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     if name == "policies":
-        page = tables.optimisation_tables(record)
-        (DOCS / "optimisation_tables.md").write_text(page, encoding="utf-8")
+        text = tables.optimisation_tables(record)
+        (DOCS / "optimisation_tables.md").write_text(text, encoding="utf-8")
     if name == "efforts":
-        page = efforts.efforts_page(record)
-        (DOCS / "effort.md").write_text(page, encoding="utf-8")
+        text = efforts.efforts_page(record)
+        (DOCS / "effort.md").write_text(text, encoding="utf-8")
     if name == "calibration":
-        page = calibration.calibration_page(record)
-        (DOCS / "monte_carlo_errors.md").write_text(page, encoding="utf-8")
+        text = calibration.calibration_page(record)
+        (DOCS / "monte_carlo_errors.md").write_text(text, encoding="utf-8")
 
 
 def _store_scale(record: dict[str, Any], out: Path | None, say: scale.Say) -> None:

@@ -2,22 +2,27 @@
 
 Every step is timed in new processes by the processor's clock, on one thread, which on
 an idle machine is what a person waits for; the best of a few counts. `bayesmdp demo`
-runs as it is, and its wall clock counts. Cold is an empty cache of kernels, warm the
-next process. A package other than this one is measured with PYTHONPATH=... before the
-command.
+runs as it is, on every core, by both clocks: on a busy machine the wall's says little,
+and the load before stands in the record. Cold is an empty cache of kernels, warm the
+next process. ``BEFORE=COMMIT python -m benchmarks start`` measures an earlier commit of
+this repository in the same run.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
+from dataclasses import dataclass
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import Row, made_with
+from benchmarks.tables import table
 
 ROOT = Path(__file__).parents[1]
 STEPS = {  # seconds to stay below, cold and warm
@@ -27,7 +32,10 @@ STEPS = {  # seconds to stay below, cold and warm
     "iterate": ("first evaluate by iterations", None, None),
     "whole": ("all of this, in one process", None, None),
 }
-DEMO = 100.0
+DEMOS = {
+    "demo": ("`bayesmdp demo`, wall clock", 100.0, None),
+    "demo, processor": ("`bayesmdp demo`, all threads", None, None),
+}
 
 
 def steps() -> dict[str, Any]:
@@ -60,12 +68,20 @@ def steps() -> dict[str, Any]:
     return {"seconds": seconds, "values": values}
 
 
-def new_process(kernels: Path, *command: str) -> tuple[float, str]:
-    """Run Python with a directory for kernels; wall seconds, and what is printed."""
-    import bayesmdp
+@dataclass(frozen=True)
+class Taken:
+    """Seconds of a step, and whether all its runs found the same."""
 
-    source = str(Path(bayesmdp.__file__).parents[1])  # the same package as here
-    path = os.pathsep.join([source, str(ROOT), os.environ.get("PYTHONPATH", "")])
+    seconds: float
+    same: bool
+
+
+Times = dict[tuple[str, str], Taken]  # by name of a step, and "cold" or "warm"
+
+
+def new_process(source: Path, kernels: Path, *command: str) -> tuple[float, str]:
+    """Run Python with a package and a directory for kernels; wall seconds, output."""
+    path = os.pathsep.join([str(source), str(ROOT), os.environ.get("PYTHONPATH", "")])
     began = time.perf_counter()
     ran = subprocess.run(
         [sys.executable, *command],
@@ -83,50 +99,109 @@ def new_process(kernels: Path, *command: str) -> tuple[float, str]:
     return time.perf_counter() - began, ran.stdout
 
 
-def first_steps(folder: Path) -> list[Row]:
-    """Cold and warm seconds of each step; both must find the same values."""
+def first_steps(source: Path, folder: Path) -> Times:
+    """Processor's seconds of each step; cold and warm must find the same values."""
     runs = {"cold": ["a", "b"], "warm": ["a", "a", "a"]}  # which directory
+    command = "-m", "benchmarks.start"
     found = {
         state: [
-            json.loads(new_process(folder / name, "-m", "benchmarks.start")[1])
+            json.loads(new_process(source, folder / name, *command)[1])
             for name in names
         ]
         for state, names in runs.items()
     }
     values = [run["values"] for state in found.values() for run in state]
     same = all(value == values[0] for value in values)
-    rows = []
-    for name, (what, *below) in STEPS.items():
-        for (state, taken), most in zip(found.items(), below, strict=True):
-            seconds = min(run["seconds"][name] for run in taken)
-            row = f"{what}, {state}", seconds, "s", "<=", most, "same bits", same
-            rows.append(Row(*row))
-    return rows
+    return {
+        (name, state): Taken(min(run["seconds"][name] for run in taken), same)
+        for name in STEPS
+        for state, taken in found.items()
+    }
 
 
-def demo(folder: Path) -> list[Row]:
-    """Wall seconds of the demonstration, on every core."""
+def demo(source: Path, folder: Path) -> Times:
+    """Wall and processor's seconds of the demonstration, on every core."""
     command = "-m", "bayesmdp", "demo", "--out", str(folder / "demo")
-    cold, first = new_process(folder / "demo-kernels", *command)
-    warm, second = new_process(folder / "demo-kernels", *command)
-    same = first == second and "best of all" in first
-    return [
-        Row("bayesmdp demo, cold", cold, "s", "<=", DEMO, "same text", same),
-        Row("bayesmdp demo, warm", warm, "s", "<=", None, "same text", same),
-    ]
+    found, texts = {}, []
+    for state in ("cold", "warm"):
+        before = _of_children()
+        wall, text = new_process(source, folder / "demo-kernels", *command)
+        found["demo", state] = wall
+        found["demo, processor", state] = _of_children() - before
+        texts.append(text)
+    same = texts[0] == texts[1] and "best of all" in texts[0]
+    return {key: Taken(seconds, same) for key, seconds in sorted(found.items())}
+
+
+def _of_children() -> float:
+    """Processor's seconds of all processes that were waited for."""
+    used = os.times()
+    return used.children_user + used.children_system
+
+
+def measured(source: Path, folder: Path) -> Times:
+    """Measure one package, with kernels in a folder that is still empty."""
+    found = first_steps(source, folder)
+    if find_spec("icu_sepsis") is not None:
+        found |= demo(source, folder)
+    return found
 
 
 def run() -> dict[str, Any]:
     """Measure everything; a record ready for JSON."""
+    import bayesmdp
+
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    commit = os.environ.get("BEFORE", "")
     with TemporaryDirectory() as name:
-        rows = first_steps(Path(name))
-        if find_spec("icu_sepsis") is not None:
-            rows += demo(Path(name))
+        folder, before = Path(name), Times()
+        if commit:
+            before = measured(_checkout(commit, folder / "before"), folder / "old")
+        now = measured(Path(bayesmdp.__file__).parents[1], folder / "new")
+    rows = []
+    for (step, state), taken in now.items():
+        what, *below = (STEPS | DEMOS)[step]
+        most = below[state == "warm"]
+        check = "same text" if step in DEMOS else "same bits"
+        old = before.get((step, state))
+        rows.append(
+            Row(
+                f"{what}, {state}",
+                taken.seconds,
+                "s",
+                "<=",
+                most,
+                check,
+                taken.same,
+                f"{commit}: {old.seconds:.3g} s" if old else "",
+            )
+        )
     return {
         "problem": "first use: kernels compiled (cold), and read from disk (warm)",
-        "made_with": made_with(),
+        "made_with": made_with() | {"load before": load},
+        "before": commit,
         "rows": [row.as_record() for row in rows],
     }
+
+
+def _checkout(commit: str, folder: Path) -> Path:
+    """Lay out the package of a commit; where its sources are."""
+    command = ["git", "-C", str(ROOT), "archive", commit, "src"]
+    packed = subprocess.run(command, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def start_table(record: dict[str, Any]) -> str:
+    """Write a record as the table of `docs/performance.md`, cold beside warm."""
+    seconds: dict[str, list[str]] = {}
+    for row in record["rows"]:
+        old = row["rival"].partition(": ")[2].removesuffix(" s")
+        what = row["what"].rsplit(", ", 1)[0]
+        seconds.setdefault(what, []).extend([old, f"{row['measured']:.3g}"])
+    head = ["seconds", "cold, before", "cold, now", "warm, before", "warm, now"]
+    return "\n".join(table(head, [[what, *each] for what, each in seconds.items()]))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import bayesmdp
-from benchmarks import Row, scale
-from benchmarks.__main__ import TABLES, main
+from benchmarks import Row, scale, start
+from benchmarks.__main__ import DOCS, RESULTS, TABLES, main
 
 
 def bench(*arguments: str) -> tuple[int, str, str]:
@@ -77,6 +77,7 @@ def test_all_is_every_table_and_one_wrong_value_is_exit_code_1(
     monkeypatch.setattr("benchmarks.__main__.RESULTS", tmp_path)
     monkeypatch.setattr("benchmarks.tables.optimisation_tables", lambda _: "page")
     monkeypatch.setattr("benchmarks.__main__.DOCS", tmp_path)
+    (tmp_path / "performance.md").touch()
     code, printed, _ = bench("all", "gamma", "--json")
     assert code == 0
     assert asked == [((), False, None)]  # nothing is left out, so the table is whole
@@ -159,3 +160,25 @@ def test_a_page_is_written_from_a_record_with_parts_missing() -> None:
     page = performance_tables({**record, "skipped": ["planner: no quantecon"]})
     assert "| x | 1 s | <= 2 | met | rival 2 s | value 1: correct |" in page
     assert "- planner: no quantecon" in page
+
+
+def test_the_page_holds_the_times_of_the_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = (RESULTS / "start.json").read_text(encoding="utf-8")
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
+    record = json.loads(text)
+    assert start.start_table(record) in page
+    assert f"BEFORE={record['before']} " in page
+    (tmp_path / "start.json").write_text(text, encoding="utf-8")
+    (tmp_path / "performance.md").write_text(page, encoding="utf-8")
+    for place in ("RESULTS", "DOCS"):
+        monkeypatch.setattr(f"benchmarks.__main__.{place}", tmp_path)
+    monkeypatch.setattr("benchmarks.__main__.AWAY", tmp_path / "away")
+    record["rows"][0]["measured"] = 123.0
+    for before, replaced in (("", False), ("c0ffee", True)):
+        monkeypatch.setattr(start, "run", lambda b=before: {**record, "before": b})
+        assert bench("start")[0] == 0
+        found = (tmp_path / "performance.md").read_text(encoding="utf-8")
+        assert (start.start_table(record) in found) is replaced
+        assert (tmp_path / "away" / "start.json").exists()

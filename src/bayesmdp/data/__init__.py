@@ -5,6 +5,7 @@ from bayesmdp.data._collect import collect
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._discretise import Discretisation, discretise
 from bayesmdp.data._endings import Endings, Starts
+from bayesmdp.data._episodes import EpisodeBatch
 from bayesmdp.data._minari import read_minari
 from bayesmdp.data._read import read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
@@ -15,6 +16,7 @@ __all__ = [
     "Counts",
     "Discretisation",
     "Endings",
+    "EpisodeBatch",
     "Finding",
     "Findings",
     "RewardStatistics",

@@ -4,11 +4,10 @@ Only groups reach Python: distinct transitions with how often they were seen and
 they paid. A frame here has one column for each role, under the role's name.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +18,28 @@ from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import is_empty
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
+from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
 from bayesmdp.data._faults import IDS, MISSING, STATES, TRIPLET, TRUE, Fault
 from bayesmdp.data._folds import check_folds, scramble
+from bayesmdp.data._labels import Levels, names_in, numbers
 from bayesmdp.data._queries import (
     FILE,
+    ROW,
     TEXT,
     capital,
     fetch,
     fetch_one,
     how_many,
+    numbered,
     tidy_exit,
     worded,
 )
+from bayesmdp.data._sorted import fetch_sorted, sortable
 from bayesmdp.data._transitions import Label, RewardStatistics
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
-
-#: Ordered names of states and of actions, where the table says their order.
-Levels: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +65,14 @@ class FrameTable:
 
         if "episode" not in self.frame.collect_schema().names():
             check_folds(n_folds, None)
-        episodes = self.frame.select("episode").unique()
+        with worded(self.origin):
+            episodes, key = sortable(self.frame.select("episode").unique())
         size = fetch_one(episodes.select(nw.len().alias("n")), self.origin)
         check_folds(n_folds, int(size["n"]))
         with worded(self.origin):
             number = nw.col("__number").cast(nw.Int64)
             dealt = (
-                episodes.with_row_index("__number", order_by="episode")
+                episodes.with_row_index("__number", order_by=key)
                 .with_columns(scramble(number, seed).alias("__order"))
                 .with_row_index("__turn", order_by="__order")
                 .select("episode", (nw.col("__turn") % n_folds).alias("__fold"))
@@ -141,14 +143,7 @@ class FrameTable:
         """Count the episodes that begin in each state."""
         import narwhals as nw
 
-        with worded(self.origin):
-            empty = self.frame.select(how_many(is_empty(self.frame, "step")).alias("n"))
-        n_empty = int(fetch_one(empty, self.origin)["n"])
-        if n_empty:
-            raise CountsError(
-                f"{capital(self.origin)} has no number for `step` in {n_empty} of its "
-                "rows, so where episodes begin is not known: mend the steps."
-            )
+        self._check_steps()
         with worded(self.origin):
             first = self.frame.group_by("episode").agg(nw.col("step").min())
             rows = self.frame.join(first, on=["episode", "step"], how="inner")
@@ -160,6 +155,43 @@ class FrameTable:
         check_starts(int(count.sum()), int(fetch_one(size, self.origin)["n"]))
         order = np.argsort(state)
         return Starts(_checks.sealed(state[order]), _checks.sealed(count[order]))
+
+    def episodes(self, batch_rows: int) -> Iterator[EpisodeBatch]:
+        """Sort rows by episode and step; hand them over in batches."""
+        if "step" in self.roles:
+            self._check_steps()
+        with worded(self.origin):
+            frame = self.frame if "step" in self.roles else numbered(self.frame)
+            frame, key = sortable(frame)
+            names = frame.collect_schema().names()
+            keys = [key, *(x for x in ("step", ROW) if x in names)]
+            if len(keys) < 2:
+                raise CountsError(
+                    f"{capital(self.origin)} has no `step` column, and its engine "
+                    "keeps no order of rows: number the steps of each episode, or name "
+                    "their column with read_transitions(..., columns={'step': ...})."
+                )
+            frame = frame.select(*(x for x in names if x in (*ORDERED, *keys)))
+        return batches(self._sorted(frame, keys, batch_rows), batch_rows)
+
+    def _sorted(self, frame: "Frame", keys: list[str], n: int) -> Iterator[Piece]:
+        n_rows = 0
+        for rows in fetch_sorted(frame, keys, n, self.origin):
+            n_rows += rows["state"].size
+            ids = dict(zip(TRIPLET, self._ids(rows), strict=True))
+            yield {name: rows[name] for name in ORDERED if name in rows} | ids
+        self._check_size(n_rows)
+
+    def _check_steps(self) -> None:
+        """Refuse rows that have no place in their episode."""
+        with worded(self.origin):
+            empty = self.frame.select(how_many(is_empty(self.frame, "step")).alias("n"))
+        n_empty = int(fetch_one(empty, self.origin)["n"])
+        if n_empty:
+            raise CountsError(
+                f"{capital(self.origin)} has no number for `step` in {n_empty} of its "
+                "rows, so the order of rows is not known: fill in the steps."
+            )
 
     @property
     def state_labels(self) -> tuple[Label, ...] | None:
@@ -182,13 +214,16 @@ class FrameTable:
     def _fetch(self, query: "Frame") -> dict[str, NDArray[Any]]:
         """Run a query of groups; every row that was checked must be in one."""
         groups = fetch(query, self.origin)
-        total = int(groups["count"].sum())
-        if total != self.n_rows:
+        self._check_size(int(groups["count"].sum()))
+        return groups
+
+    def _check_size(self, n_rows: int) -> None:
+        """Refuse to go on with other rows than those that were checked."""
+        if n_rows != self.n_rows:
             raise CountsError(
                 f"{capital(self.origin)} has changed since it was read: {self.n_rows} "
-                f"rows then, {total} now; read it again."
+                f"rows then, {n_rows} now; read it again."
             )
-        return groups
 
     @cached_property
     def names(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
@@ -212,47 +247,6 @@ class FrameTable:
             n_states=self.n_states,
             n_actions=self.n_actions,
         )
-
-
-def names_in(
-    groups: Mapping[str, NDArray[Any]], labels: bool, levels: Levels
-) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Names of states and of actions in their order, where they have any.
-
-    Levels of ordered categories come first, all of them; then other names.
-    """
-
-    def names(what: str, *columns: NDArray[Any]) -> NDArray[Any] | None:
-        values = np.concatenate(columns)
-        if values.dtype.kind in "iuf":
-            return np.unique(values.astype(np.int64)) if labels else None
-        known = levels.get(what, ())
-        others = {str(x) for x in values}.difference(known)
-        return np.array([*known, *sorted(others, key=_place)], dtype=object)
-
-    return (
-        names("state", groups["state"], groups["next_state"]),
-        names("action", groups["action"]),
-    )
-
-
-def _place(name: str) -> tuple[Any, ...]:
-    """Where a name is sorted: numbers first, and w2 before w10."""
-    if _WHOLE.fullmatch(name):
-        return 0, int(name)
-    stem = name.rstrip("0123456789")
-    digits = name[len(stem) :].lstrip("0")  # of any length, which int() would refuse
-    return 1, stem, len(digits), digits, name
-
-
-def numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
-    """Return ids: the values themselves, or their places among names."""
-    if names is None:
-        return values.astype(np.int64)
-    if names.dtype != object:
-        return np.searchsorted(names, values.astype(np.int64)).astype(np.int64)
-    number = {name: i for i, name in enumerate(names)}
-    return np.array([number[str(x)] for x in values], dtype=np.int64)
 
 
 def _as_labels(names: NDArray[Any] | None) -> tuple[Label, ...] | None:
@@ -405,45 +399,6 @@ _REMEDIES = {
     "named": "states must be named alike",
     "levels": "give all the same levels, or convert them to text",
 }
-
-
-def numbers_as_text(
-    names: tuple[NDArray[Any] | None, NDArray[Any] | None],
-    found: Mapping[str, str],
-    origin: str,
-) -> list[Fault]:
-    """Find text that is numbers: they may be ids, and 1 and 1.0 the same one."""
-    faults = []
-    for role, known in zip(("state", "action"), names, strict=True):
-        text = [] if known is None or known.dtype != object else known.tolist()
-        times = [name for name in text if _TIME.fullmatch(name)]
-        if times:
-            said = (
-                f"Column `{found[role]}` of {origin} holds times, such as "
-                f"{times[0]!r:.42}"
-            )
-            remedy = (
-                f"name the column that holds {role}s with columns={{{role!r}: ...}}, "
-                "or give labels=True to take times as names"
-            )
-            faults.append(Fault("times", role, len(times), None, said, remedy, ": "))
-        odd = [name for name in text if _NUMERAL.fullmatch(name)]
-        if odd:
-            said = (
-                f"Column `{found[role]}` of {origin} holds numbers as text, such as "
-                f"{odd[0]!r:.42}"
-            )
-            remedy = (
-                "convert it to whole numbers, or give labels=True to take the text as "
-                "names"
-            )
-            faults.append(Fault("digits", role, len(odd), None, said, remedy, ": "))
-    return faults
-
-
-_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
-_NUMERAL = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)\s*")
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def settled(

@@ -54,6 +54,9 @@ _MEANINGS = {
     r"No magic bytes|too small to be": "was cut short or damaged: write it again",
     r"differ only in case": "has keys that differ only in case: rename one",
     r"Unexpected end of GZIP": "was cut short or damaged: pack it again",
+    r"Failed to create view.*read-only": (
+        "is in a read-only database, where DuckDB 1 cannot sort: update it to DuckDB 2"
+    ),
 }
 
 

@@ -15,14 +15,8 @@ from bayesmdp.data._derive import (
 )
 from bayesmdp.data._faults import IDS, Fault, faults, row_tests, said_codes, tally
 from bayesmdp.data._files import open_files
-from bayesmdp.data._frames import (
-    FrameTable,
-    Levels,
-    converted,
-    numbers_as_text,
-    open_frame,
-    settled,
-)
+from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
+from bayesmdp.data._labels import Levels, numbers_as_text
 from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import lazy
 from bayesmdp.data._transitions import Transitions

@@ -1,12 +1,12 @@
 """A handle on a table of logged transitions.
 
 Only `Transitions.counts`, its split by episode, `Transitions.reward_statistics`,
-`Transitions.endings` and `Transitions.starts` touch the rows; everything else in the
-package works on what they return. Arrays in memory are one kind of table; readers of
-files and databases bring others.
+`Transitions.endings`, `Transitions.starts` and `Transitions.episodes` touch the rows;
+everything else in the package works on what they return. Arrays in memory are one kind
+of table; readers of files and databases bring others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
 
@@ -17,6 +17,7 @@ from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts, Keys
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
+from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
 from bayesmdp.data._folds import check_folds, folds_of
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -62,6 +63,9 @@ class Table(Protocol):
 
     def starts(self) -> Starts:
         """Count the episodes that begin in each state."""
+
+    def episodes(self, batch_rows: int) -> Iterator[EpisodeBatch]:
+        """Sort rows by episode and step; hand them over in batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +220,41 @@ class Transitions:
             )
         return self.table.starts()
 
+    def episodes(self, *, batch_rows: int = 100_000) -> Iterator[EpisodeBatch]:
+        """Iterate over the rows, ordered by episode and step, in batches.
+
+        Episodes come in the order of their ids (text by its code points), rows of an
+        episode by ``step``, or as they stand in the log where it has no such column.
+        Every source of one log gives the same batches. The engine that holds the rows
+        sorts them; no more than a few batches are in Python at a time.
+
+        Parameters
+        ----------
+        batch_rows
+            Most rows in a batch. Episodes are never split: one that is longer is a
+            batch of its own.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> log = bm.Transitions.from_arrays(
+        ...     [1, 1, 0], [0, 0, 0], [2, 2, 1], episode=[7, 8, 7], step=[1, 0, 0]
+        ... )
+        >>> (batch,) = log.episodes()
+        >>> batch.start.tolist(), batch.state.tolist()
+        ([0, 2, 3], [0, 1, 1])
+        >>> [x.state.tolist() for x in log.episodes(batch_rows=2)]
+        [[0, 1], [1]]
+        """
+        n = _checks.integer("batch_rows", batch_rows, 1, ArgumentError)
+        if "episode" not in self.table.roles:
+            raise CountsError(
+                "These transitions have no `episode` column, so which rows belong "
+                "together is not known: give `episode` to Transitions.from_arrays, or "
+                "name its column with read_transitions(..., columns={'episode': ...})."
+            )
+        return self.table.episodes(n)
+
     def _repr_html_(self) -> str:
         lines = [f"columns: {', '.join(sorted(self.table.roles))}"]
         for what, labels in (
@@ -319,3 +358,14 @@ class ArrayTable:
         )
         check_starts(int(count.sum()), episodes.size)
         return Starts(_checks.sealed(state), _checks.sealed(count))
+
+    def episodes(self, batch_rows: int) -> Iterator[EpisodeBatch]:
+        """Sort rows by episode and step; hand them over in batches."""
+        return batches(self._sorted(batch_rows), batch_rows)
+
+    def _sorted(self, n: int) -> Iterator[Piece]:
+        keys = [self.columns[x] for x in ("step", "episode") if x in self.columns]
+        order = np.lexsort(keys)  # of equal keys, the first row stays first
+        names = [x for x in ORDERED if x in self.columns]
+        for i in range(0, order.size, n):
+            yield {name: self.columns[name][order[i : i + n]] for name in names}

@@ -8,7 +8,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._derive import FLAG_REMEDY, outcome_as_flag
-from bayesmdp.data._frames import FrameTable, names_in, numbers_as_text
+from bayesmdp.data._frames import FrameTable
+from bayesmdp.data._labels import names_in, numbers_as_text
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_episodes import check_episodes, first_states
 from bayesmdp.data._validate_groups import (

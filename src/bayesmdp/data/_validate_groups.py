@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._faults import TRIPLET
-from bayesmdp.data._frames import names_in, numbers
+from bayesmdp.data._labels import names_in, numbers
 from bayesmdp.data._queries import fetch, worded, zero_or_one
 from bayesmdp.data._validate_open import Subject, finding, many
 from bayesmdp.data._validate_record import Finding

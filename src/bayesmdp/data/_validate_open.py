@@ -16,7 +16,8 @@ from bayesmdp.data._faults import (
     tally,
 )
 from bayesmdp.data._files import connect
-from bayesmdp.data._frames import FrameTable, Levels, settled
+from bayesmdp.data._frames import FrameTable, settled
+from bayesmdp.data._labels import Levels
 from bayesmdp.data._queries import FILE, Offender, first_bad, lazy, numbered, worded
 from bayesmdp.data._read import Source, open_source
 from bayesmdp.data._transitions import ArrayTable, Transitions
