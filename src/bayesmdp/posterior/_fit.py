@@ -9,7 +9,7 @@ from bayesmdp._memory import check_room
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.model import Availability, Task, align, availability
-from bayesmdp.posterior._hierarchical import fit_hierarchical
+from bayesmdp.posterior._hierarchical import HierarchicalPosterior, fit_hierarchical
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Posterior
 from bayesmdp.priors import (
@@ -46,13 +46,21 @@ def fit(
     prior: MixturePrior,
     min_count: int = 0,
 ) -> MixturePosterior: ...
+@overload
 def fit(
     data: Transitions | Counts,
     task: Task,
     *,
-    prior: Prior | MixturePrior | None = None,
+    prior: HierarchicalPrior,
     min_count: int = 0,
-) -> Posterior | MixturePosterior:
+) -> HierarchicalPosterior: ...
+def fit(
+    data: Transitions | Counts,
+    task: Task,
+    *,
+    prior: Prior | MixturePrior | HierarchicalPrior | None = None,
+    min_count: int = 0,
+) -> Posterior | MixturePosterior | HierarchicalPosterior:
     """Learn what the data say about the dynamics.
 
     Parameters
@@ -73,7 +81,7 @@ def fit(
     Returns
     -------
     Posterior
-        Or a `MixturePosterior`, where the prior is a `MixturePrior`.
+        Or a `MixturePosterior` or `HierarchicalPosterior`, as the prior is.
 
     Examples
     --------
@@ -84,9 +92,8 @@ def fit(
     """
     _checks.of_type("task", task, Task, ArgumentError)
     prior = SymmetricPrior() if prior is None else prior
-    if isinstance(prior, type) or not isinstance(
-        prior, Prior | MixturePrior | HierarchicalPrior
-    ):
+    known = Prior | MixturePrior | HierarchicalPrior
+    if isinstance(prior, type) or not isinstance(prior, known):
         raise ArgumentError(
             f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
         )

@@ -36,7 +36,7 @@ class Observed(NamedTuple):
     rest: FloatArray  # [S], base measure of all other next states
     start: IntArray  # [S + 1], triplets of each state
     cell: IntArray  # [L], observed next state of each triplet
-    count: IntArray  # [L]
+    visits: IntArray  # [L]
 
 
 class Grid(NamedTuple):
@@ -107,7 +107,7 @@ def _n_tables(n: int, x: float, stream: BitArray) -> int:
 
 
 @jit
-def _likelihoods(
+def _likelihoods(  # noqa: C901 - one loop over what was observed
     o: Observed,
     grid: Grid,
     mu: FloatArray,
@@ -125,7 +125,7 @@ def _likelihoods(
         total[:] = 0.0
         product[:] = 1.0
         for at in range(o.start[s], o.start[s + 1]):
-            n = o.count[at]
+            n = o.visits[at]
             if n == 1:
                 continue
             scale = 1.0 / mu[o.cell[at]]
@@ -254,14 +254,14 @@ def _seat(
     m[:] = 0
     for s in range(c.size):
         for at in range(o.start[s], o.start[s + 1]):
-            n = o.count[at]
+            n = o.visits[at]
             if n > 1 and c[s] < math.inf:
                 n = _n_tables(n, c[s] * mu[o.cell[at]], stream)
             m[o.cell[at]] += n
 
 
 @jit
-def _choose_k(
+def _choose_k(  # noqa: C901 - one loop over tables
     o: Observed,
     m: IntArray,
     k: float,
@@ -301,7 +301,7 @@ def _choose_k(
     for i in range(local.size):
         if not grid.low[3] <= math.log(local[i]) <= grid.high[3]:
             total[i] = -math.inf
-    return local[_pick_log(total, uniform(stream))]
+    return float(local[_pick_log(total, uniform(stream))])
 
 
 @jit
@@ -383,7 +383,7 @@ def run_chain(
 
 
 @jit
-def sample_shared(
+def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is drawn once
     key: BitArray,
     draws: IntArray,
     members: IntArray,

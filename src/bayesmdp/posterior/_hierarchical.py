@@ -27,6 +27,7 @@ chain are no independent draws, and `Draws.effective` says how many there are.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +110,7 @@ class HierarchicalPosterior(Fitted):
 
     task: Task
     counts: Counts
-    prior: HierarchicalPrior
+    prior: HierarchicalPrior  # type: ignore[assignment]
     availability: Availability
     layout: Rows  # of every pair that was logged or is available
     count: FloatArray  # [E], visits
@@ -289,12 +290,16 @@ def _run(cells: Cells, counts: Counts, task: Task) -> Chains:
     wide[:, cells.observed] = tables
     chain = np.repeat(np.arange(_N_CHAINS), _N_KEPT)
     order = np.random.default_rng(_SEED).permutation(chain.size)
-    given = wide[order], strength[order], hyper[order], chain[order]
-    return Chains(*(_checks.sealed(x) for x in given))
+    return Chains(
+        read_only(wide[order]),
+        _checks.sealed(strength[order]),
+        _checks.sealed(hyper[order]),
+        _checks.sealed(chain[order]),
+    )
 
 
-def _observed(cells: Cells, counts: Counts, task: Task) -> "tuple[Observed, Grid]":
-    """What the chains read."""
+def _observed(cells: Cells, counts: Counts, task: Task) -> tuple[Any, Any]:
+    """Return what the chains read."""
     from scipy.special import gammaln
 
     from bayesmdp.posterior._gibbs import Grid, Observed

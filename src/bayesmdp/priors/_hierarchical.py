@@ -17,15 +17,15 @@ the other states' data alone (a base that holds a state's own transitions counts
 twice), so the prior looks at data, and has no evidence.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayesmdp._typing import FloatArray, IntArray, Name, Support
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Task
-from bayesmdp.priors._support import checked_support, support_rows
+from bayesmdp.priors._support import Support, checked_support, support_rows
 
 BASES = ("marginal", "uniform")
 _ALL = 64  # next states up to which a row has an entry for each
@@ -52,11 +52,11 @@ class HierarchicalPrior:
     --------
     >>> import bayesmdp as bm
     >>> bm.HierarchicalPrior(fallback="death")
-    HierarchicalPrior(base='marginal', support=None, fallback='death')
+    HierarchicalPrior(base='marginal', fallback='death')
     """
 
     base: str = "marginal"
-    support: Support = None
+    support: Support = field(default=None, repr=False)
     fallback: Name | None = None
 
     def __post_init__(self) -> None:
@@ -85,13 +85,13 @@ class HierarchicalPrior:
             more = self._supported(task)
             outside = np.setdiff1d(key, more)
             if outside.size:
-                state, next_state = divmod(int(outside[0]), task.n_states)
+                at, to = divmod(int(outside[0]), task.n_states)
                 raise PriorError(
-                    f"`support` rules out state {task.state_name(next_state)} after "
-                    f"state {task.state_name(state)}, which was observed; widen it."
+                    f"`support` rules out state {task.state_name(to)} after "
+                    f"state {task.state_name(at)}, which was observed; widen it."
                 )
         every_key = np.union1d(key, more)
-        state, next_state = np.divmod(every_key, task.n_states)
+        state, next_state = every_key // task.n_states, every_key % task.n_states
         observed = np.isin(every_key, key)
         base = self._base(state, next_state, observed, counts, task)
         start = np.searchsorted(state, np.arange(task.n_states + 1))
@@ -125,11 +125,11 @@ class HierarchicalPrior:
         self,
         state: IntArray,
         next_state: IntArray,
-        observed: np.ndarray,
+        observed: BoolArray,
         counts: Counts,
         task: Task,
     ) -> FloatArray:
-        """Base measure of each cell ``[K]``, which sums to 1 in every state.
+        """Return the base measure of each cell ``[K]``, which sums to 1 in a state.
 
         Next states without a cell give their mass to the cells that were not observed
         and are not terminal: atoms stand for them.
@@ -167,7 +167,7 @@ class Cells:
     start: IntArray  # [S + 1]
     state: IntArray  # [K]
     next_state: IntArray  # [K]
-    observed: np.ndarray  # [K], after any action
+    observed: BoolArray  # [K], after any action
     base: FloatArray  # [K]
 
 
