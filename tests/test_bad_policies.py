@@ -213,7 +213,19 @@ BASELINE_CASES = [
         for name, needed in (
             ("behaviour", "logged counts"),
             ("mle", "logged counts"),
-            ("second_order", "Dirichlet rows"),
+        )
+    ),
+    *(
+        case(
+            f"{name} of an ensemble",
+            BeliefError,
+            lambda call=call: call(ensemble()),
+            f"`{name}` needs independent Dirichlet rows, which this Ensemble does not "
+            "have; use draws, or a posterior from `bayesmdp.fit`.",
+        )
+        for name, call in (
+            ("second_order", bm.policies.second_order),
+            ("evaluate_analytic", lambda belief: bm.evaluate_analytic([0] * 3, belief)),
         )
     ),
     case(
@@ -222,12 +234,6 @@ BASELINE_CASES = [
         lambda: bm.policies.nominal(bm.World(MODEL, task())),
         "`posterior` must be",
         "World",
-    ),
-    case(
-        "an analytic evaluation of an ensemble",
-        ArgumentError,
-        lambda: bm.evaluate_analytic([0, 0, 0], ensemble()),
-        "`posterior` must be of type Posterior; got Ensemble.",
     ),
     case(
         "multi-sample induction on one draw",

@@ -432,7 +432,9 @@ def test_what_needs_dirichlet_rows_says_so(name: str) -> None:
     belief = belief_of(name)
     with pytest.raises(BeliefError, match="`evaluate_analytic` needs independent"):
         bm.evaluate_analytic(POLICY, belief)
-    with pytest.raises(BeliefError, match=r"`second_order`.*RandomSupportPrior"):
+    with pytest.raises(
+        BeliefError, match=r"`second_order`.* does not have; .* another prior"
+    ):
         bm.policies.second_order(belief)
     effort = effort_of("normal")
     assert "second_order" not in default_starts(belief, effort)

@@ -290,7 +290,7 @@ WRONG: list[tuple[str, tuple[str | int, ...], str, dict[str, Any]]] = [
             "notes": [3], "value": {"x": 1}, "prior_share": "0.5",
         },
     ),
-    ("optimised", (), "", {"status": 3, "converged": 1, "policy": [1], "gap": "x"}),
+    ("optimised", (), "", {"outcome": 3, "chosen_stage": 1, "policy": [1], "gap": "x"}),
     ("optimised", ("evaluation",), "evaluation_", {"start_total_sd": "x"}),
     ("comparison", ("rows", 1), "row_1_", {"name": 3, "support": [0.5]}),
     ("comparison", ("evaluations", 0), "evaluation_0_", {"occupancy": "x"}),

@@ -151,7 +151,7 @@ def test_the_result_is_the_last_policy_as_it_is() -> None:
     result = run(posterior(), n_steps=3)
     assert result.steps == len(result.history) == 3
     assert [step.step for step in result.history] == [1, 2, 3]
-    assert {step.batch for step in result.history} == {BATCH}
+    assert {step.n_draws for step in result.history} == {BATCH}
     assert set(result.starts) == {"nominal"}
     assert result.chosen_start == "nominal"
     assert (result.policy[:3] > 0.001).all()  # neither snapped nor polished

@@ -8,6 +8,7 @@ nothing grows with draws times model size.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,12 @@ def solve_known(
     In sweep order, terminal values not added; zeros for what is not wanted.
     """
     solver = backend.choose(problem, "auto", adjoint=want.adjoint)
-    out = backend.solve_mean(problem, solver, want.bits())
+    return _solved(problem, backend, solver, want.bits())
+
+
+def _solved(problem: Problem, backend: Backend, solver: Any, bits: int) -> FloatArray:
+    """Solve the mean model, and refuse values whose powers cannot be summed."""
+    out = backend.solve_mean(problem, solver, bits)
     if not np.abs(out[0]).max(initial=0.0) <= _MOST:
         raise TooLargeError(
             f"Values of this policy are above {_MOST:g} in size, too large for their "
@@ -165,13 +171,13 @@ def nominal(
     bits = want.bits(control, fits)
     planned = Footprint(backend, problem, chosen, bits, n_draws, pool.threads, inverses)
     planned.check()
-    reference = backend.solve_mean(problem, chosen, want.bits())
+    reference = _solved(problem, backend, chosen, want.bits())
     few = lacks_digits(problem, reference)
     exact = backend.exact(problem, chosen) if any(few) and solver == "auto" else None
     if exact is not None:
         chosen = exact
         replace(planned, solver=chosen).check()
-        reference = backend.solve_mean(problem, chosen, want.bits())
+        reference = _solved(problem, backend, chosen, want.bits())
     if chosen.name != "iterative":
         few = ()
     inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse

@@ -206,7 +206,9 @@ def dirichlet_total(what: str, posterior: Belief) -> FloatArray:
             f"`{what}` needs independent Dirichlet rows, and those of a mixture share "
             "their prior; use one of `posterior.components`."
         )
+    logged = posterior.counts is not None
+    other = "another prior" if logged else "a posterior from `bayesmdp.fit`"
     raise BeliefError(
-        f"`{what}` needs independent Dirichlet rows, which this belief does not have: "
-        f"{posterior.describe()} Use draws, or another prior."
+        f"`{what}` needs independent Dirichlet rows, which this "
+        f"{type(posterior).__name__} does not have; use draws, or {other}."
     )

@@ -22,7 +22,7 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior._random import dirichlet_row, gamma_row, open_stream, uniform
 
-__all__ = ["Grid", "Observed", "run_chain", "sample_shared"]
+__all__ = ["Grid", "Observed", "add_moments", "run_chain", "sample_shared"]
 
 _MOST_FACTORS = 64  # visits up to which products are multiplied out
 _LARGE = 1e150  # products are put into logarithms beyond
@@ -436,3 +436,42 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
                     total += count[first + j]
                 for j in range(n):
                     out[j] = (c * mu[j] + count[first + j]) / total
+
+
+@jit
+def add_moments(
+    state: IntArray,
+    indptr: IntArray,
+    count: FloatArray,
+    cell: IntArray,
+    base: FloatArray,
+    tables: IntArray,
+    strength: FloatArray,
+    k: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+) -> None:
+    """Add means of probabilities and of their squares, [E], over states of a chain."""
+    for member in range(k.size):
+        last, seated = -1, 0.0
+        for row in range(state.size):
+            s, begin, end = state[row], indptr[row], indptr[row + 1]
+            at = cell[row]
+            if s != last:
+                last, seated = s, k[member]
+                for j in range(end - begin):
+                    seated += tables[member, at + j]
+            c, visits = strength[member, s], 0.0
+            for e in range(begin, end):
+                visits += count[e]
+            whole = c + visits
+            for j in range(end - begin):
+                alpha = k[member] * base[at + j] + tables[member, at + j]
+                mu, n = alpha / seated, count[begin + j]
+                square = mu * (alpha + 1.0) / (seated + 1.0)
+                if c < math.inf:
+                    square = c * c * square + (2.0 * n + 1.0) * c * mu + n * (n + 1.0)
+                    square /= whole * (whole + 1.0)
+                    mu = (c * mu + n) / whole
+                first[begin + j] += mu
+                second[begin + j] += square

@@ -124,35 +124,23 @@ class HierarchicalPosterior(Fitted):
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean of each probability and of its square over the chain, ``[E]``."""
-        rows, cells, chains = self.layout, self.cells, self.chains
-        cell = np.concatenate(
-            [
-                np.arange(a, a + n)
-                for a, n in zip(self._cell, np.diff(rows.indptr), strict=True)
-            ]
+        from bayesmdp.posterior._gibbs import add_moments  # numba
+
+        rows, chains = self.layout, self.chains
+        sums = np.zeros((2, self.count.size))
+        add_moments(
+            read_only(rows.state),
+            read_only(rows.indptr),
+            read_only(self.count),
+            read_only(self._cell),
+            read_only(self.cells.base),
+            read_only(chains.tables),
+            read_only(chains.strength),
+            read_only(chains.k),
+            *sums,
         )
-        state, n = rows.state[rows.row_of_entry], self.count
-        visits = rows.row_sums(n)[rows.row_of_entry]
-        first, second = np.zeros(n.size), np.zeros(n.size)
-        for tables, strength, k in zip(
-            chains.tables, chains.strength, chains.k, strict=True
-        ):
-            alpha = k * cells.base + tables
-            total = np.bincount(cells.state, alpha, self.task.n_states)[cells.state]
-            mu = (alpha / total)[cell]
-            mu2 = (alpha * (alpha + 1) / (total * (total + 1)))[cell]
-            c = strength[state]
-            sure = np.isinf(c)
-            c = np.where(sure, 1.0, c)
-            whole = c + visits
-            one = np.where(sure, mu, (c * mu + n) / whole)
-            two = (c**2 * mu2 + (2 * n + 1) * c * mu + n * (n + 1)) / (
-                whole * (whole + 1)
-            )
-            first += one
-            second += np.where(sure, mu2, two)
-        m = chains.k.size
-        return first / m, second / m
+        first, second = sums / chains.k.size
+        return first, second
 
     @cached_property
     def _rows(self) -> BeliefRows:

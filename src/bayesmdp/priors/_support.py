@@ -31,7 +31,7 @@ def checked_support(support: Support) -> Support:
 
 
 def support_rows(
-    support: Support, pair: IntArray, task: Task, n_bytes: int = 44
+    support: Support, pair: IntArray, task: Task, n_bytes: int = 52
 ) -> Rows:
     """Return every possible next state of sorted pairs ``[R]``; rows may be empty.
 
