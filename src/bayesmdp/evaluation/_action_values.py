@@ -17,7 +17,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.errors import EndlessError, TooLargeError
 from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
 from bayesmdp.evaluation._ties import tie
@@ -57,7 +57,7 @@ class ActionValues:
     gain: FloatArray  # [S], of the policy's decision over the reference's
     gain_sd: FloatArray  # [S], epistemic
     gain_probability: FloatArray  # [S], that it is above 0
-    values: FloatArray | None  # [D, S, A], of every draw, where asked for
+    values: FloatArray | None  # [D, S, A], where asked for; NaN where not solved
     n_draws: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
@@ -148,7 +148,7 @@ def action_values(
                 done += engine.BLOCK
                 if show is not None:
                     show(min(done, draws.n_draws))
-    return _combine(parts, problem, draws, swept.sums.weights[ended], followed)
+    return _combine(parts, problem, draws, swept.sums.weights, number, followed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class _Sums:
 def _block(
     problem: "Problem",
     decisions: FloatArray,
-    draws: np.ndarray,
+    draws: IntArray,
     value: FloatArray,
     variance: FloatArray,
     weights: FloatArray,
@@ -207,16 +207,20 @@ def _combine(
     problem: "Problem",
     draws: Draws,
     weights: FloatArray,
+    solved: IntArray,
     policy: FloatArray,
 ) -> ActionValues:
-    """Turn sums over draws into estimates."""
+    """Turn sums over the draws ``solved`` [n] into estimates."""
     rows, task = problem.rows, problem.task
-    total, n = weights.sum(), int((weights > 0).sum())
+    total, n = weights[solved].sum(), int((weights[solved] > 0).sum())
     unbias = 1.0 if draws.exact else n / max(n - 1, 1)
     q, square, variance, best, better = sum(p.of_rows for p in parts) / total
     gain, gain_square, above = sum(p.of_states for p in parts) / total
     epistemic = np.maximum(square - q**2, 0.0) * unbias
-    values = np.concatenate([p.values for p in parts]) if parts[0].values.size else None
+    values = None
+    if parts[0].values.size:
+        values = np.full((draws.n_draws, q.size), np.nan)
+        values[solved] = np.concatenate([p.values for p in parts])
 
     def table(x: FloatArray) -> FloatArray:
         out = np.full((*x.shape[:-1], task.n_states, task.n_actions), np.nan)
