@@ -184,6 +184,59 @@ def test_an_objective_of_ones_own_finds_its_optimum() -> None:
     assert found.upper_bound >= found.objective_value
 
 
+@dataclass(frozen=True)
+class Tail(Objective):
+    """Mean of the worst draws: most weights are 0 (conditional value at risk)."""
+
+    share: float
+    monotone = True
+
+    def value(self, values: Array, probability: Array) -> float:
+        return float(values @ self.weights(values, probability))
+
+    def weights(self, values: Array, probability: Array) -> Array:
+        order = np.argsort(values, kind="stable")
+        before = np.cumsum(probability[order]) - probability[order]
+        out = np.empty_like(probability)
+        taken = np.clip(self.share - before, 0.0, probability[order])
+        out[order] = taken / self.share
+        return out
+
+
+@dataclass(frozen=True)
+class MeanSd(Objective):
+    """Mean minus three standard deviations: weights may be negative."""
+
+    def value(self, values: Array, probability: Array) -> float:
+        mean = values @ probability
+        return float(mean - 3 * np.sqrt((values - mean) ** 2 @ probability))
+
+    def weights(self, values: Array, probability: Array) -> Array:
+        mean = values @ probability
+        sd = np.sqrt((values - mean) ** 2 @ probability)
+        return np.asarray(probability * (1 - 3 * (values - mean) / sd))
+
+
+@pytest.mark.parametrize("objective", [Tail(0.02), Tail(0.2), MeanSd()])
+def test_weights_may_be_zero_or_negative(objective: Objective) -> None:
+    """No seed fails, and no start is better by more than errors allow."""
+    posterior = bm.fit(WORLD.sample(12, seed=2), WORLD.task)
+    draws = posterior.draws(20_000, seed=9)
+    share = np.full(draws.n_draws, 1 / draws.n_draws)
+
+    def worth(policy: Array) -> float:
+        return objective.value(bm.evaluate(policy, draws).start_values, share)
+
+    for seed in range(5):
+        found = bm.optimise(posterior, objective, seed=seed, effort="quick")
+        ours = worth(found.policy)
+        assert abs(found.objective_value - ours) < 5 * found.objective_error
+        best = max(worth(policy) for policy in found.starts.values())
+        assert ours > best - 0.5 * found.objective_error
+        assert np.isnan(found.gap) == (not objective.monotone)
+        assert ("no upper bound" in found.status) == (not objective.monotone)
+
+
 def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None:
     """On draws: judged with an error, better than the mean's policy for itself."""
     task = WORLD.task
@@ -200,6 +253,8 @@ def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None
     assert ours > theirs
     assert abs(found.objective_value - ours) < 4 * found.objective_error
     assert 0 < found.gap_error < found.gap
+    assert found.summary().startswith("Entropic(b=1.0) of the value from the start: ")
+    assert f"expected value {found.start_value:.3g}"[:18] in found.summary()
     table = bm.compare({"mean": mean.policy, "found": found.policy}, draws)
     bm.report(posterior, table, optimisation=found).save(tmp_path / "page.html")
 

@@ -84,13 +84,12 @@ def start_values(
     return np.where(swept.sums.ended[0] | (swept.sums.weights == 0), found, np.nan)
 
 
-def start_spread(
+def start_moments(
     policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
-) -> float:
-    """Epistemic standard deviation of a policy's start value; never quite 0."""
+) -> tuple[float, float]:
+    """Mean and epistemic standard deviation of a policy's start value."""
     values = start_values(policy, draws, pool=pool, solver=solver)
     solved = np.isfinite(values)
     size = Size(int(solved.sum()), draws.weights[solved], exact=True)
     mean = size.mean(values[solved])
-    spread = float(np.sqrt(size.mean((values[solved] - mean) ** 2)))
-    return max(spread, 1e-12 * max(abs(float(mean)), 1e-300))
+    return float(mean), float(np.sqrt(size.mean((values[solved] - mean) ** 2)))

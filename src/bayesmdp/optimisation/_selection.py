@@ -34,7 +34,7 @@ class Selection:
         if oracle.objective.linear:
             difference[ends], error[ends] = differences(swept, 0)
             return difference, error
-        every = swept.sums.ended.all(axis=0)
+        every = swept.sums.ended.all(axis=0) & (swept.sums.weights > 0)
         values = swept.sums.start[:, channels.START_VALUE, every]
         weights = swept.sums.weights[every]
         found = [
