@@ -384,7 +384,7 @@ def test_the_summary_says_value_bound_and_status() -> None:
     )
     assert result.status in said
     assert repr(result.chosen_start) in said
-    assert repr(result).startswith("Optimisation(start_value=1.33772")
+    assert repr(result).startswith("Optimisation(PosteriorMean(): 1.33772")
 
 
 def test_the_bound_holds_on_a_posterior() -> None:
