@@ -15,7 +15,7 @@ from benchmarks import calibration
 
 pytestmark = pytest.mark.integration
 
-DRAWS, AFTER = (32, 50, 100, 400), (300,)
+DRAWS, AFTER = (32, 100), (300,)
 N_PROBLEMS = 10
 
 
