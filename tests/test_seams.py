@@ -237,6 +237,41 @@ def test_weights_may_be_zero_or_negative(objective: Objective) -> None:
         assert ("no upper bound" in found.status) == (not objective.monotone)
 
 
+class Wrong(Objective):
+    """Gives what it is told to."""
+
+    def __init__(self, value: Any, weights: Any) -> None:
+        self._value, self._weights = value, weights
+
+    def value(self, values: Array, probability: Array) -> float:
+        return self._value  # type: ignore[no-any-return]
+
+    def weights(self, values: Array, probability: Array) -> Array:
+        return self._weights  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        (Wrong(np.nan, np.ones(64)), "a finite number; Wrong.value gives nan for"),
+        (Wrong(np.ones(3), np.ones(64)), "a finite number; Wrong.value gives array"),
+        (Wrong(1.0, np.ones(3)), "one for each of 64 draws; Wrong.weights gives array"),
+        (Wrong(1.0, np.full(64, np.nan)), "finite weights, one for each of 64 draws"),
+    ],
+)
+def test_what_an_objective_gives_is_checked(objective: Objective, said: str) -> None:
+    with pytest.raises(bm.BayesmdpError, match=said):
+        bm.optimise(POSTERIOR, objective, starts={"one": UNIFORM}, effort="quick")
+
+
+def test_an_objective_without_a_text_has_the_name_of_its_class() -> None:
+    fine, method = Wrong(1.0, np.zeros(64)), bm.MirrorAscent(n_steps=1)
+    fine.weights = lambda values, share: 0 * share  # type: ignore[method-assign]
+    options: Any = {"method": method, "starts": {"one": UNIFORM}, "effort": "quick"}
+    found = bm.optimise(POSTERIOR, fine, **options)
+    assert found.objective == "Wrong"
+
+
 def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None:
     """On draws: judged with an error, better than the mean's policy for itself."""
     task = WORLD.task

@@ -12,7 +12,7 @@ from bayesmdp.engine import Pool, channels
 from bayesmdp.evaluation._control import control_mean, start_controls
 from bayesmdp.evaluation._errors import Size, fit_coefficients, mean_and_error
 from bayesmdp.evaluation._evaluate import Swept, sweep_policies
-from bayesmdp.evaluation._ties import gaps, least_size
+from bayesmdp.evaluation._ties import gaps, least_size, tie
 from bayesmdp.posterior import Draws
 
 
@@ -35,6 +35,9 @@ def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     if swept.nominal.controls and weights.size == swept.sums.weights.size:
         found, inflation = _controlled(swept, found, reference)
     mean, error = mean_and_error(found, weights, exact=swept.draws.exact)
+    values = swept.sums.start[:, channels.START_VALUE]
+    same = tie(np.abs(values).max())  # controls may leave rounding alone
+    mean, error = (np.where(np.abs(x) <= same, 0.0, x) for x in (mean, error))
     return mean, inflation * error
 
 

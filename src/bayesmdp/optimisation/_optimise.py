@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
+from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.optimisation._effort import Effort, effort_of
 from bayesmdp.optimisation._methods import Method, MirrorAscent, StochasticGradient
-from bayesmdp.optimisation._objectives import Objective, PosteriorMean
+from bayesmdp.optimisation._objectives import (
+    Objective,
+    PosteriorMean,
+    objective_name,
+)
 from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.posterior import Belief, check_belief
 
@@ -123,6 +127,7 @@ def optimise(
         except KeyboardInterrupt:
             if not search.starts:
                 raise
+            announce("interrupted; judging the best policy so far (again: give up)")
             search.interrupt()
         try:
             return _judged(search, began, taken)
@@ -142,8 +147,8 @@ def _check(
     check_solver(solver)
     if not isinstance(objective, Objective):
         raise ArgumentError(
-            f"`objective` must be an objective, such as PosteriorMean(); got "
-            f"{objective!r:.60}."
+            "`objective` must be PosteriorMean() or derive from "
+            f"bayesmdp.optimisation.Objective; got {objective!r:.60}."
         )
     if not isinstance(method, MirrorAscent | StochasticGradient):
         raise ArgumentError(
@@ -227,7 +232,7 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
     return Optimisation(
         policy=evaluation.policy,
         evaluation=evaluation,
-        objective=repr(objective),
+        objective=objective_name(objective),
         objective_value=value,
         objective_error=error,
         gap=gap,

@@ -15,8 +15,8 @@ from bayesmdp.engine import (
     draw_values,
     slopes,
 )
-from bayesmdp.errors import EndlessError
-from bayesmdp.optimisation._objectives import Objective
+from bayesmdp.errors import ArgumentError, EndlessError
+from bayesmdp.optimisation._objectives import Objective, objective_value
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
@@ -154,6 +154,12 @@ def weighted(
     """
     known = np.isfinite(values) & (probability > 0)
     share = probability[known] / probability[known].sum()
+    found = np.asarray(objective.weights(values[known], share))
+    if found.shape != share.shape or not np.isfinite(found).all():
+        raise ArgumentError(
+            f"`objective` must give finite weights, one for each of {share.size} draws;"
+            f" {type(objective).__name__}.weights gives {found!r:.60}."
+        )
     weights = np.zeros_like(values)
-    weights[known] = values.size * objective.weights(values[known], share)
-    return weights, float(objective.value(values[known], share))
+    weights[known] = values.size * found
+    return weights, objective_value(objective, values[known], share)
