@@ -1,7 +1,7 @@
 """What a first use costs, with kernels to compile and with kernels on disk.
 
 Every step is timed in new processes by the processor's clock, on one thread, which on
-an idle machine is what a person waits for; the best of a few counts. `bayesmdp demo`
+an idle machine is what a person waits for; warm, the best of two. `bayesmdp demo`
 runs as it is, on every core, by both clocks: on a busy machine the wall's says little,
 and the load before stands in the record. Cold is an empty cache of kernels, warm the
 next process. ``BEFORE=COMMIT python -m benchmarks start`` measures an earlier commit of
@@ -101,7 +101,7 @@ def new_process(source: Path, kernels: Path, *command: str) -> tuple[float, str]
 
 def first_steps(source: Path, folder: Path) -> Times:
     """Processor's seconds of each step; cold and warm must find the same values."""
-    runs = {"cold": ["a", "b"], "warm": ["a", "a", "a"]}  # which directory
+    runs = {"cold": ["a"], "warm": ["a", "a"]}  # which directory
     command = "-m", "benchmarks.start"
     found = {
         state: [

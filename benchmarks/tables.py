@@ -58,7 +58,11 @@ def _published(record: Record) -> list[str]:
         "## The published policies",
         "",
         "Ours less the policy which the paper's own scripts found on the same data "
-        '(`tests/golden`). "Grid n" has n transitions, "synthetic n" n visits a pair.',
+        '(`tests/golden`). "Grid n" has n transitions, "synthetic n" n visits a pair. '
+        "The levels of effort were tuned while looking at these problems (the "
+        "tolerance of the normal one was halved after it fell behind on grid 250), so "
+        "the comparison flatters ours; [effort.md](effort.md) has problems that were "
+        "kept apart.",
         "",
         *table([*header, "verdict at 2 errors"], rows),
     ]
@@ -67,17 +71,17 @@ def _published(record: Record) -> list[str]:
 def _sgd(record: Record) -> list[str]:
     found = record["stochastic_gradient"]
     rows = [
-        [f"{at['steps']:.0f}", f"{at['s']:.2f}", _cell([at["gain"], at["error"]])]
+        [at["effort"], f"{at['s']:.2f}", _cell([at["gain"], at["error"]])]
         for at in found["ours"]
     ]
     return [
         "## Algorithm 2 on our own engine",
         "",
-        "Grid 100, both from the nominal policy, 2 threads. "
-        f"`StochasticGradient(10, 128, 10_000)` took {found['sgd_seconds']:.1f} s; "
-        "`MirrorAscent` with more and more steps, until it is not below:",
+        "Grid 100, 2 threads. `StochasticGradient(10, 128, 10_000)`, from the nominal "
+        f"policy, took {found['sgd_seconds']:.1f} s; `optimise` with more and more "
+        "effort, until it is not below:",
         "",
-        *table(["most steps", "seconds, all told", "ours minus SGD"], rows),
+        *table(["effort", "seconds, all told", "ours minus SGD"], rows),
     ]
 
 

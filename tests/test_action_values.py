@@ -294,3 +294,13 @@ def test_a_bad_call_is_named() -> None:
         bm.action_values(case.policy, case.draws, device="gpu?")
     with pytest.raises(bm.BayesmdpError, match="`draws`"):
         bm.action_values(case.policy, case.draws.belief)
+
+
+def test_identical_models_leave_no_uncertainty() -> None:
+    """Squares of values of a million would leave rounding in its place."""
+    world = bm.worlds.synthetic(2)
+    task = bm.Task(5, 5, np.full(5, -1000.0) + world.task.reward, discount=0.999)
+    same = bm.Ensemble([world.dynamics] * 7, task)
+    found = bm.action_values(bm.policies.nominal(same), same.draws())
+    assert found.epistemic_sd.max() < 1e-6
+    assert found.gain_sd.max() < 1e-6

@@ -44,7 +44,8 @@ OPTIMISE_CASES = [
         "an unknown objective",
         ArgumentError,
         lambda: optimise(objective="median"),
-        "`objective` must be an objective, such as PosteriorMean(); got 'median'.",
+        "`objective` must be PosteriorMean() or derive from "
+        "bayesmdp.optimisation.Objective; got 'median'.",
     ),
     case(
         "an unknown start",
@@ -116,7 +117,8 @@ OPTIMISE_CASES = [
         "an objective that was not made",
         ArgumentError,
         lambda: optimise(objective=bm.PosteriorMean),
-        "`objective` must be an objective, such as PosteriorMean(); got <class",
+        "`objective` must be PosteriorMean() or derive from "
+        "bayesmdp.optimisation.Objective; got <class",
     ),
     case(
         "an unknown effort",

@@ -62,7 +62,7 @@ def test_rows_without_an_order_have_no_first() -> None:
         ("Ibis", "", "a row"),
     ):
         make = ENGINES[engine]
-        said = f"has no value in 1 row{first}: drop or mend what is empty."
+        said = f"has no value in 1 row{first}: drop or fix what is empty."
         refused(CountsError, make(table(state=[0, None])), said)
         refused(CountsError, make(table(done=[0, 7])), f"0 and 1: {where} has 7;")
 

@@ -76,6 +76,7 @@ def test_all_is_every_table_and_one_wrong_value_is_exit_code_1(
     monkeypatch.setattr(scale, "store", lambda *_, **__: tmp_path)
     monkeypatch.setattr("benchmarks.__main__.RESULTS", tmp_path)
     monkeypatch.setattr("benchmarks.tables.optimisation_tables", lambda _: "page")
+    monkeypatch.setattr("benchmarks.efforts.efforts_page", lambda _: "page")
     monkeypatch.setattr("benchmarks.__main__.DOCS", tmp_path)
     (tmp_path / "performance.md").touch()
     code, printed, _ = bench("all", "gamma", "--json")

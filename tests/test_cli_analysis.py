@@ -96,7 +96,7 @@ def test_optimise_keeps_what_the_library_finds() -> None:
     kept = bm.storage.load_optimisation("ward")
     assert np.array_equal(kept.policy, wanted.policy)
     assert (kept.start_value, kept.seed) == (wanted.start_value, 2)
-    assert "Worth " in result.stdout
+    assert "Expected value " in result.stdout
     assert result.stdout.endswith("Saved in ward/results/optimised.json\n")
     read = bm.storage.read_policy("p.csv", posterior)
     assert np.array_equal(read, wanted.policy)

@@ -367,3 +367,11 @@ def test_python_holds_a_few_batches_however_long_the_log() -> None:
     short, long = peak_of_reading(60_000), peak_of_reading(300_000)
     assert long < 1.2 * short
     assert long < 8 * 48 * 10_000
+
+
+def test_rows_after_a_gap_do_not_follow() -> None:
+    log = bm.Transitions.from_arrays(
+        [0, 2, 3, 0, 1], [0] * 5, [1, 3, 4, 1, 4], episode=[1, 1, 1, 2, 2]
+    )
+    (batch,) = log.episodes()
+    assert batch.follows.tolist() == [False, False, True, False, True]

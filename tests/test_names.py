@@ -203,7 +203,7 @@ def test_missing_value_codes_are_missing(source: Any, tmp_path: Path) -> None:
     where = f"{first} of `{read}`" if isinstance(read, Path) else first
     assert (
         f"has no value in 5 rows{where}, with 4 missing-value codes (NA, NaN, NULL or"
-        " .): drop or mend"
+        " .): drop or fix"
     ) in str(caught.value)
     found = bm.validate(read, labels=source is in_csv).errors
     assert [(x.code, x.column, x.count) for x in found] == [

@@ -10,7 +10,7 @@ import bayesmdp as bm
 from bayesmdp.engine import Problem, workers
 from bayesmdp.engine.hindsight import hindsight_values
 from bayesmdp.engine.planning import plan
-from bayesmdp.errors import EndlessError
+from bayesmdp.errors import BayesmdpWarning, EndlessError
 
 Array = NDArray[np.float64]
 
@@ -159,3 +159,32 @@ def test_msbi_plans_for_an_ensemble_too() -> None:
     one = bm.Ensemble([world.dynamics], world.task)
     assert np.array_equal(bm.policies.msbi(one, 4), bm.policies.nominal(one))
     assert "msbi" in bm.optimise(one).starts
+
+
+def test_discount_1_starts_from_the_uniform_policy_where_others_have_no_mean() -> None:
+    """Each action leaves with Beta(0.4, 1.4), all three together with exits 1.2."""
+    task = bm.Task(2, 3, [-1, 0], terminal=[1], discount=1.0)
+    counts = bm.Counts.from_arrays([0] * 3, [0, 1, 2], [0] * 3, n_states=2)
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior(0.4))
+    with pytest.warns(BayesmdpWarning, match="exits of concentration 1.2"):
+        found = bm.optimise(posterior, seed=0, effort="quick")
+    assert list(found.starts) == ["uniform"]
+    assert found.left_out == ("nominal", "mle")
+
+
+def test_a_known_model_is_solved_and_said_to_be() -> None:
+    """Without epistemic spread, gains are compared with rounding."""
+    world = bm.worlds.synthetic(1)
+    known = bm.Ensemble([world.dynamics], world.task)
+    found = bm.optimise(known, seed=0, effort="quick")
+    assert found.converged
+    assert found.steps < 300
+    best = bm.evaluate(bm.policies.nominal(known), known.draws()).start_value
+    assert found.start_value == pytest.approx(best, rel=1e-9)
+
+
+def test_the_tolerance_of_an_ensemble_is_the_one_that_is_given() -> None:
+    casino = bm.worlds.casino()
+    loose = bm.optimise(casino, method=bm.MirrorAscent(tolerance=10.0))
+    assert loose.steps == 0
+    assert {step.n_draws for step in bm.optimise(casino).history} == {2}

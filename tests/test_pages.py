@@ -28,3 +28,14 @@ def test_code_runs_and_prints_what_is_shown(name: str) -> None:
             exec(compile(code, name, "exec"), names)
         if shown:
             assert printed.getvalue() == shown
+
+
+ROOT = DOCS.parent
+WRITTEN = [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text())
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert missing == []

@@ -154,7 +154,7 @@ def test_the_result_is_the_last_policy_as_it_is() -> None:
     assert {step.n_draws for step in result.history} == {BATCH}
     assert set(result.starts) == {"nominal"}
     assert result.chosen_start == "nominal"
-    assert (result.policy[:3] > 0.001).all()  # neither snapped nor polished
+    assert (result.policy[:3] > 0.001).all()  # not rounded
     assert "published" in result.status
     assert not result.converged
 

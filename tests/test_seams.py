@@ -184,6 +184,94 @@ def test_an_objective_of_ones_own_finds_its_optimum() -> None:
     assert found.upper_bound >= found.objective_value
 
 
+@dataclass(frozen=True)
+class Tail(Objective):
+    """Mean of the worst draws: most weights are 0 (conditional value at risk)."""
+
+    share: float
+    monotone = True
+
+    def value(self, values: Array, probability: Array) -> float:
+        return float(values @ self.weights(values, probability))
+
+    def weights(self, values: Array, probability: Array) -> Array:
+        order = np.argsort(values, kind="stable")
+        before = np.cumsum(probability[order]) - probability[order]
+        out = np.empty_like(probability)
+        taken = np.clip(self.share - before, 0.0, probability[order])
+        out[order] = taken / self.share
+        return out
+
+
+@dataclass(frozen=True)
+class MeanSd(Objective):
+    """Mean minus three standard deviations: weights may be negative."""
+
+    def value(self, values: Array, probability: Array) -> float:
+        mean = values @ probability
+        return float(mean - 3 * np.sqrt((values - mean) ** 2 @ probability))
+
+    def weights(self, values: Array, probability: Array) -> Array:
+        mean = values @ probability
+        sd = np.sqrt((values - mean) ** 2 @ probability)
+        return np.asarray(probability * (1 - 3 * (values - mean) / sd))
+
+
+@pytest.mark.parametrize("objective", [Tail(0.02), Tail(0.2), MeanSd()])
+def test_weights_may_be_zero_or_negative(objective: Objective) -> None:
+    """No seed fails, and no start is better by more than errors allow."""
+    posterior = bm.fit(WORLD.sample(12, seed=2), WORLD.task)
+    draws = posterior.draws(20_000, seed=9)
+    share = np.full(draws.n_draws, 1 / draws.n_draws)
+
+    def worth(policy: Array) -> float:
+        return objective.value(bm.evaluate(policy, draws).start_values, share)
+
+    for seed in range(5):
+        found = bm.optimise(posterior, objective, seed=seed, effort="quick")
+        ours = worth(found.policy)
+        assert abs(found.objective_value - ours) < 5 * found.objective_error
+        best = max(worth(policy) for policy in found.starts.values())
+        assert ours > best - 0.5 * found.objective_error
+        assert np.isnan(found.gap) == (not objective.monotone)
+        assert ("no upper bound" in found.status) == (not objective.monotone)
+
+
+class Wrong(Objective):
+    """Gives what it is told to."""
+
+    def __init__(self, value: Any, weights: Any) -> None:
+        self._value, self._weights = value, weights
+
+    def value(self, values: Array, probability: Array) -> float:
+        return self._value  # type: ignore[no-any-return]
+
+    def weights(self, values: Array, probability: Array) -> Array:
+        return self._weights  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        (Wrong(np.nan, np.ones(64)), "a finite number; Wrong.value gives nan for"),
+        (Wrong(np.ones(3), np.ones(64)), "a finite number; Wrong.value gives array"),
+        (Wrong(1.0, np.ones(3)), "one for each of 64 draws; Wrong.weights gives array"),
+        (Wrong(1.0, np.full(64, np.nan)), "finite weights, one for each of 64 draws"),
+    ],
+)
+def test_what_an_objective_gives_is_checked(objective: Objective, said: str) -> None:
+    with pytest.raises(bm.BayesmdpError, match=said):
+        bm.optimise(POSTERIOR, objective, starts={"one": UNIFORM}, effort="quick")
+
+
+def test_an_objective_without_a_text_has_the_name_of_its_class() -> None:
+    fine, method = Wrong(1.0, np.zeros(64)), bm.MirrorAscent(n_steps=1)
+    fine.weights = lambda values, share: 0 * share  # type: ignore[method-assign]
+    options: Any = {"method": method, "starts": {"one": UNIFORM}, "effort": "quick"}
+    found = bm.optimise(POSTERIOR, fine, **options)
+    assert found.objective == "Wrong"
+
+
 def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None:
     """On draws: judged with an error, better than the mean's policy for itself."""
     task = WORLD.task
@@ -200,6 +288,8 @@ def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None
     assert ours > theirs
     assert abs(found.objective_value - ours) < 4 * found.objective_error
     assert 0 < found.gap_error < found.gap
+    assert found.summary().startswith("Entropic(b=1.0) of the value from the start: ")
+    assert f"expected value {found.start_value:.3g}"[:18] in found.summary()
     table = bm.compare({"mean": mean.policy, "found": found.policy}, draws)
     bm.report(posterior, table, optimisation=found).save(tmp_path / "page.html")
 

@@ -173,11 +173,12 @@ def test_values_of_draws_are_those_of_a_loop() -> None:
     draws = POSTERIOR.draws(100, seed=2)
     problem = engine.Problem.of_draws(draws, POLICY[None], every_row=True)
     with engine.workers(1, None) as pool:
-        found = engine.draw_values(problem, problem.policies[0], 100, pool=pool)
-        later = engine.draw_values(
+        found, visits = engine.draw_values(problem, problem.policies[0], 100, pool=pool)
+        later, _ = engine.draw_values(
             problem, problem.policies[0], 36, pool=pool, first=64
         )
     np.testing.assert_allclose(found, each().value, rtol=1e-10)
+    np.testing.assert_allclose(visits, each().visits.mean(axis=0), rtol=1e-10)
     np.testing.assert_array_equal(later, found[64:])
 
 
@@ -214,7 +215,7 @@ def test_the_gradient_of_any_objective_is_that_of_central_differences(
         assert oracle.problem.stream is not None
         share = oracle.problem.stream.weights(n) / n
         found = oracle.slopes(policy, n, 0)
-        values = engine.draw_values(oracle.problem, policy, n, pool=pool)
+        values, _ = engine.draw_values(oracle.problem, policy, n, pool=pool)
         assert found.value == pytest.approx(objective.value(values, share))
         assert (objective.weights(values, share) < 0).any()
         for _ in range(4):
@@ -222,7 +223,8 @@ def test_the_gradient_of_any_objective_is_that_of_central_differences(
             step = (step - step.mean(axis=1, keepdims=True)).ravel()
             up, down = (
                 objective.value(
-                    engine.draw_values(oracle.problem, policy + x, n, pool=pool), share
+                    engine.draw_values(oracle.problem, policy + x, n, pool=pool)[0],
+                    share,
                 )
                 for x in (h * step, -h * step)
             )

@@ -127,7 +127,8 @@ def interrupted(*arguments: str) -> tuple[int, str]:
 
 def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on() -> None:
     posterior = large_run()
-    code, screen = interrupted("optimise", "run", "--threads", "2")
+    thorough = "--effort", "thorough"
+    code, screen = interrupted("optimise", "run", *thorough, "--threads", "2")
     assert code == 130, screen
     assert "interrupted; the best so far is kept, and `--resume` goes on." in screen
     assert "Traceback" not in screen

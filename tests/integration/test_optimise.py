@@ -379,10 +379,12 @@ def test_where_all_is_known_the_policy_is_a_choice_and_not_nearly_one() -> None:
 def test_the_summary_says_value_bound_and_status() -> None:
     result = bm.optimise(bm.worlds.casino(), seed=0)
     said = result.summary()
-    assert said.startswith("Worth 1.33772 from the start, at most 3.95 with perfect")
+    assert said.startswith(
+        "Expected value 1.33772 from the start, at most 3.95 with perfect"
+    )
     assert result.status in said
     assert repr(result.chosen_start) in said
-    assert repr(result).startswith("Optimisation(start_value=1.33772")
+    assert repr(result).startswith("Optimisation(PosteriorMean(): 1.33772")
 
 
 def test_the_bound_holds_on_a_posterior() -> None:

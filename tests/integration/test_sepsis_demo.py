@@ -75,6 +75,7 @@ def test_promise_and_delivery_are_those_of_dense_models(story: Story) -> None:
 
 def test_the_table_and_the_words_hold_the_numbers(story: Story) -> None:
     said = story.summary()
+    assert "\\n" not in said  # lines are lines
     for x in story.promises:
         (line,) = [y for y in said.splitlines() if y.startswith(x.policy)]
         assert line.endswith(f"{x.delivery:.4f}")
@@ -134,7 +135,7 @@ def test_few_patients_are_refused(tmp_path: Path) -> None:
 def test_ctrl_c_in_the_search_ends_the_story(
     story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = replace(story.optimisation, status="interrupted; the best so far")
+    stopped = replace(story.optimisation, outcome=bm.optimisation.Outcome.INTERRUPTED)
     monkeypatch.setattr(bm, "optimise", lambda *_, **__: stopped)
     call = ["demo", "--patients", "50", "--out", str(tmp_path / "here")]
     done = CliRunner().invoke(main, call)

@@ -100,15 +100,16 @@ class Story:
         rows.append(["best of all", "", "", "", f"{self.best_delivery:.4f}"])
         title = (
             f"{self.n_patients:,} simulated patients, {self.n_transitions:,} "
-            f"transitions\nWhat was promised, and what is delivered in the true model\n"
+            "transitions"
         )
+        what = "What was promised, and what is delivered in the true model"
         notes = [
             "",
             "Values are discounted survival, ± Monte Carlo error; exact where there is "
             "none. The interval",
             "is what the data leave open. The best of all knows the truth.",
         ]
-        return Sheet(title, [Table(header, rows), *notes])
+        return Sheet(title, [what, "", Table(header, rows), *notes])
 
     def _said(self) -> str:
         of = {x.policy: x for x in self.promises}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.errors import CountsError
 
 #: Columns by role; sorted rows have an ``episode``, and a ``step`` where they know one.
@@ -48,6 +48,18 @@ class EpisodeBatch:
     def n_episodes(self) -> int:
         """Number of episodes in this batch."""
         return self.start.size - 1
+
+    @property
+    def follows(self) -> BoolArray:
+        """Whether a row begins where the one before it ended, ``[N]``.
+
+        Not so for the first row of an episode, and after a row that is missing from the
+        log or had to be left out.
+        """
+        found = np.zeros(self.state.size, dtype=np.bool_)
+        found[1:] = self.next_state[:-1] == self.state[1:]
+        found[self.start[:-1]] = False
+        return found
 
 
 def batches(pieces: Iterable[Piece], batch_rows: int) -> Iterator[EpisodeBatch]:

@@ -67,7 +67,7 @@ _WORDS = {
         "must hold whole numbers below 2**63: {where} has {value!r:.42}{more}",
         "fix it, or give labels=True to take all as names",
     ),
-    "empty": ("has no value in {rows}{first}{codes}", "drop or mend what is empty"),
+    "empty": ("has no value in {rows}{first}{codes}", "drop or fix what is empty"),
     "infinite": ("must be finite: {where} has {value}{more}", "mend or drop it"),
     "fraction": (
         "must hold whole numbers: {where} has {value}{more}",

@@ -180,6 +180,69 @@ def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> 
 
 
 @jit
+def _dot_four(
+    row: FloatArray, x: FloatArray, first: int, stop: int
+) -> tuple[float, float, float, float]:
+    """Return `dot` of a row with four others between two places, each to the bit."""
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+    c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
+    d0, d1, d2, d3 = 0.0, 0.0, 0.0, 0.0
+    whole = stop - (stop - first) % 4
+    xa, xb, xc, xd = x[0], x[1], x[2], x[3]
+    for i in range(first, whole, 4):
+        r0, r1, r2, r3 = row[i], row[i + 1], row[i + 2], row[i + 3]
+        a0 += r0 * xa[i]
+        a1 += r1 * xa[i + 1]
+        a2 += r2 * xa[i + 2]
+        a3 += r3 * xa[i + 3]
+        b0 += r0 * xb[i]
+        b1 += r1 * xb[i + 1]
+        b2 += r2 * xb[i + 2]
+        b3 += r3 * xb[i + 3]
+        c0 += r0 * xc[i]
+        c1 += r1 * xc[i + 1]
+        c2 += r2 * xc[i + 2]
+        c3 += r3 * xc[i + 3]
+        d0 += r0 * xd[i]
+        d1 += r1 * xd[i + 1]
+        d2 += r2 * xd[i + 2]
+        d3 += r3 * xd[i + 3]
+    for i in range(whole, stop):
+        a0 += row[i] * xa[i]
+        b0 += row[i] * xb[i]
+        c0 += row[i] * xc[i]
+        d0 += row[i] * xd[i]
+    return (
+        (a0 + a1) + (a2 + a3),
+        (b0 + b1) + (b2 + b3),
+        (c0 + c1) + (c2 + c3),
+        (d0 + d1) + (d2 + d3),
+    )
+
+
+@jit
+def _solve_four(lu: FloatArray, x: FloatArray, first: int) -> None:
+    """Solve for four right sides ``[4, N]`` that are 0 before place ``first``.
+
+    The matrix, which does not fit into the cache, is read once for the four.
+    """
+    n = lu.shape[0]
+    for i in range(first + 1, n):
+        a, b, c, d = _dot_four(lu[i], x, first, i)
+        x[0, i] -= a
+        x[1, i] -= b
+        x[2, i] -= c
+        x[3, i] -= d
+    for i in range(n - 1, -1, -1):
+        a, b, c, d = _dot_four(lu[i], x, i + 1, n)
+        x[0, i] = (x[0, i] - a) / lu[i, i]
+        x[1, i] = (x[1, i] - b) / lu[i, i]
+        x[2, i] = (x[2, i] - c) / lu[i, i]
+        x[3, i] = (x[3, i] - d) / lu[i, i]
+
+
+@jit
 def invert(
     theta: FloatArray,
     pi: FloatArray,
@@ -195,4 +258,8 @@ def invert(
     transposed[:] = 0.0
     for column in range(n):
         transposed[column, column] = 1.0
+    whole = n - n % 4
+    for column in range(0, whole, 4):
+        _solve_four(matrix, transposed[column : column + 4], column)
+    for column in range(whole, n):
         solve(matrix, transposed[column])

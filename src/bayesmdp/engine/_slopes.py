@@ -6,6 +6,7 @@ So each half of the draws chooses the actions, and the other half says what they
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._sweep import Want, sweep
 from bayesmdp.engine._workers import Pool
 from bayesmdp.errors import EndlessError
+
+_ENDLESS = "No draw of this policy ends or can be solved for."
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +84,25 @@ def draw_values(
     *,
     pool: Pool,
     first: int = 0,
+    weights: FloatArray | None = None,
     solver: str = "auto",
-) -> FloatArray:
-    """Start value of a policy ``[R]`` in each draw, ``[D]``; NaN where unsolved."""
-    one = problem.with_policies(policy[None])
-    around = _around(one, Want(), pool, solver)
-    sums = sweep(one, around, n_draws, want=Want(), pool=pool, first=first)
-    return np.where(sums.ended[0], sums.start[0, channels.START_VALUE], np.nan)
+) -> tuple[FloatArray, FloatArray]:
+    """Start value of a policy ``[R]`` in each draw, ``[D]``, and mean visits ``[N]``.
+
+    A value is NaN where it was not found, or was not asked for because its draw has no
+    weight.
+    """
+    one, want = problem.with_policies(policy[None]), Want(occupancy=True)
+    around = _around(one, want, pool, solver)
+    given: Any = {"pool": pool, "first": first, "weights": weights}
+    sums = sweep(one, around, n_draws, want=want, **given)
+    ended = sums.ended[0]
+    if not ended.any():
+        raise EndlessError(_ENDLESS)
+    values = np.where(ended, sums.start[0, channels.START_VALUE], np.nan)
+    beyond = sums.state[0, channels.D] / sums.weights[ended].sum()
+    visits = around.reference[2, 0] + beyond
+    return values, visits[: problem.n_live]
 
 
 def _around(problem: Problem, want: Want, pool: Pool, solver: str) -> Nominal:
@@ -116,8 +131,9 @@ class _Part:
         ended = sums.ended[0]
         weights, n = sums.weights[ended], max(int(ended.sum()), 1)
         total = float(weights.sum()) if total is None else total
-        if not ended.any() or total == 0:
-            raise EndlessError("No draw of this policy ends or can be solved for.")
+        asked = sums.weights != 0  # draws without weight are not swept
+        if total == 0 or (asked.any() and not ended.any()):
+            raise EndlessError(_ENDLESS)
         slope = sums.row[0, 0] / total
         square = sums.row[0, 1] * n / total**2
         return cls(

@@ -9,6 +9,7 @@ Over draws, the variance of ``Q`` is epistemic and the mean of ``var`` aleatoric
 row of every pair is sampled, so that rows which depend on each other do so here too.
 """
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,22 +18,24 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray
-from bayesmdp.errors import EndlessError, TooLargeError
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray
+from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
-from bayesmdp.evaluation._ties import tie
+from bayesmdp.evaluation._ties import least_size, tie
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from bayesmdp.engine import Problem
+    from bayesmdp.engine import Problem, SweepRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ActionValues:
-    """What single actions are worth under a policy; made by `bayesmdp.action_values`.
+    """Expected values of single actions, followed by a policy.
+
+    Made by `bayesmdp.action_values`.
 
     Pairs that are not available are NaN. ``probability_best`` is the probability over
     the belief that no other action of the state is better; actions that tie share it.
@@ -57,7 +60,7 @@ class ActionValues:
     gain: FloatArray  # [S], of the policy's decision over the reference's
     gain_sd: FloatArray  # [S], epistemic
     gain_probability: FloatArray  # [S], that it is above 0
-    values: FloatArray | None  # [D, S, A], of every draw, where asked for
+    values: FloatArray | None  # [D, S, A], where asked for; NaN where not solved
     n_draws: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
@@ -126,16 +129,27 @@ def action_values(
         progress_bar("valuing actions", draws.n_draws, progress) as show,
     ):
         swept = sweep_policies(
-            followed[None], draws, control=False, solver=solver, pool=pool, keep=True
+            followed[None],
+            draws,
+            control=False,
+            solver=solver,
+            pool=pool,
+            progress=False,
+            keep=True,
         )
+        for note in swept.endings[0].notes:
+            warnings.warn(note, BayesmdpWarning, stacklevel=2)
         ended = swept.sums.ended[0]
         if not ended.any():
             raise EndlessError("No draw of this policy ends or can be solved for.")
         number = np.flatnonzero(ended)
         value, variance = swept.sums.kept[0]
         decisions = problem.rows.of_rows(np.stack([followed, compared]))
+        least = least_size(swept.nominal.solver.name, swept.nominal.reference[0])
+        around = _around(problem, value[number], swept.sums.weights[number])
+        given = problem, decisions, around, least, keep_values
         jobs = (
-            (problem, decisions, at, value[at], variance[at], weight, keep_values)
+            (*given, at, value[at], variance[at], weight)
             for at in np.split(
                 number, np.arange(engine.BLOCK, number.size, engine.BLOCK)
             )
@@ -148,26 +162,40 @@ def action_values(
                 done += engine.BLOCK
                 if show is not None:
                     show(min(done, draws.n_draws))
-    return _combine(parts, problem, draws, swept.sums.weights[ended], followed)
+    weights = swept.sums.weights
+    return _combine(parts, problem, decisions, around, draws, weights, number, followed)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """Weighted sums over a block of draws."""
 
-    of_rows: FloatArray  # [5, R]: Q, Q^2, var, best, better
+    of_rows: FloatArray  # [5, R]: Q, Q^2, var, best, better; Q less a reference
     of_states: FloatArray  # [3, N]: gain, gain^2, gain above 0
     values: FloatArray  # [n, R] or [0, R]
+
+
+def _around(problem: "Problem", values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Q of the mean model and mean value, ``[R]``, which sums are taken around.
+
+    Squares of deviations from it lose no digits, as squares of values would.
+    """
+    rows = problem.rows
+    mean = weights @ values / weights.sum()
+    ahead = rows.reward + problem.task.discount * mean[rows.target]
+    return rows.row_sums(rows.mean * ahead)
 
 
 def _block(
     problem: "Problem",
     decisions: FloatArray,
-    draws: np.ndarray,
+    around: FloatArray,
+    least: float,
+    keep: bool,
+    draws: IntArray,
     value: FloatArray,
     variance: FloatArray,
     weights: FloatArray,
-    keep: bool,
 ) -> _Sums:
     """Sample every row of some draws, and sum what their actions are worth."""
     rows, stream, g = problem.rows, problem.stream, problem.task.discount
@@ -179,6 +207,7 @@ def _block(
     kept = np.zeros((draws.size if keep else 0, n_rows))
     row = rows.row_of_entry
     first = np.searchsorted(rows.source, np.arange(n))  # rows stand in order of states
+    usual = _gain(rows, decisions, around)
     for i, draw in enumerate(draws):
         if weights[i] == 0:
             continue
@@ -187,36 +216,51 @@ def _block(
         paid = (rows.reward if own is None else own[0]) + g * value[i, rows.target]
         q = rows.row_sums(theta[0] * paid)
         spread = (paid - q[row]) ** 2 + g**2 * variance[i, rows.target]
-        same = tie(q)
-        best = q >= np.maximum.reduceat(q, first)[rows.source] - same
+        size = np.maximum(np.maximum.reduceat(np.abs(q), first), least)
+        same = tie(size)  # [N]
+        best = q >= (np.maximum.reduceat(q, first) - same)[rows.source]
         ways = np.add.reduceat(best.astype(np.float64), first)[rows.source]
         decided = np.add.reduceat(decisions * q, first, axis=1)  # [2, N]
         gain = decided[0] - decided[1]
-        better = q > decided[0][rows.source] + same
+        better = q > (decided[0] + same)[rows.source]
+        off, extra = q - around, gain - usual
         of_rows += weights[i] * np.stack(
-            [q, q**2, rows.row_sums(theta[0] * spread), best / ways, better]
+            [off, off**2, rows.row_sums(theta[0] * spread), best / ways, better]
         )
-        of_states += weights[i] * np.stack([gain, gain**2, gain > same])
+        of_states += weights[i] * np.stack([extra, extra**2, gain > same])
         if keep:
             kept[i] = q
     return _Sums(of_rows, of_states, kept)
 
 
+def _gain(rows: "SweepRows", decisions: FloatArray, q: FloatArray) -> FloatArray:
+    """Return what the first decisions ``[2, R]`` bring over the second, ``[N]``."""
+    paid = (decisions[0] - decisions[1]) * q
+    return np.bincount(rows.source, paid, minlength=rows.n_live).astype(np.float64)
+
+
 def _combine(
     parts: list[_Sums],
     problem: "Problem",
+    decisions: FloatArray,
+    around: FloatArray,
     draws: Draws,
     weights: FloatArray,
+    solved: IntArray,
     policy: FloatArray,
 ) -> ActionValues:
-    """Turn sums over draws into estimates."""
+    """Turn sums over the draws ``solved`` [n] into estimates."""
     rows, task = problem.rows, problem.task
-    total, n = weights.sum(), int((weights > 0).sum())
+    total, n = weights[solved].sum(), int((weights[solved] > 0).sum())
     unbias = 1.0 if draws.exact else n / max(n - 1, 1)
-    q, square, variance, best, better = sum(p.of_rows for p in parts) / total
-    gain, gain_square, above = sum(p.of_states for p in parts) / total
-    epistemic = np.maximum(square - q**2, 0.0) * unbias
-    values = np.concatenate([p.values for p in parts]) if parts[0].values.size else None
+    off, square, variance, best, better = sum(p.of_rows for p in parts) / total
+    extra, gain_square, above = sum(p.of_states for p in parts) / total
+    epistemic = np.maximum(square - off**2, 0.0) * unbias
+    q, gain = around + off, _gain(rows, decisions, around) + extra
+    values = None
+    if parts[0].values.size:
+        values = np.full((draws.n_draws, q.size), np.nan)
+        values[solved] = np.concatenate([p.values for p in parts])
 
     def table(x: FloatArray) -> FloatArray:
         out = np.full((*x.shape[:-1], task.n_states, task.n_actions), np.nan)
@@ -229,7 +273,7 @@ def _combine(
         return _checks.sealed(out)
 
     error = np.zeros_like(q) if draws.exact else np.sqrt(epistemic / n)
-    gain_variance = np.maximum(gain_square - gain**2, 0.0) * unbias
+    gain_variance = np.maximum(gain_square - extra**2, 0.0) * unbias
     return ActionValues(
         value=table(q),
         value_error=table(error),

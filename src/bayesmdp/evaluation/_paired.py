@@ -12,7 +12,7 @@ from bayesmdp.engine import Pool, channels
 from bayesmdp.evaluation._control import control_mean, start_controls
 from bayesmdp.evaluation._errors import Size, fit_coefficients, mean_and_error
 from bayesmdp.evaluation._evaluate import Swept, sweep_policies
-from bayesmdp.evaluation._ties import gaps, least_size
+from bayesmdp.evaluation._ties import gaps, least_size, tie
 from bayesmdp.posterior import Draws
 
 
@@ -35,6 +35,9 @@ def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     if swept.nominal.controls and weights.size == swept.sums.weights.size:
         found, inflation = _controlled(swept, found, reference)
     mean, error = mean_and_error(found, weights, exact=swept.draws.exact)
+    values = swept.sums.start[:, channels.START_VALUE]
+    same = tie(np.abs(values).max())  # controls may leave rounding alone
+    mean, error = (np.where(np.abs(x) <= same, 0.0, x) for x in (mean, error))
     return mean, inflation * error
 
 
@@ -84,13 +87,12 @@ def start_values(
     return np.where(swept.sums.ended[0] | (swept.sums.weights == 0), found, np.nan)
 
 
-def start_spread(
+def start_moments(
     policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
-) -> float:
-    """Epistemic standard deviation of a policy's start value; never quite 0."""
+) -> tuple[float, float]:
+    """Mean and epistemic standard deviation of a policy's start value."""
     values = start_values(policy, draws, pool=pool, solver=solver)
     solved = np.isfinite(values)
     size = Size(int(solved.sum()), draws.weights[solved], exact=True)
     mean = size.mean(values[solved])
-    spread = float(np.sqrt(size.mean((values[solved] - mean) ** 2)))
-    return max(spread, 1e-12 * max(abs(float(mean)), 1e-300))
+    return float(mean), float(np.sqrt(size.mean((values[solved] - mean) ** 2)))

@@ -12,9 +12,9 @@ from bayesmdp._typing import BoolArray, FloatArray
 _TIE = 1e-9  # share of a value; iterations are right to 1e-10 of the largest
 
 
-def tie(values: FloatArray) -> float:
-    """Difference up to which two values are equal, next to the largest of some."""
-    return _TIE * float(np.abs(values).max())
+def tie(size: FloatArray) -> FloatArray:
+    """Difference up to which values of a size are equal."""
+    return np.asarray(_TIE * size)
 
 
 def gaps(values: FloatArray, reference: FloatArray, least: float = 0.0) -> FloatArray:

@@ -2,9 +2,9 @@
 
 from bayesmdp.evaluation._paired import (
     differences,
-    start_spread,
+    start_moments,
     start_values,
     sweep_paired,
 )
 
-__all__ = ["differences", "start_spread", "start_values", "sweep_paired"]
+__all__ = ["differences", "start_moments", "start_values", "sweep_paired"]

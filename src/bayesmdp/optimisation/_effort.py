@@ -18,6 +18,7 @@ class Effort:
     """Numbers of one level."""
 
     starts: tuple[str, ...]  # where not given
+    second_order: int  # live states up to which it is one: dozens of inversions
     n_climbs: int  # starts that climb, the best ones
     stages: tuple[tuple[int, int], ...]  # draws that steps share, and most steps
     select: int  # draws that starts are compared on
@@ -31,6 +32,7 @@ class Effort:
 EFFORTS = {
     "quick": Effort(
         starts=_FEW,
+        second_order=100,
         n_climbs=1,
         stages=((64, 8), (256, 4)),
         select=128,
@@ -42,6 +44,7 @@ EFFORTS = {
     ),
     "normal": Effort(
         starts=_FEW,
+        second_order=300,
         n_climbs=2,
         stages=((128, 12), (512, 8), (1024, 6)),
         select=256,
@@ -53,6 +56,7 @@ EFFORTS = {
     ),
     "thorough": Effort(
         starts=_ALL,
+        second_order=2000,
         n_climbs=len(_ALL),
         stages=((512, 20), (4096, 12), (16384, 8)),
         select=1024,

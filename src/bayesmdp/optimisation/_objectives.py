@@ -13,7 +13,10 @@ serve in a second: an objective costs at most twice what the mean costs, and no 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from bayesmdp._typing import FloatArray
+from bayesmdp.errors import ArgumentError
 
 
 class Objective(ABC):
@@ -32,6 +35,25 @@ class Objective(ABC):
     @abstractmethod
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
+
+
+def objective_value(
+    objective: Objective, values: FloatArray, probability: FloatArray
+) -> float:
+    """Return what an objective gives, if that is a finite number."""
+    found = objective.value(values, probability)
+    if np.ndim(found) == 0 and np.isfinite(found):
+        return float(found)
+    raise ArgumentError(
+        f"`objective` must give a finite number; {type(objective).__name__}.value "
+        f"gives {found!r:.60} for {values.size} values."
+    )
+
+
+def objective_name(objective: Objective) -> str:
+    """Return its text, or the name of its class where the text is an address."""
+    plain = type(objective).__repr__ is object.__repr__
+    return type(objective).__name__ if plain else repr(objective)
 
 
 @dataclass(frozen=True)

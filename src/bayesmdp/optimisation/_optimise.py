@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
+from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.optimisation._effort import Effort, effort_of
 from bayesmdp.optimisation._methods import Method, MirrorAscent, StochasticGradient
-from bayesmdp.optimisation._objectives import Objective, PosteriorMean
+from bayesmdp.optimisation._objectives import (
+    Objective,
+    PosteriorMean,
+    objective_name,
+)
 from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.posterior import Belief, check_belief
 
@@ -53,18 +57,21 @@ def optimise(
         published: from the nominal policy, its last policy returned as it is.
     starts
         Names out of nominal, mle, second_order, msbi, uniform, random_1, random_2, or
-        policies by name; all that suit the belief where not given. At discount 1 those
-        that do not end or have no mean are left out, and named in ``status``.
+        policies by name; where not given, those of the first three that suit the
+        belief, with ``effort="thorough"`` or an ensemble all. At discount 1 those that
+        do not end or have no mean are left out, and named in ``status``.
     seed
         Of the draws it learns, chooses and judges on, which are kept apart from each
         other and from ``posterior.draws``.
     resume
-        Go on from an earlier result: the ascent takes draws it has not used, choice
-        and judgement meet those of the seed again.
+        Go on from the policy of an earlier result, on the largest sample: the ascent
+        takes draws it has not used, choice and judgement meet those of the seed again.
     effort
-        ``"quick"``, ``"normal"`` or ``"thorough"``: how many draws and steps.
+        ``"quick"``, ``"normal"`` or ``"thorough"``: how many starts, draws and steps.
+        An ensemble of up to 1,000 models is swept exactly from every start.
     max_seconds
-        Stop the ascent after so long; choosing, judging and the bound come on top.
+        Make no more starts and stop the ascent after so long; choosing, judging and
+        the bound come on top.
     solver, threads, executor, device, progress
         As in `bayesmdp.evaluate`.
 
@@ -107,26 +114,28 @@ def optimise(
     ):
         used = 0 if resume is None else resume.draws_used
         oracle = Oracle(posterior, objective, number, pool, used, solver)
-        search = Search(oracle, level, until, show)
+        search = Search(oracle, level, until, show, resumed=resume is not None)
+        taken = 0 if resume is None else resume.steps_before + resume.steps
         try:
             wanted = default_starts(posterior, level) if starts is None else starts
             made = make_starts(posterior, wanted, number, (threads, executor))
-            _keep_those_that_end(search, made)
+            _keep_those_that_end(search, made, given=starts is not None)
             if isinstance(method, MirrorAscent):
                 search.climb(method)
             else:
-                run_published(search, method, 0 if resume is None else resume.steps)
+                run_published(search, method, taken)
         except KeyboardInterrupt:
             if not search.starts:
                 raise
+            announce("interrupted; judging the best policy so far (again: give up)")
             search.interrupt()
         try:
-            return _judged(search, began)
+            return _judged(search, began, taken)
         except KeyboardInterrupt:
             if search.outcome is Outcome.INTERRUPTED:  # the second one
                 raise
             search.interrupt()
-            return _judged(search, began)
+            return _judged(search, began, taken)
 
 
 def _check(
@@ -138,8 +147,8 @@ def _check(
     check_solver(solver)
     if not isinstance(objective, Objective):
         raise ArgumentError(
-            f"`objective` must be an objective, such as PosteriorMean(); got "
-            f"{objective!r:.60}."
+            "`objective` must be PosteriorMean() or derive from "
+            f"bayesmdp.optimisation.Objective; got {objective!r:.60}."
         )
     if not isinstance(method, MirrorAscent | StochasticGradient):
         raise ArgumentError(
@@ -153,35 +162,45 @@ def _check(
 
 
 def _most_steps(method: Method, level: Effort) -> int:
+    """Count the steps that a search may take, for the progress bar."""
     if isinstance(method, StochasticGradient):
         return method.n_steps
-    steps = [most for _, most in level.stages]
-    return min(level.n_climbs * steps[0] + sum(steps[1:]), method.n_steps)
+    first, *later = (min(most, method.n_steps) for _, most in level.stages)
+    return level.n_climbs * first + sum(later)
 
 
 def _keep_those_that_end(
-    search: "Search", made: "Iterable[tuple[str, FloatArray | EndlessError]]"
+    search: "Search",
+    made: "Iterable[tuple[str, FloatArray | EndlessError]]",
+    *,
+    given: bool,
 ) -> None:
-    """Keep starts that end and have a mean, name the others; refuse where none does."""
-    first: EndlessError | None = None
+    """Keep starts that end and have a mean, name the others; refuse where none does.
+
+    Where the nominal policy does not exist, none does, and its sentence says why.
+    """
+    problem: EndlessError | None = None
     for name, policy in made:
         if isinstance(policy, EndlessError):
-            first = first or policy
-        elif search.oracle.ends(policy):
+            problem = policy if given or name == "nominal" else problem
+            search.left_out = (*search.left_out, name)
+        elif not search.oracle.ends(policy):
+            search.left_out = (*search.left_out, name)
+        else:
             search.starts[name] = policy
-            continue
-        search.left_out = (*search.left_out, name)
-        if search.late and search.starts:
-            break
+        if search.late and search.starts:  # the others take their time
+            return
     if not search.starts:
-        raise first or EndlessError(
+        if problem is not None and (not given or len(search.left_out) == 1):
+            raise problem
+        raise EndlessError(
             f"With discount 1 none of the starts ({', '.join(search.left_out)}) ends "
             "and has a mean; give a policy that does in `starts`, or use a discount "
             "below 1."
         )
 
 
-def _judged(search: "Search", began: float) -> Optimisation:
+def _judged(search: "Search", began: float, taken: int) -> Optimisation:
     """Choose, evaluate on fresh draws, and bound what any policy could be worth."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._bound import hindsight_bound
@@ -201,7 +220,7 @@ def _judged(search: "Search", began: float) -> Optimisation:
     )
     value, error = evaluation.start_value, evaluation.start_value_error
     if not objective.linear:
-        known = np.isfinite(evaluation.start_values)
+        known = np.isfinite(evaluation.start_values) & (draws.weights > 0)
         value, error = objective_estimate(
             objective,
             evaluation.start_values[known],
@@ -213,7 +232,7 @@ def _judged(search: "Search", began: float) -> Optimisation:
     return Optimisation(
         policy=evaluation.policy,
         evaluation=evaluation,
-        objective=repr(objective),
+        objective=objective_name(objective),
         objective_value=value,
         objective_error=error,
         gap=gap,
@@ -221,7 +240,9 @@ def _judged(search: "Search", began: float) -> Optimisation:
         chosen_start=chosen.start,
         chosen_stage=chosen.stage,
         starts={name: _checks.frozen(p) for name, p in search.starts.items()},
+        bounded=objective.monotone,
         left_out=search.left_out,
+        steps_before=taken,
         history=tuple(search.history),
         outcome=search.outcome,
         draws_used=oracle.used,

@@ -15,8 +15,8 @@ from bayesmdp.engine import (
     draw_values,
     slopes,
 )
-from bayesmdp.errors import EndlessError
-from bayesmdp.optimisation._objectives import Objective
+from bayesmdp.errors import ArgumentError, EndlessError
+from bayesmdp.optimisation._objectives import Objective, objective_value
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
@@ -37,20 +37,22 @@ class Oracle:
     ) -> None:
         self.belief, self.objective, self.seed = belief, objective, seed
         self.pool, self.solver = pool, solver
-        n_models = belief.n_models
-        self.exact = n_models is not None and n_models <= _FEW_MODELS
+        self.n_models = belief.n_models or 0
+        self.exact = 0 < self.n_models <= _FEW_MODELS
         stream = belief.stream(None if self.exact else 1, seed, "optimise")
         self.problem = Problem.of_belief(belief).with_stream(stream)
         self.used = used  # draws, of the stream that gradients take theirs from
 
-    def affordable(self, budget: float, most: int, least: int = 16) -> int:
+    def affordable(self, budget: float, most: int, least: int = 64) -> int:
         """Draws within a budget of operations, in whole blocks.
 
-        In units of dense elimination, whose operations are the fastest.
+        In units of dense elimination, whose operations are the fastest, for policies
+        that use few actions in each state.
         """
-        entries = self.problem.rows.target.size
-        work = min(self.problem.n_live**3 / 3, 200.0 * entries) + 10.0 * entries
-        n = int(np.clip(budget / work, least, most))
+        rows = self.problem.rows
+        entries = rows.target.size * self.problem.n_live / max(rows.source.size, 1)
+        work = min(self.problem.n_live**3 / 3, 200.0 * entries) + 20.0 * entries
+        n = int(np.clip(budget / work, min(least, most), most))
         return max(n // BLOCK, 1) * BLOCK
 
     def take(self, n_draws: int) -> int:
@@ -65,23 +67,21 @@ class Oracle:
         Where the objective is not linear, a first pass over the same draws finds the
         weight of each.
         """
-        probability = None
+        how: Any = {"pool": self.pool, "solver": self.solver}
+        weights = None
         if self.exact:
+            n_draws, first = self.n_models, 0
             assert self.problem.stream is not None
-            assert self.belief.n_models is not None
-            n_draws, first = self.belief.n_models, 0
-            probability = self.problem.stream.weights(n_draws)
-        how: Any = {"pool": self.pool, "first": first, "solver": self.solver}
-        weights, total, value = probability, None, None
-        if not self.objective.linear:
-            values = draw_values(self.problem, policy, n_draws, **how)
-            if probability is None:
-                probability = np.ones(n_draws)
-            weights, value = weighted(self.objective, values, probability)
-            weights, total = weights * n_draws, float(n_draws)
-        given: Any = {"weights": weights, "total": total, "exact": self.exact}
-        found = slopes(self.problem, policy, n_draws, **how, **given)
-        return found if value is None else replace(found, value=value)
+            weights = self.problem.stream.weights(n_draws)
+        how |= {"first": first, "weights": weights}
+        if self.objective.linear:
+            return slopes(self.problem, policy, n_draws, exact=self.exact, **how)
+        values, visits = draw_values(self.problem, policy, n_draws, **how)
+        probability = np.ones(n_draws) if weights is None else weights
+        how["weights"], value = weighted(self.objective, values, probability)
+        how |= {"total": float(n_draws), "exact": self.exact}
+        found = slopes(self.problem, policy, n_draws, **how)
+        return replace(found, value=value, visits=visits)
 
     def draws(self, purpose: str, n_draws: int) -> Draws:
         """Draws kept apart from those of the ascent: to choose on, or to judge on."""
@@ -148,11 +148,18 @@ class Oracle:
 def weighted(
     objective: Objective, values: FloatArray, probability: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Weights of draws ``[D]`` and the objective; draws without a value have 0."""
-    known = np.isfinite(values)
-    if not known.any():
-        raise EndlessError("No draw of this policy ends or can be solved for.")
+    """Weights of draws ``[D]``, 1 on average for the mean, and the objective.
+
+    Draws without a value or without probability have the weight 0.
+    """
+    known = np.isfinite(values) & (probability > 0)
     share = probability[known] / probability[known].sum()
+    found = np.asarray(objective.weights(values[known], share))
+    if found.shape != share.shape or not np.isfinite(found).all():
+        raise ArgumentError(
+            f"`objective` must give finite weights, one for each of {share.size} draws;"
+            f" {type(objective).__name__}.weights gives {found!r:.60}."
+        )
     weights = np.zeros_like(values)
-    weights[known] = objective.weights(values[known], share)
-    return weights, float(objective.value(values[known], share))
+    weights[known] = values.size * found
+    return weights, objective_value(objective, values[known], share)

@@ -10,6 +10,7 @@ import numpy as np
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation, plain, rounded
+from bayesmdp.optimisation._objectives import PosteriorMean
 
 
 class Stage(StrEnum):
@@ -17,7 +18,7 @@ class Stage(StrEnum):
 
     START = "start"  # nothing
     CLIMBED = "climbed"
-    SNAPPED = "snapped"  # climbed, and what was nearly certain made certain
+    ROUNDED = "rounded"  # climbed, and what was nearly certain made certain
 
 
 class Outcome(StrEnum):
@@ -91,7 +92,9 @@ class Optimisation:
     chosen_start: str
     chosen_stage: Stage
     starts: dict[str, FloatArray]
+    bounded: bool  # whether the objective has an upper bound
     left_out: tuple[str, ...]  # starts that do not end or have no mean
+    steps_before: int  # of the results that it resumes
     history: tuple[Step, ...]
     outcome: Outcome
     draws_used: int  # of the optimiser's own stream; `resume` goes on after them
@@ -144,9 +147,10 @@ class Optimisation:
         if self.left_out:
             said += "; starts that do not end or have no mean were left out: "
             said += ", ".join(self.left_out)
-        if math.isnan(self.gap):
-            said += "; no upper bound, for some draw's own best policy was not found "
-            said += "or the objective has none"
+        if math.isnan(self.gap) and self.bounded:
+            said += "; no upper bound, for some draw's own best policy was not found"
+        if not self.bounded:
+            said += "; the objective has no upper bound"
         return said
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,23 +176,29 @@ class Optimisation:
         --------
         >>> import bayesmdp as bm
         >>> print(bm.optimise(bm.worlds.casino(), seed=0).summary())
-        Worth 1.33772 from the start, at most 3.95 with perfect information
+        Expected value 1.33772 from the start, at most 3.95 with perfect information
           found from ...
         """
         return self._sheet().text()
 
     def _sheet(self) -> Sheet:
-        value = rounded(self.start_value, self.start_value_error)
+        value = rounded(self.objective_value, self.objective_error)
         most = ""  # the status says why there is no bound
         if math.isfinite(self.upper_bound):
             bound = rounded(self.upper_bound, self.upper_bound_error)
             most = f", at most {bound} with perfect information"
+        mean = rounded(self.start_value, self.start_value_error)
+        title, more = f"Expected value {mean} from the start{most}", []
+        if self.objective != repr(PosteriorMean()):
+            title = f"{self.objective} of the value from the start: {value}{most}"
+            more = [f"expected value {mean} from the start"]
         return Sheet(
-            f"Worth {value} from the start{most}",
+            title,
             [
+                *more,
                 f"found from {self.chosen_start!r} ({self.chosen_stage}) in "
                 f"{self.steps} steps, "
-                f"{self.seconds:.2f} s: {self.status}"
+                f"{self.seconds:.2f} s: {self.status}",
             ],
             indent="  ",
         )
@@ -198,6 +208,6 @@ class Optimisation:
 
     def __repr__(self) -> str:
         return (
-            f"Optimisation(start_value={self.start_value:.6g}, "
+            f"Optimisation({self.objective}: {self.objective_value:.6g}, "
             f"upper_bound={self.upper_bound:.4g}, converged={self.converged})"
         )

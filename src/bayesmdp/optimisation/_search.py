@@ -26,6 +26,7 @@ from bayesmdp.optimisation._selection import Selection
 
 _SOFTNESS, _SOFTNESS_LATER = 0.1, 0.01
 _EXACT_STEPS, _EXACT_TOLERANCE = 200, 1e-9
+_ROUNDING = 1e-11  # share of a value that is no gain
 _NEARLY = 0.9  # probability from which an action is taken for certain
 
 
@@ -43,7 +44,8 @@ class Search:
     history: list[Step] = field(default_factory=list)
     outcome: Outcome = Outcome.STEPS
     published: bool = False  # what is found is returned as it is
-    _ahead: list[str] = field(default_factory=list)  # the best starts
+    resumed: bool = False  # the start is what an earlier search found
+    chosen: Candidate | None = None
     _tolerance: float = 0.0  # gain at which to stop
     _latest: tuple[str, FloatArray] | None = None  # rows of the last step
 
@@ -57,12 +59,11 @@ class Search:
         self.outcome = Outcome.INTERRUPTED
         if self._latest is not None:
             name, rows = self._latest
-            self._found(name, Stage.CLIMBED, rows)
+            self._found(name, rows)
 
-    def _found(self, name: str, stage: Stage, rows: FloatArray) -> Candidate:
-        found = Candidate(name, stage, self.oracle.policy(rows))
-        self.found.append(found)
-        return found
+    def _found(self, name: str, rows: FloatArray) -> None:
+        policy = self.oracle.policy(rows)
+        self.found.append(Candidate(name, Stage.CLIMBED, policy))
 
     def watch(self, step: Step, rows: FloatArray) -> bool:
         """Keep a step and where it led, and show it; False where time is over."""
@@ -75,35 +76,42 @@ class Search:
 
     def climb(self, method: MirrorAscent) -> None:
         """Climb from the best starts, and on from the best policy found."""
+        if self.late:
+            self.outcome = Outcome.TIME
+            return
         oracle, effort = self.oracle, self.effort
         stages = ((0, _EXACT_STEPS),) if oracle.exact else effort.stages
+        softness = _SOFTNESS
+        if self.resumed and not oracle.exact:  # the smaller samples told what they can
+            stages, softness = stages[-1:], _SOFTNESS_LATER
         names, policies = list(self.starts), list(self.starts.values())
         select = Selection(oracle, "select", self._draws(effort.select))
-        tolerance = effort.tolerance if method.tolerance is None else method.tolerance
-        tolerance = _EXACT_TOLERANCE if oracle.exact else tolerance
-        self._tolerance = tolerance * _scale(oracle, policies[0])
+        tolerance = method.tolerance
+        if tolerance is None:
+            tolerance = _EXACT_TOLERANCE if oracle.exact else effort.tolerance
+        self._tolerance = _gain(oracle, policies[0], tolerance)
         order = _distinct(policies, select.order(policies))
-        self._ahead = [names[at] for at in order[: effort.n_climbs]]
         order = order if oracle.exact else order[: effort.n_climbs]
-        done = False
+        done: list[bool] = []
         for at in order:
-            rows = soften_rows(oracle, policies[at], _SOFTNESS)
-            rows, done = self._stage(names[at], rows, *stages[0], method.n_steps)
-            self._found(names[at], Stage.CLIMBED, rows)
+            rows = soften_rows(oracle, policies[at], softness)
+            rows, over = self._stage(names[at], rows, *stages[0], method.n_steps)
+            self._found(names[at], rows)
+            done.append(over)
             if self.late:
-                done &= at == order[-1]  # others were to climb
                 break
-        best = self.found[select.order([c.policy for c in self.found])[0]]
+        first = select.order([found.policy for found in self.found])[0]
+        best, over = self.found[first], done[first] and len(done) == len(order)
         for n_draws, most in stages[1:]:
             if self.late:
-                done = False  # little to gain on the smaller sample alone
+                over = False  # little to gain on the smaller sample alone
                 break
             rows = soften_rows(oracle, best.policy, _SOFTNESS_LATER)
-            rows, done = self._stage(best.start, rows, n_draws, most, method.n_steps)
+            rows, over = self._stage(best.start, rows, n_draws, most, method.n_steps)
             best = Candidate(best.start, Stage.CLIMBED, oracle.policy(rows))
-        self.found = [Candidate(best.start, Stage.SNAPPED, snapped(best.policy)), best]
-        self.outcome = Outcome.CONVERGED if done else Outcome.STEPS
-        if self.late and not done:
+        self.found = [best]
+        self.outcome = Outcome.CONVERGED if over else Outcome.STEPS
+        if self.late and not over:
             self.outcome = Outcome.TIME
 
     def _draws(self, most: int) -> int:
@@ -114,7 +122,7 @@ class Search:
     ) -> tuple[FloatArray, bool]:
         """Climb on one sample; where that led, and whether little is left to gain."""
         oracle = self.oracle
-        n = self._draws(n_draws)
+        n = oracle.n_models if oracle.exact else self._draws(n_draws)
         first = 0 if oracle.exact else oracle.take(n)
 
         def slopes(now: FloatArray) -> Slopes:
@@ -133,7 +141,11 @@ class Search:
         return state.policy, done
 
     def choose(self) -> Candidate:
-        """Best policy by paired differences on draws that found none of them."""
+        """Return the best policy, by paired differences on draws that found none."""
+        self.chosen = self.chosen or self._choose()
+        return self.chosen
+
+    def _choose(self) -> Candidate:
         starts = [Candidate(n, Stage.START, p) for n, p in self.starts.items()]
         candidates = (
             self.found if self.published and self.found else starts + self.found
@@ -146,22 +158,22 @@ class Search:
         if self.published:
             return chosen
         if chosen.stage is Stage.CLIMBED:
-            chosen = self._decided(choose, chosen)
+            chosen = self._rounded(choose, chosen)
         unreached = ~self.oracle.reached(chosen.policy)
         policy = chosen.policy.copy()
         policy[unreached] = starts[0].policy[unreached]
         same = [c for c in starts if np.array_equal(c.policy, policy)]
         return same[0] if same else Candidate(chosen.start, chosen.stage, policy)
 
-    def _decided(self, choose: Selection, chosen: Candidate) -> Candidate:
-        """Take the policy with its nearly certain actions certain, if it is as good."""
-        certain = snapped(chosen.policy)
-        if not self.oracle.ends(certain):
+    def _rounded(self, choose: Selection, chosen: Candidate) -> Candidate:
+        """Make nearly certain actions certain, unless that is worse."""
+        certain = rounded(chosen.policy)
+        if np.array_equal(certain, chosen.policy) or not self.oracle.ends(certain):
             return chosen
         difference, error = choose.differences([chosen.policy, certain])
         if difference[1] < -error[1]:
             return chosen
-        return Candidate(chosen.start, Stage.SNAPPED, certain)
+        return Candidate(chosen.start, Stage.ROUNDED, certain)
 
 
 def soften_rows(oracle: Oracle, policy: FloatArray, softness: float) -> FloatArray:
@@ -170,7 +182,7 @@ def soften_rows(oracle: Oracle, policy: FloatArray, softness: float) -> FloatArr
     return soften(oracle.rows(policy), rows.source, oracle.problem.n_live, softness)
 
 
-def snapped(policy: FloatArray) -> FloatArray:
+def rounded(policy: FloatArray) -> FloatArray:
     """Make rows deterministic that nearly are."""
     out = policy.copy()
     nearly = np.flatnonzero(policy.max(axis=1) >= _NEARLY)
@@ -188,9 +200,10 @@ def _distinct(policies: list[FloatArray], order: Iterable[int]) -> list[int]:
     return kept
 
 
-def _scale(oracle: Oracle, policy: FloatArray) -> float:
-    """Epistemic standard deviation of the first start's value: the unit of gains."""
-    from bayesmdp.evaluation.paired import start_spread
+def _gain(oracle: Oracle, policy: FloatArray, tolerance: float) -> float:
+    """Gain at which to stop: so many epistemic sds of a value, but above rounding."""
+    from bayesmdp.evaluation.paired import start_moments
 
-    draws = oracle.draws("scale", oracle.affordable(2e9, 256, 32))
-    return start_spread(policy, draws, pool=oracle.pool, solver=oracle.solver)
+    draws = oracle.draws("scale", oracle.affordable(2e9, 256))
+    mean, sd = start_moments(policy, draws, pool=oracle.pool, solver=oracle.solver)
+    return max(tolerance * sd, _ROUNDING * abs(mean))

@@ -10,7 +10,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine import channels
 from bayesmdp.evaluation import bootstrap_error
 from bayesmdp.evaluation.paired import differences, sweep_paired
-from bayesmdp.optimisation._objectives import Objective
+from bayesmdp.optimisation._objectives import Objective, objective_value
 from bayesmdp.optimisation._oracle import Oracle
 
 
@@ -34,7 +34,7 @@ class Selection:
         if oracle.objective.linear:
             difference[ends], error[ends] = differences(swept, 0)
             return difference, error
-        every = swept.sums.ended.all(axis=0)
+        every = swept.sums.ended.all(axis=0) & (swept.sums.weights > 0)
         values = swept.sums.start[:, channels.START_VALUE, every]
         weights = swept.sums.weights[every]
         found = [
@@ -66,8 +66,8 @@ def objective_difference(
         return 0.0, 0.0
 
     def gap(probability: FloatArray) -> float:
-        value = objective.value(values, probability)
-        return float(value - objective.value(others, probability))
+        value = objective_value(objective, values, probability)
+        return value - objective_value(objective, others, probability)
 
     error = bootstrap_error(gap, weights, exact=exact)
     return gap(weights / weights.sum()), error
@@ -79,7 +79,7 @@ def objective_estimate(
     """Objective of values ``[D]`` and its Monte Carlo error."""
 
     def value(probability: FloatArray) -> float:
-        return float(objective.value(values, probability))
+        return objective_value(objective, values, probability)
 
     error = bootstrap_error(value, weights, exact=exact)
     return value(weights / weights.sum()), error

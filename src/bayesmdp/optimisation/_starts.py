@@ -86,10 +86,12 @@ def default_starts(belief: Belief, effort: Effort) -> list[str]:
         names = [name for name in names if name not in _NEEDS_COUNTS]
     if belief.rows().total is None:
         names = [name for name in names if name not in _NEEDS_ROWS]
+    if belief.task.live.size > effort.second_order:
+        names = [name for name in names if name != "second_order"]
     if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]
     if belief.task.discount == 1.0:  # others may be stuck in cycles
-        names = [name for name in names if name in {"nominal", "mle", "uniform"}]
+        names = [name for name in names if name in {"nominal", "mle"}] + ["uniform"]
     return names
 
 

@@ -26,7 +26,7 @@ from bayesmdp.reporting._numbers import column, whole
 SURE = 0.95
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
 _SCALE = 10_000
-_MOST_DRAWS, _LEAST_DRAWS = 1000, 100  # on which actions are valued
+_MOST_DRAWS, _LEAST_DRAWS = 1000, 16  # on which actions are valued
 _MOST_SAMPLED = 100_000_000  # probabilities that are sampled for it, some seconds
 
 
@@ -65,7 +65,8 @@ def _action_values(inputs: Inputs, reference: FloatArray) -> ActionValues:
     """Values of all actions, on as many draws as can be afforded."""
     belief, drawn = inputs.posterior, inputs.best
     if drawn.exact:
-        return action_values(drawn.policy, belief.draws(), reference=reference)
+        every = belief.draws()
+        return action_values(drawn.policy, every, reference=reference, progress=False)
     most = _MOST_SAMPLED // max(belief.rows().layout.next_state.size, 1)
     n = int(np.clip(most, _LEAST_DRAWS, min(drawn.n_draws, _MOST_DRAWS)))
     draws = belief.draws(max(n, 2), drawn.seed)

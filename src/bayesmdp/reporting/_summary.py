@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from bayesmdp.evaluation import Evaluation, rounded
+from bayesmdp.optimisation import PosteriorMean
 from bayesmdp.reporting._caution import cautions
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import in_percent, quantity
@@ -36,7 +37,7 @@ def summary_section(inputs: Inputs, policies: dict[str, Any]) -> dict[str, Any]:
         "exact": best.exact,
     }
     result = inputs.optimisation
-    if result is not None:
+    if result is not None and result.objective == repr(PosteriorMean()):
         found["upper_bound"] = quantity(result.upper_bound, result.upper_bound_error)
         found["gap"] = quantity(result.gap, result.gap_error)
     found["sentences"] = _sentences(inputs, found)
