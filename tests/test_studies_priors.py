@@ -39,6 +39,6 @@ def test_the_best_is_scored_on_cohorts_that_did_not_choose_it() -> None:
 
 def test_every_kind_of_prior_is_on_trial() -> None:
     said = " ".join(map(repr, priors.priors().values()))
-    kinds = "Symmetric Sparse Scaled Evidence HierarchicalSparse Pooled Fallback"
+    kinds = "Symmetric Sparse Scaled Evidence RandomSupport Pooled Fallback"
     for kind in [*kinds.split(), "Mixture"]:
         assert f"{kind}Prior(" in said
