@@ -22,7 +22,7 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior._random import dirichlet_row, gamma_row, open_stream, uniform
 
-__all__ = ["Grid", "Observed", "add_moments", "run_chain", "sample_shared"]
+__all__ = ["Grid", "Observed", "add_means", "run_chain", "sample_shared"]
 
 _MOST_FACTORS = 64  # visits up to which products are multiplied out
 _LARGE = 1e150  # products are put into logarithms beyond
@@ -181,7 +181,7 @@ def _log_posterior(
         slab[i] *= 1.0 - w
     total, product = math.log(w) + math.log1p(-w), 1.0
     for s in range(none.size):
-        if o.start[s + 1] > o.start[s]:
+        if o.cell_start[s + 1] > o.cell_start[s]:
             x = w * none[s]
             for i in range(slab.size):
                 x += slab[i] * like[s, i]
@@ -233,7 +233,7 @@ def _choose_strengths(
     w = 1.0 / (1.0 + math.exp(-hyper[0]))
     for s in range(none.size):
         c[s] = math.inf
-        if o.start[s + 1] > o.start[s]:
+        if o.cell_start[s + 1] > o.cell_start[s]:
             total = 0.0
             for i in range(slab.size):
                 weight[i] = (1.0 - w) * slab[i] * like[s, i]
@@ -335,13 +335,17 @@ def run_chain(
     key: BitArray,
     number: int,
     n_warm: int,
+    thin: int,
     o: Observed,
     grid: Grid,
     tables: IntArray,
     strengths: FloatArray,
     hypers: FloatArray,
 ) -> None:
-    """Run one chain; keep tables [M, K], strengths [M, S] and hypers [M, 4]."""
+    """Run one chain; keep tables [M, K], strengths [M, S] and hypers [M, 4].
+
+    One state of ``thin`` is kept.
+    """
     n_states, n_grid = o.rest.size, grid.log_strength.size
     stream = np.empty(4, dtype=np.uint64)
     open_stream(stream, key, number, 0, 0)
@@ -360,7 +364,7 @@ def run_chain(
         longest = max(longest, o.cell_start[s + 1] - o.cell_start[s] + 1)
     shape, variate = np.empty(longest), np.empty(longest)
     _seat(o, c, mu, stream, m)
-    for sweep in range(n_warm + hypers.shape[0]):
+    for sweep in range(n_warm + thin * hypers.shape[0]):
         _choose_mu(o, m, math.exp(hyper[3]), stream, shape, variate, mu)
         _likelihoods(o, grid, mu, like, none, product, total)
         for which in range(3):
@@ -372,8 +376,8 @@ def run_chain(
         k = math.exp(hyper[3])
         k = _choose_k(o, m, k, grid, width, stream, local, product2, total2)
         hyper[3] = math.log(k)
-        at = sweep - n_warm
-        if at >= 0:
+        at, rest = divmod(sweep - n_warm, thin)
+        if at >= 0 and rest == thin - 1:
             for cell in range(m.size):
                 tables[at, cell] = m[cell]
             for s in range(n_states):
@@ -439,7 +443,7 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
 
 
 @jit
-def add_moments(
+def add_means(  # noqa: C901 - one loop over rows
     state: IntArray,
     indptr: IntArray,
     count: FloatArray,
@@ -451,27 +455,49 @@ def add_moments(
     first: FloatArray,
     second: FloatArray,
 ) -> None:
-    """Add means of probabilities and of their squares, [E], over states of a chain."""
+    """Add means of probabilities, [E], over states of a chain; of squares unless [0].
+
+    Sums of each row's factors are kept apart, so that the inner loop is one product.
+    """
+    longest = 0
+    for row in range(state.size):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    mu, square = np.empty(longest), np.empty(longest)
+    own, own_square = np.zeros(state.size), np.zeros(state.size)
+    visits = np.zeros(state.size)
+    for row in range(state.size):
+        for e in range(indptr[row], indptr[row + 1]):
+            visits[row] += count[e]
     for member in range(k.size):
-        last, seated = -1, 0.0
+        last = -1
         for row in range(state.size):
-            s, begin, end = state[row], indptr[row], indptr[row + 1]
-            at = cell[row]
+            s, begin, n = state[row], indptr[row], indptr[row + 1] - indptr[row]
             if s != last:
-                last, seated = s, k[member]
-                for j in range(end - begin):
+                last, at, seated = s, cell[row], k[member]
+                for j in range(n):
                     seated += tables[member, at + j]
-            c, visits = strength[member, s], 0.0
-            for e in range(begin, end):
-                visits += count[e]
-            whole = c + visits
-            for j in range(end - begin):
-                alpha = k[member] * base[at + j] + tables[member, at + j]
-                mu, n = alpha / seated, count[begin + j]
-                square = mu * (alpha + 1.0) / (seated + 1.0)
-                if c < math.inf:
-                    square = c * c * square + (2.0 * n + 1.0) * c * mu + n * (n + 1.0)
-                    square /= whole * (whole + 1.0)
-                    mu = (c * mu + n) / whole
-                first[begin + j] += mu
-                second[begin + j] += square
+                for j in range(n):
+                    mu[j] = (k[member] * base[at + j] + tables[member, at + j]) / seated
+                    square[j] = mu[j] * (mu[j] * seated + 1.0) / (seated + 1.0)
+            c = strength[member, s]
+            whole = c + visits[row]
+            lean, more = 1.0, 0.0
+            if c < math.inf:
+                lean, more = c / whole, 1.0 / whole
+            own[row] += more
+            for j in range(n):
+                first[begin + j] += lean * mu[j]
+            if second.size > 0:
+                lean_square, lean_mu = 1.0, 0.0
+                if more > 0.0:
+                    lean_square = c * c / (whole * (whole + 1.0))
+                    lean_mu = c / (whole * (whole + 1.0))
+                    own_square[row] += 1.0 / (whole * (whole + 1.0))
+                for j in range(n):
+                    x = lean_mu * (2.0 * count[begin + j] + 1.0)
+                    second[begin + j] += lean_square * square[j] + x * mu[j]
+    for row in range(state.size):
+        for e in range(indptr[row], indptr[row + 1]):
+            first[e] += own[row] * count[e]
+            if second.size > 0:
+                second[e] += own_square[row] * count[e] * (count[e] + 1.0)

@@ -121,14 +121,14 @@ class HierarchicalPosterior(Fitted):
     def _cell(self) -> IntArray:
         return self.cells.start[self.layout.state]
 
-    @cached_property
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean of each probability and of its square over the chain, ``[E]``."""
-        from bayesmdp.posterior._gibbs import add_moments  # numba
+    def _moments(self, squares: bool) -> FloatArray:
+        """Return means over the chain of probabilities, or of their squares, [E]."""
+        from bayesmdp.posterior._gibbs import add_means  # numba
 
         rows, chains = self.layout, self.chains
-        sums = np.zeros((2, self.count.size))
-        add_moments(
+        first = np.zeros(self.count.size)
+        second = np.zeros(self.count.size if squares else 0)
+        add_means(
             read_only(rows.state),
             read_only(rows.indptr),
             read_only(self.count),
@@ -137,16 +137,16 @@ class HierarchicalPosterior(Fitted):
             read_only(chains.tables),
             read_only(chains.strength),
             read_only(chains.k),
-            *sums,
+            first,
+            second,
         )
-        first, second = sums / chains.k.size
-        return first, second
+        return (second if squares else first) / chains.k.size
 
     @cached_property
     def _rows(self) -> BeliefRows:
         return BeliefRows(
             self.layout,
-            _checks.sealed(self._moments[0]),
+            _checks.sealed(self._moments(squares=False)),
             _checks.sealed(self._reward(self.layout)),
             self.task.terminal_value,
             None,
@@ -164,11 +164,11 @@ class HierarchicalPosterior(Fitted):
 
     def exits(self) -> Iterator[Exits]:
         """Say that visits are sure, and the rest possible."""
-        yield Exits(self.count + self._moments[0], self.count)
+        yield Exits(self.count + self._rows.mean, self.count)
 
     def mean_squares(self) -> FloatArray:
         """Posterior mean of the square of each probability, ``[E]``."""
-        return self._moments[1]
+        return self._moments(squares=True)
 
     def parameters(self) -> tuple[FloatArray, ...]:
         """Visits and the states of the chains."""
@@ -213,7 +213,7 @@ def fit_hierarchical(
     """Run the chains, and lay out rows for every pair logged or available."""
     cells = prior.cells(counts, task)
     layout, count = _lay_out(cells, counts, task, pairs)
-    chains = _run(cells, counts, task)
+    chains = _run(cells, layout, count, task)
     return HierarchicalPosterior(
         task, counts, prior, pairs, layout, _checks.sealed(count), cells, chains
     )
@@ -248,77 +248,79 @@ def _lay_out(
     return layout, count
 
 
-_N_CHAINS, _N_WARM, _N_KEPT = 4, 200, 250
+_N_CHAINS, _N_WARM, _N_KEPT, _THIN = 4, 200, 125, 2
 _N_GRID, _K = 30, (0.1, 1e4)
 _BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
 _SEED = 4242
 
 
-def _run(cells: Cells, counts: Counts, task: Task) -> Chains:
+def _run(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Chains:
     """Run all chains from places of their own, on threads."""
     from concurrent.futures import ThreadPoolExecutor
 
     from bayesmdp.posterior._gibbs import run_chain
 
-    observed, grid = _observed(cells, counts, task)
-    n_cells = observed.base.size
+    observed, grid = _observed(cells, layout, count, task)
     key = stream_key(_SEED, "chain")
+    sizes = observed.base.size, task.n_states, 4
+    types = np.int32, np.float64, np.float64
 
-    def one(number: int) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
-        tables = np.zeros((_N_KEPT, n_cells), np.int32)
-        strength = np.zeros((_N_KEPT, task.n_states))
-        hyper = np.zeros((_N_KEPT, 4))
-        run_chain(key, number, _N_WARM, observed, grid, tables, strength, hyper)
-        return tables, strength, hyper
+    def one(number: int) -> list[NDArray[Any]]:
+        kept = [np.zeros((_N_KEPT, n), t) for n, t in zip(sizes, types, strict=True)]
+        run_chain(key, number, _N_WARM, _THIN, observed, grid, *kept)
+        return kept
 
     with ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(one, range(_N_CHAINS)))
-    tables, strength, hyper = (np.concatenate(x) for x in zip(*parts, strict=True))
-    wide = np.zeros((tables.shape[0], cells.base.size), np.int32)
-    wide[:, cells.observed] = tables
     chain = np.repeat(np.arange(_N_CHAINS), _N_KEPT)
     order = np.random.default_rng(_SEED).permutation(chain.size)
+    tables, strength, hyper = (
+        np.concatenate(x)[order] for x in zip(*parts, strict=True)
+    )
+    wide = np.zeros((chain.size, cells.base.size), np.int32)
+    wide[:, cells.observed] = tables
     return Chains(
-        read_only(wide[order]),
-        _checks.sealed(strength[order]),
-        _checks.sealed(hyper[order]),
-        _checks.sealed(chain[order]),
+        read_only(wide),
+        read_only(strength),
+        read_only(hyper),
+        read_only(chain[order]),
     )
 
 
-def _observed(cells: Cells, counts: Counts, task: Task) -> tuple[Any, Any]:
+def _observed(
+    cells: Cells, layout: Rows, count: FloatArray, task: Task
+) -> tuple[Any, Any]:
     """Return what the chains read."""
     from scipy.special import gammaln
 
     from bayesmdp.posterior._gibbs import Grid, Observed
 
-    n_states = task.n_states
-    live = ~task.is_terminal[counts.state]
-    s, a, t = (x[live] for x in (counts.state, counts.action, counts.next_state))
-    n = counts.count[live].astype(np.int64)
-    order = np.lexsort((t, a, s))
-    s, a, t, n = s[order], a[order], t[order], n[order]
+    states = np.arange(task.n_states + 1)
+    of_cell = np.cumsum(cells.observed) - 1
     cell_state = cells.state[cells.observed]
-    key = cell_state * np.int64(n_states) + cells.next_state[cells.observed]
     base = np.maximum(cells.base[cells.observed], 1e-12)
-    rest = np.maximum(1.0 - np.bincount(cell_state, base, n_states), 0.0)
+    rest = np.maximum(1.0 - np.bincount(cell_state, base, task.n_states), 0.0)
     rest[rest < 1e-9] = 0.0
-    states = np.arange(n_states + 1)
+    length = np.diff(layout.indptr)
+    within = np.arange(count.size) - np.repeat(layout.indptr[:-1], length)
+    entry_cell = np.repeat(cells.start[layout.state], length) + within
+    seen = count > 0
     observed = Observed(
         np.searchsorted(cell_state, states),
         base,
         rest,
-        np.searchsorted(s, states),
-        np.searchsorted(key, s * np.int64(n_states) + t),
-        n,
+        np.concatenate([[0], np.cumsum(seen)])[
+            layout.indptr[np.searchsorted(layout.state, states)]
+        ],
+        of_cell[entry_cell[seen]],
+        count[seen].astype(np.int64),
     )
-    pair, inverse = np.unique(s * np.int64(task.n_actions) + a, return_inverse=True)
-    visits = np.bincount(inverse, n)[:, None]
+    visits = layout.row_sums(count)[:, None]
     log_strength = np.linspace(0.0, np.log(_BEYOND * visits.max()), _N_GRID)
-    c = np.exp(log_strength)[None]
-    each = gammaln(c + visits) - gammaln(c + 1) - (visits - 1) * np.log(c)
-    of_pairs = np.zeros((n_states, _N_GRID))
-    np.add.at(of_pairs, pair // task.n_actions, each)
+    c, n = np.exp(log_strength)[None], np.maximum(visits, 1.0)
+    each = gammaln(c + n) - gammaln(c + 1) - (n - 1) * np.log(c)
+    of_pairs = np.zeros((task.n_states, _N_GRID))
+    np.add.at(of_pairs, layout.state, each)
     low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0])])
     high = np.array([9.0, log_strength[-1], np.log(6.0), np.log(_K[1])])
     return observed, Grid(log_strength, of_pairs, low, high)

@@ -27,10 +27,19 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Task
 from bayesmdp.priors._support import Support, checked_support, support_rows
 
-BASES = ("marginal", "uniform")
-_ALL = 64  # next states up to which a row has an entry for each
-_ATOMS = 32  # that stand for next states which a state was not observed to have
-_SMOOTH = 1.0  # visits, spread evenly, that the marginal begins with
+BASES = ("local", "marginal", "uniform")
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Next states of each state, sorted, and their base measure."""
+
+    start: IntArray  # [S + 1]
+    state: IntArray  # [K]
+    next_state: IntArray  # [K]
+    observed: BoolArray  # [K], after any action
+    base: FloatArray  # [K], sums to 1 in each state
+    score: FloatArray  # [K], how good it is to go there: reward and rough value
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,9 @@ class HierarchicalPrior:
     Parameters
     ----------
     base
-        ``"marginal"``: next states of all other states together; ``"uniform"``: all
-        next states (of the support) alike.
+        ``"marginal"``: next states of all other states together; ``"local"``: more of
+        states that are arrived at from the same places; ``"uniform"``: all next states
+        (of the support) alike.
     support
         Next states that are possible, as for `SymmetricPrior`; those of all actions of
         a state together. All where not given.
@@ -72,125 +82,29 @@ class HierarchicalPrior:
         """Always: next states are what was observed, beside atoms of the base."""
         return True
 
-    def cells(self, counts: Counts, task: Task) -> "Cells":
+    def cells(self, counts: Counts, task: Task) -> Cells:
         """Next states that rows of each state have, and their base measure."""
-        live = ~task.is_terminal[counts.state]
-        key = np.unique(
-            counts.state[live] * np.int64(task.n_states) + counts.next_state[live]
-        )
-        atoms = self._atoms(counts, task)
-        every = np.flatnonzero(~task.is_terminal)
-        more = (every[:, None] * np.int64(task.n_states) + atoms).ravel()
-        if self.support is not None:
-            more = self._supported(task)
-            outside = np.setdiff1d(key, more)
-            if outside.size:
-                at, to = divmod(int(outside[0]), task.n_states)
-                raise PriorError(
-                    f"`support` rules out state {task.state_name(to)} after "
-                    f"state {task.state_name(at)}, which was observed; widen it."
-                )
-        every_key = np.union1d(key, more)
-        state, next_state = every_key // task.n_states, every_key % task.n_states
-        observed = np.isin(every_key, key)
-        base = self._base(state, next_state, observed, counts, task)
-        start = np.searchsorted(state, np.arange(task.n_states + 1))
-        return Cells(start, state, next_state, observed, base)
+        from bayesmdp.priors._bases import make_cells  # scipy.sparse
 
-    def _supported(self, task: Task) -> IntArray:
+        always = np.zeros(0, dtype=np.int64)
+        if self.fallback is not None:
+            always = np.array([task.state(self.fallback, "fallback")])
+        allowed = None if self.support is None else self._allowed(counts, task)
+        return make_cells(self.base, counts, task, allowed, always)
+
+    def _allowed(self, counts: Counts, task: Task) -> IntArray:
+        """Return the cells of the support; refuse one that rules out what was seen."""
+        n = np.int64(task.n_states)
         pair = np.flatnonzero(np.repeat(~task.is_terminal, task.n_actions))
         rows = support_rows(self.support, pair, task)
-        return np.unique(
-            rows.state[rows.row_of_entry] * np.int64(task.n_states) + rows.next_state
-        )
-
-    def _atoms(self, counts: Counts, task: Task) -> IntArray:
-        """Next states that every state has entries for: all, or some of the base."""
-        if task.n_states <= _ALL:
-            return np.arange(task.n_states)
-        weight = np.full(task.n_states, _SMOOTH / task.n_states)
-        if self.base == "marginal":
-            weight += np.bincount(counts.next_state, counts.count, task.n_states)
-        weight[task.terminal] = 0.0
-        order = np.argsort(_rough_values(counts, task), kind="stable")
-        mass = np.cumsum(weight[order])
-        at = (np.arange(_ATOMS) + 0.5) / _ATOMS * mass[-1]
-        atoms = order[np.searchsorted(mass, at)]
-        kept = [atoms, task.terminal[:_ATOMS]]
-        if self.fallback is not None:
-            kept.append(np.array([task.state(self.fallback, "fallback")]))
-        return np.unique(np.concatenate(kept))
-
-    def _base(
-        self,
-        state: IntArray,
-        next_state: IntArray,
-        observed: BoolArray,
-        counts: Counts,
-        task: Task,
-    ) -> FloatArray:
-        """Return the base measure of each cell ``[K]``, which sums to 1 in a state.
-
-        Next states without a cell give their mass to the cells that were not observed
-        and are not terminal: atoms stand for them.
-        """
-        n = task.n_states
-        base = np.full(state.size, 1.0)
-        whole = np.full(n, float(n))
-        if self.base == "marginal":
-            arrivals = np.bincount(counts.next_state, counts.count, n)
-            own = np.zeros(state.size)
-            key = state * np.int64(n) + next_state
-            logged = counts.state * np.int64(n) + counts.next_state
-            place = np.searchsorted(key, logged)
-            place = np.minimum(place, key.size - 1)
-            mine = key[place] == logged
-            np.add.at(own, place[mine], counts.count[mine])
-            base = arrivals[next_state] - own + _SMOOTH / n
-            left = np.bincount(counts.state, counts.count, n)
-            whole = counts.total - left + _SMOOTH
-        if self.support is not None or task.n_states <= _ALL:
-            total = np.bincount(state, base, n)
-            return np.asarray(base / total[state])
-        base = base / whole[state]
-        atom = ~observed & ~task.is_terminal[next_state]
-        rest = np.maximum(1.0 - np.bincount(state, base * ~atom, n), 0.0)
-        number = np.bincount(state, atom, n)
-        base = np.where(atom, (rest / np.maximum(number, 1))[state], base)
-        return np.asarray(base / np.bincount(state, base, n)[state])
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Next states of each state, sorted, and their base measure."""
-
-    start: IntArray  # [S + 1]
-    state: IntArray  # [K]
-    next_state: IntArray  # [K]
-    observed: BoolArray  # [K], after any action
-    base: FloatArray  # [K]
-
-
-def _rough_values(counts: Counts, task: Task) -> FloatArray:
-    """Value of each state under what was done, by some sweeps over frequencies.
-
-    Atoms are spread along it, so that they represent good and bad next states alike.
-    """
-    from scipy.sparse import csr_array
-
-    n = task.n_states
-    live = ~task.is_terminal[counts.state]
-    state, count = counts.state[live], counts.count[live].astype(np.float64)
-    total = np.maximum(np.bincount(state, count, n), 1.0)
-    reward = task.transition_reward(state, counts.action[live], counts.next_state[live])
-    paid = np.bincount(state, count * reward, n) / total
-    chain = csr_array(
-        (count / total[state], (state, counts.next_state[live])), shape=(n, n)
-    )
-    value = np.array(task.terminal_value, dtype=np.float64)
-    end = task.terminal_value
-    for _ in range(50):
-        value = np.where(
-            task.is_terminal, end, paid + task.discount * (chain @ value - chain @ end)
-        )
-    return value
+        allowed = np.unique(rows.state[rows.row_of_entry] * n + rows.next_state)
+        live = ~task.is_terminal[counts.state]
+        key = counts.state[live] * n + counts.next_state[live]
+        outside = np.setdiff1d(key, allowed)
+        if outside.size:
+            at, to = divmod(int(outside[0]), task.n_states)
+            raise PriorError(
+                f"`support` rules out state {task.state_name(to)} after "
+                f"state {task.state_name(at)}, which was observed; widen it."
+            )
+        return allowed
