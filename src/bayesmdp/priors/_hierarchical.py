@@ -33,7 +33,7 @@ _ATOMS = 32  # that stand for next states which a state was not observed to have
 _SMOOTH = 1.0  # visits, spread evenly, that the marginal begins with
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HierarchicalPrior:
     """Rows of a state's actions around a common one, strengths learnt from data.
 

@@ -14,7 +14,7 @@ from bayesmdp.cli._options import (
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
-    from bayesmdp.priors import Prior
+    from bayesmdp.priors import AnyPrior
 
 
 @click.command()
@@ -51,7 +51,14 @@ if TYPE_CHECKING:
 @click.option(
     "--prior",
     type=click.Choice(
-        ["symmetric", "sparse", "scaled", "evidence", "random-support", "pooled"]
+        [
+            "hierarchical",
+            "symmetric",
+            "sparse",
+            "scaled",
+            "evidence",
+            "random-support",
+        ]
     ),
     default="symmetric",
     show_default=True,
@@ -60,8 +67,8 @@ if TYPE_CHECKING:
 @click.option(
     "--concentration",
     type=float,
-    help="Pseudo-count of a possible next state, or of a row for scaled and pooled; "
-    "default the prior's own (1, or chosen by the data).",
+    help="Pseudo-count of a possible next state, or of a row for scaled; default the "
+    "prior's own (1, or chosen by the data).",
 )
 @click.option(
     "--fallback", metavar="STATE", help="A state that is always possible, as death."
@@ -171,7 +178,7 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     return bm.storage.make_task(settings, data, origin="the options")
 
 
-def _prior(task: "Task", how: dict[str, Any]) -> "Prior":
+def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior":
     import bayesmdp as bm
 
     fallback = how["fallback"]
