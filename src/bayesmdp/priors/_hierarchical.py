@@ -104,13 +104,18 @@ class HierarchicalPrior:
             rows.state[rows.row_of_entry] * np.int64(task.n_states) + rows.next_state
         )
 
+    def weights(self, counts: Counts, task: Task) -> FloatArray:
+        """Weight of each next state ``[S]`` in the base of states without it."""
+        weight = np.full(task.n_states, _SMOOTH / task.n_states)
+        if self.base == "marginal":
+            weight += np.bincount(counts.next_state, counts.count, task.n_states)
+        return weight
+
     def _atoms(self, counts: Counts, task: Task) -> IntArray:
         """Next states that every state has entries for: all, or some of the base."""
         if task.n_states <= _ALL:
             return np.arange(task.n_states)
-        weight = np.full(task.n_states, _SMOOTH / task.n_states)
-        if self.base == "marginal":
-            weight += np.bincount(counts.next_state, counts.count, task.n_states)
+        weight = self.weights(counts, task)
         weight[task.terminal] = 0.0
         order = np.argsort(_rough_values(counts, task), kind="stable")
         mass = np.cumsum(weight[order])
