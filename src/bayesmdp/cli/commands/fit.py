@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
+    PRIORS,
     columns_option,
+    fallback_of,
+    fallback_option,
     labels_option,
     output_options,
     show,
@@ -50,19 +53,11 @@ if TYPE_CHECKING:
 @labels_option
 @click.option(
     "--prior",
-    type=click.Choice(
-        [
-            "hierarchical",
-            "symmetric",
-            "sparse",
-            "scaled",
-            "evidence",
-            "random-support",
-        ]
-    ),
+    type=click.Choice(PRIORS),
     default="symmetric",
     show_default=True,
-    help="What is assumed of next states; sparse: only those seen, and the fallback.",
+    help="What is assumed of next states; sparse: only those observed, and the "
+    "fallback.",
 )
 @click.option(
     "--concentration",
@@ -70,9 +65,7 @@ if TYPE_CHECKING:
     help="Pseudo-count of a possible next state, or of a row for scaled; default the "
     "prior's own (1, or chosen by the data).",
 )
-@click.option(
-    "--fallback", metavar="STATE", help="A state that is always possible, as death."
-)
+@fallback_option
 @click.option(
     "--min-count",
     type=click.IntRange(0),
@@ -181,9 +174,8 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
 def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior":
     import bayesmdp as bm
 
-    fallback = how["fallback"]
-    if fallback is not None and task.state_labels is None and fallback.isdecimal():
-        fallback = int(fallback)
     return bm.priors.named_prior(
-        how["prior"], concentration=how["concentration"], fallback=fallback
+        how["prior"],
+        concentration=how["concentration"],
+        fallback=fallback_of(task, how["fallback"]),
     )
