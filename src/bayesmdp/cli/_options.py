@@ -182,6 +182,8 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"HierarchicalPrior\(\), which": "--prior hierarchical, which",
+    r"a smaller concentration\.": "a smaller --concentration.",
     r"FallbackPrior\(prior, state\)": "--fallback STATE",
     r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
         "--resume goes on from it, --overwrite replaces it"

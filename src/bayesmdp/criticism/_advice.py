@@ -1,5 +1,6 @@
 """What a prior advises once the data are in: a plan for its mean model."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,7 +10,13 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
-from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpError,
+    CountsError,
+    ExecutorError,
+    PriorWarning,
+)
 from bayesmdp.model import Task
 from bayesmdp.posterior import Fitted, fit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior, MixturePrior, tuned
@@ -63,11 +70,19 @@ def naming(name: str, where: str = "") -> Iterator[None]:
         raise type(problem)(f"`priors[{name!r}]`{where}: {problem}") from problem
 
 
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Fit priors that are to be judged without a warning of how much they weigh."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PriorWarning)
+        yield
+
+
 def fit_named(
     name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
 ) -> Fitted:
     """Fit one of several priors."""
-    with naming(name):
+    with naming(name), unwarned():
         return fit(counts, task, prior=prior, min_count=min_count)
 
 

@@ -11,7 +11,7 @@ from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
-from bayesmdp.criticism._advice import check_prior
+from bayesmdp.criticism._advice import check_prior, unwarned
 from bayesmdp.criticism._calibration import Calibration
 from bayesmdp.criticism._outcome_file import keep, open_outcomes
 from bayesmdp.criticism._study import (
@@ -155,7 +155,9 @@ def calibrate(
         n_draws=n_draws,
         seed=_checks.seed_integer(seed),
     )
-    found = _run(study, n, open_outcomes(resume, study), threads, executor, progress)
+    with unwarned():
+        kept = open_outcomes(resume, study)
+        found = _run(study, n, kept, threads, executor, progress)
     said = "the prior" if truth is None else str(truth)
     known = isinstance(truth, World)
     return _calibration(study, found, shares, tails, rate, "a world" if known else said)
