@@ -216,7 +216,10 @@ def _score_hierarchical(
     prior: HierarchicalPrior, held: Counts, training: Counts, task: Task
 ) -> Scores:
     """Score held-out triplets by mean rows after fitting to the other folds."""
-    mean = fit(training, task, prior=prior).mean()  # with a row for every pair
+    every = fit(training, task, prior=prior)  # has a row for every pair
+    wanted = np.flatnonzero(np.isin(every.layout.pair, _pair(held)))
+    count = every.count[every.layout.entries_of(wanted)]
+    mean = replace(every, layout=every.layout.take(wanted), count=count).mean()
     rows, p = mean.rows, mean.probability
     row, entry = rows.find(held.state, held.action, held.next_state)
     _, seen = rows.find(training.state, training.action, training.next_state)
