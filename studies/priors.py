@@ -38,17 +38,11 @@ def priors() -> dict[str, "Prior | bm.MixturePrior"]:
         "symmetric, 0.072": bm.SymmetricPrior(0.072),
         "symmetric, 1": bm.SymmetricPrior(1.0),
         "hierarchical": bm.RandomSupportPrior(),
-        "pooled": bm.PooledPrior(),
         _REFERENCE: bm.SparsePrior(1.0, fallback=DEATH),
         "scaled, death": bm.FallbackPrior(bm.ScaledPrior(1.0), DEATH),
         "evidence, death": bm.FallbackPrior(bm.EvidencePrior(), DEATH),
         "hierarchical, death": bm.RandomSupportPrior(fallback=DEATH),
-        "pooled, death": bm.FallbackPrior(bm.PooledPrior(), DEATH),
-        # Half a forecast, half caution: both look at the data, so neither has evidence.
-        "half pooled, half sparse": bm.MixturePrior(
-            [bm.PooledPrior(), bm.SparsePrior(1.0, fallback=DEATH)],
-            posterior_weights=[0.5, 0.5],
-        ),
+        # Half a forecast, half caution: the latter looks at the data, without evidence.
         "half evidence, half sparse": bm.MixturePrior(
             [bm.EvidencePrior(), bm.SparsePrior(1.0, fallback=DEATH)],
             posterior_weights=[0.5, 0.5],

@@ -1,5 +1,6 @@
 """What ``--json`` prints keeps its keys: a change here is a new ``schema_version``."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,20 @@ KEYS = {
     "seed start_value start_value_error status steps upper_bound upper_bound_error "
     + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
     "compare": f"few n_draws reference result {ROWS} run seed",
+    "compare-priors": "actions actions[] actions[][] agreement agreement[] "
+    "agreement[][] best min_count n_folds n_held_out new_share new_share_error notes "
+    "rows rows[] run seed "
+    + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.criticism.PriorRow)),
+    "sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
+    "rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
+    + " ".join(
+        f"rows[].{name}{error}"
+        for name in (
+            *("value", "epistemic_sd", "aleatoric_sd"),
+            *("gain", "gain_epistemic_sd", "probability_better"),
+        )
+        for error in ("", "_error")
+    ),
     "report": "comparison_made html json policies policies[] reference run sensitivity",
 }
 BESIDE = {  # programs that are run as modules, and not installed
@@ -122,6 +137,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate", "run", "mle", *FEW),
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
+    "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
+    "sensitivity": ("sensitivity", "run", "mle", "--prior", "scaled", *FEW),
     "report": ("report", "run", "-o", "page.html", *FEW),
     "info run": ("info", "run"),
     "info": ("info",),

@@ -74,7 +74,6 @@ PRIORS: dict[str, Any] = {
     "scaled": bm.ScaledPrior(),
     "fallback": bm.FallbackPrior(bm.SymmetricPrior(), END),
     "hierarchical": bm.RandomSupportPrior(),
-    "pooled": bm.PooledPrior(10.0),
     "mask": bm.SymmetricPrior(support=ALL),
     "columns": bm.SymmetricPrior(support=tuple(np.nonzero(ALL))),
     "fallback of a mask": bm.FallbackPrior(bm.SymmetricPrior(support=NARROW), 7),

@@ -424,7 +424,7 @@ def test_the_best_policy_of_a_mixture() -> None:
 
 
 def test_given_weights_let_any_prior_take_part() -> None:
-    priors = [bm.SparsePrior(1.0, fallback=4), bm.PooledPrior(2.0), WIDE]
+    priors = [bm.SparsePrior(1.0, fallback=4), bm.ScaledPrior(2.0), WIDE]
     posterior = mixed(*priors, posterior_weights=[0.25, 0.25, 0.5])
     assert posterior.weights.tolist() == [0.25, 0.25, 0.5]
     assert "weighted as given" in posterior.summary()

@@ -119,7 +119,6 @@ CASES = [
         )
         for prior in (
             SPARSE,
-            bm.PooledPrior(1.0),
             bm.RandomSupportPrior(fallback="home"),
             bm.FallbackPrior(SPARSE, "home"),
         )

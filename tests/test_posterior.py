@@ -1,5 +1,6 @@
 """What is believed: Dirichlet rows, their evidence and their draws."""
 
+import warnings
 from collections import defaultdict
 from math import lgamma, log, log1p
 
@@ -495,3 +496,25 @@ def test_draws_scatter_around_the_mean_as_a_dirichlet_does(
     z = (theta.mean(axis=0) - mean) / np.sqrt(variance / n)
     assert np.abs(z).max() < 5
     assert theta.var(axis=0) == pytest.approx(variance, rel=0.3)
+
+
+@pytest.mark.parametrize(("concentration", "warned"), [(1.01, True), (0.99, False)])
+def test_a_prior_that_outweighs_the_data_is_warned_of(
+    concentration: float, warned: bool
+) -> None:
+    """Two logged pairs of three next states: 6 pseudo-counts against 6 visits."""
+    known = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
+    counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        bm.fit(counts, known, prior=bm.SymmetricPrior(concentration))
+        bm.fit(counts, known, prior=bm.HierarchicalPrior())
+    assert [type(x.message) for x in told] == [bm.errors.PriorWarning] * warned
+    for x in told:
+        assert "pseudo-counts sum to 6.06, and visits to 6; use Hier" in str(x.message)
+        assert x.filename == __file__
+    flat = {"flat": bm.SymmetricPrior(5.0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bm.compare_priors(flat, counts, known, n_folds=0)
+        bm.calibrate(known, flat["flat"], n_datasets=10)

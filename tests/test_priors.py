@@ -40,9 +40,6 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
     "hierarchical, lumped on a support": lambda mask: bm.RandomSupportPrior(
         support=mask, fallback="grave"
     ),
-    "pooled": lambda mask: bm.PooledPrior(3.0),
-    "pooled on a support": lambda mask: bm.PooledPrior(3.0, 0.5, mask),
-    "pooled by evidence": lambda mask: bm.PooledPrior(),
     "fallback over symmetric": lambda mask: bm.FallbackPrior(
         bm.SymmetricPrior(0.3), "grave"
     ),
@@ -56,7 +53,6 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
     "fallback over hierarchical": lambda mask: bm.FallbackPrior(
         bm.RandomSupportPrior(), "grave"
     ),
-    "fallback over pooled": lambda mask: bm.FallbackPrior(bm.PooledPrior(), "grave"),
     "fallback over fallback": lambda mask: bm.FallbackPrior(
         bm.FallbackPrior(bm.ScaledPrior(), "grave"), "icu"
     ),
@@ -71,7 +67,7 @@ MIXTURES: dict[str, Callable[[NDArray[np.bool_]], Any]] = {
         [CASES["fallback outside the support"](mask), bm.SymmetricPrior(0.3, mask)]
     ),
     "mixture as given": lambda mask: bm.MixturePrior(
-        [bm.SparsePrior(0.7, "grave"), bm.PooledPrior()], posterior_weights=[0.6, 0.4]
+        [bm.SparsePrior(0.7, "grave"), bm.EvidencePrior()], posterior_weights=[0.6, 0.4]
     ),
 }
 BELIEFS: dict[str, Callable[[NDArray[np.bool_]], Any]] = CASES | MIXTURES
@@ -79,19 +75,13 @@ BELIEFS: dict[str, Callable[[NDArray[np.bool_]], Any]] = CASES | MIXTURES
 CHOOSING = {
     "evidence",
     "evidence on a support",
-    "pooled by evidence",
     "fallback over evidence",
-    "fallback over pooled",
 }
 LOOKING = {
     "sparse",
     "hierarchical, lumped",
     "hierarchical, lumped on a support",
-    "pooled",
-    "pooled on a support",
-    "pooled by evidence",
     "fallback over sparse",
-    "fallback over pooled",
     "mixture as given",
 }
 every_belief = pytest.mark.parametrize("name", BELIEFS)
@@ -360,19 +350,50 @@ def test_a_fallback_widens_only_rows_that_lack_it() -> None:
         "sparse": bm.SparsePrior,
         "scaled": bm.ScaledPrior,
         "evidence": bm.EvidencePrior,
-        "hierarchical": bm.RandomSupportPrior,
-        "pooled": bm.PooledPrior,
+        "random-support": bm.RandomSupportPrior,
+        "hierarchical": bm.HierarchicalPrior,
     }.items(),
 )
 def test_words_name_priors(name: str, made: type) -> None:
     assert type(bm.priors.named_prior(name)) is made
     careful = bm.priors.named_prior(name, fallback="death")
     assert careful.fallback == "death"  # type: ignore[attr-defined]
-    if name != "evidence":
+    if name not in ("evidence", "hierarchical"):
         given = bm.priors.named_prior(name, concentration=0.5)
         assert 0.5 in vars(given).values()
 
 
 def test_words_that_name_no_prior() -> None:
-    with pytest.raises(bm.errors.PriorError, match="must be one of symmetric"):
+    with pytest.raises(
+        bm.errors.PriorError, match="must be one of hierarchical, symmetric"
+    ):
         bm.priors.named_prior("flat")
+
+
+def test_a_hierarchical_prior_has_no_concentration_to_give() -> None:
+    with pytest.raises(bm.errors.PriorError, match="learns its strengths"):
+        bm.priors.named_prior("hierarchical", concentration=1.0)
+
+
+def test_usual_priors_begin_with_ones_own_and_hold_it_once() -> None:
+    names = ["hierarchical", "symmetric", "scaled"]
+    for name in names:
+        found = bm.priors.usual_priors(bm.priors.named_prior(name))
+        assert list(found) == ["as fitted", *(x for x in names if x != name)]
+    restricted = bm.HierarchicalPrior(support=np.ones((3, 3), dtype=bool))
+    assert list(bm.priors.usual_priors(restricted)) == ["as fitted", *names]
+    given = bm.priors.usual_priors(bm.SparsePrior(), ["sparse"], fallback="death")
+    assert str(given["sparse"]) == "SparsePrior(concentration=1.0, fallback='death')"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: bm.MixturePrior([bm.ScaledPrior(), x]),
+        lambda x: bm.FallbackPrior(x, "death"),
+    ],
+    ids=["mixture", "fallback"],
+)
+def test_nothing_is_built_on_a_hierarchical_prior(make: Any) -> None:
+    with pytest.raises(bm.errors.PriorError, match="must be a prior of Dirichlet rows"):
+        make(bm.HierarchicalPrior())

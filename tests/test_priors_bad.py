@@ -125,13 +125,6 @@ CASES = [
         "the evidence keeps rising (above 1e+06)",
     ),
     case(
-        "a pooled prior that cannot choose",
-        PriorError,
-        lambda: fitted(bm.PooledPrior()),
-        "PooledPrior finds no best concentration",
-        "give a number, as in PooledPrior(10.0).",
-    ),
-    case(
         "a total of 0",
         PriorError,
         lambda: bm.ScaledPrior(0),
@@ -209,24 +202,6 @@ CASES = [
         "RandomSupportPrior has no evidence: its rows are made by looking",
     ),
     case(
-        "a pooled concentration by another name",
-        PriorError,
-        lambda: bm.PooledPrior("best"),
-        "`concentration` must be a number above 0 or 'evidence'; got 'best'.",
-    ),
-    case(
-        "a pooled concentration of nothing",
-        PriorError,
-        lambda: bm.PooledPrior(None),  # type: ignore[arg-type]
-        "`concentration` must be a number in (0, inf); got None.",
-    ),
-    case(
-        "no smoothing",
-        PriorError,
-        lambda: bm.PooledPrior(1.0, smoothing=0),
-        "`smoothing` must be in (0, inf); got 0.",
-    ),
-    case(
         "a fallback over a number",
         PriorError,
         lambda: bm.FallbackPrior(1.0, "home"),  # type: ignore[arg-type]
@@ -282,9 +257,9 @@ CASES = [
         "got dtype float64.",
     ),
     case(
-        "a pooled support of the wrong shape",
+        "a scaled support of the wrong shape",
         PriorError,
-        lambda: fitted(bm.PooledPrior(1.0, support=np.ones((2, 2), dtype=bool))),
+        lambda: fitted(bm.ScaledPrior(support=np.ones((2, 2), dtype=bool))),
         "`support` must have shape (3, 3) or (3, 2, 3); got (2, 2).",
     ),
     case(
@@ -300,12 +275,6 @@ CASES = [
         "`support` must be boolean or three columns",
         "got 2 columns.",
     ),
-    case(
-        "a pooled prior with an empty support",
-        PriorError,
-        lambda: fitted(bm.PooledPrior(1.0, support=without((0, 1)))),
-        "no next state for state ward, action treat",
-    ),
 ]
 
 
@@ -320,8 +289,6 @@ NUMBERS: dict[str, Any] = {
     "ScaledPrior(total)": bm.ScaledPrior,
     "RandomSupportPrior(concentration)": bm.RandomSupportPrior,
     "RandomSupportPrior(decay)": lambda x: bm.RandomSupportPrior(decay=x),
-    "PooledPrior(concentration)": bm.PooledPrior,
-    "PooledPrior(smoothing)": lambda x: bm.PooledPrior(1.0, x),
     "FallbackPrior(weight)": lambda x: bm.FallbackPrior(bm.ScaledPrior(), "home", x),
     "FallbackPrior(fallback)": lambda x: fitted(bm.FallbackPrior(bm.ScaledPrior(), x)),
     "FallbackPrior(base)": lambda x: bm.FallbackPrior(x, "home"),
@@ -331,7 +298,7 @@ OTHERS: dict[str, Any] = {
     "evidence_curve(data)": lambda x: curve(data=x),
     "evidence_curve(min_count)": lambda x: curve(min_count=x),
     "EvidencePrior(support)": lambda x: fitted(bm.EvidencePrior(x)),
-    "PooledPrior(support)": lambda x: fitted(bm.PooledPrior(1.0, support=x)),
+    "HierarchicalPrior(support)": lambda x: fitted(bm.HierarchicalPrior(support=x)),
 }
 WRONG = {
     "text": "many",

@@ -16,7 +16,7 @@ CONTRACT = [
     "FallbackPrior",
     "RandomSupportPrior",
     "MixturePrior",
-    "PooledPrior",
+    "HierarchicalPrior",
     "ScaledPrior",
     "SparsePrior",
     "SymmetricPrior",

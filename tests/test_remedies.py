@@ -51,10 +51,6 @@ def hierarchical(*without: tuple[int, ...]) -> bm.RandomSupportPrior:
     return bm.RandomSupportPrior(support=support(*without))
 
 
-def pooled(*without: tuple[int, ...]) -> bm.PooledPrior:
-    return bm.PooledPrior(10.0, support=support(*without))
-
-
 def curve(min_count: int = 0, *without: tuple[int, ...]) -> bm.priors.EvidenceCurve:
     mask = support(*without)
     return bm.priors.evidence_curve(VISITED, task(), support=mask, min_count=min_count)
@@ -129,11 +125,6 @@ EMPTY: dict[str, Refusal] = {
         },
         never=("FallbackPrior",),
     ),
-    "an empty support where nobody was, pooled": Refusal(
-        lambda: fit(pooled((2, 1)), SPARE),
-        {"widen the support": lambda: fit(pooled((2, 1, 0)), SPARE)},
-        never=("FallbackPrior", "min_count"),
-    ),
     "an empty support, for a curve": Refusal(
         lambda: curve(0, (1, 1)),
         {
@@ -161,10 +152,6 @@ PRIORS: dict[str, Refusal] = {
     "evidence of what never varies": Refusal(
         lambda: fit(bm.EvidencePrior(), ALWAYS),
         {"SymmetricPrior(0.1)": lambda: fit(bm.SymmetricPrior(0.1), ALWAYS)},
-    ),
-    "a pooled number nobody knows": Refusal(
-        lambda: fit(bm.PooledPrior(), ONCE),
-        {"PooledPrior(10.0)": lambda: fit(bm.PooledPrior(10.0), ONCE)},
     ),
     "a mixture of what has no evidence": Refusal(
         lambda: fit(bm.MixturePrior(MIX)),

@@ -109,6 +109,7 @@ def rewritten(run: Path, **changes: Any) -> None:
         ({"prior": None}, ("'prior' is None",)),
         ({"prior": {}}, ("cannot be fitted again", "must be a dict with a 'kind'")),
         ({"prior": {"kind": "Later"}}, ("unknown kind, 'Later'", "newer")),
+        ({"prior": {"kind": "PooledPrior"}}, ("no PooledPrior", "--prior hier")),
         ({"min_count": "3"}, ("'min_count' is '3'",)),
         ({"min_count": -1}, ("cannot be fitted again", "`min_count`")),
         ({"versions": 3}, ("'versions' is 3",)),

@@ -24,14 +24,14 @@ def records(best: str) -> list[dict[str, Any]]:
 
 
 def test_the_best_is_scored_on_cohorts_that_did_not_choose_it() -> None:
-    told = priors._tell(records("pooled"))
+    told = priors._tell(records("evidence"))
     assert "**2,000 patients, 4 cohorts**" in told
-    assert "Of the first half of the cohorts (2), **pooled** delivers most" in told
-    assert "On the others, pooled delivers 0.5000 ± 0.0000" in told
+    assert "Of the first half of the cohorts (2), **evidence** delivers most" in told
+    assert "On the others, evidence delivers 0.5000 ± 0.0000" in told
     assert (
-        "There pooled minus sparse, death, cohort by cohort: -0.3000 ± 0.0000" in told
+        "There evidence minus sparse, death, cohort by cohort: -0.3000 ± 0.0000" in told
     )
-    line = next(x for x in told.splitlines() if x.startswith("| pooled |"))
+    line = next(x for x in told.splitlines() if x.startswith("| evidence |"))
     # 0.675 is the mean of 0.85, 0.85, 0.5 and 0.5, with an error of 0.35 / sqrt(12).
     assert "| 0.9000 ± 0.0000 | 0.6750 ± 0.1010 | 0.2250 ± 0.1010 |" in line
     assert line.endswith("| 4 of 4 | 4 of 4 |")
@@ -39,6 +39,6 @@ def test_the_best_is_scored_on_cohorts_that_did_not_choose_it() -> None:
 
 def test_every_kind_of_prior_is_on_trial() -> None:
     said = " ".join(map(repr, priors.priors().values()))
-    kinds = "Symmetric Sparse Scaled Evidence RandomSupport Pooled Fallback"
+    kinds = "Symmetric Sparse Scaled Evidence RandomSupport Fallback"
     for kind in [*kinds.split(), "Mixture"]:
         assert f"{kind}Prior(" in said

@@ -46,8 +46,6 @@ BAD = [
         "Simulated dataset 0 cannot be fitted",
         "give a number",
     ),
-    case("pooled", PriorError, call(prior=bm.PooledPrior()), "PooledPrior"),
-    case("fixed pooling", PriorError, call(truth=bm.PooledPrior(3.0)), "PooledPrior"),
     case(
         "fallback over evidence",
         PriorError,

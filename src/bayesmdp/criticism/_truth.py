@@ -1,6 +1,6 @@
 """Where true models come from: a prior that generates data, or a known model.
 
-Dirichlet priors generate rows by their own concentrations. A hierarchical prior
+Dirichlet priors generate rows by their own concentrations. A random-support prior
 generates a size, a set of that size, and a Dirichlet on the set. With imagined visits
 ``w[t]`` (a fallback) its density is multiplied by ``theta[t]^w[t]``: sets hold these
 states, sizes are reweighted by the mean of that factor, and the Dirichlet has ``w[t]``
@@ -16,11 +16,13 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import AnyPrior, check_prior
+from bayesmdp.criticism._advice import check_prior
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task, availability
 from bayesmdp.priors import (
+    AnyPrior,
+    HierarchicalPrior,
     Imagined,
     MixturePrior,
     OwnEvidence,
@@ -171,8 +173,10 @@ def _one_of(truth: MixturePrior, task: Task) -> OneOf:
     return OneOf(tuple(sources), truth.shares_before)
 
 
-def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
-    if not generates(truth):
+def _own_source(
+    truth: Prior | HierarchicalPrior, task: Task
+) -> DirichletRows | RandomSets:
+    if isinstance(truth, HierarchicalPrior) or not generates(truth):
         raise PriorError(
             f"{type(truth).__name__} generates no data: it is made by looking at them; "
             f"{_REMEDY}"

@@ -1,5 +1,6 @@
 """From data and a prior to a belief."""
 
+import warnings
 from typing import overload
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import check_room
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.errors import ArgumentError, CountsError, PriorWarning
 from bayesmdp.model import Availability, Task, align, availability
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior, fit_hierarchical
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
@@ -111,7 +112,26 @@ def fit(
         return fit_hierarchical(prior, counts, task, pairs)
     if isinstance(prior, MixturePrior):
         return _mix(prior, counts, task, pairs)
-    return _fit_rows(prior, counts, task, pairs)
+    posterior = _fit_rows(prior, counts, task, pairs)
+    _warn_of_weight(posterior)
+    return posterior
+
+
+def _warn_of_weight(posterior: Posterior) -> None:
+    """Warn where pseudo-counts of logged pairs outweigh their visits."""
+    layout, task = posterior.layout, posterior.task
+    totals = posterior.counts.pair_totals(task.n_states, task.n_actions)
+    visits = totals.ravel()[layout.pair]
+    pseudo = (layout.row_sums(posterior.alpha) - visits)[visits > 0].sum()
+    if posterior.sets is None and pseudo > visits.sum():
+        warnings.warn(
+            "The posterior is dominated by the prior: on logged pairs pseudo-counts "
+            f"sum to {pseudo:.4g}, and visits to {visits.sum()}; use "
+            "HierarchicalPrior(), which learns how much to add, or a smaller "
+            "concentration.",
+            PriorWarning,
+            stacklevel=3,
+        )
 
 
 def _fit_rows(

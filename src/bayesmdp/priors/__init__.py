@@ -15,8 +15,7 @@ from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
-from bayesmdp.priors._named import named_prior, usual_priors
-from bayesmdp.priors._pooled import PooledPrior
+from bayesmdp.priors._named import AnyPrior, named_prior, usual_priors
 from bayesmdp.priors._random_support import RandomSupportPrior
 from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
@@ -26,6 +25,7 @@ from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 __all__ = [
+    "AnyPrior",
     "Cells",
     "EvidenceCurve",
     "EvidencePrior",
@@ -35,7 +35,6 @@ __all__ = [
     "MixturePrior",
     "OnSets",
     "OwnEvidence",
-    "PooledPrior",
     "Prior",
     "RandomSupportPrior",
     "ScaledPrior",

@@ -37,11 +37,10 @@ from scipy.sparse import csr_array, diags_array, vstack
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.model import Task
-from bayesmdp.priors._hierarchical import Cells
+from bayesmdp.priors._hierarchical import Cells, unseen_visits
 
 _ALL = 64  # states up to which a row has an entry for each
 _ATOMS = 16  # of the marginal, and of the local base, in every row
-_SMOOTH = 1.0  # visits, spread evenly, that the marginal begins with
 _WEIGHT = 50.0  # visits from which a state leans on its base less than on itself
 _MOST = 1000  # next states of a place above which arriving from it says too little
 
@@ -150,8 +149,9 @@ def _marginal(
         return np.full(state.size, 1.0 / n)
     arrivals, left = flow.sum(axis=0), flow.sum(axis=1)
     own = _at(flow, state * np.int64(n) + next_state)
-    whole = left.sum() - left[state] + _SMOOTH
-    return np.asarray((arrivals[next_state] - own + _SMOOTH / n) / whole)
+    more = unseen_visits(arrivals)
+    whole = left.sum() - left[state] + more
+    return np.asarray((arrivals[next_state] - own + more / n) / whole)
 
 
 def _local(flow: csr_array, task: Task) -> tuple[csr_array, float]:
@@ -212,9 +212,9 @@ def _shared_atoms(
 ) -> tuple[IntArray, FloatArray]:
     """Return keys and masses of the marginal's atoms, the same in every state."""
     n = task.n_states
-    weight = np.full(n, _SMOOTH / n)
+    weight = np.ones(n)
     if base != "uniform":
-        weight += flow.sum(axis=0)
+        weight = flow.sum(axis=0) + unseen_visits(flow.sum(axis=0)) / n
     weight[task.terminal] = 0.0
     order = np.argsort(rough, kind="stable")
     reached = np.cumsum(weight[order])

@@ -42,7 +42,7 @@ class Cells:
     score: FloatArray  # [K], how good it is to go there: reward and rough value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HierarchicalPrior:
     """Rows of a state's actions around a common one, strengths learnt from data.
 
@@ -108,3 +108,18 @@ class HierarchicalPrior:
                 f"state {task.state_name(at)}, which was observed; widen it."
             )
         return allowed
+
+    def weights(self, counts: Counts, task: Task) -> FloatArray:
+        """Return what next states weigh before any is known to follow, ``[S]``."""
+        if self.base == "uniform":
+            return np.full(task.n_states, 1.0 / task.n_states)
+        arrivals = np.bincount(counts.next_state, counts.count, task.n_states)
+        return np.asarray(arrivals + unseen_visits(arrivals) / task.n_states)
+
+
+def unseen_visits(arrivals: FloatArray) -> float:
+    """Visits, spread evenly, that stand for next states nobody arrived at.
+
+    As many as there are states with a single arrival (Good 1953), at least one.
+    """
+    return max(float((arrivals == 1).sum()), 1.0)

@@ -10,7 +10,7 @@ Every draw belongs to one component as a whole, so all its rows share the doubt 
 the prior.
 
 **Priors without evidence.** Where a prior looks at the data to make its rows
-(`SparsePrior`, `PooledPrior`), the probability of the data before seeing them is not
+(`SparsePrior`), the probability of the data before seeing them is not
 defined: it would be 1 for a prior that allows what was seen alone, as if it had known.
 Held-out density is defined for all priors, but it answers another question (how well
 does half the data predict the rest?) and is on another scale: a product over a test
@@ -31,6 +31,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
+from bayesmdp.priors._fallback import check_dirichlet
 
 T = TypeVar("T")
 
@@ -140,11 +141,7 @@ def _checked(priors: object) -> tuple[Prior, ...]:
                 f"`priors[{i}]` is a mixture itself; list its components instead, with "
                 "their weights times its own."
             )
-        if isinstance(prior, type) or not isinstance(prior, Prior):
-            raise PriorError(
-                f"`priors[{i}]` must be a prior such as SymmetricPrior(1.0); got "
-                f"{prior!r:.80}."
-            )
+        check_dirichlet(f"priors[{i}]", prior)
     if len(found) < 2:
         raise PriorError(
             f"`priors` must hold at least two priors; got {len(found)}: one alone goes "

@@ -31,7 +31,12 @@ from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
 from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
-from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
+from bayesmdp.errors import (
+    BayesmdpError,
+    BayesmdpWarning,
+    PriorWarning,
+    StorageError,
+)
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, fit
 from bayesmdp.priors import prior_from_dict, prior_to_dict
@@ -367,7 +372,9 @@ def _load(directory: Path) -> Run:
     try:
         counts = read_counts(counts_path, task.n_states, task.n_actions)
         prior = prior_from_dict(config["prior"])
-        posterior = fit(counts, task, prior=prior, min_count=config["min_count"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PriorWarning)  # said when it was fitted
+            posterior = fit(counts, task, prior=prior, min_count=config["min_count"])
     except StorageError:
         raise
     except (BayesmdpError, MemoryError, ValueError) as problem:
