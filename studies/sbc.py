@@ -47,9 +47,14 @@ def task() -> bm.Task:
     return bm.Task(_N_STATES, _N_ACTIONS, [0.0, 1.0, 2.0, 4.0], discount=0.9)
 
 
+def log_strengths(most: int) -> FloatArray:
+    """Return logarithms of finite strengths, for ``most`` visits to a pair."""
+    return np.linspace(0.0, np.log(_BEYOND * most), _GRID)
+
+
 def truth(case: str, most: int, rng: np.random.Generator) -> FloatArray:
-    """Draw rows ``[S, A, S]`` from the model; ``most`` visits to a pair."""
-    grid = np.linspace(0.0, np.log(_BEYOND * most), _GRID)
+    """Draw rows ``[S, A, S]`` from the model."""
+    grid = log_strengths(most)
     while abs(logit := rng.logistic()) > _LOGIT:
         pass
     none = 1 / (1 + np.exp(-logit))
@@ -163,8 +168,8 @@ def _tell(records: list[Record]) -> str:
     lines = [
         f"**90 % intervals and ranks of {n} truths**, {_N_STATES} states, {_N_ACTIONS} "
         f"actions, {min(_VISITS)} to {max(_VISITS)} visits of a pair, {_N_DRAWS} draws "
-        "(*p* of a chi-square test with "
-        f"{_N_BINS} bins; bias is predicted minus true; *z* the root mean square of its ratio to the sd)",
+        f"(*p* of a chi-square test with {_N_BINS} bins; bias is predicted minus true; "
+        "*z* the root mean square of its ratio to the sd)",
         "",
         "| truth | quantity | covered | p of uniform ranks | bias | z |",
         "|---" * 6 + "|",
@@ -204,11 +209,10 @@ def _verdict(records: list[Record]) -> str:
         " and ".join(f"{100 * x:.1f} %" for x in which) for which in (known, other)
     )
     return (
-        "**Verdict:** intervals of the hierarchical belief hold the truth as often as "
-        "they say. Where truths come from its own model, 90 % intervals cover "
-        f"{cover} (fixed and chosen policy), "
-        f"and the smallest p of uniform ranks is {least:.3f}; with a base made from the "
-        f"data they cover {more}: {word}."
+        "**Verdict:** intervals of the hierarchical belief must hold the truth as "
+        "often as they say. Where truths come from its own model, 90 % intervals cover "
+        f"{cover} (fixed and chosen policy), and the smallest p of uniform ranks is "
+        f"{least:.3f}; with a base made from the data they cover {more}: {word}."
     )
 
 
