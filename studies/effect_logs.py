@@ -1,17 +1,18 @@
 """Logs of small problems in which actions do nothing, or a known amount.
 
 A step from a state ends the episode with a fixed probability, else leads to another
-state; rewards belong to states, never to actions. States differ, actions do not, except
-that an effect of size ``shift`` moves the probability that an end is a good one by
-``-shift/2 .. shift/2`` over the actions of a state, in an order of its own. Where
-nothing ends, every state has a reward.
+state; rewards belong to states, never to actions. Where nothing ends, every state has a
+reward. States differ, actions do not, except for two kinds of effects: one of size
+``shift`` moves the probability that an end is good by ``-shift/2 .. shift/2`` over
+the actions of a state, in an order of its own, and leaves all else; one of size ``own``
+makes so large a part of every row the action's own.
 
 Logs are functions of their seed and of the design's name. Seeds below `JUDGING` are for
 looking and tuning, those from `JUDGING` on for the tables, and nothing else.
 """
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,8 +36,9 @@ class Design:
     steps: int = 100  # after which an episode is cut
     shares: tuple[float, ...] = ()  # how often actions are taken; alike where not given
     keeps: bool = False  # whether an episode has one action
-    shift: float = 0.0  # size of the effect
-    changed: int | None = None  # states with an effect, all where not given
+    shift: float = 0.0  # size of an effect on ends
+    changed: int | None = None  # states with an effect on ends, all where not given
+    own: float = 0.0  # size of an effect on whole rows
 
     @property
     def behaviour(self) -> FloatArray:
@@ -53,16 +55,18 @@ NO_EFFECT = (
     Design("10 states, 2 fixed arms", 10, 2, 0.2, episodes=200, keeps=True),
     Design("rare actions", 6, 3, 0.2, episodes=300, shares=(0.94, 0.05, 0.01)),
     Design("8 actions", 10, 8, 0.2, episodes=300),
-    Design("100,000 transitions", 30, 3, 0.2, transitions=100_000),
-    Design("1,000,000 transitions", 10, 3, 0.2, transitions=1_000_000),
+    Design("100,000 transitions", 10, 3, 0.2, transitions=100_000),
+    Design("1,000,000 transitions", 6, 3, 0.2, transitions=1_000_000),
 )
+_ONE_STEP = Design("", 30, 3, 1.0, transitions=3600)
+_SMALL = Design("", 6, 3, 0.2, episodes=300)
 EFFECT = (
-    Design("30 states, 0.06 in all", 30, 3, 1.0, transitions=3600, shift=0.06),
-    Design("30 states, 0.15 in all", 30, 3, 1.0, transitions=3600, shift=0.15),
-    Design("30 states, 0.3 in one", 30, 3, 1.0, transitions=3600, shift=0.3, changed=1),
-    Design("6 states, 300 episodes, 0.15", 6, 3, 0.2, episodes=300, shift=0.15),
-    Design("fixed arms, 0.15", 10, 2, 0.2, episodes=200, keeps=True, shift=0.15),
-    Design("8 actions, 0.3", 10, 8, 0.2, episodes=300, shift=0.3),
+    replace(_ONE_STEP, name="one step, 0.06 in all states", shift=0.06),
+    replace(_ONE_STEP, name="one step, 0.15 in all states", shift=0.15),
+    replace(_ONE_STEP, name="one step, 0.3 in one state of 30", shift=0.3, changed=1),
+    replace(_SMALL, name="0.3 of whole rows, 300 episodes", own=0.3),
+    replace(_SMALL, name="0.3 of ends, 300 episodes", shift=0.3),
+    replace(_SMALL, name="0.3 of ends, 3,000 episodes", shift=0.3, episodes=3000),
 )
 
 
@@ -131,6 +135,9 @@ def _model(design: Design, rng: np.random.Generator) -> FloatArray:
         theta[:n, :, n] = design.ending * good
         theta[:n, :, n + 1] = design.ending * (1 - good)
         theta[[n, n + 1], :, [n, n + 1]] = 1.0
+    shape = n, design.n_actions
+    other = rng.dirichlet(np.full(n + ends, 0.5), size=shape)
+    theta[:n] = (1 - design.own) * theta[:n] + design.own * other
     return theta
 
 

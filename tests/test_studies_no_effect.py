@@ -28,9 +28,9 @@ def test_with_no_effect_every_policy_has_the_same_value(design: Design) -> None:
 @pytest.mark.parametrize(
     ("name", "gain"),
     [
-        ("30 states, 0.06 in all", 0.03),
-        ("30 states, 0.15 in all", 0.075),
-        ("30 states, 0.3 in one", 0.15 / 30),
+        ("one step, 0.06 in all states", 0.03),
+        ("one step, 0.15 in all states", 0.075),
+        ("one step, 0.3 in one state of 30", 0.15 / 30),
     ],
 )
 def test_an_effect_has_its_size(name: str, gain: float) -> None:
@@ -104,7 +104,10 @@ def test_tables_and_verdict_follow_the_records() -> None:
     line = next(x for x in told.splitlines() if x.startswith("| rare actions"))
     # 1 of 40: the lower limit is 1 - 0.95^(1/40)
     assert "| 2 % (0.1 to 11.3) | 100 % (92.8 to 100.0) |" in line
-    assert "| fixed arms, 0.15 | hierarchical | 2 % (0.1 to 11.3) | 0.0500 |" in told
+    assert (
+        "| 0.3 of ends, 300 episodes | hierarchical | 2 % (0.1 to 11.3) | 0.0500 |"
+        in told
+    )
     assert "| 1.00 | 1.00 | 1.00 |" in told
     assert told.endswith("designs (1.00 to 1.00): confirmed.")
     assert "in 6 of 6 designs" in told
