@@ -205,6 +205,8 @@ def _verdict(records: list[Record]) -> str:
     right = all(_WITHIN[0] <= x <= _WITHIN[1] for x in known)
     word = "confirmed" if right and least > 0.01 / len(ranks) else "not confirmed"
     other = [x for (case, _), x in shares.items() if case != "base known"]
+    if word == "confirmed" and min(other) < _WITHIN[0]:
+        word += " with a caveat, for the uncertainty of that base is left out"
     cover, more = (
         " and ".join(f"{100 * x:.1f} %" for x in which) for which in (known, other)
     )
