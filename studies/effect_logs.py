@@ -8,7 +8,7 @@ the actions of a state, in an order of its own, and leaves all else; one of size
 makes so large a part of every row the action's own.
 
 Logs are functions of their seed and of the design's name. Seeds below `JUDGING` are for
-looking and tuning, those from `JUDGING` on for the tables, and nothing else.
+looking and tuning, as with ``--quick``, those from `JUDGING` on for the tables alone.
 """
 
 import zlib
@@ -19,7 +19,7 @@ import numpy as np
 import bayesmdp as bm
 from bayesmdp._typing import FloatArray, IntArray
 
-JUDGING = 10_000  # seeds from here on are looked at for tables alone
+JUDGING = 20_000  # seeds from here on are looked at for tables alone
 DISCOUNT = 0.95
 
 

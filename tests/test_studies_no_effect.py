@@ -121,10 +121,12 @@ def test_a_job_learns_with_every_prior() -> None:
     effort = no_effect.Effort(seeds=25)
     jobs = [x for x in no_effect._jobs(effort) if x.key.startswith("00-")]
     assert [x.params["seeds"] for x in jobs] == [
-        [10_000, 10_010],
-        [10_010, 10_020],
-        [10_020, 10_025],
+        [20_000, 20_010],
+        [20_010, 20_020],
+        [20_020, 20_025],
     ]
+    quick = no_effect._jobs(no_effect.Effort(quick=True))
+    assert {tuple(x.params["seeds"]) for x in quick} == {(0, 3)}
     found = no_effect._work("2 states, 2 actions, one step", [5, 7], 50)
     assert [(x["seed"], x["prior"]) for x in found] == [
         (seed, prior) for seed in (5, 6) for prior in no_effect.PRIORS
