@@ -34,6 +34,8 @@ STUDIES: tuple[str, ...] = (
     "bounds",
     "resampling",
     "priors",
+    "no_effect",
+    "sbc",
 )
 
 #: Figures of the paper whose study has another name.

@@ -25,9 +25,9 @@ Names:
   casino        figure 6              bounds      appendix A
   scaling       figure 7              resampling  section 4.2
   ensemble      figure 8              priors      predicted and true values by prior
-  msbi          figure 9              all         every one of them
-  relative      figures 10 and 11
-  uncertainty   figure 12
+  msbi          figure 9              sbc         ranks of truths by simulation
+  relative      figures 10 and 11     no_effect   claims where actions do nothing
+  uncertainty   figure 12             all         every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;
 130 interrupted.
