@@ -33,7 +33,7 @@ STUDIES: tuple[str, ...] = (
     "evidence",
     "bounds",
     "resampling",
-    "priors",
+    "beliefs",
 )
 
 #: Figures of the paper whose study has another name.

@@ -165,9 +165,7 @@ CASES = [
         "a hierarchical support that is empty, with a fallback",
         PriorError,
         lambda: fitted(
-            bm.FallbackPrior(
-                bm.RandomSupportPrior(support=without((0, 1))), "home"
-            )
+            bm.FallbackPrior(bm.RandomSupportPrior(support=without((0, 1))), "home")
         ),
         "no next state for state ward, action treat: widen the support, or leave out "
         "pairs that were never visited, min_count=1.",
