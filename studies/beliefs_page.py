@@ -80,7 +80,7 @@ def _share(rows: list[Record], key: str) -> str:
 def _glance(records: list[Record]) -> str:
     """All sizes together, the least mean error of prediction first."""
     sizes = sorted({x["size"] for x in records})
-    lines = {}
+    lines = []
     for prior in _in_order(records, "prior"):
         of = [_of(records, size, prior) for size in sizes]
         every = [x for rows in of for x in rows]
@@ -94,13 +94,13 @@ def _glance(records: list[Record]) -> str:
             _share(every, "chosen_covered"),
             _share(every, "behaviour_covered"),
         ]
-        lines[prior] = (misses[0], f"| {' | '.join(cells)} |")
+        lines.append((misses[0], f"| {' | '.join(cells)} |"))
     return "\n".join(
         [
             "| prior | chosen policy: mean over sizes of the absolute bias | "
             "clinicians' | chosen covered | clinicians covered |",
             "|---|---|---|---|---|",
-            *(line for _, line in sorted(lines.values())),
+            *(line for _, line in sorted(lines, key=lambda x: x[0])),
         ]
     )
 
@@ -179,47 +179,55 @@ def _verdict(records: list[Record]) -> str:
 
 
 def plot(records: list[Record]) -> dict[str, Any]:
-    """Predicted against true value by prior: on the line they agree."""
+    """Predicted (filled) and true value (open) of each prior's policy."""
     from matplotlib.figure import Figure
 
     names = _in_order(records, "simulator")
     sizes = sorted({x["size"] for x in records})
-    shape = len(names), len(sizes)
-    figure = Figure(
-        figsize=(max(3.6 * shape[1], 6.0), 3.6 * shape[0] + 1.0), layout="constrained"
+    priors = _in_order(records, "prior")
+    wide, high = 1.8 + 2.6 * len(sizes), 0.9 + (0.7 + 0.24 * len(priors)) * len(names)
+    figure = Figure(figsize=(max(wide, 5.0), high), layout="constrained")
+    axes = figure.subplots(
+        len(names), len(sizes), squeeze=False, sharey=True, sharex="row"
     )
-    axes = figure.subplots(*shape, squeeze=False)
     for line, name in zip(axes, names, strict=True):
         here = [x for x in records if x["simulator"] == name]
         for axis, size in zip(line, sizes, strict=True):
-            for number, prior in enumerate(_in_order(here, "prior")):
-                _point(axis, _of(here, size, prior), prior, number)
-            # The line runs through, and changes nothing about what is shown.
-            axis.set(xlim=axis.get_xlim(), ylim=axis.get_ylim())
-            axis.axline((0.5, 0.5), slope=1, color="grey", linewidth=0.8, zorder=0)
+            for place, prior in enumerate(priors):
+                _pair(axis, _of(here, size, prior), place)
+            axis.axvline(here[0]["clinicians_value"], color="grey", linewidth=0.8)
             axis.set_title(f"{name}, {size:,} patients", fontsize=9)
-            axis.set_xlabel("predicted value of the chosen policy")
-            axis.set_ylabel("true value")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+            axis.set_yticks(range(len(priors)), priors, fontsize=8)
+    axes[0, 0].invert_yaxis()  # of all panels
+    axes[0, 0].legend(fontsize=7, loc="lower left")
+    figure.supxlabel(
+        "value of the chosen policy, mean and standard error over cohorts "
+        "(line: clinicians' true value)",
+        fontsize=9,
+    )
     return {"beliefs": figure}
 
 
-def _point(axis: Any, rows: list[Record], prior: str, number: int) -> None:
-    predicted, true = (
+def _pair(axis: Any, rows: list[Record], place: int) -> None:
+    """Draw a prior's line: where its policy was predicted to be, and where it is."""
+    found = [
         mean_and_error(_column(rows, key))
         for key in ("chosen_predicted", "chosen_true")
-    )
-    axis.errorbar(
-        predicted[0],
-        true[0],
-        xerr=np.nan_to_num(predicted[1]),
-        yerr=np.nan_to_num(true[1]),
-        marker="os^Dv"[number % 5],
-        color=COLOURS[number % len(COLOURS)],
-        linestyle="none",
-        label=prior,
-    )
+    ]
+    axis.plot([x for x, _ in found], [place] * 2, color=COLOURS[0], linewidth=0.8)
+    looks = (("predicted", COLOURS[0]), ("true", "white"))
+    for (mean, error), (label, inside) in zip(found, looks, strict=True):
+        axis.errorbar(
+            mean,
+            place,
+            xerr=np.nan_to_num(error),
+            marker="o",
+            markersize=5,
+            markerfacecolor=inside,
+            color=COLOURS[0],
+            linestyle="none",
+            label=label if place == 0 else None,
+        )
 
 
 def write_page(run: Path, docs: Path) -> None:
