@@ -1,10 +1,9 @@
 """Tables and the picture of the study of beliefs, and its page of the documentation.
 
 ``python -m studies.beliefs_page reproduced/beliefs`` writes ``docs/beliefs.md`` and its
-picture from the records of a run.
+picture from the results of a run.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -231,15 +230,15 @@ def _pair(axis: Any, rows: list[Record], place: int) -> None:
 
 
 def write_page(run: Path, docs: Path) -> None:
-    """Write the page and its picture from the records of a run."""
-    lines = (run / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    """Write the page and its picture from the summary of a run."""
+    summary = (run / "summary.md").read_text(encoding="utf-8")
     page = [
         "# Beliefs: predicted and true values",
         _ABOUT,
-        "![Predicted against true values by prior and size](pictures/beliefs.png)",
-        tell([json.loads(x) for x in lines]),
+        "![Predicted and true values by prior and size](pictures/beliefs.png)",
+        summary.split("\n\n", 1)[1],  # without its own title
     ]
-    (docs / "beliefs.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    (docs / "beliefs.md").write_text("\n\n".join(page), encoding="utf-8")
     (docs / "pictures" / "beliefs.png").write_bytes((run / "beliefs.png").read_bytes())
 
 

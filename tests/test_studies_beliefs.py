@@ -29,6 +29,22 @@ def vitals() -> bm.World:
             *("low pressure, diabetes", "vasopressors"),
             *("normal, vasopressors, diabetes", 0.5 * 0.5 * 0.8 * 0.9),
         ),
+        # pressure high 0.4, the rest as before
+        (
+            *("low pressure, diabetes", "vasopressors"),
+            *("high pressure, vasopressors, diabetes", 0.4 * 0.5 * 0.8 * 0.9),
+        ),
+        # pressure rises 0.7, heart rate stays 0.8, oxygen becomes normal 0.7
+        (
+            *("low pressure, low oxygen", "ventilation + vasopressors"),
+            *("normal, ventilation, vasopressors", 0.7 * 0.8 * 0.7),
+        ),
+        # vasopressors and ventilation stopped: pressure stays 0.9 and oxygen 0.9,
+        # heart rate 0.8; very low glucose cannot fall, and rises 0.1
+        (
+            *("very low glucose, ventilation, vasopressors", "none"),
+            *("very low glucose", 0.9 * 0.9 * 0.8 * 0.9),
+        ),
         # heart rate, pressure and oxygen stay 0.9, glucose 0.8; discharged untreated
         ("normal, antibiotics", "none", "discharge", 0.9 * 0.9 * 0.9 * 0.8),
         # pressure falls from high by antibiotics 0.5, then rises by vasopressors 0.7;
