@@ -22,7 +22,7 @@ whose true values are known exactly: ICU-Sepsis, and one of [vital \
 signs](../studies/vitals_simulator.py) in the structure of Oberst and Sontag (2019), \
 in which clinicians choose the best action and, with probability 0.3, any. Each prior \
 learns from each cohort. It can be stopped and resumed; `--quick` takes a minute, on \
-cohorts that are used for nothing else. \
+other cohorts than those that judge. \
 `python -m studies.beliefs_page reproduced/beliefs` writes this page.
 
 - *Chosen policy*: the nominal one of pairs with 5 visits or more, discount 0.999. \
@@ -200,9 +200,7 @@ def plot(records: list[Record]) -> dict[str, Any]:
     axes[0, 0].invert_yaxis()  # of all panels
     axes[0, 0].legend(fontsize=7, loc="lower left")
     figure.supxlabel(
-        "value of the chosen policy, mean and standard error over cohorts "
-        "(line: clinicians' true value)",
-        fontsize=9,
+        "value of the chosen policy (line: clinicians' true value)", fontsize=9
     )
     return {"beliefs": figure}
 
@@ -234,7 +232,7 @@ def write_page(run: Path, docs: Path) -> None:
     summary = (run / "summary.md").read_text(encoding="utf-8")
     page = [
         "# Beliefs: predicted and true values",
-        _ABOUT,
+        _ABOUT.rstrip(),
         "![Predicted and true values by prior and size](pictures/beliefs.png)",
         summary.split("\n\n", 1)[1],  # without its own title
     ]
