@@ -33,7 +33,7 @@ STUDIES: tuple[str, ...] = (
     "evidence",
     "bounds",
     "resampling",
-    "priors",
+    "beliefs",
     "no_effect",
     "sbc",
 )

@@ -24,7 +24,7 @@ Names:
   fig1 .. fig5  as in the paper       evidence    figure 13
   casino        figure 6              bounds      appendix A
   scaling       figure 7              resampling  section 4.2
-  ensemble      figure 8              priors      predicted and true values by prior
+  ensemble      figure 8              beliefs     predicted and true values by prior
   msbi          figure 9              sbc         ranks of truths by simulation
   relative      figures 10 and 11     no_effect   claims where actions do nothing
   uncertainty   figure 12             all         every one of them
@@ -84,7 +84,7 @@ def main(
     --resume goes on, and ends with the same records as a run in one piece. `all` also
     writes index.md, one page that shows everything.
 
-    Example: python -m studies priors --quick --jobs 2
+    Example: python -m studies beliefs --quick --jobs 2
 
     Example: python -m studies all --quick --jobs 2
     """

@@ -171,11 +171,11 @@ def test_a_study_s_json_has_the_keys_it_had(monkeypatch: pytest.MonkeyPatch) -> 
     from studies.all_studies import Part
 
     said = "a table\n**Verdict:** as printed"
-    outcome = studies.Outcome(Path("reproduced/priors"), said, 1.5, ("no picture",))
-    part = Part("priors", "Priors", outcome, None)
+    outcome = studies.Outcome(Path("reproduced/beliefs"), said, 1.5, ("no picture",))
+    part = Part("beliefs", "Beliefs", outcome, None)
     monkeypatch.setattr(studies, "run_study", lambda *_, **__: outcome)
     monkeypatch.setattr("studies.__main__.run_all", lambda *_, **__: (part,))
-    for call, name in (("studies", "priors"), ("studies all", "all")):
+    for call, name in (("studies", "beliefs"), ("studies all", "all")):
         result = CliRunner().invoke(run, [name, "--json"])
         assert result.exit_code == 0, result.output
         record = json.loads(result.stdout)

@@ -5,7 +5,7 @@ logged: frequencies, which believe every lucky streak, and a posterior under whi
 is always possible. Each promises something for its own best policy; because the truth
 is known here, what the policy delivers can be set beside the promise.
 
-One cohort tells a story, not a law: `python -m studies priors` repeats it on many.
+One cohort tells a story, not a law: `python -m studies beliefs` repeats it on many.
 """
 
 import os
@@ -135,7 +135,7 @@ class Story:
         return (
             "Where to look next\n"
             f"  {self.html}: open it in a browser; what is behind the promises\n"
-            "  python -m studies priors --quick, in a checkout: more priors, more "
+            "  python -m studies beliefs --quick, in a checkout: more priors, more "
             "cohorts\n"
             "  bayesmdp fit --help: your own data"
         )
