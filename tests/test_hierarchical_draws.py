@@ -22,8 +22,8 @@ import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.errors import BeliefError
 from bayesmdp.evaluation import _control
-from bayesmdp.optimisation._effort import effort_of
-from bayesmdp.optimisation._starts import default_starts
+from bayesmdp.optimisation._search import default_starts
+from bayesmdp.optimisation._settings import effort_of
 from bayesmdp.posterior import sampling
 
 Array = NDArray[np.float64]

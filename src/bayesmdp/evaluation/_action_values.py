@@ -20,8 +20,8 @@ from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
+from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
-from bayesmdp.evaluation._ties import least_size, tie
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Draws
 
