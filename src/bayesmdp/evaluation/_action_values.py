@@ -145,7 +145,7 @@ def action_values(
         number = np.flatnonzero(ended)
         value, variance = swept.sums.kept[0]
         decisions = problem.rows.of_rows(np.stack([followed, compared]))
-        least = least_size(swept.nominal.solver.name, swept.nominal.reference[0])
+        least = least_size(swept.nominal.iterates, swept.nominal.reference[0])
         around = _around(problem, value[number], swept.sums.weights[number])
         given = problem, decisions, around, least, keep_values
         jobs = (

@@ -283,9 +283,9 @@ def gaps(values: FloatArray, reference: FloatArray, least: float = 0.0) -> Float
     return np.where(np.abs(found) <= _TIE * np.maximum(size, least), 0.0, found)
 
 
-def least_size(solver: str, values: FloatArray) -> float:
+def least_size(iterates: bool, values: FloatArray) -> float:
     """Return the size to which a solver is right: iterations look at all states."""
-    return float(np.abs(values).max()) if solver == "iterative" else 0.0
+    return float(np.abs(values).max()) if iterates else 0.0
 
 
 def probability(event: BoolArray, weights: FloatArray) -> float:

@@ -1,9 +1,9 @@
 """Monte Carlo roll-outs in every posterior draw (Joshi, Parbhoo and Doshi-Velez 2021).
 
 Every live state is left ``n`` times in each of ``D`` draws, for at most ``H`` steps
-(``engine/_walks.py``); what is made of the returns stands in `_total_variance`. What a
-walk has not earned after ``H`` steps is lost, however many there are: up to
-``g^H Vmax`` of the value (paper, appendix A).
+(``engine/simulation.py``); what is made of the returns stands in `_errors`. What a walk
+has not earned after ``H`` steps is lost, however many there are: up to ``g^H Vmax`` of
+the value (paper, appendix A).
 """
 
 import math

@@ -34,7 +34,7 @@ def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     every = swept.sums.ended.all(axis=0)
     values = swept.sums.start[:, channels.START_VALUE, every]
     weights = swept.sums.weights[every]
-    least = least_size(swept.nominal.solver.name, swept.nominal.reference[0])
+    least = least_size(swept.nominal.iterates, swept.nominal.reference[0])
     return gaps(values, values[reference], least), weights / weights.sum()
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import channels
-from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import plan
+from bayesmdp.engine.planning import hindsight_values, plan
 from bayesmdp.evaluation import bootstrap_error, mean_and_error
 from bayesmdp.evaluation.paired import differences, start_values, sweep_paired
 from bayesmdp.optimisation._oracle import Oracle
