@@ -66,8 +66,8 @@ class ActionValues:
     task: Task = field(repr=False)
 
     def __repr__(self) -> str:
-        n_pairs = int(np.isfinite(self.value).sum())
-        return f"ActionValues({n_pairs} pairs, {self.n_draws} draws)"
+        pairs = _checks.many(int(np.isfinite(self.value).sum()), "pair")
+        return f"ActionValues({pairs}, {_checks.many(self.n_draws, 'draw')})"
 
 
 def action_values(
