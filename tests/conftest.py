@@ -23,14 +23,13 @@ settings.load_profile("fixed")
 @pytest.fixture
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Share out also what takes less than a millisecond, for tests of sharing."""
-    monkeypatch.setattr("bayesmdp.engine._footprint._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("bayesmdp.engine._sweep._LEAST_SECONDS", 0.0)
 
 
 def _compile_eliminations() -> None:
     """Compile what evaluates and plans for few states."""
     from bayesmdp.engine import Problem, workers
-    from bayesmdp.engine.hindsight import hindsight_values
-    from bayesmdp.engine.planning import plan
+    from bayesmdp.engine.planning import hindsight_values, plan
 
     world = bm.worlds.gridworld()
     posterior = bm.fit(world.sample(300, seed=0), world.task)

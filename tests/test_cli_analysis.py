@@ -141,12 +141,12 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_before_the_first_policy_says_that_nothing_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bayesmdp.optimisation import _starts
+    from bayesmdp.optimisation import _search
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(_starts._MAKERS, "nominal", interrupted)
+    monkeypatch.setitem(_search._MAKERS, "nominal", interrupted)
     result = run("optimise", "ward", "--start", "nominal")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "bayesmdp: interrupted; nothing of this search is kept.\n"

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.engine import Problem, workers
-from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import plan
+from bayesmdp.engine.planning import hindsight_values, plan
 from bayesmdp.errors import BayesmdpWarning, EndlessError
 
 Array = NDArray[np.float64]

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.engine import Problem, workers
-from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import Plan, plan
+from bayesmdp.engine.planning import Plan, hindsight_values, plan
 
 Array = NDArray[np.float64]
 

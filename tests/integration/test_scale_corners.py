@@ -8,7 +8,7 @@ from bayesmdp import engine
 from bayesmdp.engine import Problem, _choose, _planner
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
-from bayesmdp.optimisation import _bound
+from bayesmdp.optimisation import _judging
 from bayesmdp.optimisation._oracle import Oracle
 
 pytestmark = pytest.mark.integration  # for its time
@@ -140,7 +140,7 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
     assert not found.converged
     with engine.workers(1, None) as pool:
         oracle = Oracle(posterior, bm.PosteriorMean(), 0, pool)
-        gap, _ = _bound.hindsight_bound(oracle, np.ones((600, 1)), 16)
+        gap, _ = _judging.hindsight_bound(oracle, np.ones((600, 1)), 16)
     assert np.isnan(gap)
 
 
@@ -148,7 +148,7 @@ def test_a_bound_that_was_not_found_is_said_in_the_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        _bound, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
+        _judging, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
     )
     world = bm.worlds.synthetic(0)
     posterior = bm.fit(world.sample(100, seed=0), world.task)

@@ -2,7 +2,7 @@
 
 To first order ``Cov(V) ~ X diag(q) X'``, and from the start
 ``Var(rho.V) ~ sum_s d_bar[s]^2 q[s]``, whose term of each pair says how much of the
-doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_expansion.py).
+doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
@@ -98,7 +98,7 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     True
     """
     from bayesmdp import engine
-    from bayesmdp.evaluation._control import expand
+    from bayesmdp.evaluation._measure import expand
 
     check_belief(posterior)
     dirichlet_total("evaluate_analytic", posterior)
