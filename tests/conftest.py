@@ -32,7 +32,7 @@ def _compile_eliminations() -> None:
     from bayesmdp.engine.planning import hindsight_values, plan
 
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(300, seed=0), world.task)
+    posterior = bm.fit(world.sample(300, seed=0), world.task, prior=bm.SymmetricPrior())
     bm.evaluate([0] * 25, posterior.draws(4), solver="dense", threads=1)
     problem = Problem.of_belief(posterior).with_stream(posterior.draws(2).stream)
     with workers(1, None) as pool:

@@ -237,7 +237,7 @@ def test_probabilities_do_not_depend_on_the_unit_of_rewards(scale: float) -> Non
     reward, found = rng.normal(size=(4, 3)), []
     for unit in (1.0, scale):
         task = bm.Task(4, 3, unit * reward, discount=0.9)
-        draws = bm.fit(counts, task).draws(100, seed=0)
+        draws = bm.fit(counts, task, prior=bm.SymmetricPrior()).draws(100, seed=0)
         found.append(bm.action_values([0] * 4, draws))
     for name in ("probability_best", "probability_better", "gain_probability"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))

@@ -107,7 +107,7 @@ def test_nothing_is_taken_before_the_refusal(
 
     def fit() -> None:
         with pytest.raises(TooLargeError, match=r"are free: use SparsePrior with"):
-            bm.fit(data, known)
+            bm.fit(data, known, prior=bm.SymmetricPrior())
 
     assert taken(fit) < 20e6
 

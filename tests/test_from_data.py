@@ -350,4 +350,4 @@ def test_any_log_gives_a_task_that_fits_it(
     for state in task.terminal:
         assert into[state]
         assert all(into[state])
-    assert bm.fit(data, task).counts.total == len(rows)
+    assert bm.fit(data, task, prior=bm.SymmetricPrior()).counts.total == len(rows)

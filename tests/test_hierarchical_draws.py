@@ -438,7 +438,9 @@ def test_what_needs_dirichlet_rows_says_so(name: str) -> None:
         bm.policies.second_order(belief)
     effort = effort_of("normal")
     assert "second_order" not in default_starts(belief, effort)
-    assert "second_order" in default_starts(bm.fit(COUNTS, WIDE), effort)
+    assert "second_order" in default_starts(
+        bm.fit(COUNTS, WIDE, prior=bm.SymmetricPrior()), effort
+    )
 
 
 # ------------------------------------------------------------------ memory

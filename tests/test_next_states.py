@@ -200,7 +200,7 @@ def test_chances_do_not_depend_on_the_unit_of_rewards(scale: float) -> None:
     found = []
     for unit in (1.0, scale):
         task = bm.Task(4, 3, unit * reward, discount=0.9)
-        posterior = bm.fit(counts, task)
+        posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
         policies = {"first": [0] * 4, "nominal": bm.policies.nominal(posterior)}
         table = bm.compare(policies, posterior.draws(100, seed=0))
         explorer = bm.report(posterior, table).data["explorer"]

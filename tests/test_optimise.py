@@ -24,7 +24,7 @@ from bayesmdp.optimisation._settings import EFFORTS
 
 Array = NDArray[np.float64]
 WORLD = bm.worlds.synthetic(1)
-POSTERIOR = bm.fit(WORLD.sample(60, seed=0), WORLD.task)
+POSTERIOR = bm.fit(WORLD.sample(60, seed=0), WORLD.task, prior=bm.SymmetricPrior())
 POOR = ["uniform", "random_1", "random_2"]  # starts that leave something to climb
 
 
@@ -132,7 +132,7 @@ def test_rows_that_are_nearly_decided_are_decided() -> None:
 def test_no_time_returns_the_best_start(seed: int) -> None:
     """Also where nothing could be gained on the first small sample."""
     world = bm.worlds.synthetic(seed)
-    posterior = bm.fit(world.sample(25, seed=0), world.task)
+    posterior = bm.fit(world.sample(25, seed=0), world.task, prior=bm.SymmetricPrior())
     result = bm.optimise(posterior, effort="quick", max_seconds=0)
     assert result.outcome is Outcome.TIME
     assert not result.converged

@@ -138,7 +138,7 @@ def test_the_published_algorithm_does_not_run_out_of_models() -> None:
 
 def test_resuming_the_published_algorithm_goes_on_where_it_stood() -> None:
     world = bm.worlds.synthetic(1)
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     seen: list[int] = []
 
     def rate(step: int) -> float:

@@ -73,7 +73,7 @@ CASES = [
     case(
         "a curve of a posterior",
         ArgumentError,
-        lambda: curve(data=bm.fit(COUNTS, task())),
+        lambda: curve(data=bm.fit(COUNTS, task(), prior=bm.SymmetricPrior())),
         "`data` must be Transitions or Counts; got Posterior.",
     ),
     case(

@@ -83,7 +83,9 @@ EMPTY: dict[str, Refusal] = {
         lambda: fit(bm.SparsePrior(1.0), SPARE),
         {
             "FallbackPrior(prior, state)": lambda: fit(
-                bm.FallbackPrior(bm.SparsePrior(1.0), "death"), SPARE
+                bm.FallbackPrior(bm.SparsePrior(1.0), "death"),
+                SPARE,
+                prior=bm.SymmetricPrior(),
             ),
         },
         never=("support", "min_count"),
@@ -92,7 +94,10 @@ EMPTY: dict[str, Refusal] = {
         lambda: fit(bm.SparsePrior(1.0), SPARE, min_count=5),
         {
             "FallbackPrior(prior, state)": lambda: fit(
-                bm.FallbackPrior(bm.SparsePrior(1.0), "death"), SPARE, min_count=5
+                bm.FallbackPrior(bm.SparsePrior(1.0), "death"),
+                SPARE,
+                min_count=5,
+                prior=bm.SymmetricPrior(),
             ),
         },
         never=("support", "min_count"),
@@ -110,9 +115,13 @@ EMPTY: dict[str, Refusal] = {
     "an empty support where nobody was": Refusal(
         lambda: fit(symmetric((2, 1)), SPARE),
         {
-            "widen the support": lambda: fit(symmetric((2, 1, 0)), SPARE),
+            "widen the support": lambda: fit(
+                symmetric((2, 1, 0)), SPARE, prior=bm.SymmetricPrior()
+            ),
             "FallbackPrior(prior, state)": lambda: fit(
-                bm.FallbackPrior(symmetric((2, 1)), "death"), SPARE
+                bm.FallbackPrior(symmetric((2, 1)), "death"),
+                SPARE,
+                prior=bm.SymmetricPrior(),
             ),
         },
         never=("min_count",),
@@ -140,6 +149,7 @@ EMPTY: dict[str, Refusal] = {
             "leave these transitions out": lambda: fit(
                 symmetric((0, 1, 3)),
                 bm.Counts.from_arrays([0, 1, 2], [0, 0, 0], [1, 4, 3]),
+                prior=bm.SymmetricPrior(),
             ),
         },
     ),
@@ -251,7 +261,12 @@ def choosing(discount: float = 1.0) -> Any:
     counts = bm.Counts.from_arrays(
         [0, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 1], [1, 0, 2, 3, 3, 3], [9] * 6
     )
-    return fit(bm.SymmetricPrior(support=STUCK), counts, discount=discount)
+    return fit(
+        bm.SymmetricPrior(support=STUCK),
+        counts,
+        discount=discount,
+        prior=bm.SymmetricPrior(),
+    )
 
 
 def slow(discount: float = 1.0, reward: float = 1.0, weight: float = 1e90) -> Any:
@@ -289,7 +304,9 @@ BELIEFS: dict[str, Refusal] = {
     "a terminal state that is left": Refusal(
         lambda: fit(MIX[0], terminal=["lost"]),
         {
-            "drop them": lambda: fit(MIX[0], SPARE, terminal=["lost"]),
+            "drop them": lambda: fit(
+                MIX[0], SPARE, terminal=["lost"], prior=bm.SymmetricPrior()
+            ),
             "take the state out of `terminal`": lambda: fit(MIX[0], terminal=["home"]),
         },
     ),
@@ -424,14 +441,20 @@ TASKS: dict[str, Refusal] = {
     "names without a place": Refusal(
         lambda: bm.fit(NAMED, task(**BARE)),
         {
-            "give the task `state_labels`": lambda: bm.fit(NAMED, small()),
+            "give the task `state_labels`": lambda: bm.fit(
+                NAMED, small(), prior=bm.SymmetricPrior()
+            ),
             "Task.from_data(data, ...)": lambda: bm.fit(
-                NAMED, bm.Task.from_data(NAMED, discount=0.9)
+                NAMED, bm.Task.from_data(NAMED, discount=0.9), prior=bm.SymmetricPrior()
             ),
         },
     ),
     "a name that is not known": Refusal(
-        lambda: bm.fit(NAMED, small(state_labels=["icu", "home", "yard"])),
+        lambda: bm.fit(
+            NAMED,
+            small(state_labels=["icu", "home", "yard"]),
+            prior=bm.SymmetricPrior(),
+        ),
         {
             "add it there": lambda: bm.fit(
                 NAMED,
@@ -440,6 +463,7 @@ TASKS: dict[str, Refusal] = {
                     reward=[0, 1, 0, 0],
                     state_labels=["icu", "home", "yard", "ward"],
                 ),
+                prior=bm.SymmetricPrior(),
             )
         },
     ),

@@ -272,7 +272,7 @@ def test_sensitivity_of_another_policy_is_a_warning(
 
 def test_poor_support_is_a_warning() -> None:
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(30, seed=0), world.task)
+    posterior = bm.fit(world.sample(30, seed=0), world.task, prior=bm.SymmetricPrior())
     policies = {"a": np.zeros(25, dtype=int), "b": bm.policies.nominal(posterior)}
     made = bm.report(posterior, bm.compare(policies, posterior.draws(100)))
     assert levels(made)["Support"] == "warning"

@@ -33,10 +33,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("many_tasks")]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text()
 WORLD = bm.worlds.gridworld()
-POSTERIOR = bm.fit(WORLD.sample(300, seed=0), WORLD.task)
+POSTERIOR = bm.fit(WORLD.sample(300, seed=0), WORLD.task, prior=bm.SymmetricPrior())
 SMALL = bm.worlds.synthetic(0)
 BRIEF = bm.MirrorAscent(n_steps=20)
-BELIEF = bm.fit(SMALL.sample(20, seed=0), SMALL.task)
+BELIEF = bm.fit(SMALL.sample(20, seed=0), SMALL.task, prior=bm.SymmetricPrior())
 
 
 @cache
@@ -353,7 +353,9 @@ def printed(command: list[str], code: str, folder: Path) -> str:
 
 def page_says() -> str:
     """What every example of the page prints."""
-    posterior = bm.fit(WORLD.sample(1000, seed=0), WORLD.task)
+    posterior = bm.fit(
+        WORLD.sample(1000, seed=0), WORLD.task, prior=bm.SymmetricPrior()
+    )
     policy = bm.policies.nominal(posterior)
     return f"{bm.evaluate(policy, posterior.draws(5000, seed=0))!r}\n"
 

@@ -18,7 +18,6 @@ from bayesmdp.priors import (
     MixturePrior,
     OnSets,
     Prior,
-    SymmetricPrior,
     check_rows,
     is_restricted,
     locate,
@@ -36,7 +35,7 @@ def fit(
     data: Transitions | Counts,
     task: Task,
     *,
-    prior: Prior | None = None,
+    prior: Prior,
     min_count: int = 0,
 ) -> Posterior: ...
 @overload
@@ -52,7 +51,7 @@ def fit(
     data: Transitions | Counts,
     task: Task,
     *,
-    prior: HierarchicalPrior,
+    prior: HierarchicalPrior | None = None,
     min_count: int = 0,
 ) -> HierarchicalPosterior: ...
 def fit(
@@ -73,7 +72,8 @@ def fit(
     task
         The known part; its sizes rule.
     prior
-        ``SymmetricPrior(1.0)`` where not given.
+        ``HierarchicalPrior()`` where not given: actions of a state share what their
+        state does, and how far they differ is learnt.
     min_count
         Visits a pair needs to stay available to policies. A state left without a
         pair keeps its most visited one, a state never visited keeps all; see
@@ -81,22 +81,22 @@ def fit(
 
     Returns
     -------
-    Posterior
-        Or a `MixturePosterior` or `HierarchicalPosterior`, as the prior is.
+    HierarchicalPosterior
+        Or a `Posterior` or `MixturePosterior`, as the prior is.
 
     Examples
     --------
     >>> import bayesmdp as bm
     >>> world = bm.worlds.gridworld()
     >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
-    Posterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
+    HierarchicalPosterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    prior = SymmetricPrior() if prior is None else prior
+    prior = HierarchicalPrior() if prior is None else prior
     known = Prior | MixturePrior | HierarchicalPrior
     if isinstance(prior, type) or not isinstance(prior, known):
         raise ArgumentError(
-            f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
+            f"`prior` must be a prior such as HierarchicalPrior(); got {prior!r:.80}."
         )
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     counts, task = align(data, task)

@@ -212,9 +212,10 @@ def _shared_atoms(
 ) -> tuple[IntArray, FloatArray]:
     """Return keys and masses of the marginal's atoms, the same in every state."""
     n = task.n_states
-    weight = np.ones(n)
+    weight: FloatArray = np.ones(n)
     if base != "uniform":
-        weight = flow.sum(axis=0) + unseen_visits(flow.sum(axis=0)) / n
+        arrivals = flow.sum(axis=0)
+        weight = np.asarray(arrivals + unseen_visits(arrivals) / n, np.float64)
     weight[task.terminal] = 0.0
     order = np.argsort(rough, kind="stable")
     reached = np.cumsum(weight[order])

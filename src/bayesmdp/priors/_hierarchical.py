@@ -62,10 +62,10 @@ class HierarchicalPrior:
     --------
     >>> import bayesmdp as bm
     >>> bm.HierarchicalPrior(fallback="death")
-    HierarchicalPrior(base='marginal', fallback='death')
+    HierarchicalPrior(base='local', fallback='death')
     """
 
-    base: str = "marginal"
+    base: str = "local"
     support: Support = field(default=None, repr=False)
     fallback: Name | None = None
 
@@ -117,7 +117,7 @@ class HierarchicalPrior:
         return np.asarray(arrivals + unseen_visits(arrivals) / task.n_states)
 
 
-def unseen_visits(arrivals: FloatArray) -> float:
+def unseen_visits(arrivals: FloatArray | IntArray) -> float:
     """Visits, spread evenly, that stand for next states nobody arrived at.
 
     As many as there are states with a single arrival (Good 1953), at least one.

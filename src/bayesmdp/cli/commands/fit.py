@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prior",
     type=click.Choice(PRIORS),
-    default="symmetric",
+    default="hierarchical",
     show_default=True,
     help="What is assumed of next states; sparse: only those observed, and the "
     "fallback.",
