@@ -315,7 +315,7 @@ def sensitivity(
         _checks.of_type("executor", executor, Executor, ArgumentError)
     counts, task = align(data, task)
     visits = state_visits(counts, task)
-    found, best, notes = [], [], []
+    found, best, notes, chain = [], [], [], []
     for name, prior in named.items():
         posterior = fit_named(name, prior, counts, task, min_count)
         checked = as_policy(policy, posterior)
@@ -336,6 +336,7 @@ def sensitivity(
                 )
             )
         best.append(advise(name, posterior))
+        chain.append(posterior.chain_noise)
         said = [x for e in found[-1].evaluations.values() for x in e.notes]
         notes += [f"Under {name!r}: {note}" for note in dict.fromkeys(said)]
         notes += best[-1].notes
@@ -345,7 +346,7 @@ def sensitivity(
     return Sensitivity(
         names=tuple(named),
         **_moments([x.evaluations["policy"] for x in found]),
-        **_gains(found),
+        **_gains(found, chain),
         recommended=recommended,
         predicted_value=_checks.sealed(np.array([x.start_value for x in best])),
         agreement=_followed(checked, recommended, visits),
@@ -372,14 +373,14 @@ def _moments(found: list[Evaluation]) -> dict[str, Any]:
     }
 
 
-def _gains(found: list[Comparison]) -> dict[str, Any]:
+def _gains(found: list[Comparison], chain: list[float]) -> dict[str, Any]:
     """Gain over the baseline, its epistemic sd and probability, with errors ``[P]``."""
-    columns = np.array([_gain(comparison) for comparison in found]).T
+    columns = np.array([_gain(*one) for one in zip(found, chain, strict=True)]).T
     names = [f"{q}{error}" for q in _GAIN for error in ("", "_error")]
     return dict(zip(names, map(_checks.sealed, columns), strict=True))
 
 
-def _gain(comparison: Comparison) -> tuple[float, ...]:
+def _gain(comparison: Comparison, chain: float) -> tuple[float, ...]:
     ours, theirs = (
         comparison.evaluations[x].start_values for x in ("policy", "baseline")
     )
@@ -398,9 +399,9 @@ def _gain(comparison: Comparison) -> tuple[float, ...]:
         row.difference,
         row.difference_error,
         sd(even) * float(np.sqrt(n / max(n - 1, 1))),
-        bootstrap_error(sd, even),
+        bootstrap_error(sd, even, chain=chain),
         better,
-        float(np.sqrt(likely * (1 - likely) / n)),
+        float(np.sqrt(likely * (1 - likely) * (1 / n + chain))),
     )
 
 

@@ -47,6 +47,11 @@ separately, ::
 where the last sum again takes off what chance adds. The error of a root is that of its
 square over twice the root, and at most the root of the square's error.
 
+**Finite chains.** Where draws come from Markov chains, the mean over all draws is off,
+too, by a share ``chain`` of the variance over draws (`Belief.chain_noise`): every
+squared error has that variance of its summand, without controls, times ``chain``, on
+top.
+
 **Anything else**, such as an objective that is no mean: a bootstrap over draws.
 
 **Ties.** Policies that do the same where it matters have values that differ by
@@ -92,6 +97,7 @@ class Size:
     n: int
     weights: FloatArray  # [n]
     exact: bool  # every model there is: population moments, no Monte Carlo error
+    chain: float = 0.0  # noise of finite chains, see above
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Weighted mean over draws, the last axis."""
@@ -99,7 +105,11 @@ class Size:
 
 
 def mean_and_error(
-    values: FloatArray, weights: FloatArray, *, exact: bool = False
+    values: FloatArray,
+    weights: FloatArray,
+    *,
+    exact: bool = False,
+    chain: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted mean over draws, the last axis, and its error; 0 where ``exact``."""
     share = weights / weights.sum()
@@ -107,7 +117,8 @@ def mean_and_error(
     if exact:
         return mean, np.zeros_like(mean)
     variance = (values - mean[..., None]) ** 2 @ share
-    return mean, np.asarray(np.sqrt(variance / max(weights.size - 1, 1)))
+    noise = 1 / max(weights.size - 1, 1) + chain
+    return mean, np.asarray(np.sqrt(variance * noise))
 
 
 def bootstrap_error(
@@ -115,6 +126,7 @@ def bootstrap_error(
     weights: FloatArray,
     *,
     exact: bool = False,
+    chain: float = 0.0,
 ) -> float:
     """Error of a function of the draws' probabilities ``[D]``.
 
@@ -125,7 +137,8 @@ def bootstrap_error(
     rng = np.random.default_rng(0)
     share = weights / weights.sum()
     counts = rng.multinomial(weights.size, share, size=_RESAMPLES) / weights.size
-    return float(np.std([statistic(probability) for probability in counts], ddof=1))
+    spread = np.std([statistic(probability) for probability in counts], ddof=1)
+    return float(spread * np.sqrt(1 + chain * weights.size))
 
 
 def from_moments(
@@ -142,7 +155,8 @@ def from_moments(
     degrees = max(size.n - 1, 1)
     unbias = 1.0 if size.exact else size.n / degrees
     noise = 0.0 if size.exact else 1.0 / degrees
-    noise_of_squares = 0.0 if size.exact else 1.0 / size.n
+    chain = 0.0 if size.exact else size.chain
+    noise_of_squares = 0.0 if size.exact else 1.0 / size.n + chain
     if size.n < _FEW:  # few draws cannot show their kurtosis: at least a normal's
         m4 = np.maximum(m4, 3.0 * m2**2)
     epistemic = np.sqrt(m2 * unbias)
@@ -151,11 +165,11 @@ def from_moments(
     square = np.maximum(m4 - m2**2, 0.0)
     return Estimates(
         value=value,
-        value_error=np.sqrt(value_variance * noise),
+        value_error=np.sqrt(value_variance * noise + m2 * chain),
         epistemic_sd=epistemic,
         epistemic_sd_error=_half(np.sqrt(square * noise_of_squares), epistemic),
         aleatoric_sd=aleatoric,
-        aleatoric_sd_error=_half(np.sqrt(r2 * noise), aleatoric),
+        aleatoric_sd_error=_half(np.sqrt(r2 * (noise + chain)), aleatoric),
         total_sd=total,
         total_sd_error=_half(
             np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) * noise_of_squares), total

@@ -73,9 +73,14 @@ class Measured:
 
 
 def measure(
-    problem: Problem, nominal: Nominal, sums: Sums, exact: bool, p: int = 0
+    problem: Problem,
+    nominal: Nominal,
+    sums: Sums,
+    exact: bool,
+    p: int = 0,
+    chain: float = 0.0,
 ) -> Measured:
-    """Turn the sums of policy ``p`` into estimates."""
+    """Turn the sums of policy ``p`` into estimates; ``chain``: noise of chains."""
     ended = sums.ended[p] | (sums.weights == 0)
     n = int(ended.sum())
     if n < 2 and not exact and sums.unsolved[p].any():
@@ -97,7 +102,7 @@ def measure(
     state_sums[:, problem.rows.order] = sums.state[p]
     reference = np.empty((3, problem.rows.start.size))
     reference[:, problem.rows.order] = nominal.reference[:, p]
-    size = Size(n, sums.weights[ended], exact)
+    size = Size(n, sums.weights[ended], exact, chain)
     of_states = of_states and of_states.in_order(problem.rows.order)
     with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
         from_start = start_estimates(start, size, control)
@@ -109,7 +114,7 @@ def measure(
         start=from_start,
         states=states,
         occupancy=occupancy + reference[2],
-        occupancy_error=np.sqrt(spread / max(n - 1, 1)) * (not exact),
+        occupancy_error=np.sqrt(spread * (1 / max(n - 1, 1) + chain)) * (not exact),
         start_values=np.where(ended, sums.start[p, c.START_VALUE], np.nan),
         n_endless=ended.size - n - int(sums.unsolved[p].sum()),
         n_unsolved=int(sums.unsolved[p].sum()),

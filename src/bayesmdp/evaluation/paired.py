@@ -41,6 +41,7 @@ def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
 def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     """Start value of each policy minus that of one of them, and the errors, ``[P]``."""
     found, weights = paired(swept, reference)
+    common = swept.draws.belief.chain_noise * np.var(found, axis=1)
     inflation = np.ones(found.shape[0])
     if swept.nominal.controls and weights.size == swept.sums.weights.size:
         found, inflation = _controlled(swept, found, reference)
@@ -48,7 +49,7 @@ def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     values = swept.sums.start[:, channels.START_VALUE]
     same = tie(np.abs(values).max())  # controls may leave rounding alone
     mean, error = (np.where(np.abs(x) <= same, 0.0, x) for x in (mean, error))
-    return mean, inflation * error
+    return mean, np.sqrt((inflation * error) ** 2 + common)
 
 
 def _controlled(

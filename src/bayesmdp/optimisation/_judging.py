@@ -19,6 +19,7 @@ from bayesmdp.evaluation import bootstrap_error, mean_and_error
 from bayesmdp.evaluation.paired import differences, start_values, sweep_paired
 from bayesmdp.optimisation._oracle import Oracle
 from bayesmdp.optimisation._settings import Objective, objective_value
+from bayesmdp.posterior import Draws
 
 
 class Selection:
@@ -45,9 +46,7 @@ class Selection:
         values = swept.sums.start[:, channels.START_VALUE, every]
         weights = swept.sums.weights[every]
         found = [
-            objective_difference(
-                oracle.objective, row, values[0], weights, oracle.exact
-            )
+            objective_difference(oracle.objective, row, values[0], weights, self._draws)
             for row in values
         ]
         difference[ends], error[ends] = np.array(found).T
@@ -66,7 +65,7 @@ def objective_difference(
     values: FloatArray,
     others: FloatArray,
     weights: FloatArray,
-    exact: bool,
+    draws: Draws,
 ) -> tuple[float, float]:
     """Objective of values ``[D]`` minus that of others on the same draws, and error."""
     if np.array_equal(values, others):
@@ -76,19 +75,23 @@ def objective_difference(
         value = objective_value(objective, values, probability)
         return value - objective_value(objective, others, probability)
 
-    error = bootstrap_error(gap, weights, exact=exact)
+    error = bootstrap_error(
+        gap, weights, exact=draws.exact, chain=draws.belief.chain_noise
+    )
     return gap(weights / weights.sum()), error
 
 
 def objective_estimate(
-    objective: Objective, values: FloatArray, weights: FloatArray, exact: bool
+    objective: Objective, values: FloatArray, weights: FloatArray, draws: Draws
 ) -> tuple[float, float]:
     """Objective of values ``[D]`` and its Monte Carlo error."""
 
     def value(probability: FloatArray) -> float:
         return objective_value(objective, values, probability)
 
-    error = bootstrap_error(value, weights, exact=exact)
+    error = bootstrap_error(
+        value, weights, exact=draws.exact, chain=draws.belief.chain_noise
+    )
     return value(weights / weights.sum()), error
 
 
@@ -112,7 +115,9 @@ def hindsight_bound(
     if np.isnan(best).any():
         return np.nan, np.nan
     if not oracle.objective.linear:
-        exact = oracle.exact
-        return objective_difference(oracle.objective, best, values, weights, exact)
-    mean, error = mean_and_error(best - values, weights, exact=oracle.exact)
+        return objective_difference(oracle.objective, best, values, weights, draws)
+    chain = oracle.belief.chain_noise
+    mean, error = mean_and_error(
+        best - values, weights, exact=oracle.exact, chain=chain
+    )
     return float(mean), float(error)

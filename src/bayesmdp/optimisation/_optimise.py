@@ -226,7 +226,7 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
             objective,
             evaluation.start_values[known],
             draws.weights[known],
-            oracle.exact,
+            draws,
         )
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_error = hindsight_bound(oracle, chosen.policy, n_bound)

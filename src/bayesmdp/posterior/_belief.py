@@ -90,6 +90,14 @@ class Belief(ABC):
         return np.ones(1)
 
     @property
+    def chain_noise(self) -> float:
+        """Share of a variance over draws by which means over all draws are off.
+
+        Above 0 where draws come from finite Markov chains.
+        """
+        return 0.0
+
+    @property
     def available(self) -> BoolArray:
         """Pairs a policy may use, ``[S, A]``."""
         return self.rows().layout.available

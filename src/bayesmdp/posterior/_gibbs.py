@@ -1,4 +1,4 @@
-"""Gibbs sampling of the hierarchical belief, and rows of its draws, on arrays.
+"""Gibbs sampling of the hierarchical belief, on arrays.
 
 One sweep, in this order (drawing ``k`` after ``mu`` and keeping that ``mu`` is wrong)::
 
@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
-from bayesmdp.posterior._random import dirichlet_row, gamma_row, open_stream, uniform
+from bayesmdp._typing import BitArray, FloatArray, IntArray
+from bayesmdp.posterior._random import gamma_row, open_stream, uniform
 
-__all__ = ["Grid", "Observed", "add_means", "run_chain", "sample_shared"]
+__all__ = ["Grid", "Observed", "run_chain"]
 
 _MOST_FACTORS = 64  # visits up to which products are multiplied out
+_MOVES = 8  # of w, location and scale in a sweep
 _LARGE = 1e150  # products are put into logarithms beyond
 
 
@@ -194,8 +195,7 @@ def _log_posterior(
 
 @jit
 def _move(
-    which: int,
-    width: float,
+    way: FloatArray,
     hyper: FloatArray,
     grid: Grid,
     o: Observed,
@@ -205,15 +205,22 @@ def _move(
     weight: FloatArray,
     stream: BitArray,
 ) -> None:
-    """Move one hyperparameter along a lattice around it, in random position."""
+    """Move w, location and scale along a lattice around them, in random position."""
     here = int(uniform(stream) * weight.size)
-    x = hyper[which]
+    at = np.empty(3)
+    for j in range(3):
+        at[j] = hyper[j]
     for i in range(weight.size):
-        hyper[which] = x + (i - here) * width
+        inside = True
+        for j in range(3):
+            hyper[j] = at[j] + (i - here) * way[j]
+            inside = inside and grid.low[j] <= hyper[j] <= grid.high[j]
         weight[i] = -math.inf
-        if grid.low[which] <= hyper[which] <= grid.high[which]:
+        if inside:
             weight[i] = _log_posterior(hyper, grid, o, like, none, slab)
-    hyper[which] = x + (_pick_log(weight, uniform(stream)) - here) * width
+    steps = _pick_log(weight, uniform(stream)) - here
+    for j in range(3):
+        hyper[j] = at[j] + steps * way[j]
 
 
 @jit
@@ -331,7 +338,7 @@ def _choose_mu(
 
 
 @jit
-def run_chain(
+def run_chain(  # noqa: C901 - the steps of a sweep
     key: BitArray,
     number: int,
     n_warm: int,
@@ -359,6 +366,7 @@ def run_chain(
     product, total = np.ones(n_grid), np.zeros(n_grid)
     slab, weight = np.empty(n_grid), np.empty(n_grid)
     local, product2, total2 = np.empty(16), np.ones(16), np.zeros(16)
+    way = np.empty(3)
     longest = 1
     for s in range(n_states):
         longest = max(longest, o.cell_start[s + 1] - o.cell_start[s] + 1)
@@ -367,9 +375,14 @@ def run_chain(
     for sweep in range(n_warm + thin * hypers.shape[0]):
         _choose_mu(o, m, math.exp(hyper[3]), stream, shape, variate, mu)
         _likelihoods(o, grid, mu, like, none, product, total)
-        for which in range(3):
-            width = (grid.high[which] - grid.low[which]) * 0.06 * uniform(stream) ** 2
-            _move(which, width, hyper, grid, o, like, none, slab, total2, stream)
+        for step in range(_MOVES):
+            for i in range(3):
+                way[i] = (grid.high[i] - grid.low[i]) * 0.06 * uniform(stream) ** 2
+                if step % 4 < 3 and i != step % 4:
+                    way[i] = 0.0  # along one axis, or, every fourth time, across
+                if uniform(stream) < 0.5:
+                    way[i] = -way[i]
+            _move(way, hyper, grid, o, like, none, slab, total2, stream)
         _choose_strengths(hyper, grid, o, like, none, slab, weight, stream, c)
         _seat(o, c, mu, stream, m)
         width = 0.6 * uniform(stream) ** 3
@@ -384,120 +397,3 @@ def run_chain(
                 strengths[at, s] = c[s]
             for i in range(4):
                 hypers[at, i] = hyper[i]
-
-
-@jit
-def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is drawn once
-    key: BitArray,
-    draws: IntArray,
-    members: IntArray,
-    state: IntArray,
-    action: IntArray,
-    indptr: IntArray,
-    count: FloatArray,
-    cell: IntArray,
-    base: FloatArray,
-    tables: IntArray,
-    strength: FloatArray,
-    k: FloatArray,
-    n_actions: int,
-    used: BoolArray,
-    theta: FloatArray,
-) -> None:
-    """Fill rows of draws [n] in ``theta`` [n, E]; rows stand in order of states.
-
-    A row that is not ``used`` [R] gets its mean given the latent row of its state.
-    """
-    stream = np.empty(4, dtype=np.uint64)
-    longest = 0
-    for row in range(state.size):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    mu, shape = np.empty(longest), np.empty(longest)
-    for i in range(draws.size):
-        member, last = members[i], -1
-        for row in range(state.size):
-            s, first, end = state[row], indptr[row], indptr[row + 1]
-            n, at = end - first, cell[row]
-            if s != last:  # the latent row has a stream of its own
-                last = s
-                open_stream(stream, key, draws[i], s, n_actions)
-                for j in range(n):
-                    shape[j] = k[member] * base[at + j] + tables[member, at + j]
-                dirichlet_row(shape[:n], stream, mu[:n])
-            c = strength[member, s]
-            out = theta[i, first:end]
-            if c == math.inf:
-                for j in range(n):
-                    out[j] = mu[j]
-            elif used[row]:
-                open_stream(stream, key, draws[i], s, action[row])
-                for j in range(n):
-                    shape[j] = max(c * mu[j] + count[first + j], 1e-300)
-                dirichlet_row(shape[:n], stream, out)
-            else:
-                total = c
-                for j in range(n):
-                    total += count[first + j]
-                for j in range(n):
-                    out[j] = (c * mu[j] + count[first + j]) / total
-
-
-@jit
-def add_means(  # noqa: C901 - one loop over rows
-    state: IntArray,
-    indptr: IntArray,
-    count: FloatArray,
-    cell: IntArray,
-    base: FloatArray,
-    tables: IntArray,
-    strength: FloatArray,
-    k: FloatArray,
-    first: FloatArray,
-    second: FloatArray,
-) -> None:
-    """Add means of probabilities, [E], over states of a chain; of squares unless [0].
-
-    Sums of each row's factors are kept apart, so that the inner loop is one product.
-    """
-    longest = 0
-    for row in range(state.size):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    mu, square = np.empty(longest), np.empty(longest)
-    own, own_square = np.zeros(state.size), np.zeros(state.size)
-    visits = np.zeros(state.size)
-    for row in range(state.size):
-        for e in range(indptr[row], indptr[row + 1]):
-            visits[row] += count[e]
-    for member in range(k.size):
-        last = -1
-        for row in range(state.size):
-            s, begin, n = state[row], indptr[row], indptr[row + 1] - indptr[row]
-            if s != last:
-                last, at, seated = s, cell[row], k[member]
-                for j in range(n):
-                    seated += tables[member, at + j]
-                for j in range(n):
-                    mu[j] = (k[member] * base[at + j] + tables[member, at + j]) / seated
-                    square[j] = mu[j] * (mu[j] * seated + 1.0) / (seated + 1.0)
-            c = strength[member, s]
-            whole = c + visits[row]
-            lean, more = 1.0, 0.0
-            if c < math.inf:
-                lean, more = c / whole, 1.0 / whole
-            own[row] += more
-            for j in range(n):
-                first[begin + j] += lean * mu[j]
-            if second.size > 0:
-                lean_square, lean_mu = 1.0, 0.0
-                if more > 0.0:
-                    lean_square = c * c / (whole * (whole + 1.0))
-                    lean_mu = c / (whole * (whole + 1.0))
-                    own_square[row] += 1.0 / (whole * (whole + 1.0))
-                for j in range(n):
-                    x = lean_mu * (2.0 * count[begin + j] + 1.0)
-                    second[begin + j] += lean_square * square[j] + x * mu[j]
-    for row in range(state.size):
-        for e in range(indptr[row], indptr[row + 1]):
-            first[e] += own[row] * count[e]
-            if second.size > 0:
-                second[e] += own_square[row] * count[e] * (count[e] + 1.0)

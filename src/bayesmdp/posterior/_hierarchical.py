@@ -19,15 +19,22 @@ k)``: with ``M = sum_t m``, ``N = sum_t n`` ::
     E[theta] = (c E[mu] + n) / (c + N)
     E[theta^2] = (c^2 E[mu^2] + (2 n + 1) c E[mu] + n (n + 1)) / ((c + N) (c + N + 1))
 
-**Finite chains.** ``diagnostics`` has R-hat and effective sample sizes. What all draws
-have in common through the chain adds to their errors: draws that share a state of the
-chain are no independent draws, and `Draws.effective` says how many there are.
+**Finite chains.** Two values that are linear in the rows, so that their mean ``f`` and
+variance ``v`` given a state of the chains are known: that of what was logged, to first
+order around the mean model, and what the best single decision in each state would gain.
+With the sum over the chain's states of ``f`` and its effective sample size ``n`` ::
+
+    chain_noise = Var(f) / n / (Var(f) + mean(v))
+
+is the share of a variance over draws by which the mean over *all* draws is off: the
+larger of both. Monte Carlo errors of any quantity have its variance over draws, times
+this, on top.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +43,14 @@ from bayesmdp import _checks
 from bayesmdp._checks import read_only
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
-from bayesmdp.errors import PriorError
+from bayesmdp.errors import BayesmdpWarning, PriorError
 from bayesmdp.model import Availability, Rows, Task
 from bayesmdp.posterior._belief import BeliefRows, Exits
+from bayesmdp.posterior._chains import Chains, run_chains
+from bayesmdp.posterior._diagnostics import Diagnostics, diagnose, ess
 from bayesmdp.posterior._posterior import Fitted
 from bayesmdp.posterior._stream import Stream, stream_key
 from bayesmdp.priors import Cells, HierarchicalPrior
-
-
-@dataclass(frozen=True, eq=False)
-class Chains:
-    """States of the Markov chains, one after the other in the order draws take them."""
-
-    tables: NDArray[np.int32]  # [M, K], of cells
-    strength: FloatArray  # [M, S], inf where actions do nothing
-    hyper: FloatArray  # [M, 4]: logit w, location and log scale of log c, log k
-    chain: IntArray  # [M], which chain each comes from
-
-    @property
-    def k(self) -> FloatArray:
-        """Strength of the base, ``[M]``."""
-        return np.exp(self.hyper[:, 3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +70,20 @@ class HierarchicalStream(Stream):
         layout = self.layout.take(row)
         return replace(self, layout=layout, count=count, cell=self.cell[row])
 
-    def members(self, draws: IntArray) -> IntArray:
+    def _states(self, draws: IntArray) -> IntArray:
         """State of the chains that each draw takes."""
-        return np.asarray(draws % self.chains.strength.shape[0])
+        order = self.chains.order
+        return np.asarray(order[draws % order.size])
 
     def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
         """Sample the rows that are used; others get their mean given the state's."""
-        from bayesmdp.posterior._gibbs import sample_shared  # numba
+        from bayesmdp.posterior._shared_rows import sample_shared  # numba
 
         rows, chains = self.layout, self.chains
         sample_shared(
             self.key,
             read_only(draws),
-            read_only(self.members(draws)),
+            read_only(self._states(draws)),
             read_only(rows.state),
             read_only(rows.action),
             read_only(rows.indptr),
@@ -123,7 +118,7 @@ class HierarchicalPosterior(Fitted):
 
     def _moments(self, squares: bool) -> FloatArray:
         """Return means over the chain of probabilities, or of their squares, [E]."""
-        from bayesmdp.posterior._gibbs import add_means  # numba
+        from bayesmdp.posterior._shared_rows import add_means  # numba
 
         rows, chains = self.layout, self.chains
         first = np.zeros(self.count.size)
@@ -151,6 +146,64 @@ class HierarchicalPosterior(Fitted):
             self.task.terminal_value,
             None,
         )
+
+    @cached_property
+    def _linear(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance given each state of the chains ``[M, 2]``; see above."""
+        from bayesmdp.posterior._shared_rows import add_linear  # numba
+
+        rows, chains = self._rows, self.chains
+        policy = self._logged_policy()
+        value, visits = _first_order(rows, policy, self.task)
+        h = rows.reward + self.task.discount * value[self.layout.next_state]
+        q = self.layout.row_sums(rows.mean * h)
+        state = self.layout.state
+        usable = self.available[state, self.layout.action]
+        order = np.lexsort((q, usable, state))
+        best = np.zeros(q.size)
+        best[order[np.append(np.diff(state[order]) != 0, True)]] = 1.0
+        weight = visits[state] * np.stack([policy, best - policy])
+        mean, variance = np.zeros((2, chains.k.size, 2))
+        add_linear(
+            read_only(self.layout.state),
+            read_only(self.layout.indptr),
+            read_only(self.count),
+            read_only(self._cell),
+            read_only(self.cells.base),
+            read_only(chains.tables),
+            read_only(chains.strength),
+            read_only(chains.k),
+            read_only(h),
+            read_only(weight),
+            mean,
+            variance,
+        )
+        return mean, variance
+
+    def _logged_policy(self) -> FloatArray:
+        """Share of each row among the visits of its state, ``[R]``; even without."""
+        state, visits = self.layout.state, self.layout.row_sums(self.count)
+        total = np.bincount(state, visits, self.task.n_states)
+        visits = np.where(total[state] > 0, visits, 1.0)
+        return np.asarray(visits / np.bincount(state, visits)[state])
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """R-hat and effective sample sizes of the chains."""
+        hyper = self.chains.hyper.T
+        named = dict(zip(_HYPER, hyper, strict=True))
+        named["the value of the logged policy"] = self._linear[0][:, 0]
+        by_chain = self.chains.by_chain
+        return diagnose({name: by_chain(x) for name, x in named.items()})
+
+    @cached_property
+    def chain_noise(self) -> float:
+        """Share of a variance over draws that means owe to the finite chains."""
+        shares = [0.0]
+        for f, v in zip(*(x.T for x in self._linear), strict=True):
+            if (whole := f.var() + v.mean()) > 0:
+                shares.append(f.var() / ess(self.chains.by_chain(f)) / whole)
+        return float(max(shares))
 
     def rows(self) -> BeliefRows:
         """Return what is the same in every draw."""
@@ -192,12 +245,15 @@ class HierarchicalPosterior(Fitted):
     def _said_priors(self) -> list[str]:
         w = 1 / (1 + np.exp(-self.chains.hyper[:, 0]))
         none = np.isinf(self.chains.strength).mean(axis=0)
-        live = ~self.task.is_terminal
-        return [
+        left = np.bincount(self.layout.state, minlength=self.task.n_states) > 0
+        said = [
             f"prior: {self.prior}",
-            f"no effect of actions: probability {none[live].mean():.2f} in a state "
+            f"no effect of actions: probability {none[left].mean():.2f} in a state "
             f"(share of such states {w.mean():.2f}, sd {w.std():.2f})",
         ]
+        if w.std() > _UNTOLD:
+            said.append("the data hardly tell whether actions differ")
+        return [*said, self.diagnostics.summary()]
 
     def __repr__(self) -> str:
         return (
@@ -207,16 +263,53 @@ class HierarchicalPosterior(Fitted):
         )
 
 
+_HYPER = (
+    "the share of states without effect",
+    "the strengths' location",
+    "the strengths' scale",
+    "the base's strength",
+)
+_UNTOLD = 0.2  # sd of that share, from which on the data hardly tell
+_SWEEPS = 300
+
+
 def fit_hierarchical(
     prior: HierarchicalPrior, counts: Counts, task: Task, pairs: Availability
 ) -> HierarchicalPosterior:
     """Run the chains, and lay out rows for every pair logged or available."""
     cells = prior.cells(counts, task)
     layout, count = _lay_out(cells, counts, task, pairs)
-    chains = _run(cells, layout, count, task)
-    return HierarchicalPosterior(
+    chains = run_chains(cells, layout, count, task)
+    posterior = HierarchicalPosterior(
         task, counts, prior, pairs, layout, _checks.sealed(count), cells, chains
     )
+    for problem in posterior.diagnostics.problems:
+        warnings.warn(problem, BayesmdpWarning, stacklevel=3)
+    return posterior
+
+
+def _first_order(
+    rows: BeliefRows, policy: FloatArray, task: Task
+) -> tuple[FloatArray, FloatArray]:
+    """Values and discounted visits ``[S]`` of a policy ``[R]`` in the mean model.
+
+    By sweeps, at most so many: good enough to tell what matters.
+    """
+    from scipy.sparse import csr_array
+
+    n, layout, at = task.n_states, rows.layout, rows.layout.row_of_entry
+    weight = policy[at] * rows.mean
+    chain = csr_array((weight, (layout.state[at], layout.next_state)), shape=(n, n))
+    back = csr_array(chain.T)
+    paid = np.bincount(layout.state[at], weight * rows.reward, n)
+    value, visits = np.zeros(n), np.array(task.start)
+    for _ in range(_SWEEPS):
+        before = value
+        value = paid + task.discount * (chain @ value)
+        visits = task.start + task.discount * (back @ visits)
+        if np.abs(value - before).max() <= 1e-6 * np.abs(value).max():
+            break
+    return value, visits
 
 
 def _lay_out(
@@ -246,81 +339,3 @@ def _lay_out(
     )
     np.add.at(count, place, counts.count[live])
     return layout, count
-
-
-_N_CHAINS, _N_WARM, _N_KEPT, _THIN = 4, 200, 125, 2
-_N_GRID, _K = 30, (0.1, 1e4)
-_BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
-_SEED = 4242
-
-
-def _run(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Chains:
-    """Run all chains from places of their own, on threads."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from bayesmdp.posterior._gibbs import run_chain
-
-    observed, grid = _observed(cells, layout, count, task)
-    key = stream_key(_SEED, "chain")
-    sizes = observed.base.size, task.n_states, 4
-    types = np.int32, np.float64, np.float64
-
-    def one(number: int) -> list[NDArray[Any]]:
-        kept = [np.zeros((_N_KEPT, n), t) for n, t in zip(sizes, types, strict=True)]
-        run_chain(key, number, _N_WARM, _THIN, observed, grid, *kept)
-        return kept
-
-    with ThreadPoolExecutor(2) as pool:
-        parts = list(pool.map(one, range(_N_CHAINS)))
-    chain = np.repeat(np.arange(_N_CHAINS), _N_KEPT)
-    order = np.random.default_rng(_SEED).permutation(chain.size)
-    tables, strength, hyper = (
-        np.concatenate(x)[order] for x in zip(*parts, strict=True)
-    )
-    wide = np.zeros((chain.size, cells.base.size), np.int32)
-    wide[:, cells.observed] = tables
-    return Chains(
-        read_only(wide),
-        read_only(strength),
-        read_only(hyper),
-        read_only(chain[order]),
-    )
-
-
-def _observed(
-    cells: Cells, layout: Rows, count: FloatArray, task: Task
-) -> tuple[Any, Any]:
-    """Return what the chains read."""
-    from scipy.special import gammaln
-
-    from bayesmdp.posterior._gibbs import Grid, Observed
-
-    states = np.arange(task.n_states + 1)
-    of_cell = np.cumsum(cells.observed) - 1
-    cell_state = cells.state[cells.observed]
-    base = np.maximum(cells.base[cells.observed], 1e-12)
-    rest = np.maximum(1.0 - np.bincount(cell_state, base, task.n_states), 0.0)
-    rest[rest < 1e-9] = 0.0
-    length = np.diff(layout.indptr)
-    within = np.arange(count.size) - np.repeat(layout.indptr[:-1], length)
-    entry_cell = np.repeat(cells.start[layout.state], length) + within
-    seen = count > 0
-    observed = Observed(
-        np.searchsorted(cell_state, states),
-        base,
-        rest,
-        np.concatenate([[0], np.cumsum(seen)])[
-            layout.indptr[np.searchsorted(layout.state, states)]
-        ],
-        of_cell[entry_cell[seen]],
-        count[seen].astype(np.int64),
-    )
-    visits = layout.row_sums(count)[:, None]
-    log_strength = np.linspace(0.0, np.log(_BEYOND * visits.max()), _N_GRID)
-    c, n = np.exp(log_strength)[None], np.maximum(visits, 1.0)
-    each = gammaln(c + n) - gammaln(c + 1) - (n - 1) * np.log(c)
-    of_pairs = np.zeros((task.n_states, _N_GRID))
-    np.add.at(of_pairs, layout.state, each)
-    low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0])])
-    high = np.array([9.0, log_strength[-1], np.log(6.0), np.log(_K[1])])
-    return observed, Grid(log_strength, of_pairs, low, high)

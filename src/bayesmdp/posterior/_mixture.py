@@ -66,6 +66,11 @@ class MixturePosterior(Fitted):
         return self.weights
 
     @cached_property
+    def chain_noise(self) -> float:
+        """Share of a variance over draws that means owe to finite chains."""
+        return max(x.chain_noise for x in self.posteriors)
+
+    @cached_property
     def _rows(self) -> BeliefRows:
         layout = union([p.layout for p in self.posteriors])
         mean = np.zeros(layout.next_state.size)

@@ -40,7 +40,8 @@ from bayesmdp.model import Task
 from bayesmdp.priors._hierarchical import Cells, unseen_visits
 
 _ALL = 64  # states up to which a row has an entry for each
-_ATOMS = 16  # of the marginal, and of the local base, in every row
+_ATOMS, _FEW = 16, 4  # of the marginal; where it stands beside a local base
+_OWN = 10  # atoms of the local base
 _WEIGHT = 50.0  # visits from which a state leans on its base less than on itself
 _MOST = 1000  # next states of a place above which arriving from it says too little
 
@@ -219,7 +220,8 @@ def _shared_atoms(
     weight[task.terminal] = 0.0
     order = np.argsort(rough, kind="stable")
     reached = np.cumsum(weight[order])
-    at = (np.arange(_ATOMS) + 0.5) / _ATOMS * reached[-1]
+    n_atoms = _FEW if base == "local" else _ATOMS
+    at = (np.arange(n_atoms) + 0.5) / n_atoms * reached[-1]
     atoms = np.unique(order[np.searchsorted(reached, at)])
     key = (every[:, None] * np.int64(n) + atoms).ravel()
     new = key[~np.isin(key, exact)]
@@ -250,11 +252,11 @@ def _own_atoms(
         (np.cumsum(mass) - before[row]) / np.maximum(total[row], 1e-300), 1 - 1e-9
     )
     has = np.flatnonzero((total > 0) & (left > 0))
-    at = (has[:, None] + (np.arange(_ATOMS) + 0.5) / _ATOMS).ravel()
+    at = (has[:, None] + (np.arange(_OWN) + 0.5) / _OWN).ravel()
     place = np.minimum(np.searchsorted(reached, at), max(key.size - 1, 0))
     if key.size == 0:
         return key, mass
-    return key[place], np.repeat(left[has] / _ATOMS, _ATOMS)
+    return key[place], np.repeat(left[has] / _OWN, _OWN)
 
 
 def _calibrated(
