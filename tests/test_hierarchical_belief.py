@@ -1,5 +1,7 @@
 """The hierarchical belief against answers found another way."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -145,3 +147,133 @@ def test_identical_arms_tell_no_more_than_one(n_arms: int) -> None:
     draws = posterior.draws(2000)
     mean = [draws.dynamics(i).to_dense()[0, :, 1].mean() for i in range(2000)]
     assert np.std(mean) == pytest.approx(np.sqrt(0.7 * 0.3 / 800), rel=0.08)
+
+
+def test_value_and_spread_to_first_order_are_those_of_the_draws() -> None:
+    """What the chains' noise is measured on; 4 errors of 2,000 draws, and 10 %."""
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(20_000, seed=1), world.task)
+    found = bm.evaluate(bm.policies.behaviour(posterior), posterior.draws(2000))
+    mean, variance = posterior._linear
+    between, within = mean[:, 0].var(), variance[:, 0].mean()
+    assert np.sqrt(between + within) == pytest.approx(found.start_epistemic_sd, rel=0.1)
+    assert 0 < posterior.chain_noise < 0.01
+
+
+def test_errors_hold_the_finite_chain() -> None:
+    """Values of refits with other chains spread as the error of endless draws says.
+
+    A chain's part alone, over 12 seeds of the chains: at most 1.5 of what is said,
+    which is the larger of two quantities' noise, and at least a quarter.
+    """
+    from bayesmdp.posterior import _chains
+
+    world = bm.worlds.synthetic(1)
+    log, values, said = world.sample(60, seed=1), [], []
+    kept = _chains._SEED
+    try:
+        for seed in range(12):
+            _chains._SEED = seed
+            posterior = bm.fit(log, world.task)
+            policy = bm.policies.behaviour(posterior)
+            found = bm.evaluate(policy, posterior.draws(20_000))
+            values.append(found.start_value)
+            said.append(found.start_epistemic_sd * np.sqrt(posterior.chain_noise))
+    finally:
+        _chains._SEED = kept
+    assert 0.25 < np.std(values) / np.mean(said) < 1.5
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.6, 0.9])
+def test_effective_sample_size_of_autoregressions(rho: float) -> None:
+    """(1 - rho) / (1 + rho) of the states; 30 repeats, mean within 10 %."""
+    from bayesmdp.posterior._diagnostics import ess, rhat
+
+    rng = np.random.default_rng(0)
+    found, ratios = [], []
+    for _ in range(30):
+        noise = rng.normal(size=(4, 1000))
+        x = np.empty_like(noise)
+        x[:, 0] = noise[:, 0] / np.sqrt(1 - rho**2)
+        for t in range(1, 1000):
+            x[:, t] = rho * x[:, t - 1] + noise[:, t]
+        found.append(ess(x))
+        ratios.append(rhat(x))
+    assert np.mean(found) == pytest.approx(4000 * (1 - rho) / (1 + rho), rel=0.1)
+    assert np.mean(ratios) < 1.02
+    assert rhat(x + 3 * np.arange(4)[:, None]) > 1.2
+
+
+def test_chains_that_disagree_are_warned_of() -> None:
+    from bayesmdp.posterior._diagnostics import diagnose
+
+    rng = np.random.default_rng(1)
+    far = rng.normal(size=(4, 100)) + 5 * np.arange(4)[:, None]
+    slow = np.cumsum(rng.normal(size=(4, 100)), axis=1)
+    slow -= slow.mean(axis=1, keepdims=True)
+    said = diagnose({"far": far, "good": rng.normal(size=(4, 100))}).problems
+    assert len(said) == 1
+    assert "disagree about far" in said[0]
+    assert "slow" in " ".join(diagnose({"slow": slow}).problems)
+
+
+def test_a_run_keeps_the_chains(tmp_path: Path) -> None:
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(300, seed=0), world.task, min_count=3)
+    path = bm.storage.save(posterior, tmp_path / "run")
+    assert (path / "chains.npz").exists()
+    again = bm.storage.load(path).posterior
+    assert isinstance(again, bm.posterior.HierarchicalPosterior)
+    assert np.array_equal(again.chains.tables, posterior.chains.tables)
+    one, two = (x.draws(5).dynamics(3).probability for x in (posterior, again))
+    assert np.array_equal(one, two)
+    assert again.available.sum() == posterior.available.sum()
+
+
+def test_chains_of_other_data_are_refused(tmp_path: Path) -> None:
+    from bayesmdp.posterior import refit
+
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(300, seed=0), world.task)
+    other = world.sample(300, seed=1)
+    with pytest.raises(bm.errors.BeliefError, match="fit them again"):
+        refit(other, world.task, bm.HierarchicalPrior(), 0, posterior.kept())
+
+
+def test_a_mixture_with_other_rows(tmp_path: Path) -> None:
+    """Draws are the components' own; weights were given, so the mean is known."""
+    world = bm.worlds.gridworld()
+    log = world.sample(300, seed=0)
+    parts = [bm.HierarchicalPrior(), bm.SymmetricPrior(0.1)]
+    prior = bm.MixturePrior(parts, posterior_weights=[0.25, 0.75])
+    posterior = bm.fit(log, world.task, prior=prior, min_count=2)
+    alone = [bm.fit(log, world.task, prior=x, min_count=2).mean() for x in parts]
+    wanted = 0.25 * alone[0].to_dense() + 0.75 * alone[1].to_dense()
+    used = posterior.available
+    assert np.allclose(posterior.mean().to_dense()[used], wanted[used])
+    again = bm.storage.load(bm.storage.save(posterior, tmp_path / "run")).posterior
+    one, two = (x.draws(9).dynamics(7).probability for x in (posterior, again))
+    assert np.array_equal(one, two)
+    with pytest.raises(bm.errors.PriorError, match="posterior_weights"):
+        bm.fit(log, world.task, prior=bm.MixturePrior(parts))
+
+
+def test_more_data_are_as_one_fit_of_all() -> None:
+    world = bm.worlds.gridworld()
+    first, more = world.sample(100, seed=0), world.sample(50, seed=1)
+    one = bm.fit(first, world.task).update(more)
+    counts = first.counts() + more.counts()
+    two = bm.fit(counts, world.task)
+    assert np.array_equal(one.chains.strength, two.chains.strength)
+
+
+def test_what_needs_dirichlet_rows_is_refused_by_name() -> None:
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(300, seed=0), world.task)
+    policy = bm.policies.behaviour(posterior)
+    with pytest.raises(bm.errors.BeliefError, match="evaluate_analytic"):
+        bm.evaluate_analytic(policy, posterior)
+    with pytest.raises(bm.errors.BeliefError, match="second_order"):
+        bm.policies.second_order(posterior)
+    with pytest.raises(bm.errors.PriorError, match="held-out"):
+        posterior.log_evidence()

@@ -89,8 +89,8 @@ def fit_named(
 def settled(prior: AnyPrior, pair: IntArray, counts: Counts, task: Task) -> AnyPrior:
     """Return a prior with every number chosen by looking at pairs ``[R]``."""
     if isinstance(prior, MixturePrior):
-        priors = prior.each(lambda x: tuned(x, pair, counts, task))
-        return replace(prior, priors=priors)
+        priors = prior.each(lambda x: settled(x, pair, counts, task))
+        return replace(prior, priors=priors)  # type: ignore[arg-type]
     if isinstance(prior, HierarchicalPrior):
         return prior
     return tuned(prior, pair, counts, task)

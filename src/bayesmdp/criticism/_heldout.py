@@ -188,8 +188,6 @@ def _score_fold(
     step = max(_ENTRIES // max(length, 1), 1)
     with naming(name, f" without fold {k}"):
         chosen = settled(prior, pair, training, task)
-        if isinstance(chosen, HierarchicalPrior):
-            return _score_hierarchical(chosen, held, training, task)
         if not isinstance(chosen, MixturePrior):
             return _score_pairs(chosen, held, training, task, step)
         scores = chosen.each(lambda x: _score_pairs(x, held, training, task, step))
@@ -198,9 +196,15 @@ def _score_fold(
 
 
 def _score_pairs(
-    prior: Prior, held: Counts, training: Counts, task: Task, step: int
+    prior: Prior | HierarchicalPrior,
+    held: Counts,
+    training: Counts,
+    task: Task,
+    step: int,
 ) -> Scores:
-    """Score held-out triplets, the rows of ``step`` pairs at a time."""
+    """Score held-out triplets, Dirichlet rows of ``step`` pairs at a time."""
+    if isinstance(prior, HierarchicalPrior):
+        return _score_hierarchical(prior, held, training, task)
     of_held = _pair(held)
     wanted = np.unique(of_held)
     parts = []
@@ -258,9 +262,14 @@ def _among_others(
 
 
 def _evidence(
-    prior: Prior, pair: IntArray, training: Counts, task: Task, step: int
+    prior: Prior | HierarchicalPrior,
+    pair: IntArray,
+    training: Counts,
+    task: Task,
+    step: int,
 ) -> float:
     """Log evidence of what the other folds hold of pairs ``[R]``."""
+    assert not isinstance(prior, HierarchicalPrior)  # weights are then given
     some = [pair[first : first + step] for first in range(0, pair.size, step)]
     return sum(evidence_of(prior, x, training, task) for x in some)
 

@@ -5,6 +5,7 @@ The model stands in `bayesmdp.priors._hierarchical`, one sweep in
 is fixed, so that the same data give the same belief.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from bayesmdp._checks import read_only, thread_count
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.errors import BeliefError
 from bayesmdp.model import Rows, Task
 from bayesmdp.posterior._stream import stream_key
 from bayesmdp.priors import Cells
@@ -39,6 +41,39 @@ class Chains:
     def order(self) -> IntArray:
         """Order in which draws take the states, over and over, ``[M]``."""
         return np.random.default_rng(_SEED).permutation(self.k.size)
+
+    def kept(self, cells: Cells) -> dict[str, NDArray[Any]]:
+        """Arrays to be stored, as small as they go."""
+        tables = self.tables[:, cells.observed]
+        size = np.min_scalar_type(int(tables.max(initial=0)))
+        return {
+            "tables": tables.astype(size),
+            "strength": self.strength,
+            "hyper": self.hyper,
+        }
+
+    @classmethod
+    def restored(
+        cls, kept: Mapping[str, NDArray[Any]], cells: Cells, task: Task
+    ) -> "Chains":
+        """Read what was stored; refuse what does not belong to the data."""
+        m = kept["hyper"].shape[0] if kept.get("hyper") is not None else 0
+        wanted = {
+            "tables": (m, int(cells.observed.sum())),
+            "strength": (m, task.n_states),
+            "hyper": (m, 4),
+        }
+        for name, shape in wanted.items():
+            found = kept.get(name)
+            if found is None or found.shape != shape or m % N_CHAINS or m == 0:
+                raise BeliefError(
+                    f"the chains' {name} are not those of these data; fit them again."
+                )
+        return cls(
+            read_only(_widened(kept["tables"], cells)),
+            read_only(np.asarray(kept["strength"], dtype=np.float64)),
+            read_only(np.asarray(kept["hyper"], dtype=np.float64)),
+        )
 
     def by_chain(self, values: FloatArray) -> FloatArray:
         """Return values of states ``[M]`` as ``[C, M / C]``."""
@@ -86,9 +121,15 @@ def run_chains(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Cha
             if show is not None:
                 show(len(parts))
     tables, strength, hyper = (np.concatenate(x) for x in zip(*parts, strict=True))
+    tables = _widened(tables, cells)
+    return Chains(read_only(tables), read_only(strength), read_only(hyper))
+
+
+def _widened(tables: NDArray[Any], cells: Cells) -> NDArray[np.int32]:
+    """Tables of all cells, from those of observed ones."""
     wide = np.zeros((len(tables), cells.base.size), np.int32)
     wide[:, cells.observed] = tables
-    return Chains(read_only(wide), read_only(strength), read_only(hyper))
+    return wide
 
 
 def _observed(

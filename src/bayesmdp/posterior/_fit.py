@@ -1,9 +1,11 @@
 """From data and a prior to a belief."""
 
 import warnings
-from typing import overload
+from collections.abc import Mapping
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._memory import check_room
@@ -11,9 +13,14 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, CountsError, PriorWarning
 from bayesmdp.model import Availability, Task, align, availability
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior, fit_hierarchical
-from bayesmdp.posterior._mixture import MixturePosterior, weights_after
+from bayesmdp.posterior._mixture import (
+    MixturePosterior,
+    component_prefix,
+    weights_after,
+)
 from bayesmdp.posterior._posterior import Posterior
 from bayesmdp.priors import (
+    AnyPrior,
     HierarchicalPrior,
     MixturePrior,
     OnSets,
@@ -92,7 +99,17 @@ def fit(
     HierarchicalPosterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    prior = HierarchicalPrior() if prior is None else prior
+    return refit(data, task, HierarchicalPrior() if prior is None else prior, min_count)
+
+
+def refit(
+    data: Transitions | Counts,
+    task: Task,
+    prior: AnyPrior,
+    min_count: int,
+    kept: Mapping[str, NDArray[Any]] | None = None,
+) -> Posterior | MixturePosterior | HierarchicalPosterior:
+    """Fit, or make again what was fitted, with the chains that it ``kept``."""
     known = Prior | MixturePrior | HierarchicalPrior
     if isinstance(prior, type) or not isinstance(prior, known):
         raise ArgumentError(
@@ -109,11 +126,12 @@ def fit(
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
     if isinstance(prior, HierarchicalPrior):
-        return fit_hierarchical(prior, counts, task, pairs)
+        return fit_hierarchical(prior, counts, task, pairs, kept)
     if isinstance(prior, MixturePrior):
-        return _mix(prior, counts, task, pairs)
+        return _mix(prior, counts, task, pairs, kept)
     posterior = _fit_rows(prior, counts, task, pairs)
-    _warn_of_weight(posterior)
+    if kept is None:  # else it was said when it was fitted
+        _warn_of_weight(posterior)
     return posterior
 
 
@@ -130,7 +148,7 @@ def _warn_of_weight(posterior: Posterior) -> None:
             "HierarchicalPrior(), which learns how much to add, or a smaller "
             "concentration.",
             PriorWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -154,16 +172,34 @@ def _fit_rows(
 
 
 def _mix(
-    prior: MixturePrior, counts: Counts, task: Task, pairs: Availability
+    prior: MixturePrior,
+    counts: Counts,
+    task: Task,
+    pairs: Availability,
+    kept: Mapping[str, NDArray[Any]] | None,
 ) -> MixturePosterior:
-    """One posterior a component, all of the same pairs, and their weights."""
+    """One posterior per component, all of the same pairs, and their weights."""
     prior.check_evidence()
-    made: list[Posterior] = []
+    made: list[Posterior | HierarchicalPosterior] = []
 
-    def fitted(component: Prior) -> Posterior:
+    def fitted(
+        component: Prior | HierarchicalPrior,
+    ) -> Posterior | HierarchicalPosterior:
         if len(made) == 1:  # the others will hardly take less
-            _check_components(len(prior.priors), made[0].alpha.size)
-        made.append(_fit_rows(component, counts, task, pairs))
+            n_entries = made[0].rows().layout.next_state.size
+            _check_components(len(prior.priors), n_entries)
+        if isinstance(component, HierarchicalPrior):
+            start = component_prefix(len(made))
+            own = kept and {
+                name.removeprefix(start): x
+                for name, x in kept.items()
+                if name.startswith(start)
+            }
+            made.append(
+                fit_hierarchical(component, counts, task, pairs, own, every=False)
+            )
+        else:
+            made.append(_fit_rows(component, counts, task, pairs))
         return made[-1]
 
     components = prior.each(fitted)

@@ -32,9 +32,10 @@ this, on top.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,6 +228,14 @@ class HierarchicalPosterior(Fitted):
         """Visits and the states of the chains."""
         return (self.count, self.chains.strength, self.chains.hyper)
 
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """States of the chains."""
+        return self.chains.kept(self.cells)
+
+    def said_prior(self) -> str:
+        """Name the prior."""
+        return f"{self.prior}"
+
     def log_evidence(self) -> float:
         """Refuse: the base is made from the data."""
         raise PriorError(
@@ -274,17 +283,33 @@ _SWEEPS = 300
 
 
 def fit_hierarchical(
-    prior: HierarchicalPrior, counts: Counts, task: Task, pairs: Availability
+    prior: HierarchicalPrior,
+    counts: Counts,
+    task: Task,
+    pairs: Availability,
+    kept: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    every: bool = True,
 ) -> HierarchicalPosterior:
-    """Run the chains, and lay out rows for every pair logged or available."""
+    """Run the chains, or take those that were ``kept``.
+
+    Rows are laid out for every pair logged or available, or for available ones alone.
+    """
     cells = prior.cells(counts, task)
     layout, count = _lay_out(cells, counts, task, pairs)
-    chains = run_chains(cells, layout, count, task)
+    if kept is None:
+        chains = run_chains(cells, layout, count, task)
+    else:
+        chains = Chains.restored(kept, cells, task)
+    if not every:
+        row = np.flatnonzero(pairs.available.ravel()[layout.pair])
+        layout, count = layout.take(row), count[layout.entries_of(row)]
     posterior = HierarchicalPosterior(
         task, counts, prior, pairs, layout, _checks.sealed(count), cells, chains
     )
-    for problem in posterior.diagnostics.problems:
-        warnings.warn(problem, BayesmdpWarning, stacklevel=3)
+    problems = posterior.diagnostics.problems if kept is None else []
+    for problem in problems:
+        warnings.warn(problem, BayesmdpWarning, stacklevel=4)
     return posterior
 
 

@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
@@ -55,6 +56,10 @@ class Fitted(Belief):
     @abstractmethod
     def parameters(self) -> tuple[FloatArray, ...]:
         """Arrays that draws are made from: they tell posteriors apart."""
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Arrays to be stored with data and prior, to make it again without fitting."""
+        return {}
 
     @abstractmethod
     def _said_priors(self) -> list[str]:

@@ -155,11 +155,12 @@ def add_linear(  # noqa: C901 - one loop over rows
     """
     n_policies = weight.shape[0]
     lean = np.zeros(n_policies)
-    visits, paid = np.zeros(state.size), np.zeros(state.size)
+    visits, paid, square = np.zeros((3, state.size))
     for row in range(state.size):
         for e in range(indptr[row], indptr[row + 1]):
             visits[row] += count[e]
             paid[row] += count[e] * h[e]
+            square[row] += count[e] * h[e] * h[e]
     for member in range(k.size):
         last, seated, common = -1, 0.0, 0.0
         for row in range(state.size):
@@ -179,13 +180,12 @@ def add_linear(  # noqa: C901 - one loop over rows
                 x += mu * h[begin + j]
                 xx += mu * h[begin + j] * h[begin + j]
             c = strength[member, s]
-            spread = max(xx - x * x, 0.0)
-            common = spread / (seated + 1.0)
+            common = max(xx - x * x, 0.0) / (seated + 1.0)
             share, own = 1.0, 0.0
             if c < math.inf:
                 whole = c + visits[row]
-                share, own = c / whole, spread / (whole + 1.0)
-                x = (c * x + paid[row]) / whole
+                share, x = c / whole, (c * x + paid[row]) / whole
+                own = max((c * xx + square[row]) / whole - x * x, 0.0) / (whole + 1.0)
             for p in range(n_policies):
                 w = weight[p, row]
                 mean[member, p] += w * x

@@ -32,6 +32,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
 from bayesmdp.priors._fallback import check_dirichlet
+from bayesmdp.priors._hierarchical import HierarchicalPrior
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class MixturePrior:
     (0.8, 0.2)
     """
 
-    priors: Sequence[Prior]  # a tuple, once made
+    priors: Sequence[Prior | HierarchicalPrior]  # a tuple, once made
     weights: ArrayLike | None = None  # as are these
     posterior_weights: ArrayLike | None = None
 
@@ -103,7 +104,7 @@ class MixturePrior:
         n = len(self.priors)
         return np.full(n, 1.0 / n) if self.weights is None else np.array(self.weights)
 
-    def each(self, work: Callable[[Prior], T]) -> list[T]:
+    def each(self, work: Callable[[Prior | HierarchicalPrior], T]) -> list[T]:
         """Do something with every component; errors say with which."""
         found = []
         for i, prior in enumerate(self.priors):
@@ -128,7 +129,7 @@ class MixturePrior:
                 )
 
 
-def _checked(priors: object) -> tuple[Prior, ...]:
+def _checked(priors: object) -> tuple[Prior | HierarchicalPrior, ...]:
     """Return two or more priors as a tuple."""
     if isinstance(priors, str | dict) or not isinstance(priors, Iterable):
         raise PriorError(
@@ -141,7 +142,8 @@ def _checked(priors: object) -> tuple[Prior, ...]:
                 f"`priors[{i}]` is a mixture itself; list its components instead, with "
                 "their weights times its own."
             )
-        check_dirichlet(f"priors[{i}]", prior)
+        if not isinstance(prior, HierarchicalPrior):
+            check_dirichlet(f"priors[{i}]", prior)
     if len(found) < 2:
         raise PriorError(
             f"`priors` must hold at least two priors; got {len(found)}: one alone goes "
