@@ -15,7 +15,8 @@ posterior: its ranks among draws are uniform, also those of a policy that was ch
 looking at the posterior (Talts et al. 2018). Ranked are the value of the uniform random
 policy and of the nominal one, and the gain of the second over the first, in which "no
 effect" is a tie. With a base that is drawn too and a belief that makes its own from the
-data (``"marginal"``) there is no theorem, and coverage is what is reported.
+data (``"marginal"``, ``"local"``) there is no theorem, and coverage is what is
+reported.
 
 Datasets of the tables have seeds from 20,000 on; with ``--quick`` small ones.
 """
@@ -33,7 +34,8 @@ from studies.study import Effort, Job, Record, Study
 QUANTITIES = ("uniform random", "nominal", "gain")
 CASES = {  # name: base of the belief
     "base known": "uniform",
-    "base from data": "marginal",
+    "marginal base": "marginal",
+    "local base": "local",
 }
 _N_STATES, _N_ACTIONS, _N_DRAWS = 4, 3, 199
 _VISITS = (1, 2, 3, 5, 7, 10, 13, 16, 20, 4, 8, 12)  # of pairs, in order
@@ -215,7 +217,8 @@ def _verdict(records: list[Record]) -> str:
         "**Verdict:** intervals of the hierarchical belief must hold the truth as "
         "often as they say. Where truths come from its own model, 90 % intervals cover "
         f"{cover} (fixed and chosen policy), and the smallest p of uniform ranks is "
-        f"{least:.3f}; with a base made from the data they cover {more}: {word}."
+        f"{least:.3f}; with the marginal and the local base, made from the data, they "
+        f"cover {more}: {word}."
     )
 
 

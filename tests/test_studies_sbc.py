@@ -87,18 +87,20 @@ def records(rank: Any) -> list[dict[str, Any]]:
 def test_the_verdict_follows_the_ranks() -> None:
     told = sbc._tell(records(lambda seed: seed % 200))
     assert "| base known | nominal | 90.0 ± 1.5 % | 1.000 | +0.5000 ± 0.0000 |" in told
-    assert told.endswith("cover 90.0 % and 90.0 %: confirmed.")
+    assert told.endswith("cover 90.0 % and 90.0 % and 90.0 % and 90.0 %: confirmed.")
     wide = records(lambda seed: seed % 200)
     for x in wide:
-        if x["case"] == "base from data" and 40 <= x["rank"] < 80:
+        if x["case"] == "marginal base" and 40 <= x["rank"] < 80:
             x["rank"] = 0
     assert ": confirmed with a caveat, for the uncertainty" in sbc._tell(wide)
     narrow = sbc._tell(records(lambda seed: 50 + seed % 100))
-    assert narrow.endswith("cover 100.0 % and 100.0 %: not confirmed.")
+    assert narrow.endswith(
+        "cover 100.0 % and 100.0 % and 100.0 % and 100.0 %: not confirmed."
+    )
 
 
 def test_a_job_ranks_three_quantities() -> None:
-    found = sbc._work("base from data", [3, 5])
+    found = sbc._work("marginal base", [3, 5])
     assert [(x["seed"], x["quantity"]) for x in found] == [
         (seed, quantity) for seed in (3, 4) for quantity in sbc.QUANTITIES
     ]
