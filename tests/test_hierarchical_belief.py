@@ -144,9 +144,9 @@ def test_identical_arms_tell_no_more_than_one(n_arms: int) -> None:
         n_actions=n_arms,
     )
     posterior = bm.fit(counts, task, prior=PRIOR)
-    draws = posterior.draws(2000)
-    mean = [draws.dynamics(i).to_dense()[0, :, 1].mean() for i in range(2000)]
-    assert np.std(mean) == pytest.approx(np.sqrt(0.7 * 0.3 / 800), rel=0.08)
+    draws = posterior.draws(6000)
+    mean = [draws.dynamics(i).to_dense()[0, :, 1].mean() for i in range(6000)]
+    assert np.std(mean) == pytest.approx(np.sqrt(0.7 * 0.3 / 800), rel=0.05)
 
 
 def test_value_and_spread_to_first_order_are_those_of_the_draws() -> None:
@@ -158,30 +158,6 @@ def test_value_and_spread_to_first_order_are_those_of_the_draws() -> None:
     between, within = mean[:, 0].var(), variance[:, 0].mean()
     assert np.sqrt(between + within) == pytest.approx(found.start_epistemic_sd, rel=0.1)
     assert 0 < posterior.chain_noise < 0.01
-
-
-def test_errors_hold_the_finite_chain() -> None:
-    """Values of refits with other chains spread as the error of endless draws says.
-
-    A chain's part alone, over 12 seeds of the chains: at most 1.5 of what is said,
-    which is the larger of two quantities' noise, and at least a quarter.
-    """
-    from bayesmdp.posterior import _chains
-
-    world = bm.worlds.synthetic(1)
-    log, values, said = world.sample(60, seed=1), [], []
-    kept = _chains._SEED
-    try:
-        for seed in range(12):
-            _chains._SEED = seed
-            posterior = bm.fit(log, world.task)
-            policy = bm.policies.behaviour(posterior)
-            found = bm.evaluate(policy, posterior.draws(20_000))
-            values.append(found.start_value)
-            said.append(found.start_epistemic_sd * np.sqrt(posterior.chain_noise))
-    finally:
-        _chains._SEED = kept
-    assert 0.25 < np.std(values) / np.mean(said) < 1.5
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.6, 0.9])
