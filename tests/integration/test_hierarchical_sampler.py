@@ -1,4 +1,4 @@
-"""The hierarchical belief against a plain sampler, and its chains against each other."""
+"""The hierarchical belief against a plain sampler, its chains against each other."""
 
 import numpy as np
 import pytest
