@@ -154,8 +154,8 @@ def _tell(records: list[Record]) -> str:
     names = " | ".join(PRIORS)
     lines = [
         f"**No effect: claims of 95 % or more in {n_logs} logs of each design** (other "
-        f"priors: the first {_N_OTHERS} of them; share in per cent, with lower and upper one-sided 95 % limits), and mean claimed "
-        "gain; the true one is 0",
+        f"priors: the first {_N_OTHERS} of them; share in per cent, with lower and "
+        "upper one-sided 95 % limits), and mean claimed gain; the true one is 0",
         "",
         f"| log | transitions | {names} | gain, {HIERARCHICAL} | gain, {SYMMETRIC} |",
         "|---" * (len(PRIORS) + 4) + "|",
@@ -171,8 +171,9 @@ def _tell(records: list[Record]) -> str:
         f"| *all* | | {' | '.join(pooled)} | | |",
         "",
         f"**Known effects, {n_logs} logs of each design** (other priors: the first "
-        f"{_N_OTHERS}; gain and value of the chosen policy; *z* is predicted minus true over sd, its root mean square; "
-        "*error / sd* the root mean square error over the root mean square sd)",
+        f"{_N_OTHERS}; gain and value of the chosen policy; *z* is predicted minus "
+        "true over sd, its root mean square; *error / sd* the root mean square error "
+        "over the root mean square sd)",
         "",
         "| effect | prior | claims | predicted gain | true gain | z of gain | error / "
         "sd | z of value |",

@@ -26,6 +26,7 @@ __all__ = ["Grid", "Observed", "run_chain"]
 
 _MOST_FACTORS = 64  # visits up to which products are multiplied out
 _MOVES = 8  # of w, location and scale in a sweep
+_SMALL = 5000  # observed next states of all states
 _LARGE = 1e150  # products are put into logarithms beyond
 
 
@@ -367,6 +368,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     slab, weight = np.empty(n_grid), np.empty(n_grid)
     local, product2, total2 = np.empty(16), np.ones(16), np.zeros(16)
     way = np.empty(3)
+    n_moves = 1 if o.base.size > _SMALL else 5  # where they cost little
     longest = 1
     for s in range(n_states):
         longest = max(longest, o.cell_start[s + 1] - o.cell_start[s] + 1)
@@ -385,9 +387,10 @@ def run_chain(  # noqa: C901 - the steps of a sweep
             _move(way, hyper, grid, o, like, none, slab, total2, stream)
         _choose_strengths(hyper, grid, o, like, none, slab, weight, stream, c)
         _seat(o, c, mu, stream, m)
-        width = 0.6 * uniform(stream) ** 3
         k = math.exp(hyper[3])
-        k = _choose_k(o, m, k, grid, width, stream, local, product2, total2)
+        for _ in range(n_moves):
+            width = 0.6 * uniform(stream) ** 3
+            k = _choose_k(o, m, k, grid, width, stream, local, product2, total2)
         hyper[3] = math.log(k)
         at, rest = divmod(sweep - n_warm, thin)
         if at >= 0 and rest == thin - 1:
