@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from bayesmdp.priors import Prior
 
 TUNING, JUDGING = 100, 3000  # seed of the first cohort
-SIZES = (500, 2_000, 5_000, 18_000)
-N_COHORTS, N_HELD_OUT = 10, 3
-N_OTHERS = 3  # cohorts for priors that are neither the default nor the reference
+SIZES = {"ICU-Sepsis": (500, 2_000, 5_000, 18_000), "vital signs": (2_000, 18_000)}
+N_COHORTS, N_HELD_OUT = 10, 2
+N_OTHERS = 2  # cohorts for priors that are neither the default nor the reference
 _LEVEL = 0.9
 DEFAULT = "hierarchical, local"
 
@@ -101,13 +101,12 @@ def _jobs(effort: Effort) -> list[Job]:
     sepsis()  # says what to install before anything is kept
     first = TUNING if effort.quick else JUDGING
     n_cohorts = effort.seeds or (2 if effort.quick else N_COHORTS)
-    sizes = (500,) if effort.quick else SIZES
     named = [*priors()]
     if effort.quick:
         named = [named[0], REFERENCE, EVIDENCE, "maximum likelihood"]
     jobs = []
     for name in SIMULATORS:
-        for size in sizes:
+        for size in (500,) if effort.quick else SIZES[name]:
             for number in range(n_cohorts):
                 given = {"simulator_name": name, "size": size, "cohort": first + number}
                 given["held_out"] = number < (1 if effort.quick else N_HELD_OUT)

@@ -82,7 +82,8 @@ class Chains:
 
 _N_WARM, _N_KEPT, _THIN = 200, 125, 2  # of each chain
 _N_GRID, _K = 30, (0.1, 1e4)
-_SMALL = 5000  # next states of all states, up to which more sweeps cost little
+_SMALL = 5000  # next states, and quarters of visits, up to which sweeps cost little
+_MANY = 2000  # states
 _ROOM, _LEAST = 2.5e8, 25  # bytes for tables; states kept of a chain in any case
 _BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
 _SEED = 4242
@@ -101,13 +102,16 @@ def run_chains(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Cha
     key = stream_key(_SEED, "chain")
     fits = int(_ROOM / (N_CHAINS * 4 * cells.base.size))
     n_kept = min(_N_KEPT, max(fits, _LEAST))
-    thin = _THIN if observed.base.size > _SMALL else 2 * _THIN
+    small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
+    thin, n_base = (2 * _THIN, 5) if small else (_THIN, 1)
+    n_moves = 8 if task.n_states <= _MANY else 4  # many states tell w and the rest
     sizes = observed.base.size, task.n_states, 4
     types = np.int32, np.float64, np.float64
 
     def one(number: int) -> list[NDArray[Any]]:
         kept = [np.zeros((n_kept, n), t) for n, t in zip(sizes, types, strict=True)]
-        run_chain(key, number, _N_WARM, thin, observed, grid, *kept)
+        moves = thin, n_moves, n_base
+        run_chain(key, number, _N_WARM, *moves, observed, grid, *kept)
         return kept
 
     workers = min(N_CHAINS, thread_count(None))
@@ -161,7 +165,7 @@ def _observed(
         count[seen].astype(np.int64),
     )
     visits = layout.row_sums(count)[:, None]
-    log_strength = np.linspace(0.0, np.log(_BEYOND * visits.max()), _N_GRID)
+    log_strength = np.linspace(0.0, np.log(_BEYOND * max(visits.max(), 1.0)), _N_GRID)
     c, n = np.exp(log_strength)[None], np.maximum(visits, 1.0)
     each = gammaln(c + n) - gammaln(c + 1) - (n - 1) * np.log(c)
     of_pairs = np.zeros((task.n_states, _N_GRID))

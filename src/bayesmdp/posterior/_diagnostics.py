@@ -66,7 +66,7 @@ def diagnose(quantities: dict[str, FloatArray]) -> Diagnostics:
 def rhat(x: FloatArray) -> float:
     """R-hat of chains ``[C, M]``; 1 where nothing varies."""
     halves = _halves(x)
-    if np.ptp(halves) == 0:
+    if _constant(halves):
         return 1.0
     folded = np.abs(halves - np.median(halves))
     return max(_plain_rhat(_normalised(halves)), _plain_rhat(_normalised(folded)))
@@ -76,7 +76,7 @@ def ess(x: FloatArray) -> float:
     """Effective sample size for the mean of chains ``[C, M]``."""
     halves = _halves(x)
     n = halves.shape[1]
-    if np.ptp(halves) == 0:
+    if _constant(halves):
         return float(halves.size)
     within = halves.var(axis=1, ddof=1).mean()
     between = n * halves.mean(axis=1).var(ddof=1)
@@ -91,6 +91,11 @@ def ess(x: FloatArray) -> float:
     pairs = np.minimum.accumulate(pairs[: end[0]] if end.size else pairs)
     tau = max(2 * pairs.sum() - 1, 1 / np.log10(halves.size))
     return float(halves.size / tau)
+
+
+def _constant(x: FloatArray) -> bool:
+    """Whether values differ by rounding alone."""
+    return bool(np.ptp(x) <= 1e-9 * np.abs(x).max())
 
 
 def _halves(x: FloatArray) -> FloatArray:

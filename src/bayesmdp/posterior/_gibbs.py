@@ -25,8 +25,6 @@ from bayesmdp.posterior._random import gamma_row, open_stream, uniform
 __all__ = ["Grid", "Observed", "run_chain"]
 
 _MOST_FACTORS = 64  # visits up to which products are multiplied out
-_MOVES = 8  # of w, location and scale in a sweep
-_SMALL = 5000  # observed next states of all states
 _LARGE = 1e150  # products are put into logarithms beyond
 
 
@@ -344,6 +342,8 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     number: int,
     n_warm: int,
     thin: int,
+    n_moves: int,
+    n_base_moves: int,
     o: Observed,
     grid: Grid,
     tables: IntArray,
@@ -352,7 +352,8 @@ def run_chain(  # noqa: C901 - the steps of a sweep
 ) -> None:
     """Run one chain; keep tables [M, K], strengths [M, S] and hypers [M, 4].
 
-    One state of ``thin`` is kept.
+    One state of ``thin`` is kept. In a sweep, w, location and scale move ``n_moves``
+    times, and ``k`` moves ``n_base_moves`` times.
     """
     n_states, n_grid = o.rest.size, grid.log_strength.size
     stream = np.empty(4, dtype=np.uint64)
@@ -368,7 +369,6 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     slab, weight = np.empty(n_grid), np.empty(n_grid)
     local, product2, total2 = np.empty(16), np.ones(16), np.zeros(16)
     way = np.empty(3)
-    n_moves = 1 if o.base.size > _SMALL else 5  # where they cost little
     longest = 1
     for s in range(n_states):
         longest = max(longest, o.cell_start[s + 1] - o.cell_start[s] + 1)
@@ -377,7 +377,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     for sweep in range(n_warm + thin * hypers.shape[0]):
         _choose_mu(o, m, math.exp(hyper[3]), stream, shape, variate, mu)
         _likelihoods(o, grid, mu, like, none, product, total)
-        for step in range(_MOVES):
+        for step in range(n_moves):
             for i in range(3):
                 way[i] = (grid.high[i] - grid.low[i]) * 0.06 * uniform(stream) ** 2
                 if step % 4 < 3 and i != step % 4:
@@ -388,7 +388,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
         _choose_strengths(hyper, grid, o, like, none, slab, weight, stream, c)
         _seat(o, c, mu, stream, m)
         k = math.exp(hyper[3])
-        for _ in range(n_moves):
+        for _ in range(n_base_moves):
             width = 0.6 * uniform(stream) ** 3
             k = _choose_k(o, m, k, grid, width, stream, local, product2, total2)
         hyper[3] = math.log(k)

@@ -67,7 +67,9 @@ def make_cells(
         States that every row has an entry for.
     """
     flow = _flow(counts, task)
-    local, share = _local(flow, task) if base == "local" else (_empty(flow), 0.0)
+    local, share = _empty(flow), 0.0
+    if base == "local" and flow.nnz > 0:
+        local, share = _local(flow, task)
     has_local = np.diff(local.indptr) > 0
     share_of = np.where(has_local, share, 0.0)
     n = task.n_states
@@ -267,10 +269,10 @@ def _calibrated(
 
     total = np.bincount(state, visits, n)
     mean = np.bincount(state, base * score, n)
-    spread = np.sqrt(total @ (np.bincount(state, base * score**2, n) - mean**2))
-    if not spread > 0:
+    spread = total @ np.maximum(np.bincount(state, base * score**2, n) - mean**2, 0.0)
+    if not spread > 1e-18 * total @ mean**2:
         return base
-    score = (score - total @ mean / total.sum()) * np.sqrt(total.sum()) / spread
+    score = (score - total @ mean / total.sum()) * np.sqrt(total.sum() / spread)
     mean = np.bincount(state, base * score, n)
     weight = _WEIGHT / (total + _WEIGHT)
     own = np.bincount(state, visits * score, n)
