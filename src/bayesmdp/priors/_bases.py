@@ -66,52 +66,44 @@ def make_cells(
     always
         States that every row has an entry for.
     """
-    flow = _flow(counts, task)
-    local, share = _empty(flow), 0.0
+    n, flow = task.n_states, _flow(counts, task)
+    local, share = csr_array((n, n), dtype=np.float64), 0.0
     if base == "local" and flow.nnz > 0:
         local, share = _local(flow, task)
-    has_local = np.diff(local.indptr) > 0
-    share_of = np.where(has_local, share, 0.0)
-    n = task.n_states
-    every = np.flatnonzero(~task.is_terminal)
-    seen = _keys(flow)
-    if allowed is not None:
-        exact = np.union1d(seen, allowed)
-    elif n <= _ALL:
-        exact = (every[:, None] * np.int64(n) + np.arange(n)).ravel()
-    else:
-        more = np.union1d(always, task.terminal[:_ATOMS])
-        exact = np.union1d(seen, (every[:, None] * np.int64(n) + more).ravel())
-    marginal = _marginal(base, flow, exact // n, exact % n)
-    of_local = _at(local, exact)
-    mass = (1 - share_of[exact // n]) * marginal + share_of[exact // n] * of_local
-    key = exact
+    share_of = np.where(np.diff(local.indptr) > 0, share, 0.0)
+    key = _sure_keys(flow, task, allowed, always)
+    marginal = _marginal(base, flow, key // n, key % n)
+    near = _at(local, key)
+    mass = (1 - share_of[key // n]) * marginal + share_of[key // n] * near
     if allowed is None and n > _ALL:
-        rough, _ = _scores(seen, flow.data, counts, task)
-        left_m = (1 - share_of) * _left(marginal, exact // n, n)
-        left_l = share_of * _left(of_local, exact // n, n)
-        shared = _shared_atoms(base, flow, rough, task, exact, every, left_m)
-        own = _own_atoms(local, rough, exact, left_l)
-        key, place = np.unique(
-            np.concatenate([exact, shared[0], own[0]]), return_inverse=True
-        )
-        mass = np.bincount(place, np.concatenate([mass, shared[1], own[1]])).astype(
-            np.float64
-        )
-    state = key // n
+        rough, _ = _scores(_keys(flow), flow.data, counts, task)
+        left = (1 - share_of) * _left(marginal, key // n, n)
+        shared = _shared_atoms(base, flow, rough, task, key, left)
+        own = _own_atoms(local, rough, key, share_of * _left(near, key // n, n))
+        every, more = zip((key, mass), shared, own, strict=True)
+        key, place = np.unique(np.concatenate(every), return_inverse=True)
+        mass = np.bincount(place, np.concatenate(more)).astype(np.float64)
+    state, visits = key // n, _at(flow, key)
     mass = mass / np.bincount(state, mass, n)[state]
-    visits = _at(flow, key)
-    score = _scores(key, visits + 10 * mass, counts, task)[1]
     if base == "local" and n > _ALL:
+        _, score = _scores(key, visits + 10 * mass, counts, task)
         mass = _calibrated(state, mass, visits, score, n)
-    return Cells(
-        np.searchsorted(state, np.arange(n + 1)),
-        state,
-        key % n,
-        visits > 0,
-        mass,
-        score,
-    )
+    start = np.searchsorted(state, np.arange(n + 1))
+    return Cells(start, state, key % n, visits > 0, mass)
+
+
+def _sure_keys(
+    flow: csr_array, task: Task, allowed: IntArray | None, always: IntArray
+) -> IntArray:
+    """Return the cells that have their own base measure, whatever the atoms."""
+    n = task.n_states
+    if allowed is not None:
+        return np.union1d(_keys(flow), allowed)
+    to = np.arange(n)
+    if n > _ALL:
+        to = np.union1d(always, task.terminal[:_ATOMS])
+    of_all = (np.flatnonzero(~task.is_terminal)[:, None] * np.int64(n) + to).ravel()
+    return np.union1d(_keys(flow), of_all)
 
 
 def _flow(counts: Counts, task: Task) -> csr_array:
@@ -122,10 +114,6 @@ def _flow(counts: Counts, task: Task) -> csr_array:
     flow.sum_duplicates()
     flow.sort_indices()
     return flow
-
-
-def _empty(flow: csr_array) -> csr_array:
-    return csr_array(flow.shape, dtype=np.float64)
 
 
 def _keys(matrix: csr_array) -> IntArray:
@@ -210,11 +198,10 @@ def _shared_atoms(
     rough: FloatArray,
     task: Task,
     exact: IntArray,
-    every: IntArray,
     left: FloatArray,
 ) -> tuple[IntArray, FloatArray]:
     """Return keys and masses of the marginal's atoms, the same in every state."""
-    n = task.n_states
+    n, every = task.n_states, np.flatnonzero(~task.is_terminal)
     weight: FloatArray = np.ones(n)
     if base != "uniform":
         arrivals = flow.sum(axis=0)

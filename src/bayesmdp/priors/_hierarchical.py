@@ -39,7 +39,6 @@ class Cells:
     next_state: IntArray  # [K]
     observed: BoolArray  # [K], after any action
     base: FloatArray  # [K], sums to 1 in each state
-    score: FloatArray  # [K], how good it is to go there: reward and rough value
 
 
 @dataclass(frozen=True, eq=False)
