@@ -56,7 +56,7 @@ def priors() -> "dict[str, Prior | bm.HierarchicalPrior]":
     return {
         **{
             f"hierarchical, {base}": bm.HierarchicalPrior(base=base)
-            for base in bm.priors.BASES
+            for base in bm.HierarchicalPrior.bases
         },
         REFERENCE: bm.SparsePrior(1.0, fallback=DEATH),
         "symmetric, 1": bm.SymmetricPrior(1.0),

@@ -165,7 +165,7 @@ CASES = [
         "the class itself as a prior",
         ArgumentError,
         lambda: bm.fit(COUNTS, task(), prior=bm.MixturePrior),  # type: ignore[call-overload]
-        "`prior` must be a prior such as SymmetricPrior(1.0); got <class",
+        "`prior` must be a prior such as HierarchicalPrior(); got <class",
     ),
     case(
         "one draw",

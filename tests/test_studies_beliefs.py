@@ -255,5 +255,5 @@ def test_every_kind_of_prior_is_on_trial() -> None:
     kinds = "Hierarchical Symmetric Sparse Scaled Evidence RandomSupport Fallback"
     for kind in [*kinds.split()]:
         assert f"{kind}Prior(" in said
-    for base in bm.priors.BASES:
+    for base in bm.HierarchicalPrior.bases:
         assert f"base='{base}'" in said
