@@ -77,8 +77,8 @@ class Story:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON."""
-        names = ("n_patients", "n_transitions", "n_pairs", "observed_return")
-        names += ("observed_error", "best_true_value", "seed")
+        names = ["n_patients", "n_transitions", "n_pairs", "observed_return"]
+        names += ["observed_error", "best_true_value", "seed"]
         search = self.optimisation.to_dict()
         kept = ("chosen_start", "converged", "status", "steps", "upper_bound")
         return {
