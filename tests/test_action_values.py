@@ -51,7 +51,12 @@ def of_belief(belief: Any, reward: Array, n_draws: int = 50) -> Case:
     return Case(belief.draws(n_draws, seed=4), policy, other, [reward])
 
 
-def fitted(form: int, prior: Any = None, discount: float = 0.9, **more: Any) -> Case:
+def fitted(
+    form: int,
+    prior: Any = bm.SymmetricPrior(),  # noqa: B008
+    discount: float = 0.9,
+    **more: Any,
+) -> Case:
     """Five states, the last one an end, three actions."""
     rng = np.random.default_rng(form)
     reward = rng.normal(size=(5, 3, 5)[:form])
@@ -92,6 +97,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "few pairs": lambda: fitted(3, min_count=5),
     "discount 0": lambda: fitted(3, discount=0.0),
     "discount 1": lambda: fitted(2, bm.SymmetricPrior(2.0), discount=1.0),
+    "actions without effect": lambda: fitted(1, bm.HierarchicalPrior()),
     "mixture": lambda: fitted(3, MIXTURE),
     "random supports": lambda: fitted(2, bm.RandomSupportPrior(0.7)),
     "models": lambda: ensemble(exact=True),
@@ -117,7 +123,9 @@ def brute(case: Case) -> dict[str, Array]:
         chance.append(np.einsum("sat,sat->sa", theta, ahead))
     live = ~task.is_terminal
     best = np.zeros_like(q)
-    best[:, live] = q[:, live] == np.nanmax(q[:, live], axis=2, keepdims=True)
+    top = np.nanmax(q[:, live], axis=2, keepdims=True)
+    best[:, live] = q[:, live] > top - 1e-9  # actions without effect tie, and share
+    best[:, live] /= best[:, live].sum(axis=2, keepdims=True)
     own, other = (
         np.where(usable & (pi > 0), pi * q, 0.0).sum(axis=2)
         for pi in (case.policy, case.reference)

@@ -182,7 +182,7 @@ def test_info_describes_a_run() -> None:
         "source: files ward.csv",
         "'patient' is the episode",
         f"bayesmdp {bm.__version__}",
-        "SymmetricPrior(concentration=1.0)",
+        "prior: HierarchicalPrior(base='local', fallback=None)",
         "from 4 transitions",
         "results:\n    mine: a result of your own",
     ):
@@ -222,7 +222,14 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit", *GIVEN, "--columns", "outcome=endd"), "did you mean 'end'?"),
         (("fit", "none.csv", *GIVEN[1:]), "there is no file `none.csv`"),
         (("fit", "ward.csv", "--task", "x", "-o", "y"), "`x` cannot be read"),
-        (("fit", *GIVEN, *OUTCOME, "--concentration", "0"), "`concentration` must"),
+        (
+            ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--concentration", "0"),
+            "`concentration` must",
+        ),
+        (
+            ("fit", *GIVEN, *OUTCOME, "--concentration", "1"),
+            "leave the concentration out, or take the symmetric prior.",
+        ),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "deth"),
             "`fallback` 'deth' is not among the labels (did you mean 'death'?).",
@@ -234,7 +241,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("info", "."), "is not a run"),
         (("info", "ward.csv"), "ward.csv"),
     ],
-    ids=range(24),
+    ids=range(25),
 )
 def test_bad_input_exits_with_2_and_a_sentence(
     arguments: tuple[str, ...], said: str

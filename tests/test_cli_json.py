@@ -47,12 +47,14 @@ ROWS = (
     "rows[].probability_tied rows[].support rows[].value rows[].value_error"
 )
 KEYS = {
-    "demo": "best_delivery cautions cautions[] comparison comparison.few "
+    "demo": "best_true_value cautions cautions[] comparison comparison.few "
     "comparison.reference html json "
     f"{FINDINGS} {ROWS.replace('rows', 'comparison.rows')} "
-    "n_pairs n_patients n_transitions promises promises[] promises[].delivery "
-    "promises[].interval promises[].interval[] promises[].model promises[].policy "
-    "promises[].promise promises[].promise_error search search.chosen_start "
+    "n_pairs n_patients n_transitions observed_error observed_return predictions "
+    "predictions[] predictions[].interval predictions[].interval[] "
+    "predictions[].model predictions[].policy predictions[].predicted_error "
+    "predictions[].predicted_gain predictions[].predicted_value "
+    "predictions[].true_gain predictions[].true_value search search.chosen_start "
     "search.converged search.starts search.starts[] search.status search.steps "
     "search.upper_bound seed",
     "validate": f"{FINDINGS} n_rows origin worst",

@@ -311,6 +311,7 @@ def test_fit_takes_what_was_read() -> None:
     task = quiet(data, terminal=["home", "death"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", bm.errors.PriorWarning)  # four rows
         posterior = bm.fit(data, task, prior=bm.SparsePrior(fallback="death"))
     wait = np.zeros(4, dtype=int)
     evaluation = bm.evaluate(wait, posterior.draws(50))

@@ -83,9 +83,7 @@ EMPTY: dict[str, Refusal] = {
         lambda: fit(bm.SparsePrior(1.0), SPARE),
         {
             "FallbackPrior(prior, state)": lambda: fit(
-                bm.FallbackPrior(bm.SparsePrior(1.0), "death"),
-                SPARE,
-                prior=bm.SymmetricPrior(),
+                bm.FallbackPrior(bm.SparsePrior(1.0), "death"), SPARE
             ),
         },
         never=("support", "min_count"),
@@ -94,10 +92,7 @@ EMPTY: dict[str, Refusal] = {
         lambda: fit(bm.SparsePrior(1.0), SPARE, min_count=5),
         {
             "FallbackPrior(prior, state)": lambda: fit(
-                bm.FallbackPrior(bm.SparsePrior(1.0), "death"),
-                SPARE,
-                min_count=5,
-                prior=bm.SymmetricPrior(),
+                bm.FallbackPrior(bm.SparsePrior(1.0), "death"), SPARE, min_count=5
             ),
         },
         never=("support", "min_count"),
@@ -115,13 +110,9 @@ EMPTY: dict[str, Refusal] = {
     "an empty support where nobody was": Refusal(
         lambda: fit(symmetric((2, 1)), SPARE),
         {
-            "widen the support": lambda: fit(
-                symmetric((2, 1, 0)), SPARE, prior=bm.SymmetricPrior()
-            ),
+            "widen the support": lambda: fit(symmetric((2, 1, 0)), SPARE),
             "FallbackPrior(prior, state)": lambda: fit(
-                bm.FallbackPrior(symmetric((2, 1)), "death"),
-                SPARE,
-                prior=bm.SymmetricPrior(),
+                bm.FallbackPrior(symmetric((2, 1)), "death"), SPARE
             ),
         },
         never=("min_count",),
@@ -149,7 +140,6 @@ EMPTY: dict[str, Refusal] = {
             "leave these transitions out": lambda: fit(
                 symmetric((0, 1, 3)),
                 bm.Counts.from_arrays([0, 1, 2], [0, 0, 0], [1, 4, 3]),
-                prior=bm.SymmetricPrior(),
             ),
         },
     ),
@@ -261,12 +251,7 @@ def choosing(discount: float = 1.0) -> Any:
     counts = bm.Counts.from_arrays(
         [0, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 1], [1, 0, 2, 3, 3, 3], [9] * 6
     )
-    return fit(
-        bm.SymmetricPrior(support=STUCK),
-        counts,
-        discount=discount,
-        prior=bm.SymmetricPrior(),
-    )
+    return fit(bm.SymmetricPrior(support=STUCK), counts, discount=discount)
 
 
 def slow(discount: float = 1.0, reward: float = 1.0, weight: float = 1e90) -> Any:
@@ -304,9 +289,7 @@ BELIEFS: dict[str, Refusal] = {
     "a terminal state that is left": Refusal(
         lambda: fit(MIX[0], terminal=["lost"]),
         {
-            "drop them": lambda: fit(
-                MIX[0], SPARE, terminal=["lost"], prior=bm.SymmetricPrior()
-            ),
+            "drop them": lambda: fit(MIX[0], SPARE, terminal=["lost"]),
             "take the state out of `terminal`": lambda: fit(MIX[0], terminal=["home"]),
         },
     ),
@@ -441,20 +424,14 @@ TASKS: dict[str, Refusal] = {
     "names without a place": Refusal(
         lambda: bm.fit(NAMED, task(**BARE)),
         {
-            "give the task `state_labels`": lambda: bm.fit(
-                NAMED, small(), prior=bm.SymmetricPrior()
-            ),
+            "give the task `state_labels`": lambda: bm.fit(NAMED, small()),
             "Task.from_data(data, ...)": lambda: bm.fit(
-                NAMED, bm.Task.from_data(NAMED, discount=0.9), prior=bm.SymmetricPrior()
+                NAMED, bm.Task.from_data(NAMED, discount=0.9)
             ),
         },
     ),
     "a name that is not known": Refusal(
-        lambda: bm.fit(
-            NAMED,
-            small(state_labels=["icu", "home", "yard"]),
-            prior=bm.SymmetricPrior(),
-        ),
+        lambda: bm.fit(NAMED, small(state_labels=["icu", "home", "yard"])),
         {
             "add it there": lambda: bm.fit(
                 NAMED,
@@ -463,7 +440,6 @@ TASKS: dict[str, Refusal] = {
                     reward=[0, 1, 0, 0],
                     state_labels=["icu", "home", "yard", "ward"],
                 ),
-                prior=bm.SymmetricPrior(),
             )
         },
     ),

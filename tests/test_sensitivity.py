@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,25 @@ POSTERIORS = [bm.fit(DATA, WORLD.task, prior=prior) for prior in PRIORS.values()
 def whole() -> Sensitivity:
     """Not at import: it compiles."""
     return bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, n_draws=200, seed=5)
+
+
+def test_a_posterior_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = POSTERIORS[1]
+    fitted: list[Any] = []
+
+    def noted(*data: Any, **how: Any) -> Any:
+        fitted.append(how["prior"])
+        return bm.fit(*data, **how)
+
+    monkeypatch.setattr("bayesmdp.criticism._advice.fit", noted)
+    how: Any = {"n_draws": 200, "seed": 5}
+    found = bm.sensitivity(RIGHT, own, own.task, PRIORS, **how)
+    assert fitted == [PRIORS["neighbours"], PRIORS["careful"]]
+    assert found.to_dict() == whole().to_dict()
+    fitted.clear()  # one of other pairs is another posterior
+    logged, alone = bm.policies.behaviour(own), {"any": own.prior}
+    bm.sensitivity(logged, own, own.task, alone, min_count=1, **how)
+    assert fitted == [own.prior]
 
 
 def test_a_single_choice_has_its_closed_form() -> None:

@@ -79,9 +79,21 @@ def unwarned() -> Iterator[None]:
 
 
 def fit_named(
-    name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
+    name: str,
+    prior: AnyPrior,
+    counts: Counts,
+    task: Task,
+    min_count: int,
+    fitted: Fitted | None = None,
 ) -> Fitted:
-    """Fit one of several priors."""
+    """Fit one of several priors, unless it is that of a posterior of these counts."""
+    if (
+        fitted is not None
+        and fitted.prior is prior
+        and fitted.task is task
+        and fitted.min_count == min_count
+    ):
+        return fitted
     with naming(name), unwarned():
         return fit(counts, task, prior=prior, min_count=min_count)
 

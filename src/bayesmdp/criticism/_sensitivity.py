@@ -47,6 +47,7 @@ from bayesmdp.evaluation import (
 )
 from bayesmdp.model import Task, align, as_policy
 from bayesmdp.policies import behaviour
+from bayesmdp.posterior import Fitted
 from bayesmdp.priors import AnyPrior
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ class Sensitivity:
 
 def sensitivity(
     policy: ArrayLike,
-    data: Transitions | Counts,
+    data: Transitions | Counts | Fitted,
     task: Task,
     priors: Mapping[str, AnyPrior],
     *,
@@ -274,7 +275,8 @@ def sensitivity(
         ``[S, A]`` or ``[S]``, on available pairs. Which pairs are available depends on
         the data and ``min_count`` only, so it is the same for all priors.
     data
-        Transitions, or counts of them.
+        Transitions, counts of them, or a posterior of `bayesmdp.fit`: then its counts
+        are taken, and its own prior is not fitted again.
     task
         The known part.
     priors
@@ -313,11 +315,12 @@ def sensitivity(
         from concurrent.futures import Executor
 
         _checks.of_type("executor", executor, Executor, ArgumentError)
-    counts, task = align(data, task)
+    fitted = data if isinstance(data, Fitted) else None
+    counts, task = align(data.counts if isinstance(data, Fitted) else data, task)
     visits = state_visits(counts, task)
     found, best, notes, chain = [], [], [], []
     for name, prior in named.items():
-        posterior = fit_named(name, prior, counts, task, min_count)
+        posterior = fit_named(name, prior, counts, task, min_count, fitted)
         checked = as_policy(policy, posterior)
         base = (
             behaviour(posterior)

@@ -39,7 +39,8 @@ class AnalyticEvaluation:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> data, prior = world.sample(500, seed=0), bm.SymmetricPrior()
+        >>> posterior = bm.fit(data, world.task, prior=prior)
         >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
         >>> quick.summary().splitlines()[0].startswith("Value from the start about")
         True
@@ -91,7 +92,8 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     --------
     >>> import numpy as np, bayesmdp as bm
     >>> world = bm.worlds.gridworld()
-    >>> posterior = bm.fit(world.sample(5000, seed=0), world.task)
+    >>> data, prior = world.sample(5000, seed=0), bm.SymmetricPrior()
+    >>> posterior = bm.fit(data, world.task, prior=prior)
     >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
     >>> slow = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(2000))
     >>> bool(abs(quick.start_epistemic_sd / slow.start_epistemic_sd - 1) < 0.1)

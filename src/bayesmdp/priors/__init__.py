@@ -12,7 +12,7 @@ from bayesmdp.priors._contract import (
 from bayesmdp.priors._curve import EvidenceCurve, evidence_curve
 from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
-from bayesmdp.priors._hierarchical import BASES, Cells, HierarchicalPrior
+from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._named import AnyPrior, named_prior, usual_priors
@@ -25,7 +25,6 @@ from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 __all__ = [
-    "BASES",
     "AnyPrior",
     "Cells",
     "EvidenceCurve",

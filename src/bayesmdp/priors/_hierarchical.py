@@ -18,6 +18,7 @@ twice), so the prior looks at data, and has no evidence.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +27,6 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Task
 from bayesmdp.priors._support import Support, checked_support, support_rows
-
-BASES = ("local", "marginal", "uniform")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +63,16 @@ class HierarchicalPrior:
     HierarchicalPrior(base='local', fallback='death')
     """
 
+    bases: ClassVar[tuple[str, ...]] = ("local", "marginal", "uniform")
     base: str = "local"
     support: Support = field(default=None, repr=False)
     fallback: Name | None = None
 
     def __post_init__(self) -> None:
         """Check the base; the rest is checked against a task."""
-        if self.base not in BASES:
+        if self.base not in self.bases:
             raise PriorError(
-                f"`base` must be one of {', '.join(BASES)}; got {self.base!r:.40}."
+                f"`base` must be one of {', '.join(self.bases)}; got {self.base!r:.40}."
             )
         object.__setattr__(self, "support", checked_support(self.support))
 

@@ -81,7 +81,7 @@ def command(
     posterior = loaded.posterior
     sensitivity = bm.sensitivity(
         found,
-        posterior.counts,
+        posterior,
         posterior.task,
         priors_beside(posterior, names, fallback),
         baseline=base,
