@@ -213,7 +213,7 @@ def test_chains_of_other_data_are_refused(tmp_path: Path) -> None:
     posterior = bm.fit(world.sample(300, seed=0), world.task)
     other = world.sample(300, seed=1)
     with pytest.raises(bm.errors.BeliefError, match="fit them again"):
-        refit(other, world.task, bm.HierarchicalPrior(), 0, posterior.kept())
+        refit(other.counts(), world.task, bm.HierarchicalPrior(), 0, posterior.kept())
 
 
 def test_a_mixture_with_other_rows(tmp_path: Path) -> None:

@@ -99,24 +99,25 @@ def fit(
     HierarchicalPosterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    return refit(data, task, HierarchicalPrior() if prior is None else prior, min_count)
+    prior = HierarchicalPrior() if prior is None else prior
+    known = Prior | MixturePrior | HierarchicalPrior
+    if isinstance(prior, type) or not isinstance(prior, known):
+        raise ArgumentError(
+            f"`prior` must be a prior such as HierarchicalPrior(); got {prior!r:.80}."
+        )
+    counts, task = align(data, task)
+    return refit(counts, task, prior, min_count)
 
 
 def refit(
-    data: Transitions | Counts,
+    counts: Counts,
     task: Task,
     prior: AnyPrior,
     min_count: int,
     kept: Mapping[str, NDArray[Any]] | None = None,
 ) -> Posterior | MixturePosterior | HierarchicalPosterior:
     """Fit, or make again what was fitted, with the chains that it ``kept``."""
-    known = Prior | MixturePrior | HierarchicalPrior
-    if isinstance(prior, type) or not isinstance(prior, known):
-        raise ArgumentError(
-            f"`prior` must be a prior such as HierarchicalPrior(); got {prior!r:.80}."
-        )
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
-    counts, task = align(data, task)
     if counts.total == 0:
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
