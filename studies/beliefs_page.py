@@ -108,7 +108,7 @@ def _table(records: list[Record], size: int) -> str:
     rows = [x for x in records if x["size"] == size]
     numbers = sorted({x["cohort"] for x in rows})
     held = sorted({x["cohort"] for x in rows if "held_out_return" in x})
-    reference = _column(_of(rows, size, REFERENCE), "chosen_true")
+    reference = _of(rows, size, REFERENCE)
     lines = [
         f"**{size:,} patients**, cohorts {numbers[0]} to {numbers[-1]} (held-out: "
         f"{len(held)} of them); clinicians' true value "
@@ -126,7 +126,7 @@ def _table(records: list[Record], size: int) -> str:
             fixed(_column(of, "chosen_true")),
             fixed(_gap(of, "chosen_predicted", "chosen_true")),
             _share(of, "chosen_covered"),
-            fixed(_column(of, "chosen_true") - reference),
+            fixed(_against(of, reference, "chosen_true")),
             fixed(_gap(of, "behaviour_predicted", "observed")),
             fixed(_gap(of, "behaviour_predicted", "behaviour_true")),
             _share(of, "behaviour_covered"),
@@ -135,6 +135,12 @@ def _table(records: list[Record], size: int) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _against(rows: list[Record], reference: list[Record], key: str) -> FloatArray:
+    """Differences to another prior on the same cohorts."""
+    other = {x["cohort"]: x[key] for x in reference}
+    return np.array([x[key] - other[x["cohort"]] for x in rows])
 
 
 def _held_out(rows: list[Record]) -> list[str]:
@@ -152,10 +158,9 @@ def _verdict(records: list[Record]) -> str:
     name = _in_order(records, "simulator")[0]
     here = [x for x in records if x["simulator"] == name]
     size = max(x["size"] for x in here)
+    both = _of(here, size, EVIDENCE), _of(here, size, REFERENCE)
     predicted, true = (
-        _column(_of(here, size, EVIDENCE), key)
-        - _column(_of(here, size, REFERENCE), key)
-        for key in ("chosen_predicted", "chosen_true")
+        _against(*both, key) for key in ("chosen_predicted", "chosen_true")
     )
     word = "not confirmed"
     if sign(predicted) > 0:
@@ -192,6 +197,9 @@ def plot(records: list[Record]) -> dict[str, Any]:
     for line, name in zip(axes, names, strict=True):
         here = [x for x in records if x["simulator"] == name]
         for axis, size in zip(line, sizes, strict=True):
+            if not any(x["size"] == size for x in here):
+                axis.set_axis_off()
+                continue
             for place, prior in enumerate(priors):
                 _pair(axis, _of(here, size, prior), place)
             axis.axvline(here[0]["clinicians_value"], color="grey", linewidth=0.8)

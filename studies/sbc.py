@@ -170,7 +170,8 @@ def _of(records: list[Record], case: str, quantity: str, key: str) -> Any:
 def _tell(records: list[Record]) -> str:
     n = _of(records, "base known", "nominal", "rank").size
     lines = [
-        f"**90 % intervals and ranks of {n} truths**, {_N_STATES} states, {_N_ACTIONS} "
+        f"**90 % intervals and ranks of {n} truths**, a tenth of them with bases made "
+        f"from the data, {_N_STATES} states, {_N_ACTIONS} "
         f"actions, {min(_VISITS)} to {max(_VISITS)} visits of a pair, {_N_DRAWS} draws "
         f"(*p* of a chi-square test with {_N_BINS} bins; bias is predicted minus true; "
         "*z* the root mean square of its ratio to the sd)",
@@ -183,7 +184,7 @@ def _tell(records: list[Record]) -> str:
             rank, mean, sd, true = (
                 _of(records, case, quantity, x) for x in ("rank", "mean", "sd", "true")
             )
-            share = covered(rank).mean()
+            n, share = rank.size, covered(rank).mean()
             error = np.sqrt(share * (1 - share) / n)
             gap = mean - true
             spread = sd > _TIE

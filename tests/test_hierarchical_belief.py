@@ -1,6 +1,7 @@
 """The hierarchical belief against answers found another way."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,3 +254,53 @@ def test_what_needs_dirichlet_rows_is_refused_by_name() -> None:
         bm.policies.second_order(posterior)
     with pytest.raises(bm.errors.PriorError, match="held-out"):
         posterior.log_evidence()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("hyper", lambda x: x[0, 0]),
+        ("hyper", lambda x: np.where(x == x[0, 0], np.nan, x)),
+        ("hyper", lambda x: x + 1e4),
+        ("strength", lambda x: -x),
+        ("strength", lambda x: x.astype(np.complex128)),
+        ("tables", lambda x: x.astype(np.float64)),
+        ("tables", lambda x: x * 0),
+        ("tables", lambda x: x[:, 1:]),
+    ],
+    ids=["scalar", "nan", "huge", "negative", "complex", "floats", "zero", "short"],
+)
+def test_damaged_chains_are_refused(name: str, change: Any) -> None:
+    from bayesmdp.posterior import refit
+
+    world = bm.worlds.gridworld()
+    posterior = bm.fit(world.sample(100, seed=0), world.task)
+    kept = posterior.kept()
+    kept[name] = change(kept[name])
+    with pytest.raises(bm.errors.BeliefError, match="fit them again"):
+        refit(posterior.counts, world.task, bm.HierarchicalPrior(), 0, kept)
+
+
+def test_few_transitions_do_not_tilt_the_base_away() -> None:
+    """Base measures of 100 states from 10 transitions stay within a factor of 10."""
+    rng = np.random.default_rng(0)
+    state, to = rng.integers(0, 97, 10), rng.integers(0, 100, 10)
+    counts = bm.Counts.from_arrays(
+        state, np.zeros(10, int), to, n_states=100, n_actions=2
+    )
+    reward = np.r_[np.zeros(98), 1.0, -1.0]
+    task = bm.Task(100, 2, reward, discount=0.9, terminal=[97, 98, 99])
+    local, marginal = (
+        bm.HierarchicalPrior(base).cells(counts, task) for base in ("local", "marginal")
+    )
+    for end in (98, 99):
+        ours, plain = (x.base[x.next_state == end] for x in (local, marginal))
+        assert 0.1 < ours.mean() / plain.mean() < 10
+
+
+def test_a_fallback_is_part_of_a_support() -> None:
+    prior = bm.HierarchicalPrior("uniform", support=np.eye(3, dtype=bool), fallback=2)
+    task = bm.Task(3, 1, [0, 1, 2], discount=0.9)
+    counts = bm.Counts.from_arrays([0], [0], [0], n_states=3, n_actions=1)
+    cells = prior.cells(counts, task)
+    assert cells.next_state[cells.state == 0].tolist() == [0, 2]

@@ -225,12 +225,13 @@ def _score_hierarchical(
     count = every.count[every.layout.entries_of(wanted)]
     mean = replace(every, layout=every.layout.take(wanted), count=count).mean()
     rows, p = mean.rows, mean.probability
+    whole = rows.pair.size * task.n_states  # rows with every next state need no atoms
     row, entry = rows.find(held.state, held.action, held.next_state)
     _, seen = rows.find(training.state, training.action, training.next_state)
     of_new = p.copy()
     of_new[seen[seen >= 0]] = 0.0
     density = np.where(entry >= 0, p[entry], 0.0)
-    if prior.support is None:
+    if prior.support is None and mean.rows.next_state.size < whole:
         new, share = _among_others(prior, held, training, task)
         others = _is_new(rows.state[rows.row_of_entry], rows.next_state, training, task)
         density = np.where(new, rows.row_sums(p * others)[row] * share, density)

@@ -272,7 +272,8 @@ def _combine(
         out[rows.order[: problem.n_live]] = x
         return _checks.sealed(out)
 
-    error = np.zeros_like(q) if draws.exact else np.sqrt(epistemic / n)
+    noise = 0.0 if draws.exact else 1 / n + draws.belief.chain_noise
+    error = np.sqrt(epistemic * noise)
     gain_variance = np.maximum(gain_square - extra**2, 0.0) * unbias
     return ActionValues(
         value=table(q),

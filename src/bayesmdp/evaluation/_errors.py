@@ -48,9 +48,8 @@ where the last sum again takes off what chance adds. The error of a root is that
 square over twice the root, and at most the root of the square's error.
 
 **Finite chains.** Where draws come from Markov chains, the mean over all draws is off,
-too, by a share ``chain`` of the variance over draws (`Belief.chain_noise`): every
-squared error has that variance of its summand, without controls, times ``chain``, on
-top.
+too, by a share ``chain`` of the variance over draws (`Belief.chain_noise`): a squared
+error has that variance of its summand, without controls, times ``chain``, on top.
 
 **Anything else**, such as an objective that is no mean: a bootstrap over draws.
 

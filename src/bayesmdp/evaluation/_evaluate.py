@@ -244,12 +244,12 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     for name, value in vars(measured.start).items():
         fields[f"start_{name}"] = float(value)
     reduction = 1.0
-    doubt = fields["start_epistemic_sd"]
-    matters = doubt > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
+    spread = fields["start_epistemic_sd"]
+    matters = spread > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
     controlled = measured.control is not None and n >= _SHOWS_REDUCTION
     if controlled and matters and fields["start_value_error"] > 0:
-        raw = doubt / np.sqrt(n)
-        reduction = float((raw / fields["start_value_error"]) ** 2)
+        error = fields["start_value_error"] ** 2 - floor**2  # what draws add
+        reduction = float(spread**2 / n / max(error, 1e-300))
     return Evaluation(
         **fields,
         occupancy=_checks.sealed(measured.occupancy),

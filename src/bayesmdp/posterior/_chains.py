@@ -57,15 +57,18 @@ class Chains:
         cls, kept: Mapping[str, NDArray[Any]], cells: Cells, task: Task
     ) -> "Chains":
         """Read what was stored; refuse what does not belong to the data."""
-        m = kept["hyper"].shape[0] if kept.get("hyper") is not None else 0
+        m = len(np.atleast_1d(kept.get("hyper", ())))
         wanted = {
-            "tables": (m, int(cells.observed.sum())),
-            "strength": (m, task.n_states),
-            "hyper": (m, 4),
+            "tables": ((m, int(cells.observed.sum())), "iu", 1.0, 2.0**31 - 1),
+            "strength": ((m, task.n_states), "f", 1.0, np.inf),
+            "hyper": ((m, 4), "f", -1e3, 1e3),
         }
-        for name, shape in wanted.items():
-            found = kept.get(name)
-            if found is None or found.shape != shape or m % N_CHAINS or m == 0:
+        for name, (shape, kind, low, high) in wanted.items():
+            found = np.asarray(kept.get(name, ()))
+            right = found.shape == shape and found.dtype.kind in kind
+            if not (right and m > 0 and m % N_CHAINS == 0) or not bool(
+                ((found >= low) & (found <= high)).all()
+            ):
                 raise BeliefError(
                     f"the chains' {name} are not those of these data; fit them again."
                 )

@@ -218,7 +218,8 @@ class HierarchicalPosterior(Fitted):
 
     def exits(self) -> Iterator[Exits]:
         """Say that visits are sure, and the rest possible."""
-        yield Exits(self.count + self._rows.mean, self.count)
+        possible = np.where(self._rows.mean > 0, 1e-9, 0.0)
+        yield Exits(self.count + self._rows.mean, np.maximum(self.count, possible))
 
     def mean_squares(self) -> FloatArray:
         """Posterior mean of the square of each probability, ``[E]``."""
@@ -226,7 +227,9 @@ class HierarchicalPosterior(Fitted):
 
     def parameters(self) -> tuple[FloatArray, ...]:
         """Visits and the states of the chains."""
-        return (self.count, self.chains.strength, self.chains.hyper)
+        chains = self.chains
+        tables = chains.tables.sum(axis=0).astype(np.float64)  # enough to tell them
+        return (self.count, self.cells.base, tables, chains.strength, chains.hyper)
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """States of the chains."""
@@ -247,14 +250,17 @@ class HierarchicalPosterior(Fitted):
         """Say what the belief is made of."""
         return (
             "The rows of a state's actions vary around a common row of the state, and "
-            "these around the next states of all others; how far is learnt, with no "
-            f"effect of actions as one possibility. It rests on {self._said_data()}"
+            f"these around a base measure ({self.prior.base}); how far is learnt, with "
+            "no effect of actions as one possibility. It rests on "
+            f"{self._said_data()}"
         )
 
     def _said_priors(self) -> list[str]:
         w = 1 / (1 + np.exp(-self.chains.hyper[:, 0]))
         none = np.isinf(self.chains.strength).mean(axis=0)
-        left = np.bincount(self.layout.state, minlength=self.task.n_states) > 0
+        left = np.bincount(self.counts.state, minlength=self.task.n_states) > 0
+        left &= ~self.task.is_terminal
+        left = left if left.any() else ~self.task.is_terminal
         said = [
             f"prior: {self.prior}",
             f"no effect of actions: probability {none[left].mean():.2f} in a state "

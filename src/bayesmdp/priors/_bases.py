@@ -1,7 +1,9 @@
 """Where a state leads that was never left: base measures of the hierarchical prior.
 
-A base that holds a state's own transitions counts them twice, so every base is made
-from the transitions of *other* states.
+A base that holds a state's own next states counts them twice, so every base is made
+from the next states of *other* states. (Numbers that all states share are fitted to all
+transitions; and a state that can follow itself weighs, among the places it is arrived
+at from, where it goes itself.)
 
 ``"marginal"``: next states of all other states together.
 
@@ -42,6 +44,9 @@ from bayesmdp.priors._hierarchical import Cells, unseen_visits
 _ALL = 64  # states up to which a row has an entry for each
 _ATOMS, _FEW = 16, 4  # of the marginal; where it stands beside a local base
 _OWN = 10  # atoms of the local base
+_ENDS = 64  # terminal states that every row has an entry for
+_LEAST = 1e-12  # base measure of a cell
+_RIDGE = 0.5  # of a and b, which few transitions would make extreme
 _WEIGHT = 50.0  # visits from which a state leans on its base less than on itself
 _MOST = 1000  # next states of a place above which arriving from it says too little
 
@@ -97,13 +102,14 @@ def _sure_keys(
 ) -> IntArray:
     """Return the cells that have their own base measure, whatever the atoms."""
     n = task.n_states
-    if allowed is not None:
-        return np.union1d(_keys(flow), allowed)
     to = np.arange(n)
-    if n > _ALL:
-        to = np.union1d(always, task.terminal[:_ATOMS])
+    if allowed is not None:
+        to = always
+    elif n > _ALL:
+        to = np.union1d(always, task.terminal[:_ENDS])
     of_all = (np.flatnonzero(~task.is_terminal)[:, None] * np.int64(n) + to).ravel()
-    return np.union1d(_keys(flow), of_all)
+    sure = np.union1d(_keys(flow), of_all)
+    return sure if allowed is None else np.union1d(sure, allowed)
 
 
 def _flow(counts: Counts, task: Task) -> csr_array:
@@ -279,10 +285,11 @@ def _calibrated(
         miss = weight * (own - total * np.bincount(state, mass * score, n))
         value = weight @ (tau * own - total * log_whole)
         size = weight @ total
-        return -value / size, -np.array([miss.sum(), miss @ mean]) / size
+        slope = np.array([miss.sum(), miss @ mean])
+        return (_RIDGE * x @ x - value) / size, (2 * _RIDGE * x - slope) / size
 
     found = minimize(loss, np.zeros(2), jac=True)
-    return tilted(found.x[0] + found.x[1] * mean)[0]
+    return np.maximum(tilted(found.x[0] + found.x[1] * mean)[0], _LEAST)
 
 
 def _scores(

@@ -202,6 +202,11 @@ def _decode_prior(
             f"`{where}`: there is no PooledPrior any more, as it counted data twice; "
             "fit the data again with HierarchicalPrior() (--prior hierarchical)."
         )
+    if name == "HierarchicalSparsePrior":
+        raise PriorError(
+            f"`{where}`: HierarchicalSparsePrior is now RandomSupportPrior (--prior "
+            "random-support); fit the data again."
+        )
     if not isinstance(name, str) or name not in known:
         hint = _checks.did_you_mean(name, known)
         raise PriorError(

@@ -43,12 +43,12 @@ def _said(curve: EvidenceCurve) -> str:
     )
     if curve.best is None or curve.interval is None:
         return (
-            "How well symmetric priors foretell the data; they have no best "
+            "How well symmetric priors predict the data; they have no best "
             f"concentration between the ends that were searched. {rests}"
         )
     low, high = curve.interval
     return (
-        "How well symmetric priors foretell the data (log evidence). The best "
+        "How well symmetric priors predict the data (log evidence). The best "
         f"concentration is {curve.best:.3g}, 95 % interval {low:.3g} to {high:.3g}. "
         f"{rests}"
     )
