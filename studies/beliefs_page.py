@@ -20,8 +20,9 @@ _ABOUT = """\
 `python -m studies beliefs --jobs 2`, in a checkout, simulates cohorts from two models \
 whose true values are known exactly: ICU-Sepsis, and one of [vital \
 signs](../studies/vitals_simulator.py) in the structure of Oberst and Sontag (2019), \
-in which clinicians choose the best action and, with probability 0.3, any. Each prior \
-learns from each cohort. It can be stopped and resumed; `--quick` takes a minute, on \
+in which clinicians choose the best action and, with probability 0.3, any. The \
+default prior and the sparse one learn from 10 cohorts of each size, other priors \
+from 2. It can be stopped and resumed; `--quick` takes a minute, on \
 other cohorts than those that judge. \
 `python -m studies.beliefs_page reproduced/beliefs` writes this page.
 

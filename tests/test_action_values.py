@@ -138,13 +138,14 @@ def brute(case: Case) -> dict[str, Array]:
     def sd(x: Array) -> Array:
         return np.sqrt(unbias * mean((x - mean(x)) ** 2))
 
+    noise = 0.0 if draws.exact else 1 / draws.n_draws + draws.belief.chain_noise
     found = {
         "value": mean(q),
         "epistemic_sd": sd(q),
         "aleatoric_sd": np.sqrt(mean(np.array(chance))),
         "probability_best": mean(best),
         "probability_better": mean(q > own[:, :, None] + 1e-9),
-        "value_error": 0 * q[0] if draws.exact else sd(q) / np.sqrt(draws.n_draws),
+        "value_error": sd(q) * np.sqrt(noise),
     }
     found = {key: np.where(usable, x, np.nan) for key, x in found.items()}
     found |= {"gain": mean(gain), "gain_sd": sd(gain)}
