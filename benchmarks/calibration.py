@@ -5,7 +5,7 @@ of a problem comes from 100 times as many draws as the largest number judged (wh
 error adds 0.1 % to a rate of 5 %). Normal results with right errors are beyond 1.96
 errors in 5.0 % of runs.
 
-What the errors are made of (``evaluation/_control.py``) was chosen on other problems
+What the errors are made of (``evaluation/_errors.py``) was chosen on other problems
 and other seeds: 29 by hand and 120 at random of the same three families, and no queue.
 """
 

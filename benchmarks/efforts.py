@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 import bayesmdp as bm
-from bayesmdp.optimisation._effort import EFFORTS, Effort
+from bayesmdp.optimisation._settings import EFFORTS, Effort
 from benchmarks import Row, made_with
 from benchmarks.policies import golden
 from benchmarks.tables import table

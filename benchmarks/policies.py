@@ -230,7 +230,7 @@ def clinical_run() -> dict[str, Any]:
     import resource
 
     small = bm.worlds.synthetic(0)
-    warm_up = bm.fit(small.sample(100, seed=0), small.task)
+    warm_up = bm.fit(small.sample(100, seed=0), small.task, prior=bm.SymmetricPrior())
     bm.optimise(warm_up, seed=0, threads=THREADS)  # compile first
     posterior = clinical_posterior()
     began = time.perf_counter()
@@ -283,7 +283,11 @@ def msbi_study(n_problems: int = 20, n_transitions: int = 50) -> dict[str, Any]:
     errors: dict[str, list[float]] = {name: [] for name in lost}
     for seed in range(n_problems):
         world = bm.worlds.synthetic(seed)
-        posterior = bm.fit(world.sample(n_transitions, seed=seed), world.task)
+        posterior = bm.fit(
+            world.sample(n_transitions, seed=seed),
+            world.task,
+            prior=bm.SymmetricPrior(),
+        )
         single = posterior.draws(2, seed=seed + 1000).dynamics(0)
         others = {
             "2,048 draws": bm.policies.msbi(posterior, 2048, seed=seed),

@@ -13,9 +13,9 @@ from scipy.linalg import lu_factor, lu_solve
 
 from bayesmdp import engine
 from bayesmdp.engine import _solve
-from bayesmdp.engine._bellman import bellman_mean
 from bayesmdp.engine._chain import Chain, build_chain
 from bayesmdp.engine._dense import assemble
+from bayesmdp.engine._solve import bellman_mean
 
 Array = NDArray[np.float64]
 

@@ -120,7 +120,7 @@ def _fit(case: Case) -> list[str]:
         if case.happens(0.3):
             found += ["--terminal", pick.choice(["home", "2", "x"])]
     if case.happens(0.5):
-        priors = ["symmetric", "sparse", "scaled", "evidence", "hierarchical", "pooled"]
+        priors = ["symmetric", "sparse", "scaled", "evidence", "hierarchical"]
         found += ["--prior", pick.choice(priors)]
     options = [["--fallback", "home"], ["--min-count", "1"], ["--concentration", "0.5"]]
     options += [["--labels"], ["--json"], ["-q"], ["--columns", "state=s"], ["--debug"]]

@@ -25,9 +25,9 @@ NUMBERED = bm.Task(3, 2, [0, 0, 1], discount=0.9, terminal=[2])
 NUMBERS = NAMED.with_labels(state_labels=["10", "7", "1.0", "01"])
 COUNTS = bm.Counts.from_arrays([0, 1, 0, 1], [0, 0, 1, 1], [1, 2, 2, 0])
 BELIEFS = {
-    "names": bm.fit(COUNTS, NAMED),
-    "ids": bm.fit(COUNTS, NUMBERED),
-    "numbers": bm.fit(COUNTS, NUMBERS),
+    "names": bm.fit(COUNTS, NAMED, prior=bm.SymmetricPrior()),
+    "ids": bm.fit(COUNTS, NUMBERED, prior=bm.SymmetricPrior()),
+    "numbers": bm.fit(COUNTS, NUMBERS, prior=bm.SymmetricPrior()),
 }
 ODD = [
     "",

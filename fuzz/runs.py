@@ -45,7 +45,7 @@ HEADS += ["results/first.json", "results/optimised.json"]
 PRIORS: dict[str, Callable[[], Any]] = {
     "symmetric": bm.SymmetricPrior,
     "sparse": lambda: bm.SparsePrior(0.5, fallback="0"),
-    "pooled": bm.PooledPrior,
+    "hierarchical": bm.HierarchicalPrior,
     "mixture": lambda: bm.MixturePrior([bm.SymmetricPrior(), bm.ScaledPrior()]),
 }
 

@@ -33,7 +33,9 @@ STUDIES: tuple[str, ...] = (
     "evidence",
     "bounds",
     "resampling",
-    "priors",
+    "beliefs",
+    "no_effect",
+    "sbc",
 )
 
 #: Figures of the paper whose study has another name.

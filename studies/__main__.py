@@ -24,10 +24,10 @@ Names:
   fig1 .. fig5  as in the paper       evidence    figure 13
   casino        figure 6              bounds      appendix A
   scaling       figure 7              resampling  section 4.2
-  ensemble      figure 8              priors      predicted and true values by prior
-  msbi          figure 9              all         every one of them
-  relative      figures 10 and 11
-  uncertainty   figure 12
+  ensemble      figure 8              beliefs     predicted and true values by prior
+  msbi          figure 9              sbc         ranks of truths by simulation
+  relative      figures 10 and 11     no_effect   claims where actions do nothing
+  uncertainty   figure 12             all         every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;
 130 interrupted.
@@ -84,7 +84,7 @@ def main(
     --resume goes on, and ends with the same records as a run in one piece. `all` also
     writes index.md, one page that shows everything.
 
-    Example: python -m studies priors --quick --jobs 2
+    Example: python -m studies beliefs --quick --jobs 2
 
     Example: python -m studies all --quick --jobs 2
     """

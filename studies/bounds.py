@@ -88,7 +88,9 @@ def _belief(world: str, size: int, discount: float, seed: int) -> tuple[Any, Any
         posterior = bm.fit(grid.sample(size, seed=seed), grid.task, prior=prior)
     else:
         made = bm.worlds.synthetic(seed, discount=discount)
-        posterior = bm.fit(made.sample(size, seed=seed), made.task)
+        posterior = bm.fit(
+            made.sample(size, seed=seed), made.task, prior=bm.SymmetricPrior()
+        )
     return posterior, bm.policies.nominal(posterior)
 
 

@@ -115,7 +115,9 @@ def timed(belief: Belief, batch: int, n_steps: int) -> float:
 def _dense(n_states: int) -> Belief:
     """Return what one visit of each pair leaves of a synthetic problem."""
     world = bm.worlds.synthetic(0, n_states, _ACTIONS, discount=_DISCOUNT)
-    return bm.fit(world.sample(n_states * _ACTIONS, seed=0), world.task)
+    return bm.fit(
+        world.sample(n_states * _ACTIONS, seed=0), world.task, prior=bm.SymmetricPrior()
+    )
 
 
 def _sparse(n_states: int) -> Belief:

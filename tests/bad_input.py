@@ -38,8 +38,10 @@ def counted(*triplets: tuple[int, int, int]) -> bm.Counts:
 
 
 COUNTS = counted((0, 0, 1), (1, 1, 2))
-POSTERIOR = bm.fit(COUNTS, task())
-NARROW = bm.fit(COUNTS, labelled(), min_count=1)  # ward: wait, icu: treat
+POSTERIOR = bm.fit(COUNTS, task(), prior=bm.SymmetricPrior())
+NARROW = bm.fit(
+    COUNTS, labelled(), min_count=1, prior=bm.SymmetricPrior()
+)  # ward: wait, icu: treat
 EVEN = np.full((3, 2), 0.5)
 LOG = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2], episode=[4, 9])
 

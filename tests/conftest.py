@@ -23,17 +23,16 @@ settings.load_profile("fixed")
 @pytest.fixture
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Share out also what takes less than a millisecond, for tests of sharing."""
-    monkeypatch.setattr("bayesmdp.engine._footprint._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("bayesmdp.engine._sweep._LEAST_SECONDS", 0.0)
 
 
 def _compile_eliminations() -> None:
     """Compile what evaluates and plans for few states."""
     from bayesmdp.engine import Problem, workers
-    from bayesmdp.engine.hindsight import hindsight_values
-    from bayesmdp.engine.planning import plan
+    from bayesmdp.engine.planning import hindsight_values, plan
 
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(300, seed=0), world.task)
+    posterior = bm.fit(world.sample(300, seed=0), world.task, prior=bm.SymmetricPrior())
     bm.evaluate([0] * 25, posterior.draws(4), solver="dense", threads=1)
     problem = Problem.of_belief(posterior).with_stream(posterior.draws(2).stream)
     with workers(1, None) as pool:

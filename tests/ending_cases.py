@@ -123,7 +123,7 @@ def _random_priors(
     at = len(possible) - 1  # the end
     if kind.startswith("sets"):
         alpha = np.where(possible & (counts == 0), 0.0, alpha)
-        prior = bm.HierarchicalSparsePrior(concentration, support=possible)
+        prior = bm.RandomSupportPrior(concentration, support=possible)
     elif kind == "fallback":
         at = int(rng.integers(len(possible)))
     if kind.endswith("fallback"):

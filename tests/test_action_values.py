@@ -51,7 +51,12 @@ def of_belief(belief: Any, reward: Array, n_draws: int = 50) -> Case:
     return Case(belief.draws(n_draws, seed=4), policy, other, [reward])
 
 
-def fitted(form: int, prior: Any = None, discount: float = 0.9, **more: Any) -> Case:
+def fitted(
+    form: int,
+    prior: Any = bm.SymmetricPrior(),  # noqa: B008
+    discount: float = 0.9,
+    **more: Any,
+) -> Case:
     """Five states, the last one an end, three actions."""
     rng = np.random.default_rng(form)
     reward = rng.normal(size=(5, 3, 5)[:form])
@@ -92,8 +97,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "few pairs": lambda: fitted(3, min_count=5),
     "discount 0": lambda: fitted(3, discount=0.0),
     "discount 1": lambda: fitted(2, bm.SymmetricPrior(2.0), discount=1.0),
+    "actions without effect": lambda: fitted(1, bm.HierarchicalPrior()),
     "mixture": lambda: fitted(3, MIXTURE),
-    "random supports": lambda: fitted(2, bm.HierarchicalSparsePrior(0.7)),
+    "random supports": lambda: fitted(2, bm.RandomSupportPrior(0.7)),
     "models": lambda: ensemble(exact=True),
     "drawn models": lambda: ensemble(exact=False),
 }
@@ -117,7 +123,9 @@ def brute(case: Case) -> dict[str, Array]:
         chance.append(np.einsum("sat,sat->sa", theta, ahead))
     live = ~task.is_terminal
     best = np.zeros_like(q)
-    best[:, live] = q[:, live] == np.nanmax(q[:, live], axis=2, keepdims=True)
+    top = np.nanmax(q[:, live], axis=2, keepdims=True)
+    best[:, live] = q[:, live] > top - 1e-9  # actions without effect tie, and share
+    best[:, live] /= best[:, live].sum(axis=2, keepdims=True)
     own, other = (
         np.where(usable & (pi > 0), pi * q, 0.0).sum(axis=2)
         for pi in (case.policy, case.reference)
@@ -130,13 +138,14 @@ def brute(case: Case) -> dict[str, Array]:
     def sd(x: Array) -> Array:
         return np.sqrt(unbias * mean((x - mean(x)) ** 2))
 
+    noise = 0.0 if draws.exact else 1 / draws.n_draws + draws.belief.chain_noise
     found = {
         "value": mean(q),
         "epistemic_sd": sd(q),
         "aleatoric_sd": np.sqrt(mean(np.array(chance))),
         "probability_best": mean(best),
         "probability_better": mean(q > own[:, :, None] + 1e-9),
-        "value_error": 0 * q[0] if draws.exact else sd(q) / np.sqrt(draws.n_draws),
+        "value_error": sd(q) * np.sqrt(noise),
     }
     found = {key: np.where(usable, x, np.nan) for key, x in found.items()}
     found |= {"gain": mean(gain), "gain_sd": sd(gain)}
@@ -237,7 +246,7 @@ def test_probabilities_do_not_depend_on_the_unit_of_rewards(scale: float) -> Non
     reward, found = rng.normal(size=(4, 3)), []
     for unit in (1.0, scale):
         task = bm.Task(4, 3, unit * reward, discount=0.9)
-        draws = bm.fit(counts, task).draws(100, seed=0)
+        draws = bm.fit(counts, task, prior=bm.SymmetricPrior()).draws(100, seed=0)
         found.append(bm.action_values([0] * 4, draws))
     for name in ("probability_best", "probability_better", "gain_probability"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))

@@ -59,7 +59,7 @@ def test_the_posterior_is_the_one_of_data_numbered_by_hand(
 ) -> None:
     data = named(random_log())
     known = task(states, actions, len(states))
-    posterior = bm.fit(data, known)
+    posterior = bm.fit(data, known, prior=bm.SymmetricPrior())
     c = data.counts()
     state = np.array([states.index(x) for x in STATES])
     action = np.array([actions.index(x) for x in ACTIONS])
@@ -67,7 +67,9 @@ def test_the_posterior_is_the_one_of_data_numbered_by_hand(
         state[c.state], action[c.action], state[c.next_state], c.count
     )
     assert posterior.counts == by_hand
-    assert np.array_equal(posterior.alpha, bm.fit(by_hand, known).alpha)
+    assert np.array_equal(
+        posterior.alpha, bm.fit(by_hand, known, prior=bm.SymmetricPrior()).alpha
+    )
     assert posterior.task is not None
     assert posterior.task.state_labels == states
     assert posterior.task.action_labels == actions
@@ -76,7 +78,7 @@ def test_the_posterior_is_the_one_of_data_numbered_by_hand(
 def test_a_task_without_names_takes_those_of_the_data() -> None:
     plain = task()
     with pytest.warns(BayesmdpWarning) as told:
-        posterior = bm.fit(named(random_log()), plain)
+        posterior = bm.fit(named(random_log()), plain, prior=bm.SymmetricPrior())
     said = [str(x.message) for x in told]
     assert "state 0 is 'death', state 3 'ward'" in said[0]
     assert "action 0 is 'treat', action 1 'wait'" in said[1]
@@ -96,19 +98,27 @@ def test_a_task_without_names_takes_those_of_the_data() -> None:
 
 def test_names_of_states_alone_or_of_actions_alone_will_do() -> None:
     log = random_log()
-    states = bm.fit(replace(log, state_labels=STATES), task(STATES[::-1]))
+    states = bm.fit(
+        replace(log, state_labels=STATES), task(STATES[::-1]), prior=bm.SymmetricPrior()
+    )
     assert states.counts.state.max() == 1  # icu and ward come first there
     assert states.task.action_labels is None
-    actions = bm.fit(replace(log, action_labels=ACTIONS), task(None, ACTIONS[::-1]))
+    actions = bm.fit(
+        replace(log, action_labels=ACTIONS),
+        task(None, ACTIONS[::-1]),
+        prior=bm.SymmetricPrior(),
+    )
     assert np.array_equal(
         actions.counts.pair_totals(4, 2), log.counts().pair_totals(4, 2)[:, ::-1]
     )
 
 
 def test_ids_without_names_are_ids() -> None:
-    posterior = bm.fit(random_log(), task(STATES, ACTIONS))
+    posterior = bm.fit(random_log(), task(STATES, ACTIONS), prior=bm.SymmetricPrior())
     assert posterior.counts == random_log().counts()
-    counts = bm.fit(random_log().counts(), task(STATES, ACTIONS)).counts
+    counts = bm.fit(
+        random_log().counts(), task(STATES, ACTIONS), prior=bm.SymmetricPrior()
+    ).counts
     assert counts == random_log().counts()
 
 
@@ -124,7 +134,7 @@ def test_numbers_as_names_compare_as_text() -> None:
         state_labels=["100", "30", "4"],
         action_labels=["7"],
     )
-    counts = bm.fit(data, known).counts
+    counts = bm.fit(data, known, prior=bm.SymmetricPrior()).counts
     assert counts.state.tolist() == [1, 2]
     assert counts.next_state.tolist() == [2, 0]
 
@@ -133,18 +143,21 @@ def test_numbers_as_names_compare_as_text() -> None:
 def test_an_update_finds_names_too() -> None:
     first, second = named(random_log(0)), named(random_log(1))
     order = STATES[::-1]
-    posterior = bm.fit(first, task(order, ACTIONS)).update(second)
+    posterior = bm.fit(first, task(order, ACTIONS), prior=bm.SymmetricPrior()).update(
+        second
+    )
     both = first.counts() + second.counts()
     expected = bm.fit(
         bm.Counts.from_arrays(
             3 - both.state, both.action, 3 - both.next_state, both.count
         ),
         task(order, ACTIONS),
+        prior=bm.SymmetricPrior(),
     )
     assert posterior.counts == expected.counts
     assert np.array_equal(posterior.alpha, expected.alpha)
     # Names that come with later data.
-    late = bm.fit(random_log(0), task()).update(second)
+    late = bm.fit(random_log(0), task(), prior=bm.SymmetricPrior()).update(second)
     assert late.task.state_labels == STATES
     assert late.counts == both
 
@@ -202,7 +215,7 @@ REFUSED = {
 @pytest.mark.parametrize(("data", "known", "said"), REFUSED.values(), ids=REFUSED)
 def test_names_that_do_not_fit_are_refused(data: Any, known: Any, said: str) -> None:
     with pytest.raises(CountsError) as caught:
-        bm.fit(data(random_log()), known())
+        bm.fit(data(random_log()), known(), prior=bm.SymmetricPrior())
     assert said in str(caught.value)
 
 
@@ -218,7 +231,7 @@ def test_names_stand_in_every_table() -> None:
     log = bm.Transitions.from_arrays(*np.array(rows).T)
     log = replace(log, state_labels=(*STATES, "theatre"), action_labels=ACTIONS)
     known = bm.Task(5, 2, reward=[0, 1, 0, 0, 0], discount=0.9, terminal=[0, 1])
-    posterior = bm.fit(log, known, min_count=5)
+    posterior = bm.fit(log, known, min_count=5, prior=bm.SymmetricPrior())
     said = posterior.summary()
     assert "1 state (icu) without such a pair: most visited one kept" in said
     assert "1 state (theatre) never visited: all actions kept" in said

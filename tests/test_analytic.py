@@ -20,7 +20,7 @@ def problem(
     task = bm.Task(5, 3, reward, discount=discount, start=start, terminal=terminal)
     counts = scale * rng.poisson(2.0, size=(5, 3, 5))
     counts[list(terminal)] = 0
-    posterior = bm.fit(bm.Counts.from_dense(counts), task)
+    posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
     return rng.dirichlet(np.ones(3), size=5), posterior, reward
 
 

@@ -33,37 +33,53 @@ FIT_CASES = [
     case(
         "counts and task of different n_states",
         CountsError,
-        lambda: bm.fit(bm.Counts.from_dense(np.ones((2, 2, 2))), task()),
+        lambda: bm.fit(
+            bm.Counts.from_dense(np.ones((2, 2, 2))), task(), prior=bm.SymmetricPrior()
+        ),
         "`data` and `task` disagree about `n_states`: 2 and 3.",
     ),
     case(
         "counts and task of different n_actions",
         CountsError,
-        lambda: bm.fit(bm.Counts.from_dense(np.ones((3, 4, 3))), task()),
+        lambda: bm.fit(
+            bm.Counts.from_dense(np.ones((3, 4, 3))), task(), prior=bm.SymmetricPrior()
+        ),
         "`data` and `task` disagree about `n_actions`: 4 and 2.",
     ),
     case(
         "counts that state n_states alone, and not the task's",
         CountsError,
-        lambda: bm.fit(bm.Counts.from_arrays([0], [0], [1], n_states=4), task()),
+        lambda: bm.fit(
+            bm.Counts.from_arrays([0], [0], [1], n_states=4),
+            task(),
+            prior=bm.SymmetricPrior(),
+        ),
         "`data` and `task` disagree about `n_states`: 4 and 3.",
     ),
     case(
         "a state the task does not have",
         CountsError,
-        lambda: bm.fit(counted((0, 0, 1), (3, 0, 1)), task()),
+        lambda: bm.fit(
+            counted((0, 0, 1), (3, 0, 1)), task(), prior=bm.SymmetricPrior()
+        ),
         "`state` must be in 0..2; the data has 3 (ids start from 0).",
     ),
     case(
         "an action the task does not have",
         CountsError,
-        lambda: bm.fit(counted((0, 0, 1), (0, 2, 1)), task()),
+        lambda: bm.fit(
+            counted((0, 0, 1), (0, 2, 1)), task(), prior=bm.SymmetricPrior()
+        ),
         "`action` must be in 0..1; the data has 2 (ids start from 0).",
     ),
     case(
         "a next state the task does not have",
         CountsError,
-        lambda: bm.fit(LOG, task(n_states=2, reward=[0, 1], terminal=[1])),
+        lambda: bm.fit(
+            LOG,
+            task(n_states=2, reward=[0, 1], terminal=[1]),
+            prior=bm.SymmetricPrior(),
+        ),
         "`next_state` must be in 0..1; the data has 2 (ids start from 0).",
     ),
     case(
@@ -75,26 +91,32 @@ FIT_CASES = [
     case(
         "no data at all",
         CountsError,
-        lambda: bm.fit(bm.Counts.from_arrays([], [], []), task()),
+        lambda: bm.fit(
+            bm.Counts.from_arrays([], [], []), task(), prior=bm.SymmetricPrior()
+        ),
         "`data` holds no transitions: there is nothing to learn from.",
     ),
     case(
         "an array in place of counts",
         ArgumentError,
-        lambda: bm.fit(np.ones((3, 2, 3)), task()),
+        lambda: bm.fit(np.ones((3, 2, 3)), task(), prior=bm.SymmetricPrior()),
         "`data` must be Transitions or Counts; got ndarray.",
     ),
     case(
         "a terminal state that leads elsewhere",
         CountsError,
-        lambda: bm.fit(counted((2, 0, 2), (2, 1, 0), (2, 1, 0)), labelled()),
+        lambda: bm.fit(
+            counted((2, 0, 2), (2, 1, 0), (2, 1, 0)),
+            labelled(),
+            prior=bm.SymmetricPrior(),
+        ),
         "Terminal state home has 2 outgoing transitions to state ward; drop them, or",
         "take the state out of `terminal`",
     ),
     case(
         "a negative min_count",
         ArgumentError,
-        lambda: bm.fit(COUNTS, task(), min_count=-1),
+        lambda: bm.fit(COUNTS, task(), min_count=-1, prior=bm.SymmetricPrior()),
         "`min_count` must be at least 0; got -1.",
     ),
     case(

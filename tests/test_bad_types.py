@@ -65,7 +65,9 @@ WRONG_NUMBERS: dict[str, Callable[[Any], object]] = {
     "Dynamics.from_arrays(n_states)": lambda bad: bm.Dynamics.from_arrays(
         *TRIPLET, [1.0], n_states=bad, n_actions=1
     ),
-    "fit(min_count)": lambda bad: bm.fit(COUNTS, task(), min_count=bad),
+    "fit(min_count)": lambda bad: bm.fit(
+        COUNTS, task(), min_count=bad, prior=bm.SymmetricPrior()
+    ),
     "SymmetricPrior(concentration)": bm.SymmetricPrior,
     "SparsePrior(concentration)": bm.SparsePrior,
     "draws(n_draws)": POSTERIOR.draws,
@@ -146,7 +148,9 @@ def test_the_wrong_type_is_our_error(call: Callable[[Any], object], bad: Any) ->
             lambda: bm.Counts.from_arrays([], [], [], n_states=-1, n_actions=1),
             id="a negative n_states of counts",
         ),
-        pytest.param(lambda: bm.fit(COUNTS, None), id="no task"),
+        pytest.param(
+            lambda: bm.fit(COUNTS, None, prior=bm.SymmetricPrior()), id="no task"
+        ),
         pytest.param(
             lambda: bm.fit(COUNTS, task(), prior=1.0), id="a number for a prior"
         ),

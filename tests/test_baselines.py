@@ -43,7 +43,9 @@ def synthetic() -> list[Any]:
     found = []
     for data in json.loads((GOLDEN / "synthetic_run0.json").read_text())["problems"]:
         task = bm.Task(5, 5, data["reward"], discount=0.999)
-        posterior = bm.fit(bm.Counts.from_dense(data["counts"]), task)
+        posterior = bm.fit(
+            bm.Counts.from_dense(data["counts"]), task, prior=bm.SymmetricPrior()
+        )
         found.append(pytest.param(posterior, data, id=f"synthetic-{data['visits']}"))
     return found
 
@@ -103,7 +105,7 @@ def test_behaviour_is_what_was_done_how_often() -> None:
     counts = bm.Counts.from_arrays(
         [0, 0, 0, 1, 1], [0, 0, 2, 1, 1], [1, 2, 0, 3, 0], [2, 1, 1, 4, 1]
     )
-    policy = bm.policies.behaviour(bm.fit(counts, task))
+    policy = bm.policies.behaviour(bm.fit(counts, task, prior=bm.SymmetricPrior()))
     expected = [[0.75, 0, 0.25], [0, 1, 0], [1 / 3, 1 / 3, 1 / 3], [0, 0, 0]]
     np.testing.assert_allclose(policy, expected, rtol=1e-15)
     assert not policy.flags.writeable
@@ -114,7 +116,7 @@ def test_behaviour_leaves_out_what_is_not_available() -> None:
     counts = bm.Counts.from_arrays(
         [0, 0, 0, 1, 1], [0, 1, 2, 1, 2], [1, 2, 0, 2, 0], [6, 3, 2, 2, 1]
     )
-    posterior = bm.fit(counts, task, min_count=3)
+    posterior = bm.fit(counts, task, min_count=3, prior=bm.SymmetricPrior())
     policy = bm.policies.behaviour(posterior)
     # state 1 keeps its most visited action; state 2, never seen, keeps them all
     expected = [[2 / 3, 1 / 3, 0], [0, 1, 0], [1 / 3, 1 / 3, 1 / 3]]
@@ -127,7 +129,7 @@ def test_behaviour_of_a_long_log_is_the_policy_that_made_it() -> None:
     world = bm.worlds.synthetic(0)
     made_by = np.random.default_rng(0).dirichlet(np.ones(5), size=5)
     log = world.simulate(made_by, 200, seed=0, max_steps=200)
-    posterior = bm.fit(log, world.task)
+    posterior = bm.fit(log, world.task, prior=bm.SymmetricPrior())
     found = bm.policies.behaviour(posterior)
     visits = posterior.counts.pair_totals(5, 5).sum(axis=1, keepdims=True)
     error = np.sqrt(made_by * (1 - made_by) / visits)
@@ -180,7 +182,7 @@ def test_mle_and_nominal_part_where_little_was_seen() -> None:
     reward[0, :, 2] = 1.0
     task = bm.Task(3, 2, reward, discount=0.0, terminal=[1, 2], start=0)
     counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [2, 1, 2], [9, 1, 1])
-    posterior = bm.fit(counts, task)
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
     assert bm.policies.mle(posterior)[0].tolist() == [0.0, 1.0]
     assert bm.policies.nominal(posterior)[0].tolist() == [1.0, 0.0]
 
@@ -309,7 +311,7 @@ def test_second_order_objective_agrees_with_draws_of_a_narrow_posterior() -> Non
     counts = 300 + rng.integers(0, 300, size=(4, 3, 4))
     reward = rng.normal(size=(4, 3))
     task = bm.Task(4, 3, reward, discount=0.95)
-    posterior = bm.fit(bm.Counts.from_dense(counts), task)
+    posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
     policy = bm.policies.second_order(posterior)
     evaluation = bm.evaluate(policy, posterior.draws(4000, seed=0), control=False)
     found, error = objective(policy, posterior), evaluation.start_value_error
@@ -399,7 +401,9 @@ def test_msbi_holds_as_many_different_draws_as_it_says() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_msbi_is_never_worse_than_nominal_on_its_own_draws(seed: int) -> None:
     world = bm.worlds.synthetic(seed)
-    posterior = bm.fit(world.sample(10, seed=seed), world.task)
+    posterior = bm.fit(
+        world.sample(10, seed=seed), world.task, prior=bm.SymmetricPrior()
+    )
     at, models = setting_of(posterior), held(posterior, 64, seed)
     found = mean_start(models, bm.policies.msbi(posterior, 64, seed=seed), at)
     first = mean_start(models, bm.policies.nominal(posterior), at)
@@ -421,7 +425,7 @@ def test_msbi_says_how_many_draws_its_memory_holds() -> None:
 
 def test_msbi_does_not_depend_on_threads_and_does_on_the_seed() -> None:
     world = bm.worlds.synthetic(3)
-    posterior = bm.fit(world.sample(5, seed=3), world.task)
+    posterior = bm.fit(world.sample(5, seed=3), world.task, prior=bm.SymmetricPrior())
     found = [bm.policies.msbi(posterior, 600, threads=threads) for threads in (1, 2, 3)]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
@@ -432,7 +436,7 @@ def test_msbi_does_not_depend_on_threads_and_does_on_the_seed() -> None:
 def circling(max_iterations: int) -> tuple[bm.Posterior, MultiSample]:
     """A problem on which it comes back to policies it has left."""
     world = bm.worlds.synthetic(2)
-    posterior = bm.fit(world.sample(5, seed=2), world.task)
+    posterior = bm.fit(world.sample(5, seed=2), world.task, prior=bm.SymmetricPrior())
     problem = Problem.of_belief(posterior)
     held = problem.with_stream(bm.Draws(posterior, 16, 0, "msbi").stream)
     return posterior, multi_sample_induction(

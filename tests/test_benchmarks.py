@@ -125,7 +125,9 @@ def test_the_check_of_a_sweep_notices_a_wrong_value() -> None:
     from benchmarks.sweeps import ACCURATE, largest_gap, timed_sweep
 
     world = bayesmdp.worlds.gridworld()
-    posterior = bayesmdp.fit(world.sample(500, seed=0), world.task)
+    posterior = bayesmdp.fit(
+        world.sample(500, seed=0), world.task, prior=bayesmdp.SymmetricPrior()
+    )
     draws, policy = posterior.draws(16, seed=0), np.full((25, 4), 0.25)
     want = Want(variance=True, gradient=True)
     swept = timed_sweep(draws, policy, want, repeats=1)

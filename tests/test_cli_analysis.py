@@ -30,6 +30,7 @@ terminal = ["home", "death"]
 state = { home = 1.0 }
 """
 FEW = ("--draws", "200", "--seed", "3")
+LEARNT = ("--prior", "hierarchical")
 QUICK = ("--steps", "2", "--start", "nominal", "--start", "mle")
 
 
@@ -44,8 +45,13 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "ward.csv").write_text(LOG)
     (here / "task.toml").write_text(TASK)
     files = (str(here / "ward.csv"), "--task", str(here / "task.toml"))
-    prior = ("--prior", "sparse", "--fallback", "death", "--min-count", "1")
-    assert run("fit", *files, *prior, "-o", str(here / "ward")).exit_code == 0
+    prior = ("--prior", "sparse", "--fallback", "death", "--concentration", "0.1")
+    assert (
+        run(
+            "fit", *files, *prior, "--min-count", "1", "-o", str(here / "ward")
+        ).exit_code
+        == 0
+    )
     shutil.copytree(here / "ward", here / "best")
     done = run("optimise", str(here / "best"), *QUICK)
     assert done.exit_code in (0, 1), done.output
@@ -135,12 +141,12 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_before_the_first_policy_says_that_nothing_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bayesmdp.optimisation import _starts
+    from bayesmdp.optimisation import _search
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(_starts._MAKERS, "nominal", interrupted)
+    monkeypatch.setitem(_search._MAKERS, "nominal", interrupted)
     result = run("optimise", "ward", "--start", "nominal")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "bayesmdp: interrupted; nothing of this search is kept.\n"
@@ -228,7 +234,7 @@ def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
     ]
     assert pages.arguments["optimisation"] is None
     tried = pages.arguments["sensitivity"]
-    assert tried.names == ("as fitted", "symmetric", "scaled")
+    assert tried.names == ("as fitted", "hierarchical", "symmetric", "scaled")
     best = pages.arguments["comparison"].rows[0].name
     policy = pages.arguments["comparison"].evaluations[best].policy
     assert np.array_equal(tried.policy, policy)
@@ -301,7 +307,7 @@ def test_a_damaged_result_is_told() -> None:
 def test_a_result_of_another_run_is_not_taken() -> None:
     shutil.copytree("best/results", "elsewhere")
     again = ("fit", "ward.csv", "--task", "task.toml", "-o", "best", "--overwrite")
-    assert run(*again).exit_code == 0
+    assert run(*again, *LEARNT).exit_code == 0
     shutil.copytree("elsewhere", "best/results", dirs_exist_ok=True)
     result = run("compare", "best", "mle", "optimised", *FEW)
     assert result.exit_code == 2
@@ -352,7 +358,7 @@ def test_a_run_that_takes_no_comparison_is_told_before_one_is_made(
 
 def test_fit_s_warnings_are_said_again_by_info() -> None:
     Path("dull.toml").write_text(TASK.replace("1.0", "0.0"))
-    result = run("fit", "ward.csv", "--task", "dull.toml", "-o", "dull")
+    result = run("fit", "ward.csv", "--task", "dull.toml", "-o", "dull", *LEARNT)
     assert result.exit_code == 1
     assert "warning: every reward is 0" in result.stderr
     told = run("info", "dull")
@@ -366,7 +372,7 @@ def test_fit_s_warnings_are_said_again_by_info() -> None:
     "arguments",
     [
         ("validate", "ward.csv"),
-        ("fit", "ward.csv", "--task", "task.toml", "-o", "new"),
+        ("fit", "ward.csv", "--task", "task.toml", "-o", "new", *LEARNT),
         ("evaluate", "ward", "mle", *FEW),
         ("compare", "ward", "mle", "nominal", *FEW),
         ("info", "best"),
@@ -377,3 +383,67 @@ def test_fit_s_warnings_are_said_again_by_info() -> None:
 def test_quiet_leaves_the_exit_code(arguments: tuple[str, ...]) -> None:
     result = run(*arguments, "--quiet")
     assert (result.exit_code, result.output) == (0, "")
+
+
+def test_compare_priors_says_what_the_library_says() -> None:
+    loaded = bm.storage.load("ward").posterior
+    data = bm.read_transitions("ward.csv")
+    priors = bm.priors.usual_priors(loaded.prior)
+    wanted = bm.compare_priors(priors, data, loaded.task, min_count=1, n_folds=3)
+    told = run("compare-priors", "ward", "ward.csv", "--folds", "3")
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert told.stdout == wanted.summary() + "\n"
+    call = ("compare-priors", "ward", "ward.csv", "--folds", "3", "--json")
+    record = json.loads(run(*call).stdout)
+    assert (record.pop("schema_version"), record.pop("run")) == (1, "ward")
+    assert record == wanted.to_dict()
+    rows = json.loads(run(*call, "--fallback", "home").stdout)["rows"]
+    assert [row["name"] for row in rows] == [*priors, "sparse"]
+    beside = ("--prior", "scaled", "--prior", "hierarchical", "--fallback", "death")
+    rows = json.loads(run(*call, *beside).stdout)["rows"]
+    assert [row["name"] for row in rows] == ["as fitted", "scaled", "hierarchical"]
+    assert [row["prior"].count("fallback='death'") for row in rows] == [1, 1, 1]
+
+
+def test_priors_are_compared_on_the_log_of_the_run_alone() -> None:
+    Path("other.csv").write_text(LOG + "6,0,ward,wait,home\n")
+    told = run("compare-priors", "ward", "other.csv")
+    assert told.exit_code == 2
+    assert "`other.csv` does not hold the transitions that `ward` was" in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+
+
+def test_sensitivity_says_what_the_library_says() -> None:
+    loaded = bm.storage.load("ward").posterior
+    call = ("sensitivity", "ward", "nominal", *FEW, "--prior", "hierarchical")
+    priors = {"as fitted": loaded.prior, "hierarchical": bm.HierarchicalPrior()}
+    wanted = bm.sensitivity(
+        bm.policies.nominal(loaded),
+        loaded.counts,
+        loaded.task,
+        priors,
+        min_count=1,
+        n_draws=200,
+        seed=3,
+    )
+    told = run(*call)
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert told.stdout == wanted.summary() + "\n"
+    record = json.loads(run(*call, "--baseline", "behaviour", "--json").stdout)
+    assert (record.pop("schema_version"), record.pop("run")) == (1, "ward")
+    assert (record.pop("policy"), record.pop("baseline")) == ("nominal", "behaviour")
+    assert record == wanted.to_dict()
+    rows = json.loads(run(*call, "--baseline", "nominal", "--json").stdout)["rows"]
+    assert [row["gain"] for row in rows] == [0, 0]
+
+
+def test_bad_input_to_the_commands_on_priors_is_one_sentence() -> None:
+    for call, said in (
+        (("sensitivity", "ward", "nominal", "--baseline", "nobody"), "no policy"),
+        (("sensitivity", "ward", "nominal", "--fallback", "moon"), "moon"),
+        (("compare-priors", "ward", "ward.csv", "--folds", "40"), "40"),
+    ):
+        told = run(*call)
+        assert told.exit_code == 2
+        assert said in told.stderr
+        assert len(told.stderr.splitlines()) == 1

@@ -23,6 +23,8 @@ terminal = ["home", "death"]
 state = { home = 1.0 }
 """
 OUTCOME = ("--columns", "outcome=end")
+# Priors that do not outweigh a few rows, which would be warned of.
+LEARNT, SMALL = ("--prior", "hierarchical"), ("--concentration", "0.1")
 GIVEN = ("ward.csv", "--task", "task.toml", "-o", "ward")
 
 
@@ -108,13 +110,13 @@ def test_ids_and_labels_on_the_command_line() -> None:
     Path("ids.toml").write_text(
         TASK.replace('"home", "death"', "2").replace("home", "2")
     )
-    options = ("--task", "ids.toml", "--prior", "sparse", "--fallback", "2")
+    options = ("--task", "ids.toml", "--prior", "sparse", "--fallback", "2", *SMALL)
     assert run("fit", "ids.csv", *options, "-o", "a").exit_code == 0
-    assert bm.storage.load("a").posterior.prior == bm.SparsePrior(1, 2)
+    assert bm.storage.load("a").posterior.prior == bm.SparsePrior(0.1, 2)
     Path("codes.csv").write_text("s,a,sp\n10,5,20\n20,5,30\n")
     Path("codes.toml").write_text(TASK.replace('"home", "death"', '"30"'))
     Path("codes.toml").write_text(Path("codes.toml").read_text().replace("home", "30"))
-    options = ("--task", "codes.toml", "--prior", "sparse", "--fallback", "30")
+    options = ("--task", "codes.toml", "--prior", "sparse", "--fallback", "30", *SMALL)
     result = run("fit", "codes.csv", *options, "--labels", "-o", "b")
     assert result.exit_code == 0, result.output
     task = bm.storage.load("b").posterior.task
@@ -128,7 +130,8 @@ def test_several_files_are_one_log() -> None:
     Path("two.csv").write_text(header + "".join(rows[2:]))
     run("fit", *GIVEN, *OUTCOME)
     result = run(
-        "fit", "one.csv", "two.csv", "--task", "task.toml", "-o", "b", *OUTCOME
+        *("fit", "one.csv", "two.csv", "--task", "task.toml", "-o", "b"),
+        *(*OUTCOME, *LEARNT),
     )
     assert result.exit_code == 0, result.output
     one, other = (bm.storage.load(x).posterior for x in ("ward", "b"))
@@ -143,7 +146,7 @@ def test_without_a_task_file_the_data_say_the_rest(names: str) -> None:
     Path("log.csv").write_text(f"s,a,sp,r,done\n{rows}")
     options = ("fit", "log.csv", "--labels", "--discount", "0.5", "-o")
     for name, more in (("a", ()), ("b", ("--terminal", home))):
-        result = run(*options, name, *more)
+        result = run(*options, name, *more, *LEARNT)
         assert result.exit_code == 0, result.output
         task = bm.storage.load(name).posterior.task
         assert [task.state_name(s) for s in task.terminal] == [home]
@@ -179,7 +182,7 @@ def test_info_describes_a_run() -> None:
         "source: files ward.csv",
         "'patient' is the episode",
         f"bayesmdp {bm.__version__}",
-        "SymmetricPrior(concentration=1.0)",
+        "prior: HierarchicalPrior(base='local', fallback=None)",
         "from 4 transitions",
         "results:\n    mine: a result of your own",
     ):
@@ -187,11 +190,11 @@ def test_info_describes_a_run() -> None:
 
 
 def test_a_run_is_replaced_only_when_asked() -> None:
-    assert run("fit", *GIVEN, *OUTCOME).exit_code == 0
+    assert run("fit", *GIVEN, *OUTCOME, *LEARNT).exit_code == 0
     result = run("fit", "no-such.csv", *GIVEN[1:], *OUTCOME)
     assert result.exit_code == 2
     assert "`ward` holds a run already" in result.stderr  # before anything is read
-    assert run("fit", *GIVEN, *OUTCOME, "--overwrite").exit_code == 0
+    assert run("fit", *GIVEN, *OUTCOME, *LEARNT, "--overwrite").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -219,7 +222,14 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit", *GIVEN, "--columns", "outcome=endd"), "did you mean 'end'?"),
         (("fit", "none.csv", *GIVEN[1:]), "there is no file `none.csv`"),
         (("fit", "ward.csv", "--task", "x", "-o", "y"), "`x` cannot be read"),
-        (("fit", *GIVEN, *OUTCOME, "--concentration", "0"), "`concentration` must"),
+        (
+            ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--concentration", "0"),
+            "`concentration` must",
+        ),
+        (
+            ("fit", *GIVEN, *OUTCOME, "--concentration", "1"),
+            "leave the concentration out, or take the symmetric prior.",
+        ),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "deth"),
             "`fallback` 'deth' is not among the labels (did you mean 'death'?).",
@@ -231,7 +241,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("info", "."), "is not a run"),
         (("info", "ward.csv"), "ward.csv"),
     ],
-    ids=range(24),
+    ids=range(25),
 )
 def test_bad_input_exits_with_2_and_a_sentence(
     arguments: tuple[str, ...], said: str
@@ -244,7 +254,7 @@ def test_bad_input_exits_with_2_and_a_sentence(
 
 
 def test_remedies_for_pairs_never_visited_are_options_that_work() -> None:
-    sparse = ("fit", *GIVEN, *OUTCOME, "--prior", "sparse")
+    sparse = ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", *SMALL)
     result = run(*sparse)
     assert result.exit_code == 2
     for said, options in (
@@ -253,3 +263,18 @@ def test_remedies_for_pairs_never_visited_are_options_that_work() -> None:
     ):
         assert said in result.stderr
         assert run(*sparse, *options, "--overwrite").exit_code == 0
+
+
+def test_a_prior_that_outweighs_the_data_is_told_once() -> None:
+    flat = ("--prior", "symmetric", "--concentration", "50")
+    told = run("fit", *GIVEN, *OUTCOME, *flat)
+    assert told.exit_code == 1
+    said = [x for x in told.stderr.splitlines() if "dominated by the prior" in x]
+    assert len(said) == 1
+    assert "use --prior hierarchical" in said[0]
+    assert said[0].endswith("or a smaller --concentration.")
+    again = run("evaluate", "ward", "mle", "--draws", "16")
+    assert "dominated" not in again.stderr
+    assert "dominated" in run("info", "ward").stdout
+    assert run("fit", *GIVEN, *OUTCOME, *LEARNT, "--overwrite").stderr == ""
+    assert run("fit", *GIVEN, *LEARNT, *SMALL, "--overwrite").exit_code == 2

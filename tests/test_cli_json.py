@@ -1,5 +1,6 @@
 """What ``--json`` prints keeps its keys: a change here is a new ``schema_version``."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,14 @@ ROWS = (
     "rows[].probability_tied rows[].support rows[].value rows[].value_error"
 )
 KEYS = {
-    "demo": "best_delivery cautions cautions[] comparison comparison.few "
+    "demo": "best_true_value cautions cautions[] comparison comparison.few "
     "comparison.reference html json "
     f"{FINDINGS} {ROWS.replace('rows', 'comparison.rows')} "
-    "n_pairs n_patients n_transitions promises promises[] promises[].delivery "
-    "promises[].interval promises[].interval[] promises[].model promises[].policy "
-    "promises[].promise promises[].promise_error search search.chosen_start "
+    "n_pairs n_patients n_transitions observed_error observed_return predictions "
+    "predictions[] predictions[].interval predictions[].interval[] "
+    "predictions[].model predictions[].policy predictions[].predicted_error "
+    "predictions[].predicted_gain predictions[].predicted_value "
+    "predictions[].true_gain predictions[].true_value search search.chosen_start "
     "search.converged search.starts search.starts[] search.status search.steps "
     "search.upper_bound seed",
     "validate": f"{FINDINGS} n_rows origin worst",
@@ -68,6 +71,20 @@ KEYS = {
     "seed start_value start_value_error status steps upper_bound upper_bound_error "
     + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
     "compare": f"few n_draws reference result {ROWS} run seed",
+    "compare-priors": "actions actions[] actions[][] agreement agreement[] "
+    "agreement[][] best min_count n_folds n_held_out new_share new_share_error notes "
+    "rows rows[] run seed "
+    + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.criticism.PriorRow)),
+    "sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
+    "rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
+    + " ".join(
+        f"rows[].{name}{error}"
+        for name in (
+            *("value", "epistemic_sd", "aleatoric_sd"),
+            *("gain", "gain_epistemic_sd", "probability_better"),
+        )
+        for error in ("", "_error")
+    ),
     "report": "comparison_made html json policies policies[] reference run sensitivity",
 }
 BESIDE = {  # programs that are run as modules, and not installed
@@ -122,6 +139,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate", "run", "mle", *FEW),
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
+    "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
+    "sensitivity": ("sensitivity", "run", "mle", "--prior", "scaled", *FEW),
     "report": ("report", "run", "-o", "page.html", *FEW),
     "info run": ("info", "run"),
     "info": ("info",),
@@ -154,11 +173,11 @@ def test_a_study_s_json_has_the_keys_it_had(monkeypatch: pytest.MonkeyPatch) -> 
     from studies.all_studies import Part
 
     said = "a table\n**Verdict:** as printed"
-    outcome = studies.Outcome(Path("reproduced/priors"), said, 1.5, ("no picture",))
-    part = Part("priors", "Priors", outcome, None)
+    outcome = studies.Outcome(Path("reproduced/beliefs"), said, 1.5, ("no picture",))
+    part = Part("beliefs", "Beliefs", outcome, None)
     monkeypatch.setattr(studies, "run_study", lambda *_, **__: outcome)
     monkeypatch.setattr("studies.__main__.run_all", lambda *_, **__: (part,))
-    for call, name in (("studies", "priors"), ("studies all", "all")):
+    for call, name in (("studies", "beliefs"), ("studies all", "all")):
         result = CliRunner().invoke(run, [name, "--json"])
         assert result.exit_code == 0, result.output
         record = json.loads(result.stdout)

@@ -25,7 +25,11 @@ def made(seed: int = 0, most: int = 6, **changes: Any) -> tuple[bm.Posterior, Ar
     rng = np.random.default_rng(seed)
     counts = bm.Counts.from_dense(rng.integers(0, most, size=(S, A, S)))
     reward = rng.normal(size=(S, A))
-    return bm.fit(counts, bm.Task(S, A, reward, discount=0.9, **changes)), reward
+    return bm.fit(
+        counts,
+        bm.Task(S, A, reward, discount=0.9, **changes),
+        prior=bm.SymmetricPrior(),
+    ), reward
 
 
 POSTERIOR, REWARD = made()
@@ -179,7 +183,7 @@ def test_support_is_the_share_of_visits_on_rarely_seen_pairs(
     counts = np.random.default_rng(6).integers(0, 4, size=(S, A, S))
     counts[terminal] = 0
     task = bm.Task(S, A, np.ones(S), discount=0.9, terminal=terminal)
-    posterior = bm.fit(bm.Counts.from_dense(counts), task)
+    posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
     draws = posterior.draws(60, seed=0)
     table = bm.compare({"soft": SOFT, "first": [0] * S}, draws, few=few)
     seen = counts.sum(axis=2)

@@ -136,9 +136,9 @@ EVERY = {
     "symmetric": bm.SymmetricPrior(0.3),
     "scaled": bm.ScaledPrior(),
     "evidence": bm.EvidencePrior(),
-    "pooled": bm.PooledPrior(),
-    "hierarchical": bm.HierarchicalSparsePrior(),
-    "lumped": bm.HierarchicalSparsePrior(fallback=3),
+    "hierarchical": bm.HierarchicalPrior(),
+    "random-support": bm.RandomSupportPrior(),
+    "lumped": bm.RandomSupportPrior(fallback=3),
     "sparse": bm.SparsePrior(fallback=3),
     "fallback": bm.FallbackPrior(bm.EvidencePrior(), fallback=3),
 }
@@ -169,7 +169,7 @@ def test_beliefs_from_all_data_are_those_of_fit(min_count: int) -> None:
         believed = bm.World(posterior.mean(), TASK)
         row = found[name]
         assert (found.policies[p] == policy).all()
-        assert row.promise == pytest.approx(TASK.start @ believed.value(policy))
+        assert row.predicted_value == pytest.approx(TASK.start @ believed.value(policy))
         if prior.looks_at_data:
             assert row.log_evidence is None
         else:
@@ -302,7 +302,7 @@ def test_names_in_another_order_are_found() -> None:
     for row, wanted in zip(found.rows, plain.rows, strict=True):
         assert row.log_density == pytest.approx(wanted.log_density)
         assert row.zero_share == pytest.approx(wanted.zero_share)
-        assert row.promise == pytest.approx(wanted.promise)
+        assert row.predicted_value == pytest.approx(wanted.predicted_value)
     assert (found.policies == plain.policies).all()
     assert found.task.state_labels == tuple(names)
 
@@ -353,7 +353,10 @@ def test_counts_will_do_without_folds() -> None:
     assert found.best is None
     for row, other in zip(found.rows, with_folds.rows, strict=True):
         assert row.log_density is row.zero_share is row.difference is None
-        assert (row.log_evidence, row.promise) == (other.log_evidence, other.promise)
+        assert (row.log_evidence, row.predicted_value) == (
+            other.log_evidence,
+            other.predicted_value,
+        )
     assert "held-out" not in found.summary()
 
 
@@ -393,3 +396,21 @@ def test_padding_after_the_end_is_not_scored() -> None:
     found = bm.compare_priors({"flat": bm.SymmetricPrior()}, padded, task(), n_folds=2)
     assert (found.n_held_out, found.visits.tolist()) == (2, [1, 1, 0])
     assert found.rows[0].log_density == pytest.approx(math.log(1 / 3))
+
+
+def test_a_hierarchical_prior_gives_mass_to_next_states_new_to_a_state() -> None:
+    """Rows of many states have entries for some; the others are not impossible."""
+    world = bm.worlds.synthetic(0, n_states=80, n_actions=2, discount=0.9)
+    log = world.simulate(np.full((80, 2), 0.5), 12, seed=0, max_steps=25)
+    priors = {"h": bm.HierarchicalPrior(), "even": bm.HierarchicalPrior("uniform")}
+    found = bm.compare_priors(priors, log, world.task, n_folds=2)
+    assert [row.zero_share for row in found.rows] == [0, 0]
+    assert found.new_share is not None
+    assert found.new_share > 0.5
+    training = log.counts_by_fold(2, seed=0)[0]
+    s, a, t = (x.ravel() for x in np.meshgrid([3, 40], [0, 1], range(80)))
+    every = bm.Counts.from_arrays(s, a, t, n_states=80, n_actions=2)
+    for prior in priors.values():
+        scores = _heldout._score_hierarchical(prior, every, training, world.task)
+        mass = np.bincount(every.state * 2 + every.action, np.exp(scores.log_density))
+        assert mass[mass > 0] == pytest.approx(np.ones(4))

@@ -115,7 +115,7 @@ EVERY = {
     "mixed": MIXED,
     "given": SEEN,
     "chosen": bm.MixturePrior([bm.EvidencePrior(), bm.ScaledPrior(2.0)]),
-    "sets": bm.MixturePrior([bm.HierarchicalSparsePrior(), bm.ScaledPrior(2.0)]),
+    "sets": bm.MixturePrior([bm.RandomSupportPrior(), bm.ScaledPrior(2.0)]),
     "wary": bm.MixturePrior([bm.FallbackPrior(bm.ScaledPrior(), 2), bm.ScaledPrior()]),
     "ruled out": bm.MixturePrior(MIXED.priors, weights=[0, 1]),
 }
@@ -167,7 +167,7 @@ def test_beliefs_from_all_data_are_those_of_fit(min_count: int) -> None:
         policy = bm.policies.nominal(posterior)
         row = found[name]
         assert (found.policies[p] == policy).all()
-        assert row.promise == pytest.approx(expected(posterior, policy))
+        assert row.predicted_value == pytest.approx(expected(posterior, policy))
         known = None if name == "given" else posterior.log_evidence()
         assert row.log_evidence == known
         dense = posterior.mean().to_dense()
@@ -208,7 +208,7 @@ def test_sensitivity_of_a_mixture_is_its_evaluation() -> None:
         for name in ("value", "epistemic_sd", "aleatoric_sd"):
             assert (getattr(found, name)[p] == getattr(wanted, name)).all()
         best = bm.policies.nominal(posterior)
-        assert found.promise[p] == pytest.approx(expected(posterior, best))
+        assert found.predicted_value[p] == pytest.approx(expected(posterior, best))
         chosen = found.recommended[p, :3]
         assert ((best[:3].argmax(axis=1) == chosen) | ~found.flips[:3]).all()
 
@@ -389,7 +389,7 @@ def test_the_promise_of_a_mixture_is_the_average_of_its_components() -> None:
     judged = bm.evaluate(policy, posterior.draws(20_000, seed=1))
     mean = bm.World(posterior.mean(), world.task)
     gap = abs(world.task.start @ mean.value(policy) - judged.start_value)
-    assert abs(row.promise - judged.start_value) < gap / 2
+    assert abs(row.predicted_value - judged.start_value) < gap / 2
 
 
 def test_a_given_support_is_told() -> None:

@@ -270,6 +270,4 @@ def test_transitions_can_be_compared() -> None:
 def test_records_say_what_they_hold() -> None:
     log = bm.Transitions.from_arrays([0, 0], [0, 0], [1, 1])
     assert repr(log) == "Transitions(2 rows)"
-    assert (
-        repr(log.counts()) == "Counts(2 transitions, 1 distinct, 2 states, 1 actions)"
-    )
+    assert repr(log.counts()) == "Counts(2 transitions, 1 distinct, 2 states, 1 action)"

@@ -116,7 +116,9 @@ def test_only_the_actions_a_policy_uses_must_end() -> None:
 
 def test_a_task_without_terminal_states_is_refused() -> None:
     task = bm.Task(2, 1, [1.0, 0.0], discount=1.0)
-    posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task)
+    posterior = bm.fit(
+        bm.Counts.from_arrays([0], [0], [1]), task, prior=bm.SymmetricPrior()
+    )
     with pytest.raises(EndlessError, match="from state 0"):
         evaluated(posterior)
 

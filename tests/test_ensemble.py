@@ -341,7 +341,7 @@ def test_an_ensemble_of_posterior_draws_repeats_their_evaluation() -> None:
     counts = bm.Counts.from_dense(rng.integers(0, 4, size=(S, A, S)))
     reward = reward_of("state", rng).given
     task = task_of(reward, terminal=[])
-    posterior = bm.fit(counts, task)
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
     draws = posterior.draws(150, seed=5)
     policy = policy_of(rng)
     plain = bm.evaluate(policy, draws, control=False)

@@ -64,7 +64,7 @@ INTEGRALS: dict[str, tuple[bm.priors.Prior, Callable[[], float]]] = {
         lambda: log_integral([0.6, 2.1, 0.6], N),
     ),
     "hierarchical": (
-        bm.HierarchicalSparsePrior(0.8, 0.6),
+        bm.RandomSupportPrior(0.8, 0.6),
         lambda: log_hierarchical(0.8, 0.6),
     ),
 }
@@ -73,7 +73,11 @@ INTEGRALS: dict[str, tuple[bm.priors.Prior, Callable[[], float]]] = {
 @pytest.mark.parametrize("name", INTEGRALS)
 def test_evidence_is_an_integral_over_the_dynamics(name: str) -> None:
     prior, expected = INTEGRALS[name]
-    posterior = bm.fit(bm.Counts.from_arrays([0] * 3, [0] * 3, range(3), N), THREE)
+    posterior = bm.fit(
+        bm.Counts.from_arrays([0] * 3, [0] * 3, range(3), N),
+        THREE,
+        prior=bm.SymmetricPrior(),
+    )
     posterior = bm.fit(posterior.counts, THREE, prior=prior)
     assert posterior.log_evidence() == pytest.approx(expected(), abs=1e-8)
 

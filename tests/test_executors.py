@@ -14,7 +14,7 @@ from bayesmdp.errors import ArgumentError, ExecutorError
 pytestmark = pytest.mark.usefixtures("many_tasks")
 
 WORLD = bm.worlds.synthetic(0)
-POSTERIOR = bm.fit(WORLD.sample(50, seed=0), WORLD.task)
+POSTERIOR = bm.fit(WORLD.sample(50, seed=0), WORLD.task, prior=bm.SymmetricPrior())
 CALLS: dict[str, Callable[[Executor], object]] = {
     "evaluate": lambda executor: bm.evaluate(
         np.zeros(5, dtype=int), POSTERIOR.draws(64), executor=executor

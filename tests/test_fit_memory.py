@@ -73,13 +73,12 @@ PRIORS: dict[str, Any] = {
     "symmetric": bm.SymmetricPrior(),
     "scaled": bm.ScaledPrior(),
     "fallback": bm.FallbackPrior(bm.SymmetricPrior(), END),
-    "hierarchical": bm.HierarchicalSparsePrior(),
-    "pooled": bm.PooledPrior(10.0),
+    "hierarchical": bm.RandomSupportPrior(),
     "mask": bm.SymmetricPrior(support=ALL),
     "columns": bm.SymmetricPrior(support=tuple(np.nonzero(ALL))),
     "fallback of a mask": bm.FallbackPrior(bm.SymmetricPrior(support=NARROW), 7),
     "hierarchical of a mask": bm.FallbackPrior(
-        bm.HierarchicalSparsePrior(support=NARROW), 7
+        bm.RandomSupportPrior(support=NARROW), 7
     ),
 }
 
@@ -108,7 +107,7 @@ def test_nothing_is_taken_before_the_refusal(
 
     def fit() -> None:
         with pytest.raises(TooLargeError, match=r"are free: use SparsePrior with"):
-            bm.fit(data, known)
+            bm.fit(data, known, prior=bm.SymmetricPrior())
 
     assert taken(fit) < 20e6
 

@@ -194,7 +194,7 @@ def test_other_probabilities_of_low_precision() -> None:
 
 
 def test_a_policy_is_written_as_csv_or_not_at_all(tmp_path: Path) -> None:
-    posterior = bm.fit(COUNTS, TASK)
+    posterior = bm.fit(COUNTS, TASK, prior=bm.SymmetricPrior())
     for name in ("best.xlsx", "best.npy", "best", "best.csv.gz"):
         with pytest.raises(
             StorageError, match=rf"{name}` must end in \.csv: name it so"
@@ -207,7 +207,9 @@ def test_a_policy_is_written_as_csv_or_not_at_all(tmp_path: Path) -> None:
 def test_a_task_is_no_belief(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     task: Any = TASK
-    bm.storage.write_policy([0, 0, 0], bm.fit(COUNTS, TASK), path)
+    bm.storage.write_policy(
+        [0, 0, 0], bm.fit(COUNTS, TASK, prior=bm.SymmetricPrior()), path
+    )
     for call in (
         lambda: bm.storage.write_policy([0, 0, 0], task, path),
         lambda: bm.storage.policy_rows([0, 0, 0], task),

@@ -227,7 +227,7 @@ def test_logs_follow_the_table() -> None:
     assert stats.chi2.sf(chi, free) > 0.001
     actions = visits.sum(axis=0).ravel()
     assert stats.chisquare(actions).pvalue > 0.001
-    assert bm.fit(log, world.task).counts.total == log.n_rows
+    assert bm.fit(log, world.task, prior=bm.SymmetricPrior()).counts.total == log.n_rows
 
 
 def columns(log: bm.Transitions) -> dict[str, np.ndarray]:

@@ -21,9 +21,9 @@ from sweeps import nominal_of
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.errors import BeliefError
-from bayesmdp.evaluation import _control
-from bayesmdp.optimisation._effort import effort_of
-from bayesmdp.optimisation._starts import default_starts
+from bayesmdp.evaluation import _measure
+from bayesmdp.optimisation._search import default_starts
+from bayesmdp.optimisation._settings import effort_of
 from bayesmdp.posterior import sampling
 
 Array = NDArray[np.float64]
@@ -47,8 +47,8 @@ class Case(NamedTuple):
     lump: int | None = None
 
 
-def sets(a: float = 1.0, decay: float = 0.9, **more: Any) -> bm.HierarchicalSparsePrior:
-    return bm.HierarchicalSparsePrior(a, decay, **more)
+def sets(a: float = 1.0, decay: float = 0.9, **more: Any) -> bm.RandomSupportPrior:
+    return bm.RandomSupportPrior(a, decay, **more)
 
 
 CASES = {
@@ -365,7 +365,7 @@ def test_the_first_control_variate_alone_is_used(name: str) -> None:
     assert problem.rows.total is None
     nominal = nominal_of(problem, control=True)
     assert not nominal.every_state
-    assert not _control.control_mean(problem, nominal, 0).any()
+    assert not _measure.control_mean(problem, nominal, 0).any()
 
 
 @every_belief
@@ -438,7 +438,9 @@ def test_what_needs_dirichlet_rows_says_so(name: str) -> None:
         bm.policies.second_order(belief)
     effort = effort_of("normal")
     assert "second_order" not in default_starts(belief, effort)
-    assert "second_order" in default_starts(bm.fit(COUNTS, WIDE), effort)
+    assert "second_order" in default_starts(
+        bm.fit(COUNTS, WIDE, prior=bm.SymmetricPrior()), effort
+    )
 
 
 # ------------------------------------------------------------------ memory

@@ -27,7 +27,7 @@ from bayesmdp.errors import CountsError, StorageError, TooLargeError
 
 TASK = bm.Task(3, 2, reward=[0, 0, 1], discount=0.5, terminal=[2])
 COUNTS = bm.Counts.from_arrays([0, 0, 1], [0, 1, 0], [1, 2, 2], [2, 1, 3])
-POSTERIOR = bm.fit(COUNTS, TASK)
+POSTERIOR = bm.fit(COUNTS, TASK, prior=bm.SymmetricPrior())
 MANY = 10**11
 
 

@@ -73,7 +73,7 @@ def test_starts_are_matched() -> None:
 
 def test_policies_are_matched() -> None:
     counts = bm.Counts.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 2, 0])
-    posterior = bm.fit(counts, task())
+    posterior = bm.fit(counts, task(), prior=bm.SymmetricPrior())
     draws = posterior.draws(20)
     policy = np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]])
     wanted = bm.evaluate(policy, draws)

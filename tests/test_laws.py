@@ -50,7 +50,9 @@ class Example:
 
     @property
     def posterior(self) -> bm.Posterior:
-        return bm.fit(bm.Counts.from_dense(self.counts), self.task)
+        return bm.fit(
+            bm.Counts.from_dense(self.counts), self.task, prior=bm.SymmetricPrior()
+        )
 
     def evaluate(
         self, n_draws: int = 64, seed: int = 0, *, control: bool = True
@@ -229,7 +231,9 @@ def test_triplets_of_rewards_equal_the_dense_array(problem: Example) -> None:
         start=problem.start,
         terminal=problem.terminal,
     )
-    posterior = bm.fit(bm.Counts.from_dense(problem.counts), task)
+    posterior = bm.fit(
+        bm.Counts.from_dense(problem.counts), task, prior=bm.SymmetricPrior()
+    )
     one, two = problem.evaluate(), bm.evaluate(problem.policy, posterior.draws(64, 0))
     for name in (*QUANTITIES, "start_value", "start_total_sd"):
         assert np.array_equal(getattr(one, name), getattr(two, name))

@@ -79,7 +79,7 @@ def test_weights_are_those_found_by_hand() -> None:
 @pytest.mark.parametrize("weights", [None, [0.7, 0.1, 0.2]])
 def test_evidence_is_the_product_of_predictions(weights: Any) -> None:
     """Predict each transition from those before it by the mean of the mixture."""
-    priors = [WIDE, NARROW, bm.HierarchicalSparsePrior()]
+    priors = [WIDE, NARROW, bm.RandomSupportPrior()]
     prior = bm.MixturePrior(priors, weights=weights)
     order = np.random.default_rng(1).permutation(COUNTS.total)
     triplets = np.repeat(
@@ -424,7 +424,7 @@ def test_the_best_policy_of_a_mixture() -> None:
 
 
 def test_given_weights_let_any_prior_take_part() -> None:
-    priors = [bm.SparsePrior(1.0, fallback=4), bm.PooledPrior(2.0), WIDE]
+    priors = [bm.SparsePrior(1.0, fallback=4), bm.ScaledPrior(2.0), WIDE]
     posterior = mixed(*priors, posterior_weights=[0.25, 0.25, 0.5])
     assert posterior.weights.tolist() == [0.25, 0.25, 0.5]
     assert "weighted as given" in posterior.summary()

@@ -119,8 +119,7 @@ CASES = [
         )
         for prior in (
             SPARSE,
-            bm.PooledPrior(1.0),
-            bm.HierarchicalSparsePrior(fallback="home"),
+            bm.RandomSupportPrior(fallback="home"),
             bm.FallbackPrior(SPARSE, "home"),
         )
     ),
@@ -166,7 +165,7 @@ CASES = [
         "the class itself as a prior",
         ArgumentError,
         lambda: bm.fit(COUNTS, task(), prior=bm.MixturePrior),  # type: ignore[call-overload]
-        "`prior` must be a prior such as SymmetricPrior(1.0); got <class",
+        "`prior` must be a prior such as HierarchicalPrior(); got <class",
     ),
     case(
         "one draw",

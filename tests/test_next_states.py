@@ -63,10 +63,10 @@ def test_moments_of_rows_on_random_sets_are_those_of_draws() -> None:
     """Mean squares over 2,000 draws, five standard errors, fixed seed."""
     task = bm.Task(6, 1, reward=[0] * 5 + [1], discount=0.9, terminal=[5])
     counts = bm.Counts.from_arrays([0, 0, 0, 1], [0] * 4, [1, 2, 5, 3], [5, 2, 1, 3])
-    sets = bm.HierarchicalSparsePrior(0.7)
+    sets = bm.RandomSupportPrior(0.7)
     for prior in (
         sets,
-        bm.HierarchicalSparsePrior(1.0, 0.8, fallback=5),
+        bm.RandomSupportPrior(1.0, 0.8, fallback=5),
         bm.MixturePrior([sets, bm.SymmetricPrior(1.0)]),
     ):
         posterior = bm.fit(counts, task, prior=prior)
@@ -102,11 +102,11 @@ def test_the_page_has_room_for_so_many_next_states(
 ROW = bm.Counts.from_arrays([0, 0], [0, 0], [1, 2], [6, 2], n_states=6)
 SIX = bm.Task(6, 1, reward=np.arange(6.0), discount=0.9, terminal=[4, 5])
 UNCERTAIN = {
-    "sets": bm.HierarchicalSparsePrior(0.7, 0.8),
-    "lumped": bm.HierarchicalSparsePrior(fallback=1),
-    "fallback": bm.FallbackPrior(bm.HierarchicalSparsePrior(), 4, 1.5),
+    "sets": bm.RandomSupportPrior(0.7, 0.8),
+    "lumped": bm.RandomSupportPrior(fallback=1),
+    "fallback": bm.FallbackPrior(bm.RandomSupportPrior(), 4, 1.5),
     "mixture": bm.MixturePrior(
-        [bm.HierarchicalSparsePrior(fallback=5), bm.ScaledPrior(2.0)],
+        [bm.RandomSupportPrior(fallback=5), bm.ScaledPrior(2.0)],
         posterior_weights=[0.6, 0.4],
     ),
 }
@@ -200,7 +200,7 @@ def test_chances_do_not_depend_on_the_unit_of_rewards(scale: float) -> None:
     found = []
     for unit in (1.0, scale):
         task = bm.Task(4, 3, unit * reward, discount=0.9)
-        posterior = bm.fit(counts, task)
+        posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
         policies = {"first": [0] * 4, "nominal": bm.policies.nominal(posterior)}
         table = bm.compare(policies, posterior.draws(100, seed=0))
         explorer = bm.report(posterior, table).data["explorer"]

@@ -54,7 +54,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     log = bm.Transitions.from_arrays(
         [0] * 8, [0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 2, 0, 2, 2, 1, 0]
     )
-    posterior = bm.fit(log, task)
+    posterior = bm.fit(log, task, prior=bm.SymmetricPrior())
     policies = {EVIL: [0, 0, 0], f"other {EVIL}": [1, 0, 0]}
     comparison = bm.compare(policies, posterior.draws(50))
     priors = {EVIL: bm.SparsePrior(0.1), f"flat {EVIL}": bm.SymmetricPrior()}

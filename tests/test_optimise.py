@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 import bayesmdp as bm
 from bayesmdp.errors import EndlessError
 from bayesmdp.optimisation import Outcome, Stage
-from bayesmdp.optimisation._effort import EFFORTS
+from bayesmdp.optimisation._judging import Selection
 from bayesmdp.optimisation._oracle import Oracle
 from bayesmdp.optimisation._search import Search, rounded
-from bayesmdp.optimisation._selection import Selection
+from bayesmdp.optimisation._settings import EFFORTS
 
 Array = NDArray[np.float64]
 WORLD = bm.worlds.synthetic(1)
-POSTERIOR = bm.fit(WORLD.sample(60, seed=0), WORLD.task)
+POSTERIOR = bm.fit(WORLD.sample(60, seed=0), WORLD.task, prior=bm.SymmetricPrior())
 POOR = ["uniform", "random_1", "random_2"]  # starts that leave something to climb
 
 
@@ -132,7 +132,7 @@ def test_rows_that_are_nearly_decided_are_decided() -> None:
 def test_no_time_returns_the_best_start(seed: int) -> None:
     """Also where nothing could be gained on the first small sample."""
     world = bm.worlds.synthetic(seed)
-    posterior = bm.fit(world.sample(25, seed=0), world.task)
+    posterior = bm.fit(world.sample(25, seed=0), world.task, prior=bm.SymmetricPrior())
     result = bm.optimise(posterior, effort="quick", max_seconds=0)
     assert result.outcome is Outcome.TIME
     assert not result.converged
@@ -201,7 +201,7 @@ STAGES: dict[str, tuple[Any, str, int]] = {
     "while policies found are compared": (Selection, "order", 2),
     "at the choice": (Search, "choose", 1),
     "while it is judged": ("bayesmdp.evaluation", "evaluate", 1),
-    "at the bound": ("bayesmdp.optimisation._bound", "hindsight_bound", 1),
+    "at the bound": ("bayesmdp.optimisation._judging", "hindsight_bound", 1),
 }
 
 

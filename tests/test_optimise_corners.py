@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.engine import Problem, workers
-from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import plan
+from bayesmdp.engine.planning import hindsight_values, plan
 from bayesmdp.errors import BayesmdpWarning, EndlessError
 
 Array = NDArray[np.float64]
@@ -139,7 +138,7 @@ def test_the_published_algorithm_does_not_run_out_of_models() -> None:
 
 def test_resuming_the_published_algorithm_goes_on_where_it_stood() -> None:
     world = bm.worlds.synthetic(1)
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     seen: list[int] = []
 
     def rate(step: int) -> float:

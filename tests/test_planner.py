@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.engine import Problem, workers
-from bayesmdp.engine.hindsight import hindsight_values
-from bayesmdp.engine.planning import Plan, plan
+from bayesmdp.engine.planning import Plan, hindsight_values, plan
 
 Array = NDArray[np.float64]
 
@@ -322,7 +321,7 @@ def test_rewards_times_a_constant_leave_the_policy_as_it_is() -> None:
 
 def test_hindsight_plans_every_draw_for_itself() -> None:
     world = bm.worlds.synthetic(1)
-    posterior = bm.fit(world.sample(40, seed=0), world.task)
+    posterior = bm.fit(world.sample(40, seed=0), world.task, prior=bm.SymmetricPrior())
     draws = posterior.draws(70, seed=0)
     problem = Problem.of_belief(posterior).with_stream(draws.stream)
     with workers(2, None) as pool:

@@ -158,7 +158,7 @@ def test_restrict_always_makes_a_policy_that_is_accepted(seed: int, bits: int) -
 
 def test_restrict_and_evaluate_work_together() -> None:
     counts = bm.Counts.from_arrays([0, 1, 2], [0, 1, 2], [1, 2, 3], [5, 5, 5])
-    posterior = bm.fit(counts, TASK, min_count=5)
+    posterior = bm.fit(counts, TASK, min_count=5, prior=bm.SymmetricPrior())
     even = np.full((4, 3), 1 / 3)
     with pytest.raises(PolicyError, match=r"bm\.restrict"):
         bm.evaluate(even, posterior.draws(2))

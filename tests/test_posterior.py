@@ -1,5 +1,6 @@
 """What is believed: Dirichlet rows, their evidence and their draws."""
 
+import warnings
 from collections import defaultdict
 from math import lgamma, log, log1p
 
@@ -85,19 +86,21 @@ def test_counts_are_added_to_the_concentration() -> None:
 
 
 def test_the_default_prior_is_flat() -> None:
-    posterior = bm.fit(count([(0, 0, 1)]), TASK)
+    posterior = bm.fit(count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior())
     assert dense_alpha(posterior)[0].tolist() == [[1, 2, 1, 1], [1, 1, 1, 1]]
 
 
 def test_terminal_states_have_no_rows() -> None:
-    posterior = bm.fit(count([(0, 0, 1)]), TASK)
+    posterior = bm.fit(count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior())
     assert posterior.layout.state.tolist() == [0, 0, 1, 1]
     assert posterior.available.tolist() == [[True] * 2] * 2 + [[False] * 2] * 2
 
 
 def test_staying_in_a_terminal_state_is_ignored_and_said() -> None:
-    plain = bm.fit(count([(0, 0, 1)]), TASK)
-    logged = bm.fit(count([(0, 0, 1), (2, 0, 2)], [1, 3]), TASK)
+    plain = bm.fit(count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior())
+    logged = bm.fit(
+        count([(0, 0, 1), (2, 0, 2)], [1, 3]), TASK, prior=bm.SymmetricPrior()
+    )
     assert np.array_equal(plain.alpha, logged.alpha)
     assert "3 logged transitions in terminal states ignored" in logged.summary()
     assert "ignored" not in plain.summary()
@@ -105,11 +108,16 @@ def test_staying_in_a_terminal_state_is_ignored_and_said() -> None:
 
 def test_transitions_and_their_counts_give_the_same_posterior() -> None:
     log_ = bm.Transitions.from_arrays([0, 1, 0], [0, 1, 0], [1, 3, 1])
-    assert_same(bm.fit(log_, TASK), bm.fit(log_.counts(), TASK))
+    assert_same(
+        bm.fit(log_, TASK, prior=bm.SymmetricPrior()),
+        bm.fit(log_.counts(), TASK, prior=bm.SymmetricPrior()),
+    )
 
 
 def test_the_mean_is_alpha_over_its_sum() -> None:
-    posterior = bm.fit(count([(0, 0, 1), (1, 1, 3)], [4, 2]), TASK)
+    posterior = bm.fit(
+        count([(0, 0, 1), (1, 1, 3)], [4, 2]), TASK, prior=bm.SymmetricPrior()
+    )
     mean = posterior.mean()
     assert mean.to_dense()[0, 0] == pytest.approx(np.array([1, 5, 1, 1]) / 8)
     assert mean.to_dense()[1, 1] == pytest.approx(np.array([1, 1, 1, 3]) / 6)
@@ -117,7 +125,7 @@ def test_the_mean_is_alpha_over_its_sum() -> None:
 
 
 def test_the_arrays_of_a_posterior_are_read_only() -> None:
-    posterior = bm.fit(count([(0, 0, 1)]), TASK)
+    posterior = bm.fit(count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior())
     arrays = [posterior.alpha, posterior.available, posterior.layout.next_state]
     arrays += [
         posterior.mean().probability,
@@ -128,7 +136,9 @@ def test_the_arrays_of_a_posterior_are_read_only() -> None:
 
 
 def test_the_summary_says_what_the_belief_rests_on() -> None:
-    said = bm.fit(count([(0, 0, 1), (1, 1, 3)], [4, 2]), TASK).summary()
+    said = bm.fit(
+        count([(0, 0, 1), (1, 1, 3)], [4, 2]), TASK, prior=bm.SymmetricPrior()
+    ).summary()
     assert "Posterior of 4 states (2 terminal) and 2 actions from 6 trans" in said
     assert "prior: SymmetricPrior(concentration=1.0)" in said
     assert "4 of 4 pairs available" in said
@@ -151,7 +161,7 @@ def test_an_update_is_a_fit_on_all_data(
 
 
 def test_an_update_leaves_the_old_posterior_alone() -> None:
-    posterior = bm.fit(count([(0, 0, 1)]), TASK)
+    posterior = bm.fit(count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior())
     before = posterior.alpha.copy()
     posterior.update(count([(0, 0, 1)]))
     assert np.array_equal(posterior.alpha, before)
@@ -159,12 +169,17 @@ def test_an_update_leaves_the_old_posterior_alone() -> None:
 
 
 def test_an_update_with_nothing_changes_nothing() -> None:
-    posterior = bm.fit(count([(0, 0, 1)]), TASK)
+    posterior = bm.fit(count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior())
     assert_same(posterior.update(bm.Counts.from_arrays([], [], [])), posterior)
 
 
 def test_an_update_can_make_a_pair_available() -> None:
-    posterior = bm.fit(count([(0, 0, 1), (0, 1, 2)], [5, 3]), TASK, min_count=5)
+    posterior = bm.fit(
+        count([(0, 0, 1), (0, 1, 2)], [5, 3]),
+        TASK,
+        min_count=5,
+        prior=bm.SymmetricPrior(),
+    )
     assert posterior.available[0].tolist() == [True, False]
     updated = posterior.update(count([(0, 1, 2)], [2]))
     assert updated.available[0].tolist() == [True, True]
@@ -242,7 +257,7 @@ def test_the_evidence_of_three_outcomes_is_an_integral() -> None:
 
 def test_the_evidence_is_of_available_pairs_only() -> None:
     rows = [(0, 0, 1)] * 5 + [(0, 1, 2)] * 2 + [(1, 0, 3)] * 6
-    posterior = bm.fit(count(rows), TASK, min_count=5)
+    posterior = bm.fit(count(rows), TASK, min_count=5, prior=bm.SymmetricPrior())
     kept = [row for row in rows if row[:2] != (0, 1)]
     assert posterior.log_evidence() == pytest.approx(sequential(kept, 1.0, S))
 
@@ -262,7 +277,7 @@ def test_the_evidence_keeps_a_small_concentration_beside_a_large_count(
 
 def test_the_evidence_of_a_large_count_has_its_closed_form() -> None:
     n = 10**6
-    posterior = bm.fit(count([(0, 0, 1)], [n]), TASK)
+    posterior = bm.fit(count([(0, 0, 1)], [n]), TASK, prior=bm.SymmetricPrior())
     expected = lgamma(S) + lgamma(1 + n) - lgamma(S + n)
     assert posterior.log_evidence() == pytest.approx(expected, rel=1e-9)
     assert expected == pytest.approx(log(6) - 3 * log(n) - log1p(6 / n), rel=1e-6)
@@ -275,7 +290,7 @@ WIDE = bm.Task(5, A, np.zeros(5), discount=0.9, terminal=4)
 
 def test_pairs_with_enough_visits_are_kept() -> None:
     table = {(0, 0): 5, (0, 1): 4, (1, 0): 7, (1, 1): 5, (2, 0): 5, (3, 1): 9}
-    posterior = bm.fit(visits(table, 5), WIDE, min_count=5)
+    posterior = bm.fit(visits(table, 5), WIDE, min_count=5, prior=bm.SymmetricPrior())
     kept = [[True, False], [True, True], [True, False], [False, True], [False] * 2]
     assert posterior.available.tolist() == kept
     assert posterior.min_count == 5
@@ -287,7 +302,7 @@ def test_pairs_with_enough_visits_are_kept() -> None:
 
 def test_a_state_without_enough_visits_keeps_its_most_visited_pair() -> None:
     table = {(0, 0): 5, (1, 0): 1, (1, 1): 3, (2, 0): 5, (3, 0): 5}
-    posterior = bm.fit(visits(table, 5), WIDE, min_count=5)
+    posterior = bm.fit(visits(table, 5), WIDE, min_count=5, prior=bm.SymmetricPrior())
     assert posterior.available[1].tolist() == [False, True]
     assert posterior.availability.rescued.tolist() == [1]
     said = "1 state (1) without such a pair: most visited one kept"
@@ -296,12 +311,14 @@ def test_a_state_without_enough_visits_keeps_its_most_visited_pair() -> None:
 
 def test_of_equally_visited_pairs_the_first_is_kept() -> None:
     table = {(0, 0): 5, (1, 0): 3, (1, 1): 3, (2, 0): 5, (3, 0): 5}
-    posterior = bm.fit(visits(table, 5), WIDE, min_count=5)
+    posterior = bm.fit(visits(table, 5), WIDE, min_count=5, prior=bm.SymmetricPrior())
     assert posterior.available[1].tolist() == [True, False]
 
 
 def test_a_state_never_visited_keeps_every_action() -> None:
-    posterior = bm.fit(visits({(0, 0): 5, (2, 0): 2}, 5), WIDE, min_count=5)
+    posterior = bm.fit(
+        visits({(0, 0): 5, (2, 0): 2}, 5), WIDE, min_count=5, prior=bm.SymmetricPrior()
+    )
     kept = [[True, False], [True, True], [True, False], [True, True], [False] * 2]
     assert posterior.available.tolist() == kept
     assert posterior.availability.unvisited.tolist() == [1, 3]
@@ -311,7 +328,7 @@ def test_a_state_never_visited_keeps_every_action() -> None:
 
 def test_counts_of_unavailable_pairs_stay_on_record() -> None:
     table = {(0, 0): 5, (0, 1): 4, (1, 0): 5}
-    posterior = bm.fit(visits(table), TASK, min_count=5)
+    posterior = bm.fit(visits(table), TASK, min_count=5, prior=bm.SymmetricPrior())
     assert posterior.counts == visits(table)
     assert (0, 1) not in set(
         zip(
@@ -323,7 +340,7 @@ def test_counts_of_unavailable_pairs_stay_on_record() -> None:
 
 
 def test_a_min_count_of_0_keeps_everything_in_silence() -> None:
-    posterior = bm.fit(visits({(0, 0): 1}), TASK)
+    posterior = bm.fit(visits({(0, 0): 1}), TASK, prior=bm.SymmetricPrior())
     assert posterior.availability.n_available == 4
     assert "4 of 4 pairs available\n" in posterior.summary()
 
@@ -405,7 +422,9 @@ def test_a_count_outside_the_support_of_an_unavailable_pair_is_no_matter() -> No
 
 # --- draws ---------------------------------------------------------------------
 
-BASE = bm.fit(count([(0, 0, 1), (0, 1, 2), (1, 0, 3)], [4, 2, 1]), TASK)
+BASE = bm.fit(
+    count([(0, 0, 1), (0, 1, 2), (1, 0, 3)], [4, 2, 1]), TASK, prior=bm.SymmetricPrior()
+)
 
 
 def test_a_row_does_not_change_when_other_pairs_get_data() -> None:
@@ -420,7 +439,7 @@ def test_a_row_does_not_change_when_other_pairs_get_data() -> None:
 
 
 def test_a_row_does_not_change_when_other_pairs_become_unavailable() -> None:
-    fewer = bm.fit(BASE.counts, TASK, min_count=3)
+    fewer = bm.fit(BASE.counts, TASK, min_count=3, prior=bm.SymmetricPrior())
     assert fewer.layout.pair.size < BASE.layout.pair.size
     for i in range(5):
         one, two = (row_of(p.draws(5, seed=3), i, 0, 0) for p in (BASE, fewer))
@@ -449,7 +468,9 @@ def test_draws_seeds_actions_and_purposes_differ() -> None:
         tuple(row_of(bm.Draws(BASE, 5, 3, "learn"), 0, 1, 1)),
     }
     assert len(rows) == 4
-    flat = bm.fit(count([(0, 0, 1)]), TASK)  # equal parameters in three pairs
+    flat = bm.fit(
+        count([(0, 0, 1)]), TASK, prior=bm.SymmetricPrior()
+    )  # equal parameters in three pairs
     others = {tuple(row_of(flat.draws(2), 0, *x)) for x in ((0, 1), (1, 0), (1, 1))}
     assert len(others) == 3
 
@@ -495,3 +516,25 @@ def test_draws_scatter_around_the_mean_as_a_dirichlet_does(
     z = (theta.mean(axis=0) - mean) / np.sqrt(variance / n)
     assert np.abs(z).max() < 5
     assert theta.var(axis=0) == pytest.approx(variance, rel=0.3)
+
+
+@pytest.mark.parametrize(("concentration", "warned"), [(1.01, True), (0.99, False)])
+def test_a_prior_that_outweighs_the_data_is_warned_of(
+    concentration: float, warned: bool
+) -> None:
+    """Two logged pairs of three next states: 6 pseudo-counts against 6 visits."""
+    known = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
+    counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        bm.fit(counts, known, prior=bm.SymmetricPrior(concentration))
+        bm.fit(counts, known, prior=bm.HierarchicalPrior())
+    assert [type(x.message) for x in told] == [bm.errors.PriorWarning] * warned
+    for x in told:
+        assert "pseudo-counts sum to 6.06, and visits to 6; use Hier" in str(x.message)
+        assert x.filename == __file__
+    flat = {"flat": bm.SymmetricPrior(5.0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bm.compare_priors(flat, counts, known, n_folds=0)
+        bm.calibrate(known, flat["flat"], n_datasets=10)

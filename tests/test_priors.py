@@ -34,15 +34,12 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
     "sparse": lambda mask: bm.SparsePrior(0.7, "grave"),
     "evidence": lambda mask: bm.EvidencePrior(),
     "evidence on a support": lambda mask: bm.EvidencePrior(mask),
-    "hierarchical": lambda mask: bm.HierarchicalSparsePrior(0.8, 0.7),
-    "hierarchical on a support": lambda mask: bm.HierarchicalSparsePrior(support=mask),
-    "hierarchical, lumped": lambda mask: bm.HierarchicalSparsePrior(fallback="grave"),
-    "hierarchical, lumped on a support": lambda mask: bm.HierarchicalSparsePrior(
+    "hierarchical": lambda mask: bm.RandomSupportPrior(0.8, 0.7),
+    "hierarchical on a support": lambda mask: bm.RandomSupportPrior(support=mask),
+    "hierarchical, lumped": lambda mask: bm.RandomSupportPrior(fallback="grave"),
+    "hierarchical, lumped on a support": lambda mask: bm.RandomSupportPrior(
         support=mask, fallback="grave"
     ),
-    "pooled": lambda mask: bm.PooledPrior(3.0),
-    "pooled on a support": lambda mask: bm.PooledPrior(3.0, 0.5, mask),
-    "pooled by evidence": lambda mask: bm.PooledPrior(),
     "fallback over symmetric": lambda mask: bm.FallbackPrior(
         bm.SymmetricPrior(0.3), "grave"
     ),
@@ -54,9 +51,8 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
         bm.EvidencePrior(), "grave", 0.5
     ),
     "fallback over hierarchical": lambda mask: bm.FallbackPrior(
-        bm.HierarchicalSparsePrior(), "grave"
+        bm.RandomSupportPrior(), "grave"
     ),
-    "fallback over pooled": lambda mask: bm.FallbackPrior(bm.PooledPrior(), "grave"),
     "fallback over fallback": lambda mask: bm.FallbackPrior(
         bm.FallbackPrior(bm.ScaledPrior(), "grave"), "icu"
     ),
@@ -64,14 +60,14 @@ CASES: dict[str, Callable[[NDArray[np.bool_]], bm.priors.Prior]] = {
 # Mixtures have no rows of their own: only what holds for every belief is asked of them.
 MIXTURES: dict[str, Callable[[NDArray[np.bool_]], Any]] = {
     "mixture": lambda mask: bm.MixturePrior(
-        [bm.SymmetricPrior(0.3), bm.ScaledPrior(2.0), bm.HierarchicalSparsePrior()],
+        [bm.SymmetricPrior(0.3), bm.ScaledPrior(2.0), bm.RandomSupportPrior()],
         weights=[0.5, 0.3, 0.2],
     ),
     "mixture of supports": lambda mask: bm.MixturePrior(
         [CASES["fallback outside the support"](mask), bm.SymmetricPrior(0.3, mask)]
     ),
     "mixture as given": lambda mask: bm.MixturePrior(
-        [bm.SparsePrior(0.7, "grave"), bm.PooledPrior()], posterior_weights=[0.6, 0.4]
+        [bm.SparsePrior(0.7, "grave"), bm.EvidencePrior()], posterior_weights=[0.6, 0.4]
     ),
 }
 BELIEFS: dict[str, Callable[[NDArray[np.bool_]], Any]] = CASES | MIXTURES
@@ -79,19 +75,13 @@ BELIEFS: dict[str, Callable[[NDArray[np.bool_]], Any]] = CASES | MIXTURES
 CHOOSING = {
     "evidence",
     "evidence on a support",
-    "pooled by evidence",
     "fallback over evidence",
-    "fallback over pooled",
 }
 LOOKING = {
     "sparse",
     "hierarchical, lumped",
     "hierarchical, lumped on a support",
-    "pooled",
-    "pooled on a support",
-    "pooled by evidence",
     "fallback over sparse",
-    "fallback over pooled",
     "mixture as given",
 }
 every_belief = pytest.mark.parametrize("name", BELIEFS)
@@ -311,7 +301,7 @@ def test_a_prior_is_frozen_and_made_of_plain_things(name: str) -> None:
 
 
 def test_a_support_that_changes_later_changes_no_prior() -> None:
-    for make in (bm.ScaledPrior, bm.EvidencePrior, bm.HierarchicalSparsePrior):
+    for make in (bm.ScaledPrior, bm.EvidencePrior, bm.RandomSupportPrior):
         mask = MASK.copy()
         prior = make(support=mask)
         before = asked(prior)
@@ -360,19 +350,42 @@ def test_a_fallback_widens_only_rows_that_lack_it() -> None:
         "sparse": bm.SparsePrior,
         "scaled": bm.ScaledPrior,
         "evidence": bm.EvidencePrior,
-        "hierarchical": bm.HierarchicalSparsePrior,
-        "pooled": bm.PooledPrior,
+        "random-support": bm.RandomSupportPrior,
+        "hierarchical": bm.HierarchicalPrior,
     }.items(),
 )
 def test_words_name_priors(name: str, made: type) -> None:
     assert type(bm.priors.named_prior(name)) is made
     careful = bm.priors.named_prior(name, fallback="death")
     assert careful.fallback == "death"  # type: ignore[attr-defined]
-    if name != "evidence":
+    if name not in ("evidence", "hierarchical"):
         given = bm.priors.named_prior(name, concentration=0.5)
         assert 0.5 in vars(given).values()
 
 
 def test_words_that_name_no_prior() -> None:
-    with pytest.raises(bm.errors.PriorError, match="must be one of symmetric"):
+    with pytest.raises(
+        bm.errors.PriorError, match="must be one of hierarchical, symmetric"
+    ):
         bm.priors.named_prior("flat")
+
+
+def test_a_hierarchical_prior_has_no_concentration_to_give() -> None:
+    with pytest.raises(bm.errors.PriorError, match="learns its strengths"):
+        bm.priors.named_prior("hierarchical", concentration=1.0)
+
+
+def test_usual_priors_begin_with_ones_own_and_hold_it_once() -> None:
+    names = ["hierarchical", "symmetric", "scaled"]
+    for name in names:
+        found = bm.priors.usual_priors(bm.priors.named_prior(name))
+        assert list(found) == ["as fitted", *(x for x in names if x != name)]
+    restricted = bm.HierarchicalPrior(support=np.ones((3, 3), dtype=bool))
+    assert list(bm.priors.usual_priors(restricted)) == ["as fitted", *names]
+    given = bm.priors.usual_priors(bm.SparsePrior(), ["sparse"], fallback="death")
+    assert str(given["sparse"]) == "SparsePrior(concentration=1.0, fallback='death')"
+
+
+def test_no_fallback_is_built_on_a_hierarchical_prior() -> None:
+    with pytest.raises(bm.errors.PriorError, match="must be a prior of Dirichlet rows"):
+        bm.FallbackPrior(bm.HierarchicalPrior(), "death")  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ CASES = [
     case(
         "a curve of a posterior",
         ArgumentError,
-        lambda: curve(data=bm.fit(COUNTS, task())),
+        lambda: curve(data=bm.fit(COUNTS, task(), prior=bm.SymmetricPrior())),
         "`data` must be Transitions or Counts; got Posterior.",
     ),
     case(
@@ -125,13 +125,6 @@ CASES = [
         "the evidence keeps rising (above 1e+06)",
     ),
     case(
-        "a pooled prior that cannot choose",
-        PriorError,
-        lambda: fitted(bm.PooledPrior()),
-        "PooledPrior finds no best concentration",
-        "give a number, as in PooledPrior(10.0).",
-    ),
-    case(
         "a total of 0",
         PriorError,
         lambda: bm.ScaledPrior(0),
@@ -158,16 +151,14 @@ CASES = [
     case(
         "a hierarchical concentration that cannot be summed",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(1e308),
+        lambda: bm.RandomSupportPrior(1e308),
         "`concentration` must be at most 1e+100",
     ),
     case(
         "a hierarchical support that is empty, with a fallback",
         PriorError,
         lambda: fitted(
-            bm.FallbackPrior(
-                bm.HierarchicalSparsePrior(support=without((0, 1))), "home"
-            )
+            bm.FallbackPrior(bm.RandomSupportPrior(support=without((0, 1))), "home")
         ),
         "no next state for state ward, action treat: widen the support, or leave out "
         "pairs that were never visited, min_count=1.",
@@ -175,58 +166,40 @@ CASES = [
     case(
         "a decay of 0",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(decay=0),
+        lambda: bm.RandomSupportPrior(decay=0),
         "`decay` must be in (0, 1]; got 0.",
     ),
     case(
         "a decay above 1",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(decay=1.5),
+        lambda: bm.RandomSupportPrior(decay=1.5),
         "`decay` must be in (0, 1]; got 1.5.",
     ),
     case(
         "a negative hierarchical concentration",
         PriorError,
-        lambda: bm.HierarchicalSparsePrior(-1),
+        lambda: bm.RandomSupportPrior(-1),
         "`concentration` must be in (0, inf); got -1.",
     ),
     case(
         "a hierarchical fallback that is not a state",
         TaskError,
-        lambda: fitted(bm.HierarchicalSparsePrior(fallback="death")),
+        lambda: fitted(bm.RandomSupportPrior(fallback="death")),
         "`fallback` 'death' is not among the labels.",
     ),
     case(
         "a hierarchical support that rules data out, lumped",
         PriorError,
         lambda: fitted(
-            bm.HierarchicalSparsePrior(support=without((1, 1, 2)), fallback="home")
+            bm.RandomSupportPrior(support=without((1, 1, 2)), fallback="home")
         ),
         "`data` has 1 transition from state icu, action treat to next state home",
     ),
     case(
         "the evidence of a lumped hierarchical prior",
         PriorError,
-        lambda: fitted(bm.HierarchicalSparsePrior(fallback="home")).log_evidence(),
-        "HierarchicalSparsePrior has no evidence: its rows are made by looking",
-    ),
-    case(
-        "a pooled concentration by another name",
-        PriorError,
-        lambda: bm.PooledPrior("best"),
-        "`concentration` must be a number above 0 or 'evidence'; got 'best'.",
-    ),
-    case(
-        "a pooled concentration of nothing",
-        PriorError,
-        lambda: bm.PooledPrior(None),  # type: ignore[arg-type]
-        "`concentration` must be a number in (0, inf); got None.",
-    ),
-    case(
-        "no smoothing",
-        PriorError,
-        lambda: bm.PooledPrior(1.0, smoothing=0),
-        "`smoothing` must be in (0, inf); got 0.",
+        lambda: fitted(bm.RandomSupportPrior(fallback="home")).log_evidence(),
+        "RandomSupportPrior has no evidence: its rows are made by looking",
     ),
     case(
         "a fallback over a number",
@@ -284,9 +257,9 @@ CASES = [
         "got dtype float64.",
     ),
     case(
-        "a pooled support of the wrong shape",
+        "a scaled support of the wrong shape",
         PriorError,
-        lambda: fitted(bm.PooledPrior(1.0, support=np.ones((2, 2), dtype=bool))),
+        lambda: fitted(bm.ScaledPrior(support=np.ones((2, 2), dtype=bool))),
         "`support` must have shape (3, 3) or (3, 2, 3); got (2, 2).",
     ),
     case(
@@ -298,15 +271,9 @@ CASES = [
     case(
         "a hierarchical support of two columns",
         PriorError,
-        lambda: fitted(bm.HierarchicalSparsePrior(support=([0], [0]))),  # type: ignore[arg-type]
+        lambda: fitted(bm.RandomSupportPrior(support=([0], [0]))),  # type: ignore[arg-type]
         "`support` must be boolean or three columns",
         "got 2 columns.",
-    ),
-    case(
-        "a pooled prior with an empty support",
-        PriorError,
-        lambda: fitted(bm.PooledPrior(1.0, support=without((0, 1)))),
-        "no next state for state ward, action treat",
     ),
 ]
 
@@ -320,10 +287,8 @@ def test_a_bad_prior_is_refused_in_one_sentence(
 
 NUMBERS: dict[str, Any] = {
     "ScaledPrior(total)": bm.ScaledPrior,
-    "HierarchicalSparsePrior(concentration)": bm.HierarchicalSparsePrior,
-    "HierarchicalSparsePrior(decay)": lambda x: bm.HierarchicalSparsePrior(decay=x),
-    "PooledPrior(concentration)": bm.PooledPrior,
-    "PooledPrior(smoothing)": lambda x: bm.PooledPrior(1.0, x),
+    "RandomSupportPrior(concentration)": bm.RandomSupportPrior,
+    "RandomSupportPrior(decay)": lambda x: bm.RandomSupportPrior(decay=x),
     "FallbackPrior(weight)": lambda x: bm.FallbackPrior(bm.ScaledPrior(), "home", x),
     "FallbackPrior(fallback)": lambda x: fitted(bm.FallbackPrior(bm.ScaledPrior(), x)),
     "FallbackPrior(base)": lambda x: bm.FallbackPrior(x, "home"),
@@ -333,7 +298,7 @@ OTHERS: dict[str, Any] = {
     "evidence_curve(data)": lambda x: curve(data=x),
     "evidence_curve(min_count)": lambda x: curve(min_count=x),
     "EvidencePrior(support)": lambda x: fitted(bm.EvidencePrior(x)),
-    "PooledPrior(support)": lambda x: fitted(bm.PooledPrior(1.0, support=x)),
+    "HierarchicalPrior(support)": lambda x: fitted(bm.HierarchicalPrior(support=x)),
 }
 WRONG = {
     "text": "many",

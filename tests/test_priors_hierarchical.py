@@ -52,7 +52,7 @@ COUNTS = st.lists(st.integers(0, 4), min_size=L, max_size=L).filter(any)
 def test_predictions_and_evidence_equal_enumeration(
     n: list[int], a: float, decay: float
 ) -> None:
-    prior = bm.HierarchicalSparsePrior(a, decay)
+    prior = bm.RandomSupportPrior(a, decay)
     posterior = bm.fit(counts_of(n), TASK, prior=prior)
     evidence, predicted, _, _ = enumerated(n, a, decay)
     assert posterior.mean().to_dense()[0, 0] == pytest.approx(predicted, abs=1e-12)
@@ -62,7 +62,7 @@ def test_predictions_and_evidence_equal_enumeration(
 @given(COUNTS, st.sampled_from([0.2, 1.0, 2.5]))
 def test_the_split_among_seen_states_is_exact(n: list[int], a: float) -> None:
     """Seen states keep ``a + n``: their split is Dirichlet of that, in any set."""
-    prior = bm.HierarchicalSparsePrior(a)
+    prior = bm.RandomSupportPrior(a)
     alpha = bm.fit(counts_of(n), TASK, prior=prior).alpha[:L]
     seen = np.array(n) > 0
     assert alpha[seen] == pytest.approx(a + np.array(n)[seen], rel=1e-12)
@@ -75,7 +75,7 @@ def test_a_pair_never_visited_keeps_mean_and_concentration(
     a: float, decay: float
 ) -> None:
     """``E sum theta^2`` over sets, each ``(a + 1) / (k a + 1)``, is the row's own."""
-    prior = bm.HierarchicalSparsePrior(a, decay)
+    prior = bm.RandomSupportPrior(a, decay)
     counts = bm.Counts.from_arrays([1], [0], [2], n_states=L)
     alpha = bm.fit(counts, TASK, prior=prior).alpha[:L]
     share = np.array([decay**k for k in range(1, L + 1)])
@@ -89,7 +89,7 @@ def test_a_pair_never_visited_keeps_mean_and_concentration(
 @given(COUNTS)
 def test_a_fallback_takes_the_mass_of_all_unseen_states(n: list[int]) -> None:
     _, predicted, _, _ = enumerated(n, 1.0, 0.6)
-    prior = bm.HierarchicalSparsePrior(1.0, 0.6, fallback=5)
+    prior = bm.RandomSupportPrior(1.0, 0.6, fallback=5)
     posterior = bm.fit(counts_of(n), TASK, prior=prior)
     mean = posterior.mean().to_dense()[0, 0]
     seen = np.array(n) > 0
@@ -100,7 +100,7 @@ def test_a_fallback_takes_the_mass_of_all_unseen_states(n: list[int]) -> None:
 
 
 def test_unseen_mass_falls_with_repetition_and_rises_with_variety() -> None:
-    prior = bm.HierarchicalSparsePrior()
+    prior = bm.RandomSupportPrior()
 
     def unseen(n: list[int]) -> float:
         row = bm.fit(counts_of(n), TASK, prior=prior).mean().to_dense()[0, 0]
@@ -116,12 +116,12 @@ def test_sizes_are_those_of_the_support() -> None:
     mask = np.zeros((L, L), dtype=bool)
     mask[:, [2, 4]] = True
     two = bm.Task(2, 1, [0, 0], discount=0.9)
-    prior = bm.HierarchicalSparsePrior(support=mask)
+    prior = bm.RandomSupportPrior(support=mask)
     posterior = bm.fit(counts_of([0, 0, 3, 0, 0, 0]), TASK, prior=prior)
     small = bm.fit(
         bm.Counts.from_arrays([0], [0], [0], [3]),
         two,
-        prior=bm.HierarchicalSparsePrior(),
+        prior=bm.RandomSupportPrior(),
     )
     assert posterior.alpha[:2] == pytest.approx(small.alpha[:2])
     assert posterior.log_evidence() == pytest.approx(small.log_evidence())
@@ -132,7 +132,7 @@ def test_evidence_prefers_few_next_states_where_there_are_few() -> None:
 
     def gain(n: list[int]) -> float:
         flat = bm.fit(counts_of(n), TASK, prior=bm.SymmetricPrior(1.0))
-        sparse = bm.fit(counts_of(n), TASK, prior=bm.HierarchicalSparsePrior(1.0, 0.5))
+        sparse = bm.fit(counts_of(n), TASK, prior=bm.RandomSupportPrior(1.0, 0.5))
         return sparse.log_evidence() - flat.log_evidence()
 
     assert gain(few) > 1

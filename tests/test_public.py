@@ -14,9 +14,9 @@ CONTRACT = [
     "Dynamics",
     "EvidencePrior",
     "FallbackPrior",
-    "HierarchicalSparsePrior",
+    "RandomSupportPrior",
     "MixturePrior",
-    "PooledPrior",
+    "HierarchicalPrior",
     "ScaledPrior",
     "SparsePrior",
     "SymmetricPrior",
@@ -67,7 +67,7 @@ def test_every_room_lists_what_it_offers(room: object) -> None:
 
 def test_records_are_frozen_and_their_arrays_read_only() -> None:
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     evaluation = bm.evaluate([0] * 25, posterior.draws(50))
     for record in (world.task, posterior, evaluation, posterior.counts):
         with pytest.raises(AttributeError):

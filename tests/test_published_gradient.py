@@ -20,7 +20,7 @@ def posterior() -> bm.Posterior:
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 3, size=(4, 3, 4))
     counts[3] = 0
-    return bm.fit(bm.Counts.from_dense(counts), TASK)
+    return bm.fit(bm.Counts.from_dense(counts), TASK, prior=bm.SymmetricPrior())
 
 
 def softmax(logits: Array) -> Array:

@@ -292,7 +292,7 @@ def test_wrongly_shared_streams_would_be_noticed() -> None:
 
 def test_seeds_and_purposes_open_different_streams() -> None:
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     keys = [
         Draws(posterior, 2, seed, purpose).stream.key
         for seed in (0, 1, 2**63)
@@ -307,7 +307,7 @@ def test_seeds_and_purposes_open_different_streams() -> None:
 
 def test_the_same_address_gives_the_same_row_whatever_else_is_sampled() -> None:
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     draws, again = posterior.draws(20, seed=4), posterior.draws(500, seed=4)
     seventh = draws.dynamics(7).probability
     assert np.array_equal(seventh, again.dynamics(7).probability)

@@ -142,8 +142,12 @@ def check_rewards(log_read: bm.Transitions, log: Log) -> None:
 
 def test_a_posterior_from_a_file_is_the_posterior_from_arrays(log: Log) -> None:
     task = bm.worlds.gridworld().task
-    read = bm.fit(bm.read_transitions(log.folder / "log.csv"), task)
-    assert np.array_equal(read.alpha, bm.fit(log.arrays, task).alpha)
+    read = bm.fit(
+        bm.read_transitions(log.folder / "log.csv"), task, prior=bm.SymmetricPrior()
+    )
+    assert np.array_equal(
+        read.alpha, bm.fit(log.arrays, task, prior=bm.SymmetricPrior()).alpha
+    )
 
 
 def test_scrambling_is_a_permutation() -> None:
@@ -383,7 +387,10 @@ def test_ordered_categories_keep_their_order_and_levels(engine: Any) -> None:
     assert log.counts() == bm.Counts.from_arrays([2, 0], [0, 0], [0, 2])
     task = bm.Task.from_data(log, discount=0.9, reward=[0, 0, 1])
     assert (task.n_states, task.state_labels) == (3, LEVELS)
-    assert bm.fit(log, task).counts.next_state.tolist() == [2, 0]
+    assert bm.fit(log, task, prior=bm.SymmetricPrior()).counts.next_state.tolist() == [
+        2,
+        0,
+    ]
     unused = next(x for x in bm.validate(log) if x.code == "unused-actions")
     assert "2 of 3 actions never taken, the first mild" in unused.message
 

@@ -47,12 +47,8 @@ def symmetric(*without: tuple[int, ...]) -> bm.SymmetricPrior:
     return bm.SymmetricPrior(support=support(*without))
 
 
-def hierarchical(*without: tuple[int, ...]) -> bm.HierarchicalSparsePrior:
-    return bm.HierarchicalSparsePrior(support=support(*without))
-
-
-def pooled(*without: tuple[int, ...]) -> bm.PooledPrior:
-    return bm.PooledPrior(10.0, support=support(*without))
+def hierarchical(*without: tuple[int, ...]) -> bm.RandomSupportPrior:
+    return bm.RandomSupportPrior(support=support(*without))
 
 
 def curve(min_count: int = 0, *without: tuple[int, ...]) -> bm.priors.EvidenceCurve:
@@ -129,11 +125,6 @@ EMPTY: dict[str, Refusal] = {
         },
         never=("FallbackPrior",),
     ),
-    "an empty support where nobody was, pooled": Refusal(
-        lambda: fit(pooled((2, 1)), SPARE),
-        {"widen the support": lambda: fit(pooled((2, 1, 0)), SPARE)},
-        never=("FallbackPrior", "min_count"),
-    ),
     "an empty support, for a curve": Refusal(
         lambda: curve(0, (1, 1)),
         {
@@ -161,10 +152,6 @@ PRIORS: dict[str, Refusal] = {
     "evidence of what never varies": Refusal(
         lambda: fit(bm.EvidencePrior(), ALWAYS),
         {"SymmetricPrior(0.1)": lambda: fit(bm.SymmetricPrior(0.1), ALWAYS)},
-    ),
-    "a pooled number nobody knows": Refusal(
-        lambda: fit(bm.PooledPrior(), ONCE),
-        {"PooledPrior(10.0)": lambda: fit(bm.PooledPrior(10.0), ONCE)},
     ),
     "a mixture of what has no evidence": Refusal(
         lambda: fit(bm.MixturePrior(MIX)),
@@ -315,9 +302,9 @@ BELIEFS: dict[str, Refusal] = {
         },
     ),
     "analytic moments of other rows": Refusal(
-        lambda: analytic(fit(bm.HierarchicalSparsePrior())),
+        lambda: analytic(fit(bm.RandomSupportPrior())),
         {
-            "use draws": lambda: evaluate(fit(bm.HierarchicalSparsePrior())),
+            "use draws": lambda: evaluate(fit(bm.RandomSupportPrior())),
             "another prior": lambda: analytic(fit(MIX[0])),
         },
     ),
@@ -368,13 +355,13 @@ DISCOUNT_1: dict[str, Refusal] = {
         never=("support",),
     ),
     "a set that may be closed": Refusal(
-        lambda: evaluate(endless(1, bm.HierarchicalSparsePrior())),
+        lambda: evaluate(endless(1, bm.RandomSupportPrior())),
         {
             "FallbackPrior": lambda: evaluate(
-                endless(1, bm.FallbackPrior(bm.HierarchicalSparsePrior(), "death", 5.0))
+                endless(1, bm.FallbackPrior(bm.RandomSupportPrior(), "death", 5.0))
             ),
             "a discount below 1": lambda: evaluate(
-                endless(0.9, bm.HierarchicalSparsePrior())
+                endless(0.9, bm.RandomSupportPrior())
             ),
         },
     ),

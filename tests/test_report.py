@@ -272,7 +272,7 @@ def test_sensitivity_of_another_policy_is_a_warning(
 
 def test_poor_support_is_a_warning() -> None:
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(30, seed=0), world.task)
+    posterior = bm.fit(world.sample(30, seed=0), world.task, prior=bm.SymmetricPrior())
     policies = {"a": np.zeros(25, dtype=int), "b": bm.policies.nominal(posterior)}
     made = bm.report(posterior, bm.compare(policies, posterior.draws(100)))
     assert levels(made)["Support"] == "warning"
@@ -300,7 +300,7 @@ def test_a_mixture_leaves_out_what_it_cannot_say() -> None:
 
 def test_random_supports_leave_out_what_needs_dirichlet_rows() -> None:
     world = bm.worlds.gridworld(width=3, height=3)
-    prior = bm.HierarchicalSparsePrior()
+    prior = bm.RandomSupportPrior()
     posterior = bm.fit(world.sample(200, seed=0), world.task, prior=prior)
     policies = {
         "a": bm.policies.behaviour(posterior),

@@ -52,7 +52,7 @@ def report() -> bm.Report:
         action_labels=["<img src=x onerror=alert(2)>", "\u2028 wait"],
     )
     counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [1, 2, 1], [9, 6, 7])
-    posterior = bm.fit(counts, task)
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
     policies = {EVIL: np.array([0, 0, 0]), "{{ 7 * 7 }}": np.array([1, 0, 0])}
     return bm.report(posterior, bm.compare(policies, posterior.draws(100)))
 
@@ -103,11 +103,13 @@ def test_the_wrong_records_are_refused(report: bm.Report) -> None:
     with pytest.raises(bm.BayesmdpError, match="`posterior` has 3 models, `compar"):
         bm.report(bm.Ensemble(models, casino.task), table)
     task = bm.Task(3, 2, casino.task.reward, discount=0.5, terminal=[2])
-    other = bm.fit(bm.Counts.from_arrays([0], [0], [2]), task)
+    other = bm.fit(
+        bm.Counts.from_arrays([0], [0], [2]), task, prior=bm.SymmetricPrior()
+    )
     with pytest.raises(bm.BayesmdpError, match="task with another `discount`"):
         bm.report(other, table)
     world = bm.worlds.gridworld()
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     with pytest.raises(bm.BayesmdpError, match="about 3 states and 2 actions, `post"):
         bm.report(posterior, table)
 

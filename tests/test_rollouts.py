@@ -25,7 +25,7 @@ bound_of: Any = truncation_bound
 def posterior(task: bm.Task = TASK) -> bm.Posterior:
     counts = np.random.default_rng(0).integers(0, 3, size=(4, 3, 4))
     counts[3] = 0
-    return bm.fit(bm.Counts.from_dense(counts), task)
+    return bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
 
 
 def known(theta: Any, task: bm.Task) -> bm.Ensemble:

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WORLD = bm.worlds.synthetic(3, 4, 2, discount=0.9)
-POSTERIOR = bm.fit(WORLD.sample(60, seed=1), WORLD.task)
+POSTERIOR = bm.fit(WORLD.sample(60, seed=1), WORLD.task, prior=bm.SymmetricPrior())
 UNIFORM = np.full((4, 2), 0.5)
 NOMINAL = bm.policies.nominal(POSTERIOR)
 
@@ -220,7 +220,7 @@ class MeanSd(Objective):
 @pytest.mark.parametrize("objective", [Tail(0.02), Tail(0.2), MeanSd()])
 def test_weights_may_be_zero_or_negative(objective: Objective) -> None:
     """No seed fails, and no start is better by more than errors allow."""
-    posterior = bm.fit(WORLD.sample(12, seed=2), WORLD.task)
+    posterior = bm.fit(WORLD.sample(12, seed=2), WORLD.task, prior=bm.SymmetricPrior())
     draws = posterior.draws(20_000, seed=9)
     share = np.full(draws.n_draws, 1 / draws.n_draws)
 
@@ -275,7 +275,7 @@ def test_an_objective_without_a_text_has_the_name_of_its_class() -> None:
 def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None:
     """On draws: judged with an error, better than the mean's policy for itself."""
     task = WORLD.task
-    posterior = bm.fit(WORLD.sample(12, seed=2), task)
+    posterior = bm.fit(WORLD.sample(12, seed=2), task, prior=bm.SymmetricPrior())
     objective = Entropic(1.0)
     found = bm.optimise(posterior, objective, seed=3)
     mean = bm.optimise(posterior, seed=3)
@@ -440,7 +440,7 @@ def test_a_backend_of_ones_own_computes_the_same(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(theirs.start_values, ours.start_values, rtol=1e-10)
     options: Any = {"device": "plain", "threads": 1, "solver": "dense"}
-    belief = bm.fit(WORLD.sample(60, seed=1), WORLD.task)
+    belief = bm.fit(WORLD.sample(60, seed=1), WORLD.task, prior=bm.SymmetricPrior())
     found = bm.optimise(belief, seed=1, effort="quick", **options)
     same = bm.optimise(belief, seed=1, effort="quick")
     assert plain.n_swept > 500

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,25 @@ def whole() -> Sensitivity:
     return bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, n_draws=200, seed=5)
 
 
+def test_a_posterior_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = POSTERIORS[1]
+    fitted: list[Any] = []
+
+    def noted(*data: Any, **how: Any) -> Any:
+        fitted.append(how["prior"])
+        return bm.fit(*data, **how)
+
+    monkeypatch.setattr("bayesmdp.criticism._advice.fit", noted)
+    how: Any = {"n_draws": 200, "seed": 5}
+    found = bm.sensitivity(RIGHT, own, own.task, PRIORS, **how)
+    assert fitted == [PRIORS["neighbours"], PRIORS["careful"]]
+    assert found.to_dict() == whole().to_dict()
+    fitted.clear()  # one of other pairs is another posterior
+    logged, alone = bm.policies.behaviour(own), {"any": own.prior}
+    bm.sensitivity(logged, own, own.task, alone, min_count=1, **how)
+    assert fitted == [own.prior]
+
+
 def test_a_single_choice_has_its_closed_form() -> None:
     """One step to reward 1 or nothing: p ~ Beta(a, b); 4 Monte Carlo errors."""
     g = 0.9
@@ -64,7 +84,7 @@ def test_a_single_choice_has_its_closed_form() -> None:
                 ),
             ):
                 assert abs(got - wanted) <= 4 * error + 1e-12
-    assert found.promise == pytest.approx(found.start_value, abs=1e-9)
+    assert found.predicted_value == pytest.approx(found.start_value, abs=1e-9)
 
 
 def test_values_and_doubts_are_those_of_an_evaluation_under_each_prior() -> None:
@@ -115,7 +135,7 @@ def test_flips_and_stakes_are_those_of_value_iteration() -> None:
     for p, x in enumerate(q):
         live = ~WORLD.task.is_terminal
         promise = WORLD.task.start[live] @ x.max(axis=1)[live]
-        assert whole().promise[p] == pytest.approx(promise)
+        assert whole().predicted_value[p] == pytest.approx(promise)
         followed = visits @ (whole().recommended[p] == 1) / visits.sum()
         assert whole().agreement[p] == pytest.approx(followed)
 
@@ -359,3 +379,69 @@ def test_bad_input_is_refused_in_one_sentence(
     error: type[bm.BayesmdpError], call: Callable[[], object], said: tuple[str, ...]
 ) -> None:
     check(error, call, said)
+
+
+def test_the_gain_over_a_baseline_has_its_closed_form() -> None:
+    """Two independent Beta rows, one step: 4 Monte Carlo errors."""
+    from scipy.stats import beta
+
+    g, n = 0.9, ((9, 3), (5, 4))
+    known = bm.Task(3, 2, reward=[0, 1, 0], discount=g, start=0, terminal=[1, 2])
+    counts = bm.Counts.from_arrays(
+        [0] * 4, [0, 0, 1, 1], [1, 2, 1, 2], [x for pair in n for x in pair]
+    )
+    only = np.zeros((3, 3), dtype=bool)
+    only[:, 1:] = True
+    priors = {str(c): bm.SymmetricPrior(c, only) for c in (0.5, 4.0)}
+    found = bm.sensitivity(
+        [0, 0, 0], counts, known, priors, baseline=[1, 0, 0], n_draws=4000
+    )
+    grid = (np.arange(20_000) + 0.5) / 20_000
+    for p, c in enumerate((0.5, 4.0)):
+        ours, theirs = (beta(a + c, b + c) for a, b in n)
+        for name, wanted in (
+            ("gain", g * (ours.mean() - theirs.mean())),
+            ("gain_epistemic_sd", g * math.sqrt(ours.var() + theirs.var())),
+            ("probability_better", theirs.cdf(ours.ppf(grid)).mean()),
+        ):
+            error = getattr(found, f"{name}_error")[p]
+            assert (error == 0) == (name == "gain")  # one step: controls explain it all
+            assert error < 0.02
+            assert abs(getattr(found, name)[p] - wanted) <= 4 * error + 1e-9
+
+
+def test_the_gain_is_over_what_was_done_unless_said_otherwise() -> None:
+    for p, posterior in enumerate(POSTERIORS):
+        policies = {"right": RIGHT, "logged": bm.policies.behaviour(posterior)}
+        table = bm.compare(policies, posterior.draws(200, seed=5), reference="logged")
+        row = next(x for x in table.rows if x.name == "right")
+        assert whole().gain[p] == row.difference
+        assert whole().gain_error[p] == row.difference_error
+        assert whole().probability_better[p] == row.probability_better
+    itself = bm.sensitivity(
+        RIGHT, DATA, WORLD.task, PRIORS, baseline=RIGHT, n_draws=100
+    )
+    assert not itself.gain.any()
+    assert not itself.gain_epistemic_sd.any()
+    assert not itself.probability_better.any()
+    assert "the gain moves by 0 over priors\n" in itself.summary()
+
+
+def test_a_baseline_that_is_no_policy_is_refused() -> None:
+    with pytest.raises(PolicyError, match="`baseline`"):
+        bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, baseline=[0, 1])
+
+
+def test_a_hierarchical_prior_takes_part() -> None:
+    prior = bm.HierarchicalPrior()
+    posterior = bm.fit(DATA, WORLD.task, prior=prior, min_count=3)
+    policy = bm.policies.mle(posterior)
+    found = bm.sensitivity(
+        policy, DATA, WORLD.task, {"h": prior}, n_draws=200, min_count=3
+    )
+    judged = bm.evaluate(policy, posterior.draws(200))
+    assert found.start_value[0] == judged.start_value
+    best = bm.policies.nominal(posterior)
+    live = WORLD.task.live
+    assert (found.recommended[0, live] == best.argmax(axis=1)[live]).all()
+    assert posterior.available[live, found.recommended[0, live]].all()

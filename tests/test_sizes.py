@@ -26,7 +26,7 @@ def task(reward: Any, discount: float = 0.9) -> bm.Task:
 
 
 def ensemble(size: float) -> bm.Ensemble:
-    model = bm.fit(COUNTS, task([0, 0, 1])).mean()
+    model = bm.fit(COUNTS, task([0, 0, 1]), prior=bm.SymmetricPrior()).mean()
     return bm.Ensemble([model] * 2, task([0, 0, 1]), rewards=[[0, 0, 1], [0, 0, size]])
 
 
@@ -78,7 +78,7 @@ def test_values_scale_with_rewards_to_the_bit_up_to_the_bound(power: int) -> Non
     policy = np.full((3, 2), 0.5)
 
     def evaluated(reward: list[float], discount: float) -> bm.Evaluation:
-        posterior = bm.fit(COUNTS, task(reward, discount))
+        posterior = bm.fit(COUNTS, task(reward, discount), prior=bm.SymmetricPrior())
         return bm.evaluate(policy, posterior.draws(300))
 
     for discount in (0.9, 1 - 2.0**-53):
@@ -132,7 +132,9 @@ def test_the_command_line_refuses_them_too(
 
 
 def test_no_record_holds_what_is_not_finite() -> None:
-    good = bm.evaluate([0, 0, 0], bm.fit(COUNTS, task([0, 0, 1])).draws(100))
+    good = bm.evaluate(
+        [0, 0, 0], bm.fit(COUNTS, task([0, 0, 1]), prior=bm.SymmetricPrior()).draws(100)
+    )
     for field in fields(bm.Evaluation):
         value = getattr(good, field.name)
         if isinstance(value, float) and field.name.startswith("start_"):
@@ -160,7 +162,7 @@ def test_a_page_tells_what_is_not_known_from_what_is_nothing() -> None:
 
 def test_sentences_write_large_and_small_numbers_short() -> None:
     for size in (1e40, 1e-40):
-        posterior = bm.fit(COUNTS, task([0, 0, size]))
+        posterior = bm.fit(COUNTS, task([0, 0, size]), prior=bm.SymmetricPrior())
         policies = {"a": [0, 1, 0], "b": [1, 1, 0]}
         table = bm.compare(policies, posterior.draws(100))
         said = bm.report(posterior, table).data["summary"]["sentences"]

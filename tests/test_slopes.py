@@ -24,7 +24,7 @@ RNG = np.random.default_rng(5)
 REWARD = RNG.normal(size=(S, A))
 TASK = bm.Task(S, A, REWARD, discount=0.9, terminal=[5])
 COUNTS = RNG.poisson(1.0, size=(S, A, S)) * (np.arange(S) < 5)[:, None, None]
-POSTERIOR = bm.fit(bm.Counts.from_dense(COUNTS), TASK)
+POSTERIOR = bm.fit(bm.Counts.from_dense(COUNTS), TASK, prior=bm.SymmetricPrior())
 POLICY = RNG.dirichlet(np.ones(A), size=S)
 POLICY[1] = [0, 1, 0]  # rows without probability, for which their means stand
 
@@ -154,7 +154,7 @@ def test_where_nothing_can_be_gained_the_gap_is_around_zero() -> None:
     """
     task = bm.Task(4, A, [1.0, -1.0, 0.5, 2.0], discount=0.9)
     counts = np.repeat(RNG.poisson(1.0, size=(4, 1, 4)), A, axis=1)
-    posterior = bm.fit(bm.Counts.from_dense(counts), task)
+    posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
     uniform = np.full((1, 4, A), 1 / A)
     problem = engine.Problem.of_draws(posterior.draws(2), uniform, every_row=True)
     with engine.workers(1, None) as pool:

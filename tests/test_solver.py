@@ -84,7 +84,9 @@ def grid(width: int, height: int, n: int, discount: float = 0.999) -> bm.Posteri
 
 def synthetic(n_states: int) -> bm.Posterior:
     world = bm.worlds.synthetic(0, n_states=n_states)
-    return bm.fit(world.sample(40 * n_states, seed=0), world.task)
+    return bm.fit(
+        world.sample(40 * n_states, seed=0), world.task, prior=bm.SymmetricPrior()
+    )
 
 
 def sepsis() -> bm.Posterior:

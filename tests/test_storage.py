@@ -35,8 +35,15 @@ POSTERIORS = {
         prior=bm.SymmetricPrior(0.3, support=WORLD.support),
         min_count=3,
     ),
-    "state reward": bm.fit(COUNTS, task(RNG.random(4), **LABELS)),
-    "pair reward": bm.fit(COUNTS, task(RNG.random((4, 2)), start=2), min_count=8),
+    "state reward": bm.fit(
+        COUNTS, task(RNG.random(4), **LABELS), prior=bm.SymmetricPrior()
+    ),
+    "pair reward": bm.fit(
+        COUNTS,
+        task(RNG.random((4, 2)), start=2),
+        min_count=8,
+        prior=bm.SymmetricPrior(),
+    ),
     "dense reward": bm.fit(
         COUNTS,
         task(RNG.random((4, 2, 4)), discount=1, start=np.array([0.1, 0.2, 0.7, 0])),
@@ -50,6 +57,7 @@ POSTERIORS = {
     "as many triplets as actions": bm.fit(  # which a tuple could not say
         COUNTS,
         task(bm.model.RewardTriplets(np.array([5, 11]), np.array([0.1, -2]))),
+        prior=bm.SymmetricPrior(),
     ),
     "no reward, all labels": bm.fit(
         COUNTS,
@@ -96,7 +104,9 @@ def test_a_posterior_comes_back_equal_to_the_bit(tmp_path: Path, name: str) -> N
 
 
 def test_a_difference_would_be_seen() -> None:
-    other = bm.fit(COUNTS, task(([], [], [], []), terminal=(), **LABELS))
+    other = bm.fit(
+        COUNTS, task(([], [], [], []), terminal=(), **LABELS), prior=bm.SymmetricPrior()
+    )
     with pytest.raises(AssertionError):
         assert_same(other, POSTERIORS["no reward, all labels"])
 
@@ -151,7 +161,9 @@ def test_notes_of_reading_are_kept(tmp_path: Path) -> None:
     log.write_text("id,t,s,a\n1,0,0,0\n1,1,1,0\n1,2,0,0\n")
     with pytest.warns(BayesmdpWarning):
         data = bm.read_transitions(log)
-    posterior = bm.fit(data, bm.Task(2, 1, reward=[0, 1], discount=0.9))
+    posterior = bm.fit(
+        data, bm.Task(2, 1, reward=[0, 1], discount=0.9), prior=bm.SymmetricPrior()
+    )
     run = load(save(posterior, tmp_path / "run", data=data))
     assert tuple(run.config["notes"]) == data.notes
     assert "the last of their episode" in run.summary()
@@ -268,7 +280,7 @@ def test_another_reading_of_the_prior_is_said_aloud(
 def test_other_sets_of_next_states_are_said_aloud(tmp_path: Path) -> None:
     """Rows of the same mean were not drawn on random sets by all versions."""
     world = bm.worlds.synthetic(0, 4, 2, discount=0.9)
-    prior = bm.HierarchicalSparsePrior()
+    prior = bm.RandomSupportPrior()
     belief = bm.fit(world.sample(20, seed=0), world.task, prior=prior)
     load(save(belief, tmp_path / "same"))
     path = save(replace(belief, sets=None), tmp_path / "other")
@@ -317,7 +329,9 @@ def test_bad_calls_get_one_sentence_and_write_nothing(
 
 def test_a_label_that_numpy_would_shorten_is_refused(tmp_path: Path) -> None:
     labels = ["a\0", "b", "c", "d"]
-    posterior = bm.fit(COUNTS, task(np.zeros(4), state_labels=labels))
+    posterior = bm.fit(
+        COUNTS, task(np.zeros(4), state_labels=labels), prior=bm.SymmetricPrior()
+    )
     with pytest.raises(StorageError, match="ends in a zero character"):
         save(posterior, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

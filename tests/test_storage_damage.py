@@ -29,8 +29,12 @@ from bayesmdp.storage._counts_file import write_counts
 from bayesmdp.storage._task_arrays import task_to_arrays
 
 TASK = bm.Task(3, 1, reward=[0, 0, 1], discount=0.5, terminal=[2])
-POSTERIOR = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 2]), TASK)
-OTHER = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [2, 2]), TASK)
+POSTERIOR = bm.fit(
+    bm.Counts.from_arrays([0, 1], [0, 0], [1, 2]), TASK, prior=bm.SymmetricPrior()
+)
+OTHER = bm.fit(
+    bm.Counts.from_arrays([0, 1], [0, 0], [2, 2]), TASK, prior=bm.SymmetricPrior()
+)
 FILES = ("config.json", "counts.parquet", "task.npz")
 
 
@@ -109,6 +113,7 @@ def rewritten(run: Path, **changes: Any) -> None:
         ({"prior": None}, ("'prior' is None",)),
         ({"prior": {}}, ("cannot be fitted again", "must be a dict with a 'kind'")),
         ({"prior": {"kind": "Later"}}, ("unknown kind, 'Later'", "newer")),
+        ({"prior": {"kind": "PooledPrior"}}, ("no PooledPrior", "--prior hier")),
         ({"min_count": "3"}, ("'min_count' is '3'",)),
         ({"min_count": -1}, ("cannot be fitted again", "`min_count`")),
         ({"versions": 3}, ("'versions' is 3",)),

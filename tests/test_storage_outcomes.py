@@ -15,7 +15,7 @@ from bayesmdp.evaluation import Comparison
 from bayesmdp.optimisation import Step
 
 WORLD = bm.worlds.synthetic(0)
-POSTERIOR = bm.fit(WORLD.sample(100, seed=0), WORLD.task)
+POSTERIOR = bm.fit(WORLD.sample(100, seed=0), WORLD.task, prior=bm.SymmetricPrior())
 DRAWS = POSTERIOR.draws(64, seed=3)
 
 
@@ -154,7 +154,9 @@ def test_a_result_of_another_kind_or_task_is_refused(
     with pytest.raises(StorageError, match=r"'v' of .* cannot be used .*: make it"):
         storage.load_evaluation(path, "v")
     small = bm.Task(2, 1, reward=[0, 1], discount=0.5)
-    other = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), small)
+    other = bm.fit(
+        bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), small, prior=bm.SymmetricPrior()
+    )
     elsewhere = storage.save(other, tmp_path / "other")
     with pytest.raises(StorageError, match="a run of 2 states and 1 actions"):
         storage.save_optimisation(elsewhere, result)

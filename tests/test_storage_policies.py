@@ -21,7 +21,9 @@ TASK = bm.Task(
     action_labels=["wait", "treat"],
 )
 COUNTS = bm.Counts.from_arrays([0, 0, 1, 1], [0, 1, 1, 1], [1, 2, 3, 0], [4, 3, 2, 2])
-POSTERIOR = bm.fit(COUNTS, TASK, min_count=1)  # waiting in the icu is unavailable
+POSTERIOR = bm.fit(
+    COUNTS, TASK, min_count=1, prior=bm.SymmetricPrior()
+)  # waiting in the icu is unavailable
 MIXED = np.array([[0.25, 0.75], [0.0, 1.0], [0, 0], [0, 0]])
 
 
@@ -66,7 +68,7 @@ def test_arrays_are_read() -> None:
 def test_what_is_written_is_read_back() -> None:
     rng = np.random.default_rng(0)
     world = bm.worlds.synthetic(0)
-    posterior = bm.fit(world.sample(50, seed=0), world.task)
+    posterior = bm.fit(world.sample(50, seed=0), world.task, prior=bm.SymmetricPrior())
     policy = rng.dirichlet(np.ones(5), size=5)
     policy[2] = [0, 1, 0, 0, 0]
     path = storage.write_policy(policy, posterior, "p.csv")
@@ -172,7 +174,9 @@ def test_nothing_is_unpickled() -> None:
 
 def test_labels_with_spaces_come_back() -> None:
     task = bm.Task(2, 1, reward=[0, 1], discount=0.5, state_labels=["a ", "a, b"])
-    posterior = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), task)
+    posterior = bm.fit(
+        bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), task, prior=bm.SymmetricPrior()
+    )
     path = storage.write_policy([0, 0], posterior, "p.csv")
     assert storage.read_policy(path, posterior).tolist() == [[1.0], [1.0]]
 
@@ -202,7 +206,9 @@ def test_only_plain_files_are_replaced() -> None:
 
 def test_ids_are_refused_where_names_are_numbers() -> None:
     task = bm.Task(2, 1, reward=[0, 1], discount=0.5, state_labels=["7", "9"])
-    posterior = bm.fit(bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), task)
+    posterior = bm.fit(
+        bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), task, prior=bm.SymmetricPrior()
+    )
     path = write("state,action\n7,0\n9,0\n")
     assert storage.read_policy(path, posterior).tolist() == [[1.0], [1.0]]
     write("state,action\n0,0\n1,0\n")

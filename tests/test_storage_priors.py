@@ -52,11 +52,13 @@ TRIPLETS = (np.array([0, 1]), np.array([0, 0]), np.array([1, 1]))
         bm.SymmetricPrior(2, support=MASK[:, 0]),
         bm.SymmetricPrior(2, support=TRIPLETS),
         bm.SymmetricPrior(2, support=tuple(np.zeros((3, 0), dtype=np.int64))),
+        bm.HierarchicalPrior(),
+        bm.HierarchicalPrior("uniform", MASK[:, 0], "Tod"),
         bm.SparsePrior(),
         bm.SparsePrior(0.5, 3),
         bm.SparsePrior(0.5, "Tod \N{SKULL} \ud800"),
         bm.MixturePrior([bm.SymmetricPrior(0.1, MASK), bm.ScaledPrior()]),
-        bm.MixturePrior([bm.SparsePrior(), bm.PooledPrior()], None, [0.1, 0.9]),
+        bm.MixturePrior([bm.SparsePrior(), bm.EvidencePrior()], None, [0.1, 0.9]),
     ],
 )
 def test_every_prior_comes_back_the_same(prior: Any) -> None:
@@ -218,3 +220,13 @@ anything = st.recursive(
 def test_any_record_gives_a_prior_or_a_sentence(record: Any) -> None:
     with suppress(bm.BayesmdpError):
         prior_from_dict(record)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_prior_that_is_gone_is_refused_with_its_successor(inside: bool) -> None:
+    gone: dict[str, Any] = {"kind": "PooledPrior", "concentration": "evidence"}
+    record = {"kind": "FallbackPrior", "base": gone, "fallback": 1} if inside else gone
+    with pytest.raises(PriorError, match="no PooledPrior any more") as told:
+        prior_from_dict(record)
+    assert "HierarchicalPrior()" in str(told.value)
+    assert str(told.value).count(". ") == 0

@@ -333,7 +333,7 @@ def test_a_bar_shows_before_the_first_job_is_done(
     assert shown[-1] == "coins 6/6"
 
 
-@pytest.mark.parametrize("name", ["fig5", "uncertainty", "evidence", "priors"])
+@pytest.mark.parametrize("name", ["fig5", "uncertainty", "evidence", "beliefs"])
 def test_what_a_study_needs_is_said_before_anything_is_kept(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,7 @@ def test_a_log_of_ends_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "torch", object())  # never gets to it
     padded = bm.Counts.from_arrays([24], [0], [24], n_states=25, n_actions=4)
     with pytest.raises(ArgumentError, match="`world` has logged no transition"):
-        quantile_evaluate(POLICY, bm.fit(padded, WORLD.task))
+        quantile_evaluate(POLICY, bm.fit(padded, WORLD.task, prior=bm.SymmetricPrior()))
 
 
 def test_doubt_is_parted_as_published_for_two_networks() -> None:

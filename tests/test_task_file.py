@@ -275,7 +275,7 @@ def test_a_template_is_a_task_file_that_says_what_the_data_show(tmp_path: Path) 
     assert "2 transitions of 3 states and 2 actions" in text
     task = read(tmp_path, text, NAMED)
     assert task.terminal.tolist() == [0]
-    assert bm.fit(NAMED, task).counts.total == 2
+    assert bm.fit(NAMED, task, prior=bm.SymmetricPrior()).counts.total == 2
 
 
 def test_every_line_of_a_template_that_is_a_setting_is_one(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_fewer_names_than_a_task_without_names_has_are_refused_as_by_fit() -> No
     (error,) = (x for x in bm.validate(table, large).errors if x.column == "state")
     assert (error.code, error.count) == ("labels-without-names", 3)
     with pytest.raises(CountsError, match="which is which is not known"):
-        bm.fit(bm.read_transitions(table), large)
+        bm.fit(bm.read_transitions(table), large, prior=bm.SymmetricPrior())
 
 
 def test_unknown_labels_have_a_hint() -> None:

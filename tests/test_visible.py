@@ -41,7 +41,7 @@ def task(**changes: object) -> bm.Task:
 
 
 COUNTS = bm.Counts.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [1, 2, 3, 0], [3, 2, 1, 4])
-POSTERIOR = bm.fit(COUNTS, task(), min_count=2)
+POSTERIOR = bm.fit(COUNTS, task(), min_count=2, prior=bm.SymmetricPrior())
 BEST = np.array([[0.5, 0.5], [0, 1], [0, 0], [0, 0]])
 
 
@@ -68,7 +68,9 @@ def test_summaries() -> None:
     [
         lambda: task(start=[0, 0, 1, 0]),
         lambda: task(start=f"A{TITLE}"),
-        lambda: bm.fit(bm.Counts.from_arrays([2], [0], [0]), task()),
+        lambda: bm.fit(
+            bm.Counts.from_arrays([2], [0], [0]), task(), prior=bm.SymmetricPrior()
+        ),
         lambda: bm.fit(COUNTS, task(), prior=bm.SparsePrior(fallback="\x1b")),
         lambda: bm.evaluate(np.full((4, 2), 0.5), POSTERIOR.draws(50)),
         lambda: bm.restrict(np.full((4, 2), 0.5), POSTERIOR),

@@ -18,7 +18,7 @@ CASINO = bm.worlds.casino()
 PLAY = {"play": [0, 0, 0], "leave": [1, 0, 0]}
 TASK = bm.Task(3, 1, reward=[0, 0, 1], discount=0.5, terminal=[2])
 COUNTS = bm.Counts.from_arrays([0, 1], [0, 0], [1, 2])
-POSTERIOR = bm.fit(COUNTS, TASK)
+POSTERIOR = bm.fit(COUNTS, TASK, prior=bm.SymmetricPrior())
 LOG = bm.Transitions.from_arrays([0, 1], [0, 0], [1, 2])
 
 

@@ -310,6 +310,13 @@ def integer(name: str, value: object, low: int, error: ErrorClass) -> int:
     return number
 
 
+def many(n: int, what: str) -> str:
+    """Say how many: 1 row, 2 rows, 2 entries."""
+    if n == 1:
+        return f"{n} {what}"
+    return f"{n} {what[:-1]}ies" if what.endswith("y") else f"{n} {what}s"
+
+
 def real(
     name: str,
     value: object,

@@ -73,5 +73,9 @@ class BayesmdpWarning(UserWarning):
         return visible(super().__str__())
 
 
+class PriorWarning(BayesmdpWarning):
+    """The posterior is dominated by the prior."""
+
+
 class CacheWarning(BayesmdpWarning):
     """Something is slower than it could be; numbers are not affected."""

@@ -92,7 +92,7 @@ def test_from_a_table_to_a_page() -> None:
 def large_run() -> bm.Posterior:
     """Work for some seconds."""
     world = bm.worlds.synthetic(0, n_states=30, n_actions=5)
-    posterior = bm.fit(world.sample(600, seed=0), world.task)
+    posterior = bm.fit(world.sample(600, seed=0), world.task, prior=bm.SymmetricPrior())
     bm.storage.save(posterior, "run")
     return posterior
 

@@ -37,8 +37,8 @@ ROW = bm.Task(  # one row of five entries: its value is the mean of known reward
 )
 FLAT = bm.SymmetricPrior(1.0)
 SURE = bm.SymmetricPrior(0.02)  # believes what it saw
-SETS = bm.HierarchicalSparsePrior(1.0, 0.9)
-NO_ZERO = bm.HierarchicalSparsePrior(0.5, 0.7, support=np.arange(3) > np.zeros((3, 1)))
+SETS = bm.RandomSupportPrior(1.0, 0.9)
+NO_ZERO = bm.RandomSupportPrior(0.5, 0.7, support=np.arange(3) > np.zeros((3, 1)))
 FEW: dict[str, Any] = {"n_draws": 99, "levels": (0.5, 0.8, 0.9)}
 BRIEF: dict[str, Any] = {**FEW, "n_datasets": 20}
 
@@ -56,7 +56,7 @@ def same(a: Calibration, b: Calibration) -> bool:
 def test_a_hierarchical_truth_has_the_evidence_of_its_prior() -> None:
     """Frequencies of counts of one row, against the exact model; error rate 1e-4."""
     task = bm.Task(3, 1, reward=[0, 0, 1], discount=0.9, terminal=[1, 2])
-    prior = bm.HierarchicalSparsePrior(0.5, 0.6)
+    prior = bm.RandomSupportPrior(0.5, 0.6)
     source = truths.source_of(prior, task, "truth")
     rng = np.random.default_rng(0)
     seen = Counter(
@@ -77,7 +77,7 @@ def test_a_hierarchical_truth_has_the_evidence_of_its_prior() -> None:
 
 @pytest.mark.parametrize("base", [SETS, NO_ZERO], ids=["inside", "outside"])
 def test_imagined_visits_multiply_the_density_of_a_hierarchical_truth(
-    base: bm.HierarchicalSparsePrior,
+    base: bm.RandomSupportPrior,
 ) -> None:
     """Against rejection: ``theta`` is kept with chance ``theta[0]^w``; error 1e-4.
 

@@ -46,8 +46,6 @@ BAD = [
         "Simulated dataset 0 cannot be fitted",
         "give a number",
     ),
-    case("pooled", PriorError, call(prior=bm.PooledPrior()), "PooledPrior"),
-    case("fixed pooling", PriorError, call(truth=bm.PooledPrior(3.0)), "PooledPrior"),
     case(
         "fallback over evidence",
         PriorError,
@@ -57,14 +55,14 @@ BAD = [
     case(
         "fallback over sets with a fallback",
         PriorError,
-        call(prior=bm.FallbackPrior(bm.HierarchicalSparsePrior(fallback=1), 0)),
+        call(prior=bm.FallbackPrior(bm.RandomSupportPrior(fallback=1), 0)),
         "FallbackPrior",
     ),
     case(
         "sets with a fallback",
         PriorError,
-        call(prior=bm.HierarchicalSparsePrior(fallback=0)),
-        "HierarchicalSparsePrior",
+        call(prior=bm.RandomSupportPrior(fallback=0)),
+        "RandomSupportPrior",
     ),
     case(
         "another size",

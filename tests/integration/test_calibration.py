@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 
 TASK = bm.worlds.synthetic(0, 5, 3, discount=0.9).task
 SMALL = bm.worlds.synthetic(0, 3, 2, discount=0.9).task
-SETS = bm.HierarchicalSparsePrior(1.0, 0.9)
+SETS = bm.RandomSupportPrior(1.0, 0.9)
 FLAT = bm.SymmetricPrior(1.0)
 #: Every kind that generates data, with few visits where sets are in doubt.
 PRIORS: dict[str, tuple[Any, bm.Task, int]] = {
@@ -56,7 +56,7 @@ def test_a_prior_that_is_too_sure_curses_the_optimiser() -> None:
 
 
 def test_a_wrong_idea_of_how_many_next_states_are_possible_fails() -> None:
-    few = bm.HierarchicalSparsePrior(1.0, 0.05)  # one next state, or hardly more
+    few = bm.RandomSupportPrior(1.0, 0.05)  # one next state, or hardly more
     found = bm.calibrate(SMALL, few, truth=SETS, n_visits=2, n_datasets=500)
     assert not found.passed
     assert found.covered[found.levels.tolist().index(0.9), 0] < 0.8

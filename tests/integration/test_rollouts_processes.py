@@ -13,7 +13,9 @@ pytestmark = pytest.mark.integration
 
 def test_processes_walk_as_threads_do() -> None:
     world = bm.worlds.gridworld()
-    draws = bm.fit(world.sample(200, seed=0), world.task).draws(60, seed=0)
+    draws = bm.fit(
+        world.sample(200, seed=0), world.task, prior=bm.SymmetricPrior()
+    ).draws(60, seed=0)
     policy = np.full((25, 4), 0.25)
     here = bm.evaluation.rollout_evaluate(policy, draws, 3, 500, threads=1)
     context = multiprocessing.get_context("spawn")

@@ -8,7 +8,7 @@ from bayesmdp import engine
 from bayesmdp.engine import Problem, _choose, _planner
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
-from bayesmdp.optimisation import _bound
+from bayesmdp.optimisation import _judging
 from bayesmdp.optimisation._oracle import Oracle
 
 pytestmark = pytest.mark.integration  # for its time
@@ -140,7 +140,7 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
     assert not found.converged
     with engine.workers(1, None) as pool:
         oracle = Oracle(posterior, bm.PosteriorMean(), 0, pool)
-        gap, _ = _bound.hindsight_bound(oracle, np.ones((600, 1)), 16)
+        gap, _ = _judging.hindsight_bound(oracle, np.ones((600, 1)), 16)
     assert np.isnan(gap)
 
 
@@ -148,10 +148,10 @@ def test_a_bound_that_was_not_found_is_said_in_the_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        _bound, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
+        _judging, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
     )
     world = bm.worlds.synthetic(0)
-    posterior = bm.fit(world.sample(100, seed=0), world.task)
+    posterior = bm.fit(world.sample(100, seed=0), world.task, prior=bm.SymmetricPrior())
     result = bm.optimise(posterior, method=bm.MirrorAscent(n_steps=1))
     assert np.isnan(result.upper_bound)
     assert "no upper bound" in result.status
@@ -197,21 +197,23 @@ def test_the_solver_of_optimise_reaches_every_sweep(
 
     monkeypatch.setattr("bayesmdp.engine._cpu.choose", choose)
     world = bm.worlds.synthetic(0)
-    posterior = bm.fit(world.sample(100, seed=0), world.task)
+    posterior = bm.fit(world.sample(100, seed=0), world.task, prior=bm.SymmetricPrior())
     bm.optimise(posterior, method=bm.MirrorAscent(n_steps=3), solver="iterative")
     assert set(asked) == {"iterative"}
 
 
 def test_a_bad_solver_is_refused_before_any_work() -> None:
     world = bm.worlds.gridworld(width=12, height=12)
-    posterior = bm.fit(world.sample(2000, seed=0), world.task)
+    posterior = bm.fit(
+        world.sample(2000, seed=0), world.task, prior=bm.SymmetricPrior()
+    )
     with pytest.raises(bm.BayesmdpError, match="`solver` must be one of"):
         bm.optimise(posterior, starts={"none": "not looked at"}, solver="fast")
 
 
 def test_draws_count_in_the_memory_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     world = bm.worlds.synthetic(0)
-    posterior = bm.fit(world.sample(100, seed=0), world.task)
+    posterior = bm.fit(world.sample(100, seed=0), world.task, prior=bm.SymmetricPrior())
     monkeypatch.setenv("BAYESMDP_MEMORY", "10MB")
     with pytest.raises(bm.BayesmdpError, match=r"about \d+ draws would fit"):
         bm.evaluate(np.zeros(5, dtype=int), posterior.draws(10**6))

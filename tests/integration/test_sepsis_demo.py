@@ -50,7 +50,7 @@ def solved(theta: np.ndarray, start: np.ndarray, policy: np.ndarray) -> float:
     return float(start[:N_LIVE] @ np.linalg.solve(system, chain[:, SURVIVAL]))
 
 
-def test_promise_and_delivery_are_those_of_dense_models(story: Story) -> None:
+def test_values_are_those_of_dense_models(story: Story) -> None:
     world = bm.worlds.icu_sepsis(discount=0.999)
     counts = np.zeros((716, 25, 716))
     seen = world.simulate(world.expert, PATIENTS, seed=0).counts()
@@ -58,30 +58,65 @@ def test_promise_and_delivery_are_those_of_dense_models(story: Story) -> None:
     visits = counts.sum(axis=2, keepdims=True)
     frequencies = np.divide(counts, visits, np.zeros_like(counts), where=visits > 0)
     theta, start = world.dynamics.to_dense(), world.task.start
-    assert [x.policy for x in story.promises] == list(story.comparison.evaluations)
-    for x in story.promises[:3]:  # the last is the nominal policy again
-        policy = story.comparison.evaluations[x.policy].policy
-        assert x.delivery == pytest.approx(solved(theta, start, policy), abs=1e-9)
+    assert [(x.policy, x.model) for x in story.predictions] == [
+        ("behaviour", "posterior"),
+        ("mle", "frequencies"),
+        ("mle", "posterior"),
+        ("optimised", "posterior"),
+    ]
+    evaluations = story.comparison.evaluations
+    logged = evaluations["behaviour"].policy
+    for x in story.predictions:
+        judged = evaluations[x.policy]
+        truth = solved(theta, start, judged.policy)
+        assert x.true_value == pytest.approx(truth, abs=1e-9)
+        gain = truth - solved(theta, start, logged)
+        assert x.true_gain == pytest.approx(gain, abs=1e-9)
         if x.model == "frequencies":
-            promise = solved(frequencies, start, policy)
-            assert x.promise == pytest.approx(promise, abs=1e-6)
-            assert (x.promise_error, x.interval) == (0.0, None)
+            value = solved(frequencies, start, judged.policy)
+            gain = value - solved(frequencies, start, logged)
+            assert x.predicted_value == pytest.approx(value, abs=1e-6)
+            assert x.predicted_gain == pytest.approx(gain, abs=1e-6)
+            assert (x.predicted_error, x.interval) == (0.0, None)
         else:
-            values = np.sort(story.comparison.evaluations[x.policy].start_values)
+            values = np.sort(judged.start_values)
             assert x.interval is not None
-            assert values[0] < x.interval[0] < x.promise < x.interval[1] < values[-1]
-    assert story.best_delivery == pytest.approx(0.8663050, abs=5.1e-8)  # published
+            low, high = x.interval
+            assert values[0] < low < x.predicted_value < high < values[-1]
+            gain = judged.start_value - evaluations["behaviour"].start_value
+            assert x.predicted_gain == pytest.approx(gain)
+    assert story.best_true_value == pytest.approx(0.8663050, abs=5.1e-8)  # published
+
+
+def test_observed_returns_are_those_of_survivors(story: Story) -> None:
+    """Only survival pays, on arrival, discounted by the steps before it."""
+    world = bm.worlds.icu_sepsis(discount=0.999)
+    (log,) = world.simulate(world.expert, PATIENTS, seed=0).episodes()
+    last = log.start[1:] - 1
+    returns = 0.999 ** log.step[last] * (log.next_state[last] == SURVIVAL)
+    assert story.observed_return == pytest.approx(returns.mean())
+    error = returns.std(ddof=1) / np.sqrt(PATIENTS)
+    assert story.observed_error == pytest.approx(error)
+    truth = solved(world.dynamics.to_dense(), world.task.start, world.expert)
+    assert abs(story.observed_return - truth) < 4 * error
 
 
 def test_the_table_and_the_words_hold_the_numbers(story: Story) -> None:
     said = story.summary()
     assert "\\n" not in said  # lines are lines
-    for x in story.promises:
-        (line,) = [y for y in said.splitlines() if y.startswith(x.policy)]
-        assert line.endswith(f"{x.delivery:.4f}")
-        printed = float(line.split()[2])
-        assert printed == pytest.approx(x.promise, abs=max(x.promise_error, 5.1e-5))
-    assert "Under its prior death is always possible" in said
+    lines = [y.split() for y in said.splitlines()]
+    for x in story.predictions:
+        (line,) = [y for y in lines if y[:2] == [x.policy, x.model]]
+        assert f"{x.true_value:.4f}" in line
+        printed = float(line[2])
+        error = max(x.predicted_error, 5.1e-5)
+        assert printed == pytest.approx(x.predicted_value, abs=error)
+        if x.policy != "behaviour":
+            assert line[-1] == f"{x.true_gain:.3f}"
+            assert line[-3] == f"{x.predicted_gain:.3f}"
+    (line,) = [y for y in lines if y[1:3] == ["observed", "returns"]]
+    observed = pytest.approx(story.observed_return, abs=story.observed_error)
+    assert float(line[3]) == observed
     assert story.cautions
     words = " ".join(said.split())
     assert all(f"- Before you believe it: {x}" in words for x in story.cautions)
@@ -90,26 +125,24 @@ def test_the_table_and_the_words_hold_the_numbers(story: Story) -> None:
 
 
 @pytest.mark.parametrize(
-    ("delivery", "words"),
+    ("truth", "words"),
     [
-        (0.9, "the truth lies above its interval"),
-        (0.5, "its interval holds the truth"),
-        (0.1, "and yet the truth lies below its interval"),
+        (0.9, "above the 90 % interval"),
+        (0.5, "in the 90 % interval"),
+        (0.1, "below the 90 % interval"),
     ],
 )
-def test_the_words_follow_the_numbers(
-    story: Story, delivery: float, words: str
-) -> None:
+def test_the_words_follow_the_numbers(story: Story, truth: float, words: str) -> None:
+    gain = truth - 0.3
     turned = [
-        replace(x, interval=(0.4, 0.6), delivery=delivery)
+        replace(x, interval=(0.4, 0.6), true_value=truth, true_gain=gain)
         if x.policy == "optimised"
-        else replace(x, delivery=0.3)
-        for x in story.promises
+        else x
+        for x in story.predictions
     ]
-    said = replace(story, promises=tuple(turned)).summary()
-    assert words in said
-    gain = f"{abs(delivery - 0.3):.3f} {'more' if delivery > 0.3 else 'less'} than"
-    assert gain in said
+    said = " ".join(replace(story, predictions=tuple(turned)).summary().split())
+    more = f"{abs(gain):.3f} {'more' if gain > 0 else 'less'}"
+    assert f"the true value is {truth:.3f}, {more}, {words}." in said
 
 
 def test_the_page_and_its_data_are_written(story: Story, told: list[str]) -> None:
@@ -118,7 +151,7 @@ def test_the_page_and_its_data_are_written(story: Story, told: list[str]) -> Non
     assert data["summary"]["recommended"] == "optimised"
     assert data["summary"]["reference"] == "behaviour"
     assert told[0] == "simulating 500 patients, treated as clinicians did"
-    assert len(told) == 7
+    assert len(told) == 6
 
 
 def test_where_nothing_can_be_written_nothing_is_begun(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln
 
 import bayesmdp as bm
-from studies import Effort, cohorts, evidence, fig5, priors, uncertainty
+from studies import Effort, cohorts, evidence, fig5, uncertainty
 
 pytestmark = pytest.mark.integration
 
@@ -267,34 +267,6 @@ def test_the_verdict_on_uncertainty_follows_the_records() -> None:
     assert last(uncertainty._tell([less])).endswith("with a caveat.")
     flat = record | {"aleatoric_sd": np.linspace(0.1, 0.5, 50).tolist()}
     assert last(uncertainty._tell([flat])).endswith("not confirmed.")
-
-
-def on_cohorts(promises: float, delivers: float) -> Records:
-    """Records in which the evidence prior has so much more than all others."""
-    return [
-        {
-            "size": 100,
-            "cohort": i,
-            "prior": name,
-            "chosen_promise": 0.7 + promises * (name == "evidence") + 1e-4 * i,
-            "chosen_delivers": 0.6 + (delivers + 1e-4 * i) * (name == "evidence"),
-            "chosen_covered": True,
-            "clinicians_covered": False,
-            "survival": 0.8,
-        }
-        for i in range(4)
-        for name in priors.priors()
-    ]
-
-
-def test_the_verdict_on_priors_follows_the_records() -> None:
-    said = last(priors._tell(on_cohorts(0.1, -0.05)))
-    assert "promises 0.1000 ± 0.0000 more than the sparse one" in said
-    assert "promises go from 0.700 to 0.800" in said
-    assert said.endswith(": confirmed.")
-    alike = last(priors._tell(on_cohorts(0.1, -1.5e-4)))
-    assert alike.endswith("for the two deliveries cannot be told apart.")
-    assert last(priors._tell(on_cohorts(-0.1, 0.05))).endswith(": not confirmed.")
 
 
 def test_the_picture_of_doubts_has_a_dot_a_state_coloured_by_its_value() -> None:

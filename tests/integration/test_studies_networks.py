@@ -49,7 +49,7 @@ def test_quantiles_of_a_chain_have_the_mean_and_the_spread_of_its_returns(
     learn_from: Any = world
     if source == "log":
         log = world.simulate([0] * 4, 20_000, seed=1)
-        learn_from = bm.fit(log, world.task)
+        learn_from = bm.fit(log, world.task, prior=bm.SymmetricPrior())
     found = quantile_evaluate([0] * 4, learn_from, n_steps=2_000, **SMALL)
     e = found.evaluation
     # 0.03: 20 quantiles on two or three values leave up to half a step of 0.05 * 1.4.
@@ -168,7 +168,9 @@ def test_an_interrupt_leaves_torch_as_it_was(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_states_without_data_are_named() -> None:
     world = chain()
-    posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), world.task)
+    posterior = bm.fit(
+        bm.Counts.from_arrays([0], [0], [1]), world.task, prior=bm.SymmetricPrior()
+    )
     with pytest.warns(BayesmdpWarning, match=r"In 1 of 2 states \(first: state 1\)"):
         found = quantile_evaluate([0] * 4, posterior, **TINY)
     assert found.evaluation.notes

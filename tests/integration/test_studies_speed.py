@@ -242,7 +242,7 @@ def test_seconds_are_written_in_one_way_and_say_what_they_are_scaled_from() -> N
 
 def test_steps_are_timed_without_setting_up_or_judging() -> None:
     world = bm.worlds.synthetic(0)
-    posterior = bm.fit(world.sample(100, seed=0), world.task)
+    posterior = bm.fit(world.sample(100, seed=0), world.task, prior=bm.SymmetricPrior())
     began = scaling.time.process_time()
     took = scaling.timed(posterior, 64, 20)
     assert 0 < took <= scaling.time.process_time() - began

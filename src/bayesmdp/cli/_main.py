@@ -174,6 +174,8 @@ A whole analysis:
   bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death -o ward
   bayesmdp optimise ward
   bayesmdp compare ward behaviour mle nominal optimised
+  bayesmdp sensitivity ward optimised
+  bayesmdp compare-priors ward ward.csv
   bayesmdp report ward -o ward.html
 
 Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.

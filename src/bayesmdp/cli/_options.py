@@ -4,16 +4,25 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from bayesmdp._progress import told
 from bayesmdp._sheet import visible
 
+if TYPE_CHECKING:
+    from bayesmdp import Task
+    from bayesmdp.posterior import Fitted
+    from bayesmdp.priors import AnyPrior
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
+#: Words for priors, as `bayesmdp.priors.named_prior` has them.
+PRIORS = ("hierarchical", "symmetric", "sparse", "scaled", "evidence", "random-support")
+#: Priors that one's own is compared with where none is named.
+_USUAL = ("hierarchical", "symmetric", "scaled")
 
 
 def debug_option(function: Function) -> Function:
@@ -104,6 +113,44 @@ def columns_option(function: Function) -> Function:
     )(function)
 
 
+def priors_options(function: Function) -> Function:
+    """``--prior`` and ``--fallback``, of commands that compare priors."""
+    prior = click.option(
+        "--prior",
+        "names",
+        type=click.Choice(PRIORS),
+        multiple=True,
+        help="A prior to set beside the one of RUN; may be repeated; "
+        f"{', '.join(_USUAL)} where not given, and with --fallback sparse.",
+    )
+    return prior(fallback_option(function))
+
+
+def fallback_option(function: Function) -> Function:
+    """``--fallback``."""
+    return click.option(
+        "--fallback", metavar="STATE", help="A state that is always possible, as death."
+    )(function)
+
+
+def fallback_of(task: "Task", said: str | None) -> str | int | None:
+    """Return the state that was said: a label, or a number where there are none."""
+    numbered = said is not None and task.state_labels is None and said.isdecimal()
+    return int(said) if said is not None and numbered else said
+
+
+def priors_beside(
+    posterior: "Fitted", names: tuple[str, ...], fallback: str | None
+) -> "dict[str, AnyPrior]":
+    """Return the prior of a run and those that were named, or the usual ones."""
+    from bayesmdp.priors import usual_priors
+
+    state = fallback_of(posterior.task, fallback)
+    # without a fallback, pairs never visited have no next state
+    usual = _USUAL if state is None else (*_USUAL, "sparse")
+    return usual_priors(posterior.prior, names or usual, fallback=state)
+
+
 def labels_option(function: Function) -> Function:
     """``--labels``."""
     return click.option(
@@ -135,6 +182,8 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"HierarchicalPrior\(\), which": "--prior hierarchical, which",
+    r"a smaller concentration\.": "a smaller --concentration.",
     r"FallbackPrior\(prior, state\)": "--fallback STATE",
     r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
         "--resume goes on from it, --overwrite replaces it"

@@ -1,11 +1,12 @@
 """The story of the package, on patients whose true dynamics are known.
 
 Patients of ICU-Sepsis are treated as clinicians did. Two models learn from what was
-logged: frequencies, which believe every lucky streak, and a posterior under which death
-is always possible. Each promises something for its own best policy; because the truth
-is known here, what the policy delivers can be set beside the promise.
+logged: the plug-in model of observed frequencies, and the posterior under the default
+prior. Each predicts the value of its own best policy; because the truth is known here,
+the true value can be set beside the predicted one. What clinicians did can be checked
+without the truth, against the returns of the logged patients.
 
-One cohort tells a story, not a law: `python -m studies priors` repeats it on many.
+One cohort tells a story, not a law: `python -m studies beliefs` repeats it on many.
 """
 
 import os
@@ -23,40 +24,49 @@ from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import rounded
+from bayesmdp.posterior import Fitted
 
 DEATH = "death"
 DISCOUNT = 0.999
 MIN_COUNT = 5  # visits an action needs to be considered
 PATIENTS = 18_000
+N_DRAWS = 250  # enough for two digits of an interval's ends
 _LEVEL, _WIDTH = 0.9, 92
-_FREQUENCIES, _POSTERIOR = "frequencies", "posterior"
+_LOGGED, _FREQUENCIES, _POSTERIOR = "behaviour", "frequencies", "posterior"
 # Nobody waits minutes for a demonstration. With all starts the search of the default
 # cohort takes more than twice as long, and ends on the same policy.
 _STARTS = ("nominal",)
-_SENSITIVITY_DRAWS = 200  # priors differ by far more than these leave open
+_SENSITIVITY_DRAWS = 100  # priors differ by far more than these leave open
 
 
 @dataclass(frozen=True)
-class Promise:
-    """One policy: what a model says it is worth, and what it is worth in truth."""
+class Prediction:
+    """Value of one policy, as a model predicts it and in truth.
+
+    Gains are over what clinicians did, by the same model and in truth.
+    """
 
     policy: str
-    model: str  # who promises: frequencies, or the posterior
-    promise: float
-    promise_error: float  # Monte Carlo; 0 where one model was solved exactly
+    model: str  # that predicts: frequencies, or the posterior
+    predicted_value: float
+    predicted_error: float  # Monte Carlo; 0 where one model was solved exactly
     interval: tuple[float, float] | None  # 90 % over the posterior, where there is one
-    delivery: float  # in the true model, exact
+    predicted_gain: float
+    true_value: float  # exact
+    true_gain: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Story:
-    """What was promised and what was delivered; made by `tell_story`."""
+    """What was predicted and what is true; made by `tell_story`."""
 
     n_patients: int
     n_transitions: int
-    n_pairs: int  # of state and action, seen often enough to be considered
-    promises: tuple[Promise, ...]
-    best_delivery: float  # of the policy that knows the truth
+    n_pairs: int  # of state and action, observed often enough to be considered
+    observed_return: float  # mean discounted return of the logged patients
+    observed_error: float  # its standard error
+    predictions: tuple[Prediction, ...]
+    best_true_value: float  # of the policy that is best in the true model
     comparison: bm.Comparison
     optimisation: bm.Optimisation
     findings: bm.data.Findings
@@ -67,12 +77,13 @@ class Story:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON."""
-        names = ("n_patients", "n_transitions", "n_pairs", "best_delivery", "seed")
+        names = ["n_patients", "n_transitions", "n_pairs", "observed_return"]
+        names += ["observed_error", "best_true_value", "seed"]
         search = self.optimisation.to_dict()
         kept = ("chosen_start", "converged", "status", "steps", "upper_bound")
         return {
             **{name: getattr(self, name) for name in names},
-            "promises": [asdict(x) for x in self.promises],
+            "predictions": [asdict(x) for x in self.predictions],
             "comparison": self.comparison.to_dict(),
             "search": {"starts": list(_STARTS)} | {name: search[name] for name in kept},
             "findings": self.findings.to_dict()["findings"],
@@ -86,56 +97,64 @@ class Story:
         return "\n\n".join([self._sheet().text(), self._said(), self._next()])
 
     def _sheet(self) -> Sheet:
-        header = ["policy", "promised by", "promise", "90 % interval", "delivers"]
+        header = ["policy", "predicted by", "predicted value", "90 % interval"]
+        header += ["gain", "true value", "true gain"]
+        observed = rounded(self.observed_return, self.observed_error)
+        true, best = self.of(_LOGGED).true_value, self.best_true_value
         rows = [
-            [
-                x.policy,
-                x.model,
-                _number(x.promise, x.promise_error),
-                "" if x.interval is None else "{:.3f} to {:.3f}".format(*x.interval),
-                f"{x.delivery:.4f}",
-            ]
-            for x in self.promises
+            [_LOGGED, "observed returns", observed, "", "", f"{true:.4f}", ""],
+            *(_row(x) for x in self.predictions),
+            ["best of all", *[""] * 4, f"{best:.4f}", f"{best - true:.3f}"],
         ]
-        rows.append(["best of all", "", "", "", f"{self.best_delivery:.4f}"])
         title = (
             f"{self.n_patients:,} simulated patients, {self.n_transitions:,} "
             "transitions"
         )
-        what = "What was promised, and what is delivered in the true model"
+        what = "Predicted values, and values in the true model"
         notes = [
             "",
-            "Values are discounted survival, ± Monte Carlo error; exact where there is "
-            "none. The interval",
-            "is what the data leave open. The best of all knows the truth.",
+            "Values are discounted survival, ± Monte Carlo error (of observed returns: "
+            "standard error);",
+            "exact where there is none. The interval is what the data leave open. "
+            "Gains are over the",
+            "behaviour, what clinicians did. The best of all knows the truth.",
         ]
         return Sheet(title, [what, "", Table(header, rows), *notes])
 
+    def of(self, policy: str, model: str = _POSTERIOR) -> Prediction:
+        """Return what a model predicts of a policy."""
+        (found,) = (
+            x for x in self.predictions if (x.policy, x.model) == (policy, model)
+        )
+        return found
+
     def _said(self) -> str:
-        of = {x.policy: x for x in self.promises}
-        logged, optimised = of["behaviour"], of["optimised"]
-        lines = [
-            f"- Frequencies promise {of['mle'].promise:.3f}; their policy delivers "
-            f"{_against(of['mle'], logged)}.",
-            f"- The posterior promises {optimised.promise:.3f}; its policy delivers "
-            f"{_against(optimised, logged)}.",
-            "- Under its prior death is always possible. Of the clinicians it believes "
-            f"{logged.promise:.3f},\n  and they deliver {logged.delivery:.3f}; of its "
-            f"own policy, {_judged(optimised)}.",
-            "- The search began from the nominal policy alone, to save time:\n  "
+        logged, ours = self.of(_LOGGED), self.of("optimised")
+        plug_in, by_us = self.of("mle", _FREQUENCIES), self.of("mle")
+        said = [
+            f"The mean discounted return was {self.observed_return:.3f} (standard "
+            f"error {self.observed_error:.3f}). The posterior predicts "
+            f"{logged.predicted_value:.3f} for what clinicians did; the true value is "
+            f"{logged.true_value:.3f}, {_placed(logged)}.",
+            f"Frequencies predict {plug_in.predicted_value:.3f} for their own best "
+            f"policy, and the posterior {by_us.predicted_value:.3f}; the true value is "
+            f"{plug_in.true_value:.3f}, {_gain(plug_in.true_gain)} than the "
+            "clinicians'.",
+            f"The posterior predicts {ours.predicted_value:.3f} for its optimised "
+            f"policy, {_gain(ours.predicted_gain)} than for the clinicians'; the true "
+            f"value is {ours.true_value:.3f}, {_gain(ours.true_gain)}, "
+            f"{_placed(ours)}.",
+            "The search began from the nominal policy alone, to save time: "
             f"{self.optimisation.status}.",
-            *(
-                fill(f"- Before you believe it: {x}", _WIDTH, subsequent_indent="  ")
-                for x in self.cautions
-            ),
+            *(f"Before you believe it: {x}" for x in self.cautions),
         ]
-        return "\n".join(lines)
+        return "\n".join(fill(f"- {x}", _WIDTH, subsequent_indent="  ") for x in said)
 
     def _next(self) -> str:
         return (
             "Where to look next\n"
-            f"  {self.html}: open it in a browser; what is behind the promises\n"
-            "  python -m studies priors --quick, in a checkout: more priors, more "
+            f"  {self.html}: open it in a browser; what is behind the values\n"
+            "  python -m studies beliefs --quick, in a checkout: more priors, more "
             "cohorts\n"
             "  bayesmdp fit --help: your own data"
         )
@@ -149,7 +168,7 @@ def tell_story(
     *,
     n_patients: int = PATIENTS,
     seed: Seed = 0,
-    n_draws: int = 1000,
+    n_draws: int = N_DRAWS,
     n_steps: int = 40,
     threads: int | None = None,
     progress: bool | None = None,
@@ -188,13 +207,10 @@ def tell_story(
     cohort = world.simulate(world.expert, n_patients, seed=number)
     say("validating the log, and learning from it")
     findings = bm.validate(cohort, task, min_count=MIN_COUNT)
-    prior = bm.SparsePrior(1, fallback=DEATH)
-    posterior = bm.fit(cohort, task, prior=prior, min_count=MIN_COUNT)
-    say("planning with frequencies, and with the posterior")
+    posterior = bm.fit(cohort, task, min_count=MIN_COUNT)
     policies = {
-        "behaviour": bm.policies.behaviour(posterior),
+        _LOGGED: bm.policies.behaviour(posterior),
         "mle": bm.policies.mle(posterior),
-        "nominal": bm.policies.nominal(posterior),
     }
     say("searching for a better policy, on draws of the posterior")
     result = bm.optimise(
@@ -212,11 +228,11 @@ def tell_story(
     table = bm.compare(
         policies,
         posterior.draws(n_draws, number),
-        reference="behaviour",
+        reference=_LOGGED,
         threads=threads,
         progress=progress,
     )
-    say("asking what other priors would say")
+    say("evaluating it under another prior")
     tried = _other_priors(posterior, result.policy, n_draws, number, threads)
     say("looking up the truth, and writing the report")
     page = bm.report(
@@ -227,12 +243,15 @@ def tell_story(
         evidence=bm.priors.evidence_curve(posterior.counts, task, min_count=MIN_COUNT),
         sensitivity=tried,
     )
+    observed, error = _observed(cohort)
     return Story(
         n_patients=n_patients,
         n_transitions=posterior.counts.total,
         n_pairs=int(posterior.available.sum()),
-        promises=_promises(world, posterior, table),
-        best_delivery=_from_start(world, _knowing(world)),
+        observed_return=observed,
+        observed_error=error,
+        predictions=_predictions(world, posterior, table),
+        best_true_value=_from_start(world, _knowing(world)),
         comparison=table,
         optimisation=result,
         findings=findings,
@@ -254,8 +273,20 @@ def _make(out: Path) -> None:
         raise StorageError(f"`{out}` cannot be written to.")
 
 
+def _observed(cohort: bm.Transitions) -> tuple[float, float]:
+    """Mean discounted return of the logged patients, and its standard error."""
+    returns = np.concatenate(
+        [
+            np.add.reduceat(DISCOUNT**x.step * x.reward, x.start[:-1])
+            for x in cohort.episodes()
+            if x.reward is not None
+        ]
+    )
+    return float(returns.mean()), float(returns.std(ddof=1) / np.sqrt(returns.size))
+
+
 def _other_priors(
-    posterior: bm.Posterior,
+    posterior: Fitted,
     policy: FloatArray,
     n_draws: int,
     seed: int,
@@ -263,9 +294,9 @@ def _other_priors(
 ) -> bm.criticism.Sensitivity:
     return bm.sensitivity(
         policy,
-        posterior.counts,
+        posterior,
         posterior.task,
-        bm.priors.usual_priors(posterior.prior),
+        bm.priors.usual_priors(posterior.prior, ["sparse"], fallback=DEATH),
         min_count=MIN_COUNT,
         n_draws=min(n_draws, _SENSITIVITY_DRAWS),
         seed=seed,
@@ -273,26 +304,28 @@ def _other_priors(
     )
 
 
-def _promises(
-    world: bm.World, posterior: bm.Posterior, table: bm.Comparison
-) -> tuple[Promise, ...]:
-    """Each policy's promise by the model that made it; the posterior's for the log."""
-    # As good as no prior; only who was never seen at all is believed to die.
+def _predictions(
+    world: bm.World, posterior: Fitted, table: bm.Comparison
+) -> tuple[Prediction, ...]:
+    """Values by the posterior, and by frequencies where they chose the policy."""
+    # As good as no prior; only who was never observed at all is predicted to die.
     nothing = bm.SparsePrior(1e-9, fallback=DEATH)
-    seen = bm.fit(posterior.counts, world.task, prior=nothing, min_count=MIN_COUNT)
-    frequencies = bm.World(seen.mean(), world.task)
+    counted = bm.fit(posterior.counts, world.task, prior=nothing, min_count=MIN_COUNT)
+    frequencies = bm.World(counted.mean(), world.task)
+    logged = table.evaluations[_LOGGED]
+    ends = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
     found = []
     for name, judged in table.evaluations.items():
-        delivery = _from_start(world, judged.policy)
+        truth = _valued(world, judged.policy, logged.policy)
         if name == "mle":
-            promise = _from_start(frequencies, judged.policy)
-            found.append(Promise(name, _FREQUENCIES, promise, 0.0, None, delivery))
-            continue
-        ends = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
-        low, high = np.quantile(judged.start_values, ends)
+            value, gain = _valued(frequencies, judged.policy, logged.policy)
+            found.append(Prediction(name, _FREQUENCIES, value, 0.0, None, gain, *truth))
         value, error = judged.start_value, judged.start_value_error
-        interval = float(low), float(high)
-        found.append(Promise(name, _POSTERIOR, value, error, interval, delivery))
+        low, high = np.quantile(judged.start_values, ends).tolist()
+        gain = value - logged.start_value
+        found.append(
+            Prediction(name, _POSTERIOR, value, error, (low, high), gain, *truth)
+        )
     return tuple(found)
 
 
@@ -309,25 +342,39 @@ def _knowing(world: bm.World) -> FloatArray:
     return bm.policies.nominal(bm.Ensemble([world.dynamics], world.task))
 
 
+def _valued(
+    world: bm.World, policy: FloatArray, other: FloatArray
+) -> tuple[float, float]:
+    """Return the value of a policy in a model, and its gain over another."""
+    value = _from_start(world, policy)
+    return value, value - _from_start(world, other)
+
+
 def _from_start(world: bm.World, policy: FloatArray) -> float:
     return float(world.task.start @ world.value(policy))
 
 
-def _number(value: float, error: float) -> str:
-    return rounded(value, error) if error > 0 else f"{value:.4f}"
+def _row(x: Prediction) -> list[str]:
+    value, error = x.predicted_value, x.predicted_error
+    gain = x.policy != _LOGGED
+    return [
+        x.policy,
+        x.model,
+        rounded(value, error) if error > 0 else f"{value:.4f}",
+        "" if x.interval is None else "{:.3f} to {:.3f}".format(*x.interval),
+        f"{x.predicted_gain:.3f}" if gain else "",
+        f"{x.true_value:.4f}",
+        f"{x.true_gain:.3f}" if gain else "",
+    ]
 
 
-def _against(x: Promise, logged: Promise) -> str:
-    gain = x.delivery - logged.delivery
-    word = "more" if gain >= 0 else "less"
-    return f"{x.delivery:.3f}, {abs(gain):.3f} {word} than the clinicians'"
+def _gain(gain: float) -> str:
+    return f"{abs(gain):.3f} {'more' if gain >= 0 else 'less'}"
 
 
-def _judged(x: Promise) -> str:
-    """Say where the truth lies as seen from the interval."""
-    low, high = x.interval or (x.promise, x.promise)
-    if x.delivery > high:
-        return "the truth lies above its interval"
-    if x.delivery < low:
-        return "and yet the truth lies below its interval"
-    return "its interval holds the truth"
+def _placed(x: Prediction) -> str:
+    """Say where the truth lies, seen from the interval."""
+    low, high = x.interval or (x.predicted_value, x.predicted_value)
+    if x.true_value > high:
+        return "above the 90 % interval"
+    return "below the 90 % interval" if x.true_value < low else "in the 90 % interval"

@@ -1,22 +1,26 @@
 """What a prior advises once the data are in: a plan for its mean model."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
-from bayesmdp.errors import ArgumentError, BayesmdpError, CountsError, ExecutorError
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpError,
+    CountsError,
+    ExecutorError,
+    PriorWarning,
+)
 from bayesmdp.model import Task
 from bayesmdp.posterior import Fitted, fit
-from bayesmdp.priors import MixturePrior, Prior, tuned
+from bayesmdp.priors import AnyPrior, HierarchicalPrior, MixturePrior, tuned
 from bayesmdp.worlds import World
-
-AnyPrior: TypeAlias = Prior | MixturePrior
 
 _TIE = 1e-9  # of the largest value; what differs by less is rounding
 NO_ACTION = -1  # what is advised where there is nothing to decide
@@ -66,19 +70,41 @@ def naming(name: str, where: str = "") -> Iterator[None]:
         raise type(problem)(f"`priors[{name!r}]`{where}: {problem}") from problem
 
 
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Fit priors that are to be judged without a warning of how much they weigh."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PriorWarning)
+        yield
+
+
 def fit_named(
-    name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
+    name: str,
+    prior: AnyPrior,
+    counts: Counts,
+    task: Task,
+    min_count: int,
+    fitted: Fitted | None = None,
 ) -> Fitted:
-    """Fit one of several priors."""
-    with naming(name):
+    """Fit one of several priors, unless it is that of a posterior of these counts."""
+    if (
+        fitted is not None
+        and fitted.prior is prior
+        and fitted.task is task
+        and fitted.min_count == min_count
+    ):
+        return fitted
+    with naming(name), unwarned():
         return fit(counts, task, prior=prior, min_count=min_count)
 
 
 def settled(prior: AnyPrior, pair: IntArray, counts: Counts, task: Task) -> AnyPrior:
     """Return a prior with every number chosen by looking at pairs ``[R]``."""
     if isinstance(prior, MixturePrior):
-        priors = prior.each(lambda x: tuned(x, pair, counts, task))
-        return replace(prior, priors=priors)
+        priors = prior.each(lambda x: settled(x, pair, counts, task))
+        return replace(prior, priors=priors)  # type: ignore[arg-type]
+    if isinstance(prior, HierarchicalPrior):
+        return prior
     return tuned(prior, pair, counts, task)
 
 
@@ -92,15 +118,15 @@ def advise(name: str, posterior: Fitted) -> Advice:
     q = _action_values(posterior, found.value)
     return Advice(
         found.policy,
-        _promise(posterior, found.policy, found.value),
+        _predicted(posterior, found.policy, found.value),
         q,
         _best_actions(q, found.policy),
         () if found.converged else (f"The plan of {name!r} {found.status}.",),
     )
 
 
-def _promise(posterior: Fitted, policy: FloatArray, value: FloatArray) -> float:
-    """Expect of a plan, worth ``value`` ``[S]`` in the mean model, what it is worth.
+def _predicted(posterior: Fitted, policy: FloatArray, value: FloatArray) -> float:
+    """Predict the start value of a plan with values ``[S]`` in the mean model.
 
     A mixture holds models that differ as wholes: the value in their average is not the
     average of values.
@@ -147,6 +173,7 @@ def _action_values(posterior: Fitted, value: FloatArray) -> FloatArray:
     worth = worth + task.discount * after[rows.next_state]
     found = np.full(task.n_states * task.n_actions, np.nan)
     found[rows.pair] = rows.row_sums(mean.probability * worth)
+    found[~posterior.available.ravel()] = np.nan
     return _checks.sealed(found.reshape(task.n_states, task.n_actions))
 
 

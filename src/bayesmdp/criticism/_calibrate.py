@@ -11,7 +11,7 @@ from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
-from bayesmdp.criticism._advice import AnyPrior, check_prior
+from bayesmdp.criticism._advice import check_prior, unwarned
 from bayesmdp.criticism._calibration import Calibration
 from bayesmdp.criticism._outcome_file import keep, open_outcomes
 from bayesmdp.criticism._study import (
@@ -27,6 +27,7 @@ from bayesmdp.criticism._uniformity import p_value
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal
+from bayesmdp.priors import AnyPrior
 from bayesmdp.worlds import World
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def calibrate(
         What is fitted; also a mixture.
     truth
         Where true models come from: the prior itself where not given, which must then
-        generate data (symmetric, scaled, hierarchical, a fallback over one of these,
+        generate data (symmetric, scaled, random-support, a fallback over one of these,
         or a mixture of all of these, weighted before the data); another such prior;
         or a world, whose model is the truth every time.
     n_visits
@@ -154,7 +155,9 @@ def calibrate(
         n_draws=n_draws,
         seed=_checks.seed_integer(seed),
     )
-    found = _run(study, n, open_outcomes(resume, study), threads, executor, progress)
+    with unwarned():
+        kept = open_outcomes(resume, study)
+        found = _run(study, n, kept, threads, executor, progress)
     said = "the prior" if truth is None else str(truth)
     known = isinstance(truth, World)
     return _calibration(study, found, shares, tails, rate, "a world" if known else said)

@@ -1,10 +1,10 @@
-"""Priors side by side: what they foretell, and what they would have us do.
+"""Priors side by side: what they predict, and what they recommend.
 
-Three questions, which need not have the same answer. *Which prior foretells best?*
-Evidence and held-out density (`_heldout.py` has the formulas). *Which promises most?*
-The value its best policy has in its own mean model; it is what the prior says, not what
-the world will do. *Do they disagree about what to do?* Where they do not, the choice of
-a prior matters to the promise only.
+Three questions, which need not have the same answer. *Which prior predicts best?*
+Evidence and held-out density (`_heldout.py` has the formulas). *Which predicts the
+highest value?* That of its best policy in its own mean model; it is what the prior
+says, not what is true. *Do they disagree about what to do?* Where they do not, the
+choice of a prior matters to the predicted value only.
 """
 
 import math
@@ -20,7 +20,6 @@ from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
     Advice,
-    AnyPrior,
     actions,
     advise,
     checked_priors,
@@ -36,6 +35,7 @@ from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain
 from bayesmdp.model import Task, align
 from bayesmdp.posterior import Fitted
+from bayesmdp.priors import AnyPrior
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -72,7 +72,7 @@ class PriorRow:
     difference_error: float | None  # paired
     new_mass: float | None  # held-out share it expected on next states new to it
     unseen_mass: float  # on next states never seen, by visits, from all the data
-    promise: float  # start value of the nominal policy, in each component's mean model
+    predicted_value: float  # start value of the nominal policy, in its mean model
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,8 +151,8 @@ class PriorComparison:
         ...                           world.sample(500, seed=0), world.task, n_folds=0)
         >>> print(found.summary())
         1 prior on 500 transitions
-              log evidence  unseen mass  promise
-        flat      -1177.99       72.2 %   0.2383
+              log evidence  unseen mass  predicted value
+        flat      -1177.99       72.2 %           0.2383
         """
         return self._sheet().text()
 
@@ -173,12 +173,12 @@ class PriorComparison:
         return self._sheet().html()
 
     def _table(self) -> Table:
-        header = ("log evidence", "unseen mass", "promise")
+        header = ("log evidence", "unseen mass", "predicted value")
         return table(self.names, header, [_about(row) for row in self.rows])
 
     def _held_out_table(self) -> list[Table | str]:
         header = ["held-out log density", "minus best", "zero mass", "of the rest"]
-        header += ["expected new", "log evidence", "unseen mass", "promise"]
+        header += ["expected new", "log evidence", "unseen mass", "predicted value"]
         names = [x + " *" if x == self.best else x for x in self.names]
         cells = [
             [
@@ -211,7 +211,7 @@ class PriorComparison:
 
 def _about(row: PriorRow) -> list[str]:
     evidence = "" if row.log_evidence is None else f"{row.log_evidence:.2f}"
-    return [evidence, percent(row.unseen_mass), f"{row.promise:.4g}"]
+    return [evidence, percent(row.unseen_mass), f"{row.predicted_value:.4g}"]
 
 
 def compare_priors(
@@ -225,20 +225,20 @@ def compare_priors(
     threads: int | None = None,
     executor: "Executor | None" = None,
 ) -> PriorComparison:
-    """Set priors side by side: evidence, held-out density, promise, policies.
+    """Set priors side by side: evidence, held-out density, predicted value, policies.
 
     The held-out density of a transition is the log of its probability in the mean
     model of the other folds; this is not the sequential evidence. The best prior is the
     one that least often gives zero mass to what then happened, and among equals the one
-    with the highest density: the order of the logarithmic score. Foretelling well is
-    not everything: a prior that fears death where nothing was seen foretells worse, and
+    with the highest density: the order of the logarithmic score. Predicting well is not
+    everything: a prior that adds deaths where nothing was observed predicts worse, and
     may choose better policies.
 
     Parameters
     ----------
     priors
-        One or more, by name; also mixtures, whose components are weighted anew by what
-        the other folds say.
+        One or more, by name; also mixtures, whose components are weighted again by
+        the other folds, and hierarchical ones, whose strengths are learnt from these.
     data
         Transitions with an ``episode`` column, as whole episodes are held out; counts
         or transitions without only with ``n_folds=0``.
@@ -247,7 +247,7 @@ def compare_priors(
     min_count
         As for `bayesmdp.fit`. Evidence, held-out density and policies are all of the
         pairs that stay available, found from all the data; the row of a pair of which
-        the other folds hold nothing is its prior's.
+        the other folds hold nothing is what its prior makes of the rest.
     n_folds
         How many times a part is held out, at least 2; 0 to leave that out.
     seed
@@ -325,11 +325,11 @@ def _believe(
     name: str, prior: AnyPrior, counts: Counts, task: Task, min_count: int
 ) -> _Believed:
     posterior = fit_named(name, prior, counts, task, min_count)
-    rows = posterior.rows().layout
+    rows, pair = posterior.rows().layout, np.flatnonzero(posterior.available)
     return _Believed(
-        prior=str(settled(prior, rows.pair, posterior.counts, task)),
+        prior=str(settled(prior, pair, posterior.counts, task)),
         advice=advise(name, posterior),
-        pair=rows.pair,
+        pair=pair,
         length=-(-rows.next_state.size // rows.pair.size),
         log_evidence=None if prior.looks_at_data else posterior.log_evidence(),
         unseen_mass=_unseen_mass(posterior),
@@ -337,11 +337,12 @@ def _believe(
 
 
 def _unseen_mass(posterior: Fitted) -> float:
-    """Mass on next states never seen: mean over available pairs, by visits."""
+    """Mass on next states never observed: mean over available pairs, by visits."""
     rows, counts = posterior.rows().layout, posterior.counts
     row, entry = rows.find(counts.state, counts.action, counts.next_state)
     here = entry >= 0
     visits = np.bincount(row[here], counts.count[here], minlength=rows.pair.size)
+    visits = visits * posterior.available.ravel()[rows.pair]
     mass = posterior.mean().probability.copy()
     mass[entry[here]] = 0.0
     return float(visits @ rows.row_sums(mass) / visits.sum())
@@ -389,7 +390,7 @@ def _row(name: str, believed: _Believed, trial: _Trial | None) -> PriorRow:
         prior=believed.prior,
         log_evidence=believed.log_evidence,
         unseen_mass=believed.unseen_mass,
-        promise=believed.advice.start_value,
+        predicted_value=believed.advice.start_value,
         **(dict.fromkeys(_HELD_OUT) if trial is None else _verdict(name, trial)),
     )
 

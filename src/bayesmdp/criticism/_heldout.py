@@ -1,4 +1,4 @@
-"""How well a prior foretells transitions that it was not shown.
+"""How well a prior predicts transitions that it was not given.
 
 Whole episodes are dealt into folds. A transition ``(s, a, t)`` of a fold is given the
 posterior-mean probability that the other folds lead to, ::
@@ -15,7 +15,10 @@ its components give, ::
     p(t | s, a, others) = sum_c P(c | others) p_c(t | s, a, others)
 
 with ``P(c | others)`` from the evidence of the other folds' counts of available pairs,
-or as given after the data.
+or as given after the data. A hierarchical prior is fitted to the other folds; its
+chains give the mean row of every pair. Where its rows have entries for some next states
+that stand for all others, the mass of these is shared by all next states that the state
+was not observed to have, in proportion to the base measure.
 
 Scored are the transitions of pairs that all of the data keep available, so that every
 prior is asked the same; where the other folds hold nothing of a pair, its row is the
@@ -44,12 +47,19 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import AnyPrior, naming, settled
+from bayesmdp.criticism._advice import naming, settled
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, align
-from bayesmdp.posterior import evidence_of, weights_after
-from bayesmdp.priors import MixturePrior, Prior, locate, rows_of
+from bayesmdp.posterior import evidence_of, fit, weights_after
+from bayesmdp.priors import (
+    AnyPrior,
+    HierarchicalPrior,
+    MixturePrior,
+    Prior,
+    locate,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
@@ -186,9 +196,15 @@ def _score_fold(
 
 
 def _score_pairs(
-    prior: Prior, held: Counts, training: Counts, task: Task, step: int
+    prior: Prior | HierarchicalPrior,
+    held: Counts,
+    training: Counts,
+    task: Task,
+    step: int,
 ) -> Scores:
-    """Score held-out triplets, the rows of ``step`` pairs at a time."""
+    """Score held-out triplets, Dirichlet rows of ``step`` pairs at a time."""
+    if isinstance(prior, HierarchicalPrior):
+        return _score_hierarchical(prior, held, training, task)
     of_held = _pair(held)
     wanted = np.unique(of_held)
     parts = []
@@ -200,10 +216,61 @@ def _score_pairs(
     return _join(parts)
 
 
+def _score_hierarchical(
+    prior: HierarchicalPrior, held: Counts, training: Counts, task: Task
+) -> Scores:
+    """Score held-out triplets by mean rows after fitting to the other folds."""
+    every = fit(training, task, prior=prior)  # has a row for every pair
+    wanted = np.flatnonzero(np.isin(every.layout.pair, _pair(held)))
+    count = every.count[every.layout.entries_of(wanted)]
+    mean = replace(every, layout=every.layout.take(wanted), count=count).mean()
+    rows, p = mean.rows, mean.probability
+    whole = rows.pair.size * task.n_states  # rows with every next state need no atoms
+    row, entry = rows.find(held.state, held.action, held.next_state)
+    _, seen = rows.find(training.state, training.action, training.next_state)
+    of_new = p.copy()
+    of_new[seen[seen >= 0]] = 0.0
+    density = np.where(entry >= 0, p[entry], 0.0)
+    if prior.support is None and mean.rows.next_state.size < whole:
+        new, share = _among_others(prior, held, training, task)
+        others = _is_new(rows.state[rows.row_of_entry], rows.next_state, training, task)
+        density = np.where(new, rows.row_sums(p * others)[row] * share, density)
+    with np.errstate(divide="ignore"):
+        return Scores(np.log(density), rows.row_sums(of_new)[row])
+
+
+def _is_new(
+    state: IntArray, next_state: IntArray, training: Counts, task: Task
+) -> BoolArray:
+    """Whether a state was not observed to have a next state that is not terminal."""
+    n = np.int64(task.n_states)
+    seen = np.isin(state * n + next_state, training.state * n + training.next_state)
+    return np.asarray(~seen & ~task.is_terminal[next_state])
+
+
+def _among_others(
+    prior: HierarchicalPrior, held: Counts, training: Counts, task: Task
+) -> tuple[BoolArray, FloatArray]:
+    """Whether triplets ``[K]`` are new to their state, and their share of what is."""
+    weight = np.where(task.is_terminal, 0.0, prior.weights(training, task))
+    key = np.unique(training.state * np.int64(task.n_states) + training.next_state)
+    state, next_state = np.divmod(key, task.n_states)
+    left = weight.sum() - np.bincount(state, weight[next_state], task.n_states)
+    new = _is_new(held.state, held.next_state, training, task)
+    share = np.zeros(new.size)
+    share[new] = weight[held.next_state[new]] / left[held.state[new]]
+    return new, share
+
+
 def _evidence(
-    prior: Prior, pair: IntArray, training: Counts, task: Task, step: int
+    prior: Prior | HierarchicalPrior,
+    pair: IntArray,
+    training: Counts,
+    task: Task,
+    step: int,
 ) -> float:
     """Log evidence of what the other folds hold of pairs ``[R]``."""
+    assert not isinstance(prior, HierarchicalPrior)  # weights are then given
     some = [pair[first : first + step] for first in range(0, pair.size, step)]
     return sum(evidence_of(prior, x, training, task) for x in some)
 

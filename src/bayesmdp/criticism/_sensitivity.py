@@ -1,6 +1,8 @@
-"""What hangs on the prior: a policy's value and doubts, and what is recommended.
+"""Prior sensitivity: a policy's value, its gain over a baseline, what is recommended.
 
-The same data, policy and draws' seed under each prior in turn. The recommendation of a
+The same data, policies and draws' seed under each prior in turn. The gain is the start
+value of the policy minus that of the baseline in the same draw: a prior may move both
+values alike and leave the gain, or the other way round. The recommendation of a
 prior in a state is its nominal policy's action; of tied actions, one that is best under
 all priors, if there is any. A recommendation flips where there is none. With ``Q_p(s,
 a)`` the value, in prior ``p``'s mean model, of action ``a`` followed by its plan, and
@@ -23,7 +25,6 @@ from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.criticism._advice import (
     Advice,
-    AnyPrior,
     actions,
     advise,
     checked_priors,
@@ -35,21 +36,35 @@ from bayesmdp.criticism._advice import (
 from bayesmdp.criticism._tables import number, percent, table
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import Evaluation, evaluate, plain
+from bayesmdp.evaluation import (
+    Comparison,
+    Evaluation,
+    bootstrap_error,
+    compare,
+    gaps,
+    plain,
+    probability,
+)
 from bayesmdp.model import Task, align, as_policy
+from bayesmdp.policies import behaviour
+from bayesmdp.posterior import Fitted
+from bayesmdp.priors import AnyPrior
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd")
+_GAIN = ("gain", "gain_epistemic_sd", "probability_better")
+_SHOWN = (*_QUANTITIES, *_GAIN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """What one policy is worth under several priors; made by `bayesmdp.sensitivity`.
+    """Value of one policy under several priors; made by `bayesmdp.sensitivity`.
 
     Axis P runs over priors, in the order given; ``*_error`` are Monte Carlo standard
-    errors. Visits are logged transitions from a state.
+    errors; that of a probability ``k / n`` is taken at ``(k + 1) / (n + 2)``, so that
+    it is not 0 where all draws agree. Visits are logged transitions from a state.
     """
 
     names: tuple[str, ...]  # [P]
@@ -65,13 +80,20 @@ class Sensitivity:
     start_epistemic_sd_error: FloatArray  # [P]
     start_aleatoric_sd: FloatArray  # [P]
     start_aleatoric_sd_error: FloatArray  # [P]
+    gain: FloatArray  # [P], start value minus that of the baseline, draw by draw
+    gain_error: FloatArray  # [P]
+    gain_epistemic_sd: FloatArray  # [P], epistemic
+    gain_epistemic_sd_error: FloatArray  # [P]
+    probability_better: FloatArray  # [P], probability of a gain; a tie is none
+    probability_better_error: FloatArray  # [P]
     recommended: IntArray  # [P, S], nominal action; -1 in terminal states
-    promise: FloatArray  # [P], start value of the nominal policy in the mean model
+    predicted_value: FloatArray  # [P], of the nominal policy, in the mean model
     agreement: FloatArray  # [P], share of visits where the policy does as recommended
     flips: BoolArray  # [S], whether no action is best under every prior
     stake: FloatArray  # [S], most a prior thinks is lost by another's; 0 in agreement
     visits: IntArray  # [S]
     policy: FloatArray  # [S, A]
+    baseline: FloatArray  # [S, A]
     n_draws: int
     seed: int
     min_count: int
@@ -119,10 +141,11 @@ class Sensitivity:
 
     def _start_of(self, p: int) -> dict[str, Any]:
         row: dict[str, Any] = {"name": self.names[p]}
-        for quantity in _QUANTITIES:
+        for quantity in _SHOWN:
+            of = "" if quantity in _GAIN else "start_"
             for name in (quantity, f"{quantity}_error"):
-                row[name] = plain(float(getattr(self, f"start_{name}")[p]))
-        row["promise"] = plain(float(self.promise[p]))
+                row[name] = plain(float(getattr(self, of + name)[p]))
+        row["predicted_value"] = plain(float(self.predicted_value[p]))
         row["agreement"] = float(self.agreement[p])
         return row
 
@@ -162,11 +185,13 @@ class Sensitivity:
 
     def _sheet(self, shown: int = 10) -> Sheet:
         several = "" if len(self.names) == 1 else "s"
-        header = ("value", "epistemic sd", "aleatoric sd", "promise", "as recommended")
+        header = ["value", "epistemic sd", "aleatoric sd", "gain", "sd of gain"]
+        header += ["better", "predicted value", "as recommended"]
         cells = [
             [
-                *(number(row[q], row[f"{q}_error"]) for q in _QUANTITIES),
-                f"{self.promise[p]:.4g}",
+                *(number(row[q], row[f"{q}_error"]) for q in _SHOWN[:-1]),
+                percent(row[_GAIN[-1]], row[f"{_GAIN[-1]}_error"]),
+                f"{self.predicted_value[p]:.4g}",
                 percent(row["agreement"]),
             ]
             for p, row in enumerate(map(self._start_of, range(len(self.names))))
@@ -177,8 +202,9 @@ class Sensitivity:
         )
         body: list[Table | str] = [
             table(self.names, header, cells),
-            "± Monte Carlo error; promise: of the prior's own best policy, as "
-            "recommended: share of logged visits",
+            "± Monte Carlo error; gain: over the baseline, better: its probability; "
+            "predicted value: of the prior's own best policy; as recommended: share of "
+            "logged visits",
         ]
         if len(self.names) > 1:
             body += [self._moves(), *self._fragile_table(shown)]
@@ -189,12 +215,15 @@ class Sensitivity:
         return self._sheet().html()
 
     def _moves(self) -> str:
-        moved = float(np.ptp(self.start_value))
-        doubt = float(self.start_epistemic_sd.max())
-        said = (
-            f", {moved / doubt:.2g} times the largest epistemic sd" if doubt > 0 else ""
-        )
-        return f"the value moves by {moved:.3g} over priors{said}"
+        def moved(name: str, found: FloatArray, sd: FloatArray) -> str:
+            by, largest = float(np.ptp(found)), float(sd.max())
+            said = f"the {name} moves by {by:.3g} over priors"
+            if largest == 0:
+                return said
+            return f"{said}, {by / largest:.2g} times its largest epistemic sd"
+
+        value = moved("value", self.start_value, self.start_epistemic_sd)
+        return f"{value}; {moved('gain', self.gain, self.gain_epistemic_sd)}"
 
     def _fragile_table(self, shown: int) -> list[Table | str]:
         fragile, live = self.fragile, self.task.live
@@ -227,17 +256,18 @@ class Sensitivity:
 
 def sensitivity(
     policy: ArrayLike,
-    data: Transitions | Counts,
+    data: Transitions | Counts | Fitted,
     task: Task,
     priors: Mapping[str, AnyPrior],
     *,
+    baseline: ArrayLike | None = None,
     min_count: int = 0,
     n_draws: int = 1000,
     seed: Seed = 0,
     threads: int | None = None,
     executor: "Executor | None" = None,
 ) -> Sensitivity:
-    """Show how a policy's value and the recommended actions move with the prior.
+    """Show how a policy's value, its gain and the recommendations move with the prior.
 
     Parameters
     ----------
@@ -245,11 +275,15 @@ def sensitivity(
         ``[S, A]`` or ``[S]``, on available pairs. Which pairs are available depends on
         the data and ``min_count`` only, so it is the same for all priors.
     data
-        Transitions, or counts of them.
+        Transitions, counts of them, or a posterior of `bayesmdp.fit`: then its counts
+        are taken, and its own prior is not fitted again.
     task
         The known part.
     priors
-        One or more, by name; also mixtures.
+        One or more, by name; also mixtures and hierarchical ones.
+    baseline
+        Policy that the gain is over; what was done, `policies.behaviour`, where not
+        given.
     min_count
         As for `bayesmdp.fit`.
     n_draws, seed
@@ -281,38 +315,49 @@ def sensitivity(
         from concurrent.futures import Executor
 
         _checks.of_type("executor", executor, Executor, ArgumentError)
-    counts, task = align(data, task)
+    fitted = data if isinstance(data, Fitted) else None
+    counts, task = align(data.counts if isinstance(data, Fitted) else data, task)
     visits = state_visits(counts, task)
-    found, best, notes = [], [], []
+    found, best, notes, chain = [], [], [], []
     for name, prior in named.items():
-        posterior = fit_named(name, prior, counts, task, min_count)
+        posterior = fit_named(name, prior, counts, task, min_count, fitted)
         checked = as_policy(policy, posterior)
+        base = (
+            behaviour(posterior)
+            if baseline is None
+            else as_policy(baseline, posterior, "baseline")
+        )
         with naming(name), warnings.catch_warnings():
             warnings.simplefilter("ignore", BayesmdpWarning)  # said below, with names
             found.append(
-                evaluate(
-                    checked,
+                compare(
+                    {"policy": checked, "baseline": base},
                     posterior.draws(n_draws, seed),
+                    reference="baseline",
                     threads=threads,
                     executor=executor,
                 )
             )
         best.append(advise(name, posterior))
-        notes += [f"Under {name!r}: {note}" for note in found[-1].notes]
+        chain.append(posterior.chain_noise)
+        said = [x for e in found[-1].evaluations.values() for x in e.notes]
+        notes += [f"Under {name!r}: {note}" for note in dict.fromkeys(said)]
         notes += best[-1].notes
     recommended, flips = _recommendations(best, task)
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return Sensitivity(
         names=tuple(named),
-        **_moments(found),
+        **_moments([x.evaluations["policy"] for x in found]),
+        **_gains(found, chain),
         recommended=recommended,
-        promise=_checks.sealed(np.array([x.start_value for x in best])),
+        predicted_value=_checks.sealed(np.array([x.start_value for x in best])),
         agreement=_followed(checked, recommended, visits),
         flips=flips,
         stake=_stake(best, recommended, flips),
         visits=visits,
         policy=checked,
+        baseline=base,
         n_draws=n_draws,
         seed=seed,
         min_count=min_count,
@@ -329,6 +374,38 @@ def _moments(found: list[Evaluation]) -> dict[str, Any]:
         for of in ("", "start_")
         for name in names
     }
+
+
+def _gains(found: list[Comparison], chain: list[float]) -> dict[str, Any]:
+    """Gain over the baseline, its epistemic sd and probability, with errors ``[P]``."""
+    columns = np.array([_gain(*one) for one in zip(found, chain, strict=True)]).T
+    names = [f"{q}{error}" for q in _GAIN for error in ("", "_error")]
+    return dict(zip(names, map(_checks.sealed, columns), strict=True))
+
+
+def _gain(comparison: Comparison, chain: float) -> tuple[float, ...]:
+    ours, theirs = (
+        comparison.evaluations[x].start_values for x in ("policy", "baseline")
+    )
+    known = np.isfinite(ours) & np.isfinite(theirs)
+    found = gaps(ours[known], theirs[known])
+    n = found.size
+    even = np.full(n, 1 / n)
+    better = probability(found > 0, even)
+    likely = (better * n + 1) / (n + 2)
+
+    def sd(share: FloatArray) -> float:
+        return float(np.sqrt(share @ (found - share @ found) ** 2))
+
+    row = next(x for x in comparison.rows if x.name == "policy")
+    return (
+        row.difference,
+        row.difference_error,
+        sd(even) * float(np.sqrt(n / max(n - 1, 1))),
+        bootstrap_error(sd, even, chain=chain),
+        better,
+        float(np.sqrt(likely * (1 - likely) * (1 / n + chain))),
+    )
 
 
 def _followed(

@@ -20,12 +20,12 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import AnyPrior
 from bayesmdp.criticism._truth import Source
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
 from bayesmdp.posterior import Draws, Fitted, fit
+from bayesmdp.priors import AnyPrior
 from bayesmdp.worlds import World
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Where true models come from: a prior that generates data, or a known model.
 
-Dirichlet priors generate rows by their own concentrations. A hierarchical prior
+Dirichlet priors generate rows by their own concentrations. A random-support prior
 generates a size, a set of that size, and a Dirichlet on the set. With imagined visits
 ``w[t]`` (a fallback) its density is multiplied by ``theta[t]^w[t]``: sets hold these
 states, sizes are reweighted by the mean of that factor, and the Dirichlet has ``w[t]``
@@ -16,16 +16,18 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import AnyPrior, check_prior
+from bayesmdp.criticism._advice import check_prior
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task, availability
 from bayesmdp.priors import (
-    HierarchicalSparsePrior,
+    AnyPrior,
+    HierarchicalPrior,
     Imagined,
     MixturePrior,
     OwnEvidence,
     Prior,
+    RandomSupportPrior,
     Tuned,
     check_rows,
     is_restricted,
@@ -83,7 +85,7 @@ class RandomSets:
 
     @classmethod
     def of(
-        cls, prior: HierarchicalSparsePrior, imagined: Imagined, task: Task
+        cls, prior: RandomSupportPrior, imagined: Imagined, task: Task
     ) -> "RandomSets":
         """Rows of every pair, before the data."""
         pair, nothing = every_pair(task), _nothing(task)
@@ -171,14 +173,16 @@ def _one_of(truth: MixturePrior, task: Task) -> OneOf:
     return OneOf(tuple(sources), truth.shares_before)
 
 
-def _own_source(truth: Prior, task: Task) -> DirichletRows | RandomSets:
-    if not generates(truth):
+def _own_source(
+    truth: Prior | HierarchicalPrior, task: Task
+) -> DirichletRows | RandomSets:
+    if isinstance(truth, HierarchicalPrior) or not generates(truth):
         raise PriorError(
             f"{type(truth).__name__} generates no data: it is made by looking at them; "
             f"{_REMEDY}"
         )
     base, imagined = without_fallbacks(truth)
-    if isinstance(base, HierarchicalSparsePrior):
+    if isinstance(base, RandomSupportPrior):
         return RandomSets.of(base, imagined, task)
     rows, alpha = rows_of(truth, every_pair(task), _nothing(task), task)
     check_rows(rows, task, _nothing(task), widen=is_restricted(truth))
@@ -200,7 +204,7 @@ def every_pair(task: Task) -> IntArray:
 def generates(prior: Prior) -> bool:
     """Whether a prior says how data come about: without looking at any."""
     base, _ = without_fallbacks(prior)
-    if isinstance(base, HierarchicalSparsePrior):
+    if isinstance(base, RandomSupportPrior):
         return not base.looks_at_data
     told = isinstance(base, Tuned | OwnEvidence)  # rows before data are not the model
     return not (prior.looks_at_data or told)

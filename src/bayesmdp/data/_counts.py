@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._checks import many
 from bayesmdp._typing import ArrayLike, IntArray
 from bayesmdp.errors import CountsError
 
@@ -171,8 +172,8 @@ class Counts:
 
     def __repr__(self) -> str:
         return (
-            f"Counts({self.total} transitions, {self.count.size} distinct, "
-            f"{self.n_states} states, {self.n_actions} actions)"
+            f"Counts({many(self.total, 'transition')}, {self.count.size} distinct, "
+            f"{many(self.n_states, 'state')}, {many(self.n_actions, 'action')})"
         )
 
 

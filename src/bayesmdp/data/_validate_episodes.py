@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmdp._checks import many
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS, is_empty, repeated_steps, size
 from bayesmdp.data._queries import Offender, fetch, fetch_one, worded, zero_or_one
 from bayesmdp.data._validate_groups import Groups
-from bayesmdp.data._validate_open import Subject, finding, many, repeats
+from bayesmdp.data._validate_open import Subject, finding, repeats
 from bayesmdp.data._validate_record import Finding
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._checks import many
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._faults import TRIPLET
 from bayesmdp.data._labels import names_in, numbers
 from bayesmdp.data._queries import fetch, worded, zero_or_one
-from bayesmdp.data._validate_open import Subject, finding, many
+from bayesmdp.data._validate_open import Subject, finding
 from bayesmdp.data._validate_record import Finding
 from bayesmdp.errors import CountsError
 

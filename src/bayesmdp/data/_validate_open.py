@@ -109,11 +109,6 @@ def finding(
     )
 
 
-def many(n: int, what: str) -> str:
-    """Say how many: 1 row, 2 rows."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
 def from_fault(
     fault: Fault, found: Mapping[str, str], severity: Severity = "error"
 ) -> Finding:

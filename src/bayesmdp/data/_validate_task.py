@@ -6,10 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesmdp._checks import did_you_mean
+from bayesmdp._checks import did_you_mean, many
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._validate_groups import Groups
-from bayesmdp.data._validate_open import Subject, finding, many
+from bayesmdp.data._validate_open import Subject, finding
 from bayesmdp.data._validate_record import Finding
 
 _CLOSE = 1e-6  # logs are often rounded

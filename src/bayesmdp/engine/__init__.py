@@ -5,16 +5,15 @@ where names are listed.
 """
 
 from bayesmdp.engine import _reduce as channels
-from bayesmdp.engine._backend import Backend, backend_of, register
+from bayesmdp.engine._backend import MAX_INVERSE, Backend, Nominal, backend_of, register
 from bayesmdp.engine._choose import check_solver
 from bayesmdp.engine._cpu import CPU
 from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
-from bayesmdp.engine._nominal import MAX_INVERSE, Nominal
 from bayesmdp.engine._rows import Problem, SweepRows
-from bayesmdp.engine._slopes import Slopes, draw_values, slopes
 from bayesmdp.engine._sweep import Want, nominal, solve_known, sweep
 from bayesmdp.engine._workers import Pool, results, workers
+from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 
 register(CPU())
 

@@ -3,11 +3,20 @@
 A backend gets a `Problem` (rows, policies, a stream of draws) and answers with arrays.
 Splitting draws into tasks, joining their sums, looking at memory and everything above
 are the same for all. Another device is another `Backend`, registered under its name.
+
+Sums are taken around the *nominal model*, the mean of the draws. Its value, return
+variance and occupancy are the references of the kernel's sums, where iterations start,
+and what control variates are made of. With the inverse ``X = (I - g T_bar)^-1`` every
+state has two of them; ``X`` is dense, so it is formed for up to `MAX_INVERSE` live
+states only. Beyond that, the start value alone has one.
 """
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
@@ -15,8 +24,37 @@ from bayesmdp.engine._join import Sums
 from bayesmdp.engine._rows import Problem
 from bayesmdp.errors import ArgumentError
 
-if TYPE_CHECKING:
-    from bayesmdp.engine._nominal import Nominal
+MAX_INVERSE = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Nominal:
+    """Reference values, how to solve, and what control variates need."""
+
+    reference: FloatArray  # [3, P, S] value, variance, occupancy
+    theta_bar: FloatArray  # [E]
+    inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
+    solver: Any  # of the backend
+    controls: bool = False  # whether control variates are formed
+    few_digits: tuple[bool, ...] = ()  # [P], see `lacks_digits`; or none
+    iterates: bool = False  # see `Backend.iterates`
+
+    @property
+    def every_state(self) -> bool:
+        """Whether control variates are formed for every state, not the start alone."""
+        return bool(self.inverse.shape[1] > 0)
+
+
+def blank(problem: Problem, solver: Any) -> Nominal:
+    """No reference: sums of a single draw are then its values."""
+    n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
+    return Nominal(
+        reference=np.zeros((3, n_policies, n_states)),
+        theta_bar=problem.rows.mean,
+        inverse=np.empty((n_policies, 0, 0)),
+        solver=solver,
+    )
+
 
 _BACKENDS: dict[str, "Backend"] = {}
 
@@ -66,6 +104,13 @@ class Backend(ABC):
     @abstractmethod
     def seconds_per_draw(self, problem: Problem, solver: Any) -> float:
         """Rough time of one draw of all policies, which sets the size of tasks."""
+
+    def iterates(self, solver: Any) -> bool:
+        """Whether solutions start from the nominal one.
+
+        They are then right to a share of the largest value of all states only.
+        """
+        return False
 
     def lighter(self, solver: Any) -> Any | None:
         """Return a solver that takes less memory, if there is one."""

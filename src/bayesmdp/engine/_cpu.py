@@ -8,7 +8,7 @@ from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._backend import Backend
+from bayesmdp.engine._backend import Backend, Nominal, blank
 from bayesmdp.engine._chain import Chain, build_chain
 from bayesmdp.engine._choose import Solver, choose, direct, quick_direct, rough_cost
 from bayesmdp.engine._dense import invert
@@ -16,7 +16,6 @@ from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._kernel import solve_draw, sweep_policy
 from bayesmdp.engine._krylov import N_VECTORS
 from bayesmdp.engine._layout import Held, References
-from bayesmdp.engine._nominal import Nominal, blank
 from bayesmdp.engine._rows import Problem
 from bayesmdp.errors import ConvergenceError, EndlessError
 
@@ -99,15 +98,17 @@ class CPU(Backend):
         solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, solver.method)
         return float(solved) + _ENTRY_SECONDS * problem.rows.target.size
 
+    def iterates(self, solver: Solver) -> bool:
+        """Krylov methods do."""
+        return solver.method.krylov is not None
+
     def lighter(self, solver: Solver) -> Solver | None:
         """Return iterations, which take less than a matrix."""
-        if solver.method.krylov is not None:
-            return None
-        return Solver(_ITERATIVE, solver.length)
+        return None if self.iterates(solver) else Solver(_ITERATIVE, solver.length)
 
     def exact(self, problem: Problem, solver: Solver) -> Solver | None:
         """Elimination leaves no digit."""
-        return quick_direct(problem) if solver.method.krylov is not None else None
+        return quick_direct(problem) if self.iterates(solver) else None
 
 
 def _batch(entries: int) -> int:

@@ -8,7 +8,7 @@ Control variates (nominal model: ``theta_bar``, ``X = (I - g T_bar)^-1``, ``V_ba
 
     u  = sum_a pi sum_t (theta - theta_bar) (r + g V_bar[t])
     y1 = X u                 mean 0
-    y2 = g X (T - T_bar) y1  mean g X k  (evaluation/_control.py)
+    y2 = g X (T - T_bar) y1  mean g X k  (evaluation/_measure.py)
 """
 
 import numpy as np

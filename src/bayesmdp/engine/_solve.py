@@ -3,6 +3,10 @@
 Three methods: dense elimination, elimination within a band, and iterations
 (`bayesmdp.engine._krylov`). Which one is chosen in
 `bayesmdp.engine._choose`; here they differ in how a system is prepared and solved.
+
+Right-hand sides are found by a pass over the entries, which are counted with unsigned
+numbers: numba tests signed indices for counting from the end, which costs more than the
+arithmetic.
 """
 
 from typing import NamedTuple
@@ -17,7 +21,6 @@ from bayesmdp.engine._banded import (
     solve_band,
     solve_band_transposed,
 )
-from bayesmdp.engine._bellman import bellman_mean, bellman_spread
 from bayesmdp.engine._chain import Chain, fill_chain
 from bayesmdp.engine._dense import (
     ENDLESS,
@@ -309,3 +312,49 @@ def add_arrivals(
                 e = np.uint64(at)
                 if rows.target[e] >= n:
                     out[rows.target[e]] += flow * theta[e]
+
+
+@jit
+def bellman_mean(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Set ``out[s] = b[s]``, the expected reward of a step."""
+    out[:] = 0.0
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            total = 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                total += theta[e] * reward[e]
+            out[rows.source[row]] += pi[row] * total
+
+
+@jit
+def bellman_spread(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: float,
+    value: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Set ``out[s] = sum_a pi sum_t theta (r + g V[t] - V[s])^2``.
+
+    The same as the right-hand side of the equation in `_kernel`, because ``V[s]`` is
+    the mean of what is squared, but without a difference of large numbers.
+    """
+    out[:] = 0.0
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            centre = value[rows.source[row]]
+            total = 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                h = reward[e] + g * value[rows.target[e]] - centre
+                total += theta[e] * h * h
+            out[rows.source[row]] += pi[row] * total

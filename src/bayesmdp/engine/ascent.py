@@ -1,8 +1,8 @@
-"""Mirror ascent over policies: natural-gradient steps that find their own size.
+"""Gradients of one policy's value over draws, and mirror ascent along them.
 
 A policy is a row of probabilities for each state. With ``slope[s, a] = mean(d (Q -
-V))`` and ``visits[s] = mean(d)`` over a sample of draws that all steps share, the step
-is ::
+V))`` and ``visits[s] = mean(d)`` over a sample of draws that all steps share, a step is
+::
 
     pi[s, :] <- pi[s, :] exp(eta[s] slope[s, :] / visits[s]),  rows renormalised.
 
@@ -11,19 +11,173 @@ is ::
   gradient opposes there (``slope . last step < 0``) was too long, and halves it and its
   growth; others let it grow. One hesitant state does not hold up the others.
 * **Stop.** ``sum_s max_a slope`` bounds to first order what any change of the policy
-  can gain (the Frank-Wolfe gap). The ascent ends where that, as the caller estimates
-  it, is below a tolerance.
+  can gain (the Frank-Wolfe gap). On a sample it is too large, because the largest of
+  noisy slopes is. So each half of the draws chooses the actions, and the other half
+  says what they gain. The ascent ends where that is below a tolerance.
 
 States that no draw reaches keep their row.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._slopes import Slopes
+from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine._backend import Nominal, blank
+from bayesmdp.engine._join import BLOCK, Sums
+from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._sweep import Want, sweep
+from bayesmdp.engine._workers import Pool
+from bayesmdp.errors import EndlessError
+
+_ENDLESS = "No draw of this policy ends or can be solved for."
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Gradient of a policy's objective, and what is left to gain."""
+
+    value: float  # mean start value
+    slope: FloatArray  # [R], mean of d (Q - V)
+    visits: FloatArray  # [N], mean occupancy
+    gap: float  # Frank-Wolfe gap
+    gap_error: float  # its Monte Carlo error; 0 where the draws are all there are
+
+
+def slopes(
+    problem: Problem,
+    policy: FloatArray,
+    n_draws: int,
+    *,
+    pool: Pool,
+    first: int = 0,
+    weights: FloatArray | None = None,
+    total: float | None = None,
+    exact: bool = False,
+    solver: str = "auto",
+) -> Slopes:
+    """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
+
+    Draws are weighted by ``weights`` [D], which may be 0 or negative, and sums divided
+    by ``total``, by default what the draws that end weigh. With ``exact`` the draws are
+    all there are.
+    """
+    one = problem.with_policies(policy[None])
+    around = _around(one, Want(gradient=True), pool, solver)
+    half = 0 if exact else n_draws // (2 * BLOCK) * BLOCK
+    parts = []
+    for begin, end in ((0, half), (half, n_draws)) if half else ((0, n_draws),):
+        sums = sweep(
+            one,
+            around,
+            end - begin,
+            want=Want(gradient=True),
+            pool=pool,
+            first=first + begin,
+            weights=None if weights is None else weights[begin:end],
+        )
+        share = None if total is None else total * (end - begin) / n_draws
+        parts.append(_Part.of(sums, share))
+    every = sum(part.total for part in parts)
+    shares = [part.total / every for part in parts]
+    value, slope, visits = (
+        sum(x * getattr(part, name) for x, part in zip(shares, parts, strict=True))
+        for name in ("value", "slope", "visits")
+    )
+    visits = around.reference[2, 0, : problem.n_live] + visits[: problem.n_live]
+    return Slopes(float(value), slope, visits, *_gap(parts, problem))
+
+
+def draw_values(
+    problem: Problem,
+    policy: FloatArray,
+    n_draws: int,
+    *,
+    pool: Pool,
+    first: int = 0,
+    weights: FloatArray | None = None,
+    solver: str = "auto",
+) -> tuple[FloatArray, FloatArray]:
+    """Start value of a policy ``[R]`` in each draw, ``[D]``, and mean visits ``[N]``.
+
+    A value is NaN where it was not found, or was not asked for because its draw has no
+    weight.
+    """
+    one, want = problem.with_policies(policy[None]), Want(occupancy=True)
+    around = _around(one, want, pool, solver)
+    given: Any = {"pool": pool, "first": first, "weights": weights}
+    sums = sweep(one, around, n_draws, want=want, **given)
+    ended = sums.ended[0]
+    if not ended.any():
+        raise EndlessError(_ENDLESS)
+    values = np.where(ended, sums.start[0, channels.START_VALUE], np.nan)
+    beyond = sums.state[0, channels.D] / sums.weights[ended].sum()
+    visits = around.reference[2, 0] + beyond
+    return values, visits[: problem.n_live]
+
+
+def _around(problem: Problem, want: Want, pool: Pool, solver: str) -> Nominal:
+    """No reference, but for iterations, which start from the nominal solution."""
+    backend = pool.backend
+    chosen = backend.choose(problem, solver, adjoint=want.adjoint)
+    around = blank(problem, chosen)
+    if not backend.iterates(chosen):
+        return around
+    bits = Want(occupancy=want.adjoint).bits()
+    return replace(around, reference=backend.solve_mean(problem, chosen, bits))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Means over some of the draws."""
+
+    total: float
+    value: float
+    slope: FloatArray  # [R]
+    noise: FloatArray  # [R], variance of that mean
+    visits: FloatArray  # [S], beyond the reference
+
+    @classmethod
+    def of(cls, sums: Sums, total: float | None) -> "_Part":
+        ended = sums.ended[0]
+        weights, n = sums.weights[ended], max(int(ended.sum()), 1)
+        total = float(weights.sum()) if total is None else total
+        asked = sums.weights != 0  # draws without weight are not swept
+        if total == 0 or (asked.any() and not ended.any()):
+            raise EndlessError(_ENDLESS)
+        slope = sums.row[0, 0] / total
+        square = sums.row[0, 1] * n / total**2
+        return cls(
+            total=total,
+            value=float(sums.start[0, 0, ended] @ weights / total),
+            slope=slope,
+            noise=np.maximum(square - slope**2, 0.0) / max(n - 1, 1),
+            visits=sums.state[0, channels.D] / total,
+        )
+
+
+def _gap(parts: list[_Part], problem: Problem) -> tuple[float, float]:
+    """Frank-Wolfe gap and its error; of one part alone it is that of its draws."""
+    found, noise = [], []
+    for chooser, judge in zip(parts, reversed(parts), strict=True):
+        rows = _best_rows(chooser.slope, problem)
+        found.append(float(judge.slope[rows].sum()))
+        noise.append(float(judge.noise[rows].sum()))
+    error = 0.0 if len(parts) == 1 else float(np.sqrt(sum(noise))) / len(parts)
+    return float(np.mean(found)), error
+
+
+def _best_rows(slope: FloatArray, problem: Problem) -> IntArray:
+    """Row of the largest slope of each state, where it is above 0."""
+    source = problem.rows.source
+    order = np.lexsort((slope, source))
+    last = np.flatnonzero(np.diff(source[order], append=-1))
+    rows = order[last]
+    return np.asarray(rows[slope[rows] > 0])
+
 
 _GROW, _SHRINK = 1.15, 0.5
 _LEAST = 1e-12  # probability an action keeps during the ascent, so that it can return

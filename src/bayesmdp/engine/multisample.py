@@ -10,6 +10,8 @@ moves every draw's values one step under that common policy::
 Once the policy has stayed for a while, its values are solved for, which is where the
 iteration was heading, and the search goes on from there: it ends where the policy stays
 even then, or keeps coming back to policies it has left.
+
+The draws are held, ``table [D, E]``, because every iteration visits them all.
 """
 
 import uuid
@@ -20,11 +22,21 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._checks import read_only
+from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._backup import back_up, expect, settle, sum_lookahead
+from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._join import BLOCK
-from bayesmdp.engine._planner import TIE, methods
+from bayesmdp.engine._layout import Layout
+from bayesmdp.engine._planner import (
+    TIE,
+    evaluate_choice,
+    expect_rewards,
+    lookahead,
+    make_bench,
+    methods,
+)
 from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._solve import Dense, Krylov
 from bayesmdp.engine._workers import Pool, results, workers
 
 __all__ = ["MultiSample", "multi_sample_induction"]
@@ -227,3 +239,68 @@ def _greedy(problem: Problem, q: FloatArray, choice: IntArray) -> IntArray:
     keeps = q[choice] >= top - tie
     new[keeps] = choice[keeps]
     return new
+
+
+@jit
+def expect(
+    table: FloatArray, rows: Layout, reward: FloatArray, paid: FloatArray
+) -> None:
+    """Fill ``paid`` [D, R] with expected rewards; ``reward`` is [1, E] or [D, E]."""
+    for i in range(table.shape[0]):
+        own = reward[i if reward.shape[0] > 1 else 0]
+        expect_rewards(table[i], rows, own, paid[i])
+
+
+@jit
+def sum_lookahead(
+    table: FloatArray,
+    paid: FloatArray,
+    rows: Layout,
+    g: float,
+    values: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add ``Q`` of every row over draws to ``sums`` [R]; ``values`` is [D, S]."""
+    for i in range(table.shape[0]):
+        for row in range(sums.size):
+            sums[row] += lookahead(row, table[i], rows, paid[i], g, values[i])
+
+
+@jit
+def back_up(
+    table: FloatArray,
+    paid: FloatArray,
+    rows: Layout,
+    g: float,
+    choice: IntArray,
+    values: FloatArray,
+) -> None:
+    """Move ``values`` [D, S] one step back under a policy."""
+    new = np.empty(choice.size)
+    for i in range(table.shape[0]):
+        for s in range(choice.size):
+            new[s] = lookahead(choice[s], table[i], rows, paid[i], g, values[i])
+        copy_to(values[i], new)
+
+
+@jit
+def settle(
+    dense: Dense | None,
+    krylov: Krylov | None,
+    table: FloatArray,
+    paid: FloatArray,
+    rows: Layout,
+    g: float,
+    choice: IntArray,
+    values: FloatArray,
+) -> int:
+    """Replace ``values`` by those of a policy for ever; return how many ended."""
+    bench = make_bench(krylov, choice.size, values.shape[1])
+    ended = 0
+    for i in range(table.shape[0]):
+        off = evaluate_choice(
+            dense, krylov, table[i], rows, paid[i], g, choice, bench, values[i]
+        )
+        ended += off < np.inf
+        bench.length[:] = 0.0  # a draw must not depend on the one before it
+    return ended

@@ -4,7 +4,14 @@ from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
-from bayesmdp.evaluation._errors import bootstrap_error, mean_and_error
+from bayesmdp.evaluation._errors import (
+    bootstrap_error,
+    gaps,
+    least_size,
+    mean_and_error,
+    probability,
+    tie,
+)
 from bayesmdp.evaluation._evaluate import (
     Swept,
     checked_draws,
@@ -13,7 +20,6 @@ from bayesmdp.evaluation._evaluate import (
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
-from bayesmdp.evaluation._ties import gaps, least_size, probability, tie
 
 __all__ = [
     "ActionValues",

@@ -20,8 +20,8 @@ from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
+from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
-from bayesmdp.evaluation._ties import least_size, tie
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Draws
 
@@ -66,8 +66,8 @@ class ActionValues:
     task: Task = field(repr=False)
 
     def __repr__(self) -> str:
-        n_pairs = int(np.isfinite(self.value).sum())
-        return f"ActionValues({n_pairs} pairs, {self.n_draws} draws)"
+        pairs = _checks.many(int(np.isfinite(self.value).sum()), "pair")
+        return f"ActionValues({pairs}, {_checks.many(self.n_draws, 'draw')})"
 
 
 def action_values(
@@ -145,7 +145,7 @@ def action_values(
         number = np.flatnonzero(ended)
         value, variance = swept.sums.kept[0]
         decisions = problem.rows.of_rows(np.stack([followed, compared]))
-        least = least_size(swept.nominal.solver.name, swept.nominal.reference[0])
+        least = least_size(swept.nominal.iterates, swept.nominal.reference[0])
         around = _around(problem, value[number], swept.sums.weights[number])
         given = problem, decisions, around, least, keep_values
         jobs = (
@@ -272,7 +272,8 @@ def _combine(
         out[rows.order[: problem.n_live]] = x
         return _checks.sealed(out)
 
-    error = np.zeros_like(q) if draws.exact else np.sqrt(epistemic / n)
+    noise = 0.0 if draws.exact else 1 / n + draws.belief.chain_noise
+    error = np.sqrt(epistemic * noise)
     gain_variance = np.maximum(gain_square - extra**2, 0.0) * unbias
     return ActionValues(
         value=table(q),

@@ -2,7 +2,7 @@
 
 To first order ``Cov(V) ~ X diag(q) X'``, and from the start
 ``Var(rho.V) ~ sum_s d_bar[s]^2 q[s]``, whose term of each pair says how much of the
-doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_expansion.py).
+doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
@@ -39,7 +39,8 @@ class AnalyticEvaluation:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> data, prior = world.sample(500, seed=0), bm.SymmetricPrior()
+        >>> posterior = bm.fit(data, world.task, prior=prior)
         >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
         >>> quick.summary().splitlines()[0].startswith("Value from the start about")
         True
@@ -91,14 +92,15 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     --------
     >>> import numpy as np, bayesmdp as bm
     >>> world = bm.worlds.gridworld()
-    >>> posterior = bm.fit(world.sample(5000, seed=0), world.task)
+    >>> data, prior = world.sample(5000, seed=0), bm.SymmetricPrior()
+    >>> posterior = bm.fit(data, world.task, prior=prior)
     >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
     >>> slow = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(2000))
     >>> bool(abs(quick.start_epistemic_sd / slow.start_epistemic_sd - 1) < 0.1)
     True
     """
     from bayesmdp import engine
-    from bayesmdp.evaluation._control import expand
+    from bayesmdp.evaluation._measure import expand
 
     check_belief(posterior)
     dirichlet_total("evaluate_analytic", posterior)

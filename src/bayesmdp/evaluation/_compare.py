@@ -11,6 +11,7 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
     Swept,
     checked_draws,
@@ -19,7 +20,6 @@ from bayesmdp.evaluation._evaluate import (
     sweep_policies,
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
-from bayesmdp.evaluation._ties import probability
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -177,7 +177,7 @@ def compare(
     >>> [(row.name, round(row.value, 2)) for row in table.rows]
     [('leave', -1.0), ('play', -45.55)]
     """
-    from bayesmdp.evaluation._paired import differences, paired
+    from bayesmdp.evaluation.paired import differences, paired
 
     checked_draws(draws)
     if not isinstance(policies, Mapping) or len(policies) < 2:

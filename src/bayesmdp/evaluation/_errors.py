@@ -1,4 +1,4 @@
-"""Monte Carlo errors of all estimators, in one place.
+"""What is noise: Monte Carlo errors of all estimators, and differences that are none.
 
 **Means** of ``n`` draws: ``sd / sqrt(n)``, with weights the weighted one. Differences
 of policies are means of differences, draw by draw.
@@ -28,7 +28,35 @@ Where that is more than twice the error without controls, they are left out; the
 2 stays, since the draws themselves were asked. `docs/performance.md` has what these
 errors cover.
 
+**Roll-outs**, where every draw is known by a few returns only. With ``m[d]`` the mean
+and ``v[d]`` the unbiased variance of ``n`` returns from a state in draw ``d``::
+
+    value        mean m
+    aleatoric^2  mean v
+    epistemic^2  Var(m) - mean v / n
+    total^2      epistemic^2 + aleatoric^2
+
+``Var(m)`` over draws (ddof 1) alone would be too large: means of ``n`` returns differ
+between draws by chance too, by ``aleatoric^2 / n`` on average. What is left may come
+out below 0, and is then 0. From the start distribution ``rho``, whose states are left
+separately, ::
+
+    m  =  rho.m             which varies by chance by  sum_s rho[s]^2 v[s] / n
+    v  =  rho.v + sum_s rho[s] (m[s] - rho.m)^2 - sum_s rho[s] (1 - rho[s]) v[s] / n
+
+where the last sum again takes off what chance adds. The error of a root is that of its
+square over twice the root, and at most the root of the square's error.
+
+**Finite chains.** Where draws come from Markov chains, the mean over all draws is off,
+too, by a share ``chain`` of the variance over draws (`Belief.chain_noise`): a squared
+error has that variance of its summand, without controls, times ``chain``, on top.
+
 **Anything else**, such as an objective that is no mean: a bootstrap over draws.
+
+**Ties.** Policies that do the same where it matters have values that differ by
+rounding, and by what iterations leave. Such a difference is no difference: it is
+exactly 0, in the mean and in every draw, and a draw without a difference counts for
+neither policy.
 """
 
 from collections.abc import Callable
@@ -36,7 +64,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp._typing import FloatArray
+from bayesmdp._typing import BoolArray, FloatArray
 
 _FEW = 30  # draws that cannot show their kurtosis: at least a normal's
 _ENOUGH = 16  # draws, below which coefficients are not estimated
@@ -44,6 +72,7 @@ _PULL = 0.1  # draws that stand for the expected coefficients
 _MOST = 2.0  # times the error without controls; beyond, they are left out
 _ROUNDING = 1e-13  # share of a value below which its variation is rounding
 _RESAMPLES = 200
+_TIE = 1e-9  # share of a value; iterations are right to 1e-10 of the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +96,7 @@ class Size:
     n: int
     weights: FloatArray  # [n]
     exact: bool  # every model there is: population moments, no Monte Carlo error
+    chain: float = 0.0  # noise of finite chains, see above
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Weighted mean over draws, the last axis."""
@@ -74,7 +104,11 @@ class Size:
 
 
 def mean_and_error(
-    values: FloatArray, weights: FloatArray, *, exact: bool = False
+    values: FloatArray,
+    weights: FloatArray,
+    *,
+    exact: bool = False,
+    chain: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted mean over draws, the last axis, and its error; 0 where ``exact``."""
     share = weights / weights.sum()
@@ -82,7 +116,8 @@ def mean_and_error(
     if exact:
         return mean, np.zeros_like(mean)
     variance = (values - mean[..., None]) ** 2 @ share
-    return mean, np.asarray(np.sqrt(variance / max(weights.size - 1, 1)))
+    noise = 1 / max(weights.size - 1, 1) + chain
+    return mean, np.asarray(np.sqrt(variance * noise))
 
 
 def bootstrap_error(
@@ -90,6 +125,7 @@ def bootstrap_error(
     weights: FloatArray,
     *,
     exact: bool = False,
+    chain: float = 0.0,
 ) -> float:
     """Error of a function of the draws' probabilities ``[D]``.
 
@@ -100,7 +136,8 @@ def bootstrap_error(
     rng = np.random.default_rng(0)
     share = weights / weights.sum()
     counts = rng.multinomial(weights.size, share, size=_RESAMPLES) / weights.size
-    return float(np.std([statistic(probability) for probability in counts], ddof=1))
+    spread = np.std([statistic(probability) for probability in counts], ddof=1)
+    return float(spread * np.sqrt(1 + chain * weights.size))
 
 
 def from_moments(
@@ -117,7 +154,8 @@ def from_moments(
     degrees = max(size.n - 1, 1)
     unbias = 1.0 if size.exact else size.n / degrees
     noise = 0.0 if size.exact else 1.0 / degrees
-    noise_of_squares = 0.0 if size.exact else 1.0 / size.n
+    chain = 0.0 if size.exact else size.chain
+    noise_of_squares = 0.0 if size.exact else 1.0 / size.n + chain
     if size.n < _FEW:  # few draws cannot show their kurtosis: at least a normal's
         m4 = np.maximum(m4, 3.0 * m2**2)
     epistemic = np.sqrt(m2 * unbias)
@@ -126,11 +164,11 @@ def from_moments(
     square = np.maximum(m4 - m2**2, 0.0)
     return Estimates(
         value=value,
-        value_error=np.sqrt(value_variance * noise),
+        value_error=np.sqrt(value_variance * noise + m2 * chain),
         epistemic_sd=epistemic,
         epistemic_sd_error=_half(np.sqrt(square * noise_of_squares), epistemic),
         aleatoric_sd=aleatoric,
-        aleatoric_sd_error=_half(np.sqrt(r2 * noise), aleatoric),
+        aleatoric_sd_error=_half(np.sqrt(r2 * (noise + chain)), aleatoric),
         total_sd=total,
         total_sd_error=_half(
             np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) * noise_of_squares), total
@@ -219,3 +257,51 @@ def _regress(
     plain = residuals @ residuals / (n * (n - 1))
     inflation = np.sqrt(influence @ influence / plain) if plain > 0 else 1.0
     return expected + found[1:] / scale, float(inflation)
+
+
+def of_states(m: FloatArray, v: FloatArray, n: int) -> Estimates:
+    """Estimates of states from means and variances ``[D, S]`` of ``n`` roll-outs."""
+    return from_rollouts(m, v, v / n)
+
+
+def of_start(m: FloatArray, v: FloatArray, n: int, rho: FloatArray) -> Estimates:
+    """Estimates from the start distribution, ``[1]``."""
+    start = from_start(m, rho)[:, None]
+    chance = from_start((m - start) ** 2, rho) + from_start(v, rho)
+    chance -= from_start(v, rho * (1 - rho)) / n
+    noise = from_start(v, rho**2) / n
+    return from_rollouts(start, chance[:, None], noise[:, None])
+
+
+def from_start(x: FloatArray, rho: FloatArray) -> FloatArray:
+    """Sum states ``[D, S]`` by weights ``[S]``, without the threads of BLAS."""
+    return np.asarray(np.einsum("ds,s->d", x, rho))
+
+
+def tie(size: FloatArray) -> FloatArray:
+    """Difference up to which values of a size are equal."""
+    return np.asarray(_TIE * size)
+
+
+def gaps(values: FloatArray, reference: FloatArray, least: float = 0.0) -> FloatArray:
+    """Values less those of a reference over draws, ``[..., D]``; ties are exactly 0.
+
+    Sizes are those of the draw, but at least the median over draws (a value may happen
+    to be 0), and at least ``least``.
+    """
+    size = np.maximum(np.abs(values), np.abs(reference))
+    if size.shape[-1]:
+        size = np.maximum(size, np.median(size, axis=-1, keepdims=True))
+    found = values - reference
+    return np.where(np.abs(found) <= _TIE * np.maximum(size, least), 0.0, found)
+
+
+def least_size(iterates: bool, values: FloatArray) -> float:
+    """Return the size to which a solver is right: iterations look at all states."""
+    return float(np.abs(values).max()) if iterates else 0.0
+
+
+def probability(event: BoolArray, weights: FloatArray) -> float:
+    """Weight of the draws ``[D]`` with an event: in [0, 1], and 1 where all have it."""
+    total = float(weights.sum())
+    return min(float(weights[event].sum()) / total, 1.0) if total > 0 else np.nan

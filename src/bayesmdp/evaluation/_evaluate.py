@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bayesmdp.evaluation._measure import Measured
 
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
+_FLOOR = 1.1  # times the error of finite chains: more draws bring no more
 _SHOWS_REDUCTION = 50  # draws from which on a ratio of variances means something
 _ROUNDING = 1e-13  # doubt of this share of the value is rounding
 
@@ -170,6 +171,7 @@ def sweep_policies(
     more = not values_only
     want = engine.Want(variance=more, occupancy=more, values=keep)
     n_draws, weights = draws.n_draws, draws.weights
+    chain = draws.belief.chain_noise
     if draws.exact:
         tolerance = None
     opened = engine.workers(threads, executor, device)
@@ -201,8 +203,9 @@ def sweep_policies(
             )
             if tolerance is None or n == n_draws:
                 break
-            error = float(measure(problem, nominal, sums, False).start.value_error)
-            if error <= tolerance:
+            found = measure(problem, nominal, sums, False, chain=chain)
+            error = float(found.start.value_error)
+            if error <= tolerance or error <= _FLOOR * _floor(found, chain):
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
     return Swept(draws, policies, problem, nominal, sums, endings)
@@ -213,10 +216,18 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     from bayesmdp.evaluation._measure import measure
 
     draws = swept.draws
-    measured = measure(swept.problem, swept.nominal, swept.sums, draws.exact, p)
+    measured = measure(
+        swept.problem,
+        swept.nominal,
+        swept.sums,
+        draws.exact,
+        p,
+        draws.belief.chain_noise,
+    )
     n = swept.sums.n_draws
     ending = swept.endings[p]
-    notes = ending.notes + _remarks(measured, tolerance, n)
+    floor = _floor(measured, draws.belief.chain_noise)
+    notes = ending.notes + _remarks(measured, tolerance, n, floor)
     if any(swept.nominal.few_digits[p : p + 1]):
         notes.append(
             "Iterations are right to 1e-10, or somewhat less, of the largest value and "
@@ -233,12 +244,12 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     for name, value in vars(measured.start).items():
         fields[f"start_{name}"] = float(value)
     reduction = 1.0
-    doubt = fields["start_epistemic_sd"]
-    matters = doubt > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
+    spread = fields["start_epistemic_sd"]
+    matters = spread > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
     controlled = measured.control is not None and n >= _SHOWS_REDUCTION
     if controlled and matters and fields["start_value_error"] > 0:
-        raw = doubt / np.sqrt(n)
-        reduction = float((raw / fields["start_value_error"]) ** 2)
+        error = fields["start_value_error"] ** 2 - floor**2  # what draws add
+        reduction = float(spread**2 / n / max(error, 1e-300))
     return Evaluation(
         **fields,
         occupancy=_checks.sealed(measured.occupancy),
@@ -277,13 +288,20 @@ def _values(swept: Swept, p: int) -> FloatArray | None:
     return _checks.sealed(values)
 
 
+def _floor(measured: "Measured", chain: float) -> float:
+    """Error that no number of draws goes below: that of finite chains."""
+    return float(measured.start.epistemic_sd * np.sqrt(chain))
+
+
 def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:
     """Draws that should bring the error down by ``ratio``, at most four times more."""
     wanted = n * min(1.05 * ratio**2, 4.0)
     return min(limit, max(n + block, -(-int(wanted) // block) * block))
 
 
-def _remarks(measured: "Measured", tolerance: float | None, n: int) -> list[str]:
+def _remarks(
+    measured: "Measured", tolerance: float | None, n: int, floor: float
+) -> list[str]:
     """Say what a reader must know before believing the numbers."""
     notes = []
     error = float(measured.start.value_error)
@@ -298,7 +316,12 @@ def _remarks(measured: "Measured", tolerance: float | None, n: int) -> list[str]
             "are too large to be solved directly; they are left out. Use a smaller "
             "discount."
         )
-    if tolerance is not None and error > tolerance:
+    if tolerance is not None and error > tolerance and floor > 0.9 * tolerance:
+        notes.append(
+            f"`tolerance` {tolerance:g} cannot be reached: the belief's Markov chains "
+            f"are finite, which leaves an error of {floor:.2g} whatever the draws."
+        )
+    elif tolerance is not None and error > tolerance:
         notes.append(
             f"`tolerance` {tolerance:g} was not reached: the error of the start value "
             f"is {error:.2g} after all {n} draws; give more draws."

@@ -1,20 +1,60 @@
-"""What the sums of a sweep say about each policy.
+"""What the sums of a sweep say about each policy, with control variates.
 
-`_errors` has the Monte Carlo errors.
+`_errors` has how coefficients and Monte Carlo errors are found.
+
+**Control variates** give the same answer from fewer draws. Each draw brings two
+quantities with known means, ``y1`` (0) and ``y2`` (``g X k``), which follow ``V``
+closely. Coefficients come from a regression of the start value on both, and are the
+same for all states, so that ``value`` and ``start_value`` stay consistent. They shift
+means only: the epistemic standard deviation is that of the raw values. Where ``X`` is
+too large to form, the start value alone has the first. The error of a state's value, of
+which there are only sums, is that of its residuals times the ratio of both errors at
+the start.
+
+Their means come from moments of the rows around the nominal model (`expand`). With
+``theta_bar = alpha / alpha0``, ``h[s,a,t] = r[s,a,t] + g V_bar[t]``, ``X = (I - g
+T_bar)^-1`` and ``w0 = pi^2 / (alpha0 + 1)``::
+
+    q[s] = sum_a w0[s,a] Var_{t ~ theta_bar[s,a]}(h[s,a,t])
+    k[s] = sum_a w0[s,a] Cov_{t ~ theta_bar[s,a]}(X[t,s], h[s,a,t])
+
+``Cov(V) ~ X diag(q) X'`` to first order, ``E[V] ~ V_bar + g X k`` to second (Delage and
+Mannor 2010, without their tensor of size S^4). ``g X k`` is at the same time the exact
+mean of the second control variate of the kernel.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine import Nominal, Problem, Sums
 from bayesmdp.engine import channels as c
 from bayesmdp.errors import ConvergenceError, EndlessError
-from bayesmdp.evaluation._control import Control, fit_control
-from bayesmdp.evaluation._errors import Estimates, Size, from_moments
+from bayesmdp.evaluation._errors import Estimates, Size, fit_coefficients, from_moments
 
 _ROUNDING = 1e-15  # share of a variance below which a residual is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Control:
+    """Coefficients of the two control variates, and the mean of the second."""
+
+    coefficients: FloatArray  # [2]
+    inflation: float  # error of a mean over that of its residuals
+    mean: FloatArray  # [S], of y2, sweep order
+    start_mean: float
+
+    def in_order(self, order: IntArray) -> "Control":
+        """Return the same with states in their own order."""
+        mean = np.empty_like(self.mean)
+        mean[order] = self.mean
+        return replace(self, mean=mean)
+
+    def start_residuals(self, start: FloatArray) -> FloatArray:
+        """Start values ``[D]`` freed of what the controls explain; ``start`` [4, D]."""
+        controls = start_controls(start, self.start_mean)
+        return np.asarray(start[c.START_VALUE] - self.coefficients @ controls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +73,14 @@ class Measured:
 
 
 def measure(
-    problem: Problem, nominal: Nominal, sums: Sums, exact: bool, p: int = 0
+    problem: Problem,
+    nominal: Nominal,
+    sums: Sums,
+    exact: bool,
+    p: int = 0,
+    chain: float = 0.0,
 ) -> Measured:
-    """Turn the sums of policy ``p`` into estimates."""
+    """Turn the sums of policy ``p`` into estimates; ``chain``: noise of chains."""
     ended = sums.ended[p] | (sums.weights == 0)
     n = int(ended.sum())
     if n < 2 and not exact and sums.unsolved[p].any():
@@ -57,7 +102,7 @@ def measure(
     state_sums[:, problem.rows.order] = sums.state[p]
     reference = np.empty((3, problem.rows.start.size))
     reference[:, problem.rows.order] = nominal.reference[:, p]
-    size = Size(n, sums.weights[ended], exact)
+    size = Size(n, sums.weights[ended], exact, chain)
     of_states = of_states and of_states.in_order(problem.rows.order)
     with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
         from_start = start_estimates(start, size, control)
@@ -69,7 +114,7 @@ def measure(
         start=from_start,
         states=states,
         occupancy=occupancy + reference[2],
-        occupancy_error=np.sqrt(spread / max(n - 1, 1)) * (not exact),
+        occupancy_error=np.sqrt(spread * (1 / max(n - 1, 1) + chain)) * (not exact),
         start_values=np.where(ended, sums.start[p, c.START_VALUE], np.nan),
         n_endless=ended.size - n - int(sums.unsolved[p].sum()),
         n_unsolved=int(sums.unsolved[p].sum()),
@@ -162,3 +207,70 @@ def _residual_variance(
     variance = m2 + first**2 * yy + second**2 * zz
     variance += 2 * (first * second * yz - first * vy - second * vz)
     return np.asarray(np.maximum(variance, _ROUNDING * m2))
+
+
+def start_controls(start: FloatArray, mean: float) -> FloatArray:
+    """Both control variates of the start value less their means, ``[2, D]``."""
+    return np.stack([start[c.START_Y], start[c.START_Z] - mean])
+
+
+def fit_control(
+    problem: Problem, nominal: Nominal, p: int, start: FloatArray
+) -> Control:
+    """Find the coefficients of policy ``p`` from its draws ``[4, D]``."""
+    mean = control_mean(problem, nominal, p)
+    start_mean = float(problem.rows.start @ mean)
+    coefficients, inflation = fit_coefficients(
+        start[c.START_VALUE],
+        start_controls(start, start_mean),
+        np.array([1.0, float(nominal.every_state)]),
+    )
+    return Control(coefficients, inflation, mean, start_mean)
+
+
+def control_mean(problem: Problem, nominal: Nominal, p: int) -> FloatArray:
+    """Return the exact mean of the second control variate, ``[S]`` in sweep order."""
+    mean = np.zeros(problem.rows.start.size)
+    if not nominal.every_state:  # then there is no second one
+        return mean
+    k = expand(problem, nominal, p).k
+    mean[: problem.n_live] = problem.task.discount * (k @ nominal.inverse[p])
+    return mean
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Second moments of one policy's rows; states in sweep order."""
+
+    spread: FloatArray  # [R], the terms of q
+    q: FloatArray  # [N]
+    k: FloatArray  # [N]
+
+
+def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
+    """Expand policy ``p`` of a problem with Dirichlet rows."""
+    n, g, rows = problem.n_live, problem.task.discount, problem.rows
+    theta, total = rows.mean, rows.row_sums
+    assert rows.total is not None
+    length = np.diff(rows.indptr)
+    h = rows.reward + g * nominal.reference[0, p, rows.target]
+    h = h - np.repeat(total(theta * h), length)
+    # column s of X at the next states of a row of state s; zero once it has ended
+    column = np.zeros(h.size)
+    inside = rows.target < n
+    source = np.repeat(rows.source, length)
+    column[inside] = nominal.inverse[p][source[inside], rows.target[inside]]
+    w0 = problem.policies[p] ** 2 / (rows.total + 1.0)
+    spread = w0 * total(theta * h * h)
+    covariance = w0 * total(theta * h * column)
+    return Expansion(
+        spread=spread,
+        q=_by_state(problem, spread),
+        k=_by_state(problem, covariance),
+    )
+
+
+def _by_state(problem: Problem, terms: FloatArray) -> FloatArray:
+    """Sum terms ``[R]`` over the rows of each live state, ``[N]``."""
+    total = np.bincount(problem.rows.source, terms, minlength=problem.n_live)
+    return total.astype(np.float64)

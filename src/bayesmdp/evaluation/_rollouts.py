@@ -1,9 +1,9 @@
 """Monte Carlo roll-outs in every posterior draw (Joshi, Parbhoo and Doshi-Velez 2021).
 
 Every live state is left ``n`` times in each of ``D`` draws, for at most ``H`` steps
-(``engine/_walks.py``); what is made of the returns stands in `_total_variance`. What a
-walk has not earned after ``H`` steps is lost, however many there are: up to
-``g^H Vmax`` of the value (paper, appendix A).
+(``engine/simulation.py``); what is made of the returns stands in `_errors`. What a walk
+has not earned after ``H`` steps is lost, however many there are: up to ``g^H Vmax`` of
+the value (paper, appendix A).
 """
 
 import math
@@ -18,14 +18,14 @@ from bayesmdp._memory import check_room
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IndexArray, IntArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation._errors import Estimates
-from bayesmdp.evaluation._evaluate import checked_draws, share_of_visits
-from bayesmdp.evaluation._evaluation import Evaluation
-from bayesmdp.evaluation._rollout_moments import (
+from bayesmdp.evaluation._errors import (
+    Estimates,
     from_start,
     of_start,
     of_states,
 )
+from bayesmdp.evaluation._evaluate import checked_draws, share_of_visits
+from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Draws
 

@@ -218,7 +218,7 @@ class Dynamics:
         >>> import bayesmdp as bm
         >>> bm.Dynamics.from_arrays([0, 0], [0, 0], [0, 1], [0.25, 0.75],
         ...                         n_states=2, n_actions=1)
-        Dynamics(2 states, 1 actions, 1 pairs, 2 entries)
+        Dynamics(2 states, 1 action, 1 pair, 2 entries)
         """
         n_states = _checks.size("n_states", n_states, DynamicsError)
         n_actions = _checks.size("n_actions", n_actions, DynamicsError)
@@ -287,10 +287,9 @@ class Dynamics:
         return dense.reshape(self.n_states, self.n_actions, self.n_states)
 
     def __repr__(self) -> str:
-        return (
-            f"Dynamics({self.n_states} states, {self.n_actions} actions, "
-            f"{self.pair.size} pairs, {self.probability.size} entries)"
-        )
+        sizes = {"state": self.n_states, "action": self.n_actions}
+        sizes |= {"pair": self.pair.size, "entry": self.probability.size}
+        return f"Dynamics({', '.join(_checks.many(n, x) for x, n in sizes.items())})"
 
 
 def _joined(

@@ -1,9 +1,13 @@
 """Which is best: objectives, methods, and the search for a policy."""
 
-from bayesmdp.optimisation._methods import MirrorAscent, StochasticGradient
-from bayesmdp.optimisation._objectives import Objective, PosteriorMean
 from bayesmdp.optimisation._optimise import optimise
 from bayesmdp.optimisation._result import Optimisation, Outcome, Stage, Step
+from bayesmdp.optimisation._settings import (
+    MirrorAscent,
+    Objective,
+    PosteriorMean,
+    StochasticGradient,
+)
 
 __all__ = [
     "MirrorAscent",

@@ -10,14 +10,17 @@ from bayesmdp import _checks
 from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, EndlessError
-from bayesmdp.optimisation._effort import Effort, effort_of
-from bayesmdp.optimisation._methods import Method, MirrorAscent, StochasticGradient
-from bayesmdp.optimisation._objectives import (
+from bayesmdp.optimisation._result import Optimisation, Outcome
+from bayesmdp.optimisation._settings import (
+    Effort,
+    Method,
+    MirrorAscent,
     Objective,
     PosteriorMean,
+    StochasticGradient,
+    effort_of,
     objective_name,
 )
-from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.posterior import Belief, check_belief
 
 if TYPE_CHECKING:
@@ -91,8 +94,7 @@ def optimise(
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._published import run_published
-    from bayesmdp.optimisation._search import Search
-    from bayesmdp.optimisation._starts import default_starts, make_starts
+    from bayesmdp.optimisation._search import Search, default_starts, make_starts
 
     began = time.perf_counter()
     objective = PosteriorMean() if objective is None else objective
@@ -203,8 +205,7 @@ def _keep_those_that_end(
 def _judged(search: "Search", began: float, taken: int) -> Optimisation:
     """Choose, evaluate on fresh draws, and bound what any policy could be worth."""
     from bayesmdp.evaluation import evaluate
-    from bayesmdp.optimisation._bound import hindsight_bound
-    from bayesmdp.optimisation._selection import objective_estimate
+    from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate
 
     oracle, effort, objective = search.oracle, search.effort, search.oracle.objective
     chosen = search.choose()
@@ -225,7 +226,7 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
             objective,
             evaluation.start_values[known],
             draws.weights[known],
-            oracle.exact,
+            draws,
         )
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_error = hindsight_bound(oracle, chosen.policy, n_bound)

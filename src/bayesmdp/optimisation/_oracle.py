@@ -16,7 +16,7 @@ from bayesmdp.engine import (
     slopes,
 )
 from bayesmdp.errors import ArgumentError, EndlessError
-from bayesmdp.optimisation._objectives import Objective, objective_value
+from bayesmdp.optimisation._settings import Objective, objective_value
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly

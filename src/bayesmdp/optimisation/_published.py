@@ -3,9 +3,9 @@
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.optimisation._methods import StochasticGradient
 from bayesmdp.optimisation._result import Candidate, Outcome, Stage, Step
 from bayesmdp.optimisation._search import Search
+from bayesmdp.optimisation._settings import StochasticGradient
 
 
 def run_published(search: Search, method: StochasticGradient, offset: int) -> None:

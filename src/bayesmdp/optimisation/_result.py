@@ -10,7 +10,7 @@ import numpy as np
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation, plain, rounded
-from bayesmdp.optimisation._objectives import PosteriorMean
+from bayesmdp.optimisation._settings import PosteriorMean
 
 
 class Stage(StrEnum):

@@ -1,12 +1,9 @@
-"""What others do: policies to compare with, one a file."""
+"""What others do: policies to compare with."""
 
-from bayesmdp.policies._behaviour import behaviour
-from bayesmdp.policies._mle import mle
+from bayesmdp.policies._baselines import behaviour, mle, nominal, uniform
 from bayesmdp.policies._msbi import msbi
 from bayesmdp.policies._named import POLICY_NAMES, named_policy
-from bayesmdp.policies._nominal import nominal
 from bayesmdp.policies._second_order import second_order
-from bayesmdp.policies._uniform import uniform
 
 __all__ = [
     "POLICY_NAMES",

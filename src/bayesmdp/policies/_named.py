@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import PolicyError
-from bayesmdp.policies._behaviour import behaviour
-from bayesmdp.policies._mle import mle
+from bayesmdp.policies._baselines import behaviour, mle, nominal, uniform
 from bayesmdp.policies._msbi import msbi
-from bayesmdp.policies._nominal import nominal
 from bayesmdp.policies._second_order import second_order
-from bayesmdp.policies._uniform import uniform
 from bayesmdp.posterior import Belief
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ def second_order(posterior: Belief) -> FloatArray:
     --------
     >>> import bayesmdp as bm
     >>> world = bm.worlds.synthetic(0)
-    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
+    >>> data, prior = world.sample(200, seed=0), bm.SymmetricPrior()
+    >>> posterior = bm.fit(data, world.task, prior=prior)
     >>> bm.policies.second_order(posterior).sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """

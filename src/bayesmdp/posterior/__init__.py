@@ -12,7 +12,8 @@ from bayesmdp.posterior._belief import (
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._evidence import evidence_of
-from bayesmdp.posterior._fit import fit
+from bayesmdp.posterior._fit import fit, refit
+from bayesmdp.posterior._hierarchical import HierarchicalPosterior
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Fitted, Posterior
 from bayesmdp.posterior._stream import Stream
@@ -25,6 +26,7 @@ __all__ = [
     "Ensemble",
     "Exits",
     "Fitted",
+    "HierarchicalPosterior",
     "MixturePosterior",
     "Posterior",
     "Stream",
@@ -33,5 +35,6 @@ __all__ = [
     "evidence_of",
     "fit",
     "logged_counts",
+    "refit",
     "weights_after",
 ]

@@ -90,6 +90,14 @@ class Belief(ABC):
         return np.ones(1)
 
     @property
+    def chain_noise(self) -> float:
+        """Share of a variance over draws by which means over all draws are off.
+
+        Above 0 where draws come from finite Markov chains.
+        """
+        return 0.0
+
+    @property
     def available(self) -> BoolArray:
         """Pairs a policy may use, ``[S, A]``."""
         return self.rows().layout.available
@@ -105,7 +113,8 @@ class Belief(ABC):
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> counts = bm.Counts.from_arrays([0, 0], [0, 0], [1, 1])
+        >>> posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
         >>> posterior.mean().to_dense()[0, 0].tolist()
         [0.25, 0.75]
         >>> bm.worlds.casino().mean().row(0, 0)[1].tolist()

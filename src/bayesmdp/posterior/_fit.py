@@ -1,21 +1,30 @@
 """From data and a prior to a belief."""
 
-from typing import overload
+import warnings
+from collections.abc import Mapping
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._memory import check_room
 from bayesmdp.data import Counts, Transitions
-from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.errors import ArgumentError, CountsError, PriorWarning
 from bayesmdp.model import Availability, Task, align, availability
-from bayesmdp.posterior._mixture import MixturePosterior, weights_after
+from bayesmdp.posterior._hierarchical import HierarchicalPosterior, fit_hierarchical
+from bayesmdp.posterior._mixture import (
+    MixturePosterior,
+    component_prefix,
+    weights_after,
+)
 from bayesmdp.posterior._posterior import Posterior
 from bayesmdp.priors import (
+    AnyPrior,
+    HierarchicalPrior,
     MixturePrior,
     OnSets,
     Prior,
-    SymmetricPrior,
     check_rows,
     is_restricted,
     locate,
@@ -33,7 +42,7 @@ def fit(
     data: Transitions | Counts,
     task: Task,
     *,
-    prior: Prior | None = None,
+    prior: Prior,
     min_count: int = 0,
 ) -> Posterior: ...
 @overload
@@ -44,13 +53,21 @@ def fit(
     prior: MixturePrior,
     min_count: int = 0,
 ) -> MixturePosterior: ...
+@overload
 def fit(
     data: Transitions | Counts,
     task: Task,
     *,
-    prior: Prior | MixturePrior | None = None,
+    prior: HierarchicalPrior | None = None,
     min_count: int = 0,
-) -> Posterior | MixturePosterior:
+) -> HierarchicalPosterior: ...
+def fit(
+    data: Transitions | Counts,
+    task: Task,
+    *,
+    prior: Prior | MixturePrior | HierarchicalPrior | None = None,
+    min_count: int = 0,
+) -> Posterior | MixturePosterior | HierarchicalPosterior:
     """Learn what the data say about the dynamics.
 
     Parameters
@@ -62,7 +79,8 @@ def fit(
     task
         The known part; its sizes rule.
     prior
-        ``SymmetricPrior(1.0)`` where not given.
+        ``HierarchicalPrior()`` where not given: actions of a state share what their
+        state does, and how far they differ is learnt.
     min_count
         Visits a pair needs to stay available to policies. A state left without a
         pair keeps its most visited one, a state never visited keeps all; see
@@ -70,24 +88,36 @@ def fit(
 
     Returns
     -------
-    Posterior
-        Or a `MixturePosterior`, where the prior is a `MixturePrior`.
+    HierarchicalPosterior
+        Or a `Posterior` or `MixturePosterior`, as the prior is.
 
     Examples
     --------
     >>> import bayesmdp as bm
     >>> world = bm.worlds.gridworld()
     >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
-    Posterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
+    HierarchicalPosterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    prior = SymmetricPrior() if prior is None else prior
-    if isinstance(prior, type) or not isinstance(prior, Prior | MixturePrior):
+    prior = HierarchicalPrior() if prior is None else prior
+    known = Prior | MixturePrior | HierarchicalPrior
+    if isinstance(prior, type) or not isinstance(prior, known):
         raise ArgumentError(
-            f"`prior` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
+            f"`prior` must be a prior such as HierarchicalPrior(); got {prior!r:.80}."
         )
-    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     counts, task = align(data, task)
+    return refit(counts, task, prior, min_count)
+
+
+def refit(
+    counts: Counts,
+    task: Task,
+    prior: AnyPrior,
+    min_count: int,
+    kept: Mapping[str, NDArray[Any]] | None = None,
+) -> Posterior | MixturePosterior | HierarchicalPosterior:
+    """Fit, or make again what was fitted, with the chains that it ``kept``."""
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     if counts.total == 0:
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
@@ -96,9 +126,31 @@ def fit(
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
     pairs = availability(visits, task, min_count)
+    if isinstance(prior, HierarchicalPrior):
+        return fit_hierarchical(prior, counts, task, pairs, kept)
     if isinstance(prior, MixturePrior):
-        return _mix(prior, counts, task, pairs)
-    return _fit_rows(prior, counts, task, pairs)
+        return _mix(prior, counts, task, pairs, kept)
+    posterior = _fit_rows(prior, counts, task, pairs)
+    if kept is None:  # else it was said when it was fitted
+        _warn_of_weight(posterior)
+    return posterior
+
+
+def _warn_of_weight(posterior: Posterior) -> None:
+    """Warn where pseudo-counts of logged pairs outweigh their visits."""
+    layout, task = posterior.layout, posterior.task
+    totals = posterior.counts.pair_totals(task.n_states, task.n_actions)
+    visits = totals.ravel()[layout.pair]
+    pseudo = (layout.row_sums(posterior.alpha) - visits)[visits > 0].sum()
+    if posterior.sets is None and pseudo > visits.sum():
+        warnings.warn(
+            "The posterior is dominated by the prior: on logged pairs pseudo-counts "
+            f"sum to {pseudo:.4g}, and visits to {visits.sum()}; use "
+            "HierarchicalPrior(), which learns how much to add, or a smaller "
+            "concentration.",
+            PriorWarning,
+            stacklevel=4,
+        )
 
 
 def _fit_rows(
@@ -121,16 +173,34 @@ def _fit_rows(
 
 
 def _mix(
-    prior: MixturePrior, counts: Counts, task: Task, pairs: Availability
+    prior: MixturePrior,
+    counts: Counts,
+    task: Task,
+    pairs: Availability,
+    kept: Mapping[str, NDArray[Any]] | None,
 ) -> MixturePosterior:
-    """One posterior a component, all of the same pairs, and their weights."""
+    """One posterior per component, all of the same pairs, and their weights."""
     prior.check_evidence()
-    made: list[Posterior] = []
+    made: list[Posterior | HierarchicalPosterior] = []
 
-    def fitted(component: Prior) -> Posterior:
+    def fitted(
+        component: Prior | HierarchicalPrior,
+    ) -> Posterior | HierarchicalPosterior:
         if len(made) == 1:  # the others will hardly take less
-            _check_components(len(prior.priors), made[0].alpha.size)
-        made.append(_fit_rows(component, counts, task, pairs))
+            n_entries = made[0].rows().layout.next_state.size
+            _check_components(len(prior.priors), n_entries)
+        if isinstance(component, HierarchicalPrior):
+            start = component_prefix(len(made))
+            own = kept and {
+                name.removeprefix(start): x
+                for name, x in kept.items()
+                if name.startswith(start)
+            }
+            made.append(
+                fit_hierarchical(component, counts, task, pairs, own, every=False)
+            )
+        else:
+            made.append(_fit_rows(component, counts, task, pairs))
         return made[-1]
 
     components = prior.each(fitted)

@@ -15,8 +15,10 @@ to the bit.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray
@@ -24,6 +26,7 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Availability, Task
 from bayesmdp.posterior._belief import BeliefRows, Exits
+from bayesmdp.posterior._hierarchical import HierarchicalPosterior
 from bayesmdp.posterior._overlay import place, spread, union
 from bayesmdp.posterior._posterior import Fitted, Posterior
 from bayesmdp.posterior._stream import Membership, MixtureStream, Part, stream_key
@@ -52,11 +55,11 @@ class MixturePosterior(Fitted):
     counts: Counts
     prior: MixturePrior
     availability: Availability
-    posteriors: tuple[Posterior, ...]  # one for each prior, all of the same pairs
+    posteriors: tuple[Posterior | HierarchicalPosterior, ...]  # one for each prior
     weights: FloatArray  # [C], probability of each after the data
 
     @property
-    def components(self) -> tuple[Posterior, ...]:
+    def components(self) -> tuple[Posterior | HierarchicalPosterior, ...]:
         """Posteriors of which one holds, one for each prior."""
         return self.posteriors
 
@@ -64,6 +67,11 @@ class MixturePosterior(Fitted):
     def component_weights(self) -> FloatArray:
         """Probability of each component after the data, ``[C]``."""
         return self.weights
+
+    @cached_property
+    def chain_noise(self) -> float:
+        """Share of a variance over draws that means owe to finite chains."""
+        return max(x.chain_noise for x in self.posteriors)
 
     @cached_property
     def _rows(self) -> BeliefRows:
@@ -147,6 +155,14 @@ class MixturePosterior(Fitted):
         of_each = (array for part in self.posteriors for array in part.parameters())
         return (self.weights, *of_each)
 
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return what components keep, with their number in front."""
+        return {
+            component_prefix(i) + name: array
+            for i, part in enumerate(self.posteriors)
+            for name, array in part.kept().items()
+        }
+
     def _said_priors(self) -> list[str]:
         by = "as given" if self.prior.looks_at_data else "by evidence"
         said = [f"prior: a mixture of {self.weights.size}, weighted {by}"]
@@ -167,6 +183,11 @@ class MixturePosterior(Fitted):
             f"MixturePosterior({self.weights.size} components, {self.task.n_states} "
             f"states, {self.task.n_actions} actions, {self.counts.total} transitions)"
         )
+
+
+def component_prefix(number: int) -> str:
+    """Say how names of what a component keeps begin."""
+    return f"component_{number}_"
 
 
 def weights_after(prior: MixturePrior, log_evidence: Iterable[float]) -> FloatArray:

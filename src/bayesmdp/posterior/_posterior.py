@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
@@ -47,7 +48,8 @@ class Fitted(Belief):
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> counts = bm.Counts.from_arrays([0, 0], [0, 0], [1, 1])
+        >>> posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
         >>> round(posterior.log_evidence(), 6)  # log(1/2 * 2/3)
         -1.098612
         """
@@ -55,6 +57,10 @@ class Fitted(Belief):
     @abstractmethod
     def parameters(self) -> tuple[FloatArray, ...]:
         """Arrays that draws are made from: they tell posteriors apart."""
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Arrays to be stored with data and prior, to make it again without fitting."""
+        return {}
 
     @abstractmethod
     def _said_priors(self) -> list[str]:
@@ -88,7 +94,7 @@ class Fitted(Belief):
         >>> world = bm.worlds.gridworld()
         >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
         >>> posterior.update(world.sample(50, seed=1))
-        Posterior(25 states, 4 actions, 150 transitions, 80 available pairs)
+        HierarchicalPosterior(25 states, 4 actions, 150 transitions, 80 available pairs)
         """
         from bayesmdp.posterior._fit import fit
 
@@ -105,11 +111,12 @@ class Fitted(Belief):
         >>> world = bm.worlds.gridworld()
         >>> print(bm.fit(world.sample(100, seed=0), world.task).summary())
         Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
-          prior: SymmetricPrior(concentration=1.0)
+          prior: HierarchicalPrior(base='local', fallback=None)
+          no effect of actions: probability 0... in a state (share of such states ...)
           80 of 80 pairs available
           2 states entered and never left (most often 6, 7 times): terminal?
           visits of a pair: median 1, from 0 to 5; 27 pairs never visited
-          2000 possible transitions; log evidence -296.4725
+          2000 possible transitions
         """
         return self._sheet().text()
 
@@ -227,7 +234,8 @@ class Posterior(Fitted):
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> posterior = bm.fit(bm.Counts.from_arrays([0, 0], [0, 0], [1, 1]), task)
+        >>> counts = bm.Counts.from_arrays([0, 0], [0, 0], [1, 1])
+        >>> posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
         >>> round(posterior.log_evidence(), 6)  # log(1/2 * 2/3)
         -1.098612
         """

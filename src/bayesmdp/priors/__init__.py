@@ -12,11 +12,11 @@ from bayesmdp.priors._contract import (
 from bayesmdp.priors._curve import EvidenceCurve, evidence_curve
 from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
-from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
+from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
 from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
-from bayesmdp.priors._named import named_prior, usual_priors
-from bayesmdp.priors._pooled import PooledPrior
+from bayesmdp.priors._named import AnyPrior, named_prior, usual_priors
+from bayesmdp.priors._random_support import RandomSupportPrior
 from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sets import Imagined, OnSets, Sets
@@ -25,16 +25,18 @@ from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 __all__ = [
+    "AnyPrior",
+    "Cells",
     "EvidenceCurve",
     "EvidencePrior",
     "FallbackPrior",
-    "HierarchicalSparsePrior",
+    "HierarchicalPrior",
     "Imagined",
     "MixturePrior",
     "OnSets",
     "OwnEvidence",
-    "PooledPrior",
     "Prior",
+    "RandomSupportPrior",
     "ScaledPrior",
     "Sets",
     "SparsePrior",

@@ -10,7 +10,7 @@ is a Dirichlet prior that does not look at the data. It judges the base with the
 pessimism added. Where the base chooses its concentration by evidence, it does so before
 the fallback is added.
 
-Over a `HierarchicalSparsePrior` they are what they are for a Dirichlet: ``weight``
+Over a `RandomSupportPrior` they are what they are for a Dirichlet: ``weight``
 visits that were imagined before the data, which multiply the density of every row by
 ``theta[fallback]^weight``. The fallback is then possible for sure, and the posterior is
 that of the base with the imagined visits among the counts; rows, draws and evidence are
@@ -34,6 +34,7 @@ from bayesmdp.priors._contract import (
     rows_of,
     tuned,
 )
+from bayesmdp.priors._hierarchical import HierarchicalPrior
 from bayesmdp.priors._sets import Imagined, OnSets
 
 
@@ -68,11 +69,7 @@ class FallbackPrior:
 
     def __post_init__(self) -> None:
         """Check base and weight; the fallback is checked against the task."""
-        if isinstance(self.base, type) or not isinstance(self.base, Prior):
-            raise PriorError(
-                "`base` must be a prior such as SymmetricPrior(1.0); got "
-                f"{self.base!r:.80}."
-            )
+        check_dirichlet("base", self.base)
         if self.fallback is None:
             raise PriorError("`fallback` must be a state or its label; got None.")
         object.__setattr__(self, "weight", checked_concentration(self.weight, "weight"))
@@ -102,6 +99,20 @@ class FallbackPrior:
         _, entry = rows.find(rows.state, rows.action, np.full(pair.size, fallback))
         alpha[entry] += self.weight
         return rows, alpha
+
+
+def check_dirichlet(name: str, prior: object) -> None:
+    """Refuse what is not a prior of Dirichlet rows, to build another on."""
+    if isinstance(prior, HierarchicalPrior):
+        raise PriorError(
+            f"`{name}` must be a prior of Dirichlet rows; got HierarchicalPrior, whose "
+            "strengths are learnt together: give it to `fit` as it is, with its own "
+            "`fallback` if there is one."
+        )
+    if isinstance(prior, type) or not isinstance(prior, Prior):
+        raise PriorError(
+            f"`{name}` must be a prior such as SymmetricPrior(1.0); got {prior!r:.80}."
+        )
 
 
 def without_fallbacks(prior: Prior) -> tuple[Prior, Imagined]:

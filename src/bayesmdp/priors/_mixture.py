@@ -10,7 +10,7 @@ Every draw belongs to one component as a whole, so all its rows share the doubt 
 the prior.
 
 **Priors without evidence.** Where a prior looks at the data to make its rows
-(`SparsePrior`, `PooledPrior`), the probability of the data before seeing them is not
+(`SparsePrior`), the probability of the data before seeing them is not
 defined: it would be 1 for a prior that allows what was seen alone, as if it had known.
 Held-out density is defined for all priors, but it answers another question (how well
 does half the data predict the rest?) and is on another scale: a product over a test
@@ -31,6 +31,8 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.errors import BayesmdpError, PriorError
 from bayesmdp.priors._contract import Prior
+from bayesmdp.priors._fallback import check_dirichlet
+from bayesmdp.priors._hierarchical import HierarchicalPrior
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ class MixturePrior:
     (0.8, 0.2)
     """
 
-    priors: Sequence[Prior]  # a tuple, once made
+    priors: Sequence[Prior | HierarchicalPrior]  # a tuple, once made
     weights: ArrayLike | None = None  # as are these
     posterior_weights: ArrayLike | None = None
 
@@ -102,7 +104,7 @@ class MixturePrior:
         n = len(self.priors)
         return np.full(n, 1.0 / n) if self.weights is None else np.array(self.weights)
 
-    def each(self, work: Callable[[Prior], T]) -> list[T]:
+    def each(self, work: Callable[[Prior | HierarchicalPrior], T]) -> list[T]:
         """Do something with every component; errors say with which."""
         found = []
         for i, prior in enumerate(self.priors):
@@ -127,7 +129,7 @@ class MixturePrior:
                 )
 
 
-def _checked(priors: object) -> tuple[Prior, ...]:
+def _checked(priors: object) -> tuple[Prior | HierarchicalPrior, ...]:
     """Return two or more priors as a tuple."""
     if isinstance(priors, str | dict) or not isinstance(priors, Iterable):
         raise PriorError(
@@ -140,11 +142,8 @@ def _checked(priors: object) -> tuple[Prior, ...]:
                 f"`priors[{i}]` is a mixture itself; list its components instead, with "
                 "their weights times its own."
             )
-        if isinstance(prior, type) or not isinstance(prior, Prior):
-            raise PriorError(
-                f"`priors[{i}]` must be a prior such as SymmetricPrior(1.0); got "
-                f"{prior!r:.80}."
-            )
+        if not isinstance(prior, HierarchicalPrior):
+            check_dirichlet(f"priors[{i}]", prior)
     if len(found) < 2:
         raise PriorError(
             f"`priors` must hold at least two priors; got {len(found)}: one alone goes "

@@ -1,46 +1,51 @@
 """Priors by a word and a number or two, as the command line asks for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from bayesmdp._typing import Name
 from bayesmdp.errors import PriorError
 from bayesmdp.priors._contract import Prior
 from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior
-from bayesmdp.priors._hierarchical import HierarchicalSparsePrior
+from bayesmdp.priors._hierarchical import HierarchicalPrior
 from bayesmdp.priors._mixture import MixturePrior
-from bayesmdp.priors._pooled import PooledPrior
+from bayesmdp.priors._random_support import RandomSupportPrior
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
+from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
+#: Whatever `bayesmdp.fit` takes.
+AnyPrior: TypeAlias = Prior | MixturePrior | HierarchicalPrior
 #: Each prior that a word names, with its first parameter where one is given.
-_NAMED: dict[str, Callable[..., Prior]] = {
+_DIRICHLET: dict[str, Callable[..., Prior]] = {
     "symmetric": SymmetricPrior,
     "sparse": SparsePrior,
     "scaled": ScaledPrior,
     "evidence": EvidencePrior,
-    "hierarchical": HierarchicalSparsePrior,
-    "pooled": PooledPrior,
+    "random-support": RandomSupportPrior,
 }
+_NAMES = ("hierarchical", *_DIRICHLET)
 
 
 def named_prior(
     name: str, *, concentration: float | None = None, fallback: Name | None = None
-) -> Prior:
+) -> Prior | HierarchicalPrior:
     """Make a prior by its name.
 
     Parameters
     ----------
     name
-        ``symmetric``, ``sparse``, ``scaled``, ``evidence``, ``hierarchical`` or
-        ``pooled``.
+        ``hierarchical``, ``symmetric``, ``sparse``, ``scaled``, ``evidence`` or
+        ``random-support``.
     concentration
-        Pseudo-count of a possible next state (of a whole row for ``scaled`` and
-        ``pooled``); the prior's own default where not given. ``evidence`` has none.
+        Pseudo-count of a possible next state (of a whole row for ``scaled``); the
+        prior's own default where not given. ``evidence`` and ``hierarchical`` have
+        none.
     fallback
-        State that is always possible, such as death: the sparse prior's own, for
-        others one pseudo-visit by `FallbackPrior`.
+        State that is always possible, such as death: the sparse and the hierarchical
+        prior's own, for others one pseudo-visit by `FallbackPrior`.
 
     Examples
     --------
@@ -48,35 +53,52 @@ def named_prior(
     >>> bm.priors.named_prior("scaled", fallback="death")
     FallbackPrior(base=ScaledPrior(total=1.0), fallback='death', weight=1.0)
     """
-    if name not in _NAMED:
+    if name not in _NAMES:
         raise PriorError(
-            f"`name` must be one of {', '.join(_NAMED)}; got {name!r:.40}."
+            f"`name` must be one of {', '.join(_NAMES)}; got {name!r:.40}."
         )
     if name == "evidence" and concentration is not None:
         raise PriorError(
             "The evidence prior chooses its own concentration: leave it out, or take "
             "the symmetric prior."
         )
+    if name == "hierarchical" and concentration is not None:
+        raise PriorError(
+            "The hierarchical prior learns its strengths from the data: leave the "
+            "concentration out, or take the symmetric prior."
+        )
+    if name == "hierarchical":
+        return HierarchicalPrior(fallback=fallback)
     if name == "sparse":
         return SparsePrior(1.0 if concentration is None else concentration, fallback)
-    base = _NAMED[name]() if concentration is None else _NAMED[name](concentration)
-    return base if fallback is None else FallbackPrior(base, fallback)
+    make = _DIRICHLET[name]
+    made = make() if concentration is None else make(concentration)
+    return made if fallback is None else FallbackPrior(made, fallback)
 
 
-def usual_priors(own: Prior | MixturePrior) -> dict[str, Prior | MixturePrior]:
-    """Return priors to hold one's own against: itself, and two that fit any data.
+def usual_priors(
+    own: AnyPrior,
+    names: Iterable[str] = ("hierarchical", "symmetric", "scaled"),
+    *,
+    fallback: Name | None = None,
+) -> dict[str, AnyPrior]:
+    """Return priors to compare one's own with: itself, and others without it.
 
     Parameters
     ----------
     own
         The prior of a posterior.
+    names, fallback
+        The others, as for `named_prior`; one that is the prior itself is left out.
 
     Examples
     --------
     >>> import bayesmdp as bm
     >>> list(bm.priors.usual_priors(bm.SparsePrior()))
-    ['as fitted', 'symmetric', 'scaled']
+    ['as fitted', 'hierarchical', 'symmetric', 'scaled']
+    >>> list(bm.priors.usual_priors(bm.SymmetricPrior()))
+    ['as fitted', 'hierarchical', 'scaled']
     """
-    usual: dict[str, Prior] = {"symmetric": SymmetricPrior(), "scaled": ScaledPrior()}
-    others = {name: prior for name, prior in usual.items() if prior != own}
-    return {"as fitted": own, **others}
+    others = {name: named_prior(name, fallback=fallback) for name in names}
+    plain = None if is_restricted(own) else repr(own)  # which shows all but supports
+    return {"as fitted": own} | {x: p for x, p in others.items() if repr(p) != plain}

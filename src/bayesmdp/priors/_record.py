@@ -25,14 +25,13 @@ from bayesmdp import _checks
 from bayesmdp._io import MOST_PACKED
 from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, PriorError
-from bayesmdp.priors._contract import Prior
-from bayesmdp.priors._mixture import MixturePrior
+from bayesmdp.priors._named import AnyPrior
 
 _DEPTH = 30  # priors inside priors; more is damage
 _KINDS = "biufU"  # of arrays
 
 
-def prior_to_dict(prior: Prior | MixturePrior) -> dict[str, Any]:
+def prior_to_dict(prior: AnyPrior) -> dict[str, Any]:
     """Describe a prior by a dict of what JSON can hold.
 
     Parameters
@@ -53,7 +52,7 @@ def prior_to_dict(prior: Prior | MixturePrior) -> dict[str, Any]:
     return record
 
 
-def prior_from_dict(record: Mapping[str, Any]) -> Prior | MixturePrior:
+def prior_from_dict(record: Mapping[str, Any]) -> AnyPrior:
     """Make the prior that `prior_to_dict` described.
 
     Parameters
@@ -73,7 +72,7 @@ def prior_from_dict(record: Mapping[str, Any]) -> Prior | MixturePrior:
             f"{record!r:.80}."
         )
     prior = _decode(record, "prior", 0)
-    if not isinstance(prior, Prior | MixturePrior):
+    if not isinstance(prior, AnyPrior):
         raise PriorError(f"`prior` must be a prior; got {type(prior).__name__}.")
     return prior
 
@@ -88,7 +87,7 @@ def _registry() -> dict[str, type]:
         for name, item in found.items()
         if isinstance(item, type)
         and dataclasses.is_dataclass(item)
-        and name != "EvidenceCurve"  # a record, not a prior
+        and name not in ("Cells", "EvidenceCurve")  # records, not priors
     }
 
 
@@ -198,6 +197,16 @@ def _decode_prior(
     record: dict[str, Any], where: str, inner: Callable[[Any, object], Any]
 ) -> Any:
     known, name = _registry(), record["kind"]
+    if name == "PooledPrior":
+        raise PriorError(
+            f"`{where}`: there is no PooledPrior any more, as it counted data twice; "
+            "fit the data again with HierarchicalPrior() (--prior hierarchical)."
+        )
+    if name == "HierarchicalSparsePrior":
+        raise PriorError(
+            f"`{where}`: HierarchicalSparsePrior is now RandomSupportPrior (--prior "
+            "random-support); fit the data again."
+        )
     if not isinstance(name, str) or name not in known:
         hint = _checks.did_you_mean(name, known)
         raise PriorError(

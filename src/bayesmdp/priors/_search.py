@@ -20,8 +20,8 @@ class Peak:
     value: float
     place: str  # "inside", "low", "high", or "flat"
 
-    def needs_inside(self, who: str, remedy: str, *, high: bool = False) -> float:
-        """Return where it is; refuse an end (unless ``high`` is fine) or a plain."""
+    def needs_inside(self, who: str, remedy: str) -> float:
+        """Return where it is; refuse an end or a plain."""
         if self.place == "flat":
             said = "the data say nothing about it, as when no pair was visited twice"
         elif self.place == "low":
@@ -29,7 +29,7 @@ class Peak:
                 f"the evidence keeps rising towards 0 (below {LOW:g}), as when every "
                 "pair always led to the same next state"
             )
-        elif self.place == "high" and not high:
+        elif self.place == "high":
             said = (
                 f"the evidence keeps rising (above {HIGH:g}), as when every pair leads "
                 "to all next states alike"

@@ -134,7 +134,7 @@ def _check_given(n_entries: int, n_bytes: int) -> None:
     )
 
 
-def is_restricted(prior: Prior) -> bool:
+def is_restricted(prior: object) -> bool:
     """Whether a prior, or the one it builds on, was given a support."""
     if not is_dataclass(prior):
         return False  # a user's own

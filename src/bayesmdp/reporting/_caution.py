@@ -129,7 +129,8 @@ def _ahead(inputs: Inputs) -> list[Caution]:
     found = []
     gaps = gaps_to(inputs.recommended, values, inputs.evaluations)
     for name, gap in gaps.items():
-        mean, error = mean_and_error(gap, weights, exact=inputs.best.exact)
+        chain = inputs.posterior.chain_noise
+        mean, error = mean_and_error(gap, weights, exact=inputs.best.exact, chain=chain)
         if mean > _AHEAD * error:
             text = f"“{name}” is ahead of the recommended policy by {mean:.3g}."
             found.append(_say("Choice", "warning", text))

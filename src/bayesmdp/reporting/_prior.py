@@ -7,6 +7,8 @@ from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import column, plain, quantity
 
 _FRAGILE = 20
+_QUANTITIES = ["start_value", "start_epistemic_sd", "start_aleatoric_sd"]
+_QUANTITIES += ["gain", "gain_epistemic_sd", "probability_better"]
 
 
 def prior_section(inputs: Inputs) -> dict[str, Any]:
@@ -41,12 +43,12 @@ def _said(curve: EvidenceCurve) -> str:
     )
     if curve.best is None or curve.interval is None:
         return (
-            "How well symmetric priors foretell the data; they have no best "
+            "How well symmetric priors predict the data; they have no best "
             f"concentration between the ends that were searched. {rests}"
         )
     low, high = curve.interval
     return (
-        "How well symmetric priors foretell the data (log evidence). The best "
+        "How well symmetric priors predict the data (log evidence). The best "
         f"concentration is {curve.best:.3g}, 95 % interval {low:.3g} to {high:.3g}. "
         f"{rests}"
     )
@@ -62,12 +64,10 @@ def _sensitivity(inputs: Inputs) -> dict[str, Any]:
     rows = []
     for p, name in enumerate(found.names):
         row: dict[str, Any] = {"name": name}
-        for q in ("value", "epistemic_sd", "aleatoric_sd"):
-            row[q] = quantity(
-                float(getattr(found, f"start_{q}")[p]),
-                float(getattr(found, f"start_{q}_error")[p]),
-            )
-        row["promise"] = plain(float(found.promise[p]))
+        for q in _QUANTITIES:
+            value, error = (getattr(found, x)[p] for x in (q, f"{q}_error"))
+            row[q.removeprefix("start_")] = quantity(float(value), float(error))
+        row["predicted_value"] = plain(float(found.predicted_value[p]))
         row["agreement"] = plain(float(found.agreement[p]))
         rows.append(row)
     fragile = []

@@ -82,11 +82,11 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
         ),
         "doubt": _doubt(found),
         "choice": _choice(inputs),
-        "promise": _promise(found),
+        "gain": _gain(found),
     }
 
 
-def _promise(found: dict[str, Any]) -> str:
+def _gain(found: dict[str, Any]) -> str:
     """Set the recommended policy against the reference."""
     if found["probability_better"] is None:
         return (
@@ -97,8 +97,9 @@ def _promise(found: dict[str, Any]) -> str:
     sd = (ends["high"]["value"] - ends["low"]["value"]) / _WIDTH
     size = {"value": abs(gap["value"]), "error": gap["error"]}
     return (
-        f"It promises {_with_noise(size, sd)} "
-        f"{'more' if gap['value'] >= 0 else 'less'} than “{found['reference']}” "
+        f"Its predicted value is {_with_noise(size, sd)} "
+        f"{'more' if gap['value'] >= 0 else 'less'} than that of "
+        f"“{found['reference']}” "
         f"({known(found['reference_value'], found['epistemic_sd']['value'])}); the "
         f"difference lies between {known(ends['low'], sd)} and "
         f"{known(ends['high'], sd)} with probability 90 %. The probability that it is "

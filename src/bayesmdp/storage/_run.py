@@ -6,10 +6,12 @@
       config.json      what was done: source, columns, prior, versions, checksums
       counts.parquet   state, action, next_state, count
       task.npz         plain arrays: sizes, reward, discount, start, terminal, labels
+      chains.npz       states of Markov chains, where the posterior has some
       results/         NAME.json and NAME.npz, whatever was found since
 
-Loading fits again from counts, task, prior and ``min_count``; nothing is ever
-unpickled. How a run is written so that a kill cannot spoil it stands in ``_files.py``.
+Rows are made again from counts, task, prior and ``min_count``, chains are read; nothing
+is ever unpickled. How a run is written so that a kill cannot spoil it stands in
+``_files.py``.
 """
 
 import hashlib
@@ -31,9 +33,13 @@ from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
 from bayesmdp._version import __version__
 from bayesmdp.data import Findings, Transitions
-from bayesmdp.errors import BayesmdpError, BayesmdpWarning, StorageError
+from bayesmdp.errors import (
+    BayesmdpError,
+    BayesmdpWarning,
+    StorageError,
+)
 from bayesmdp.model import Task
-from bayesmdp.posterior import Belief, Fitted, fit
+from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import prior_from_dict, prior_to_dict
 from bayesmdp.storage._arrays import read_arrays, write_arrays
 from bayesmdp.storage._config import (
@@ -75,7 +81,7 @@ class Run:
     >>> path = bm.storage.save(posterior, tempfile.mkdtemp(), source="a windy grid")
     >>> run = bm.storage.load(path)
     >>> run.posterior
-    Posterior(25 states, 4 actions, 100 transitions, 80 available pairs)
+    HierarchicalPosterior(25 states, 4 actions, 100 transitions, 80 available pairs)
     >>> run.config["source"], run.results
     ('a windy grid', ())
     """
@@ -128,7 +134,7 @@ class Run:
             "discount": task.discount,
             "n_transitions": self.posterior.counts.total,
             "n_distinct": int(self.posterior.counts.count.size),
-            "n_available": int(self.posterior.rows().layout.pair.size),
+            "n_available": int(self.posterior.available.sum()),
             "min_count": self.posterior.min_count,
             "prior": repr(self.posterior.prior),
             "results": list(self.results),
@@ -223,7 +229,7 @@ def save(
     >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
     >>> path = bm.storage.save(posterior, tempfile.mkdtemp(), seed=0)
     >>> sorted(file.name for file in path.iterdir())
-    ['config.json', 'counts.parquet', 'task.npz']
+    ['chains.npz', 'config.json', 'counts.parquet', 'task.npz']
     """
     config = _config(posterior, data, source, seed)
     if findings is not None:
@@ -237,6 +243,8 @@ def save(
         "counts.parquet": partial(write_counts, counts=posterior.counts),
         "task.npz": partial(write_arrays, arrays=arrays),
     }
+    if kept := posterior.kept():
+        files["chains.npz"] = partial(write_arrays, arrays=kept)
     with worded(directory, "written"):
         made = not directory.exists()
         directory.mkdir(exist_ok=True)
@@ -258,8 +266,8 @@ def save(
 def load(path: str | os.PathLike[str]) -> Run:
     """Read a run directory, whatever its files hold: a run, or one sentence.
 
-    Checksums are verified, nothing is unpickled, and the posterior is fitted again:
-    equal to the one saved, to the bit.
+    Checksums are verified, nothing is unpickled, and the posterior is made again from
+    data, prior and stored chains: equal to the one saved, to the bit.
 
     Parameters
     ----------
@@ -272,7 +280,8 @@ def load(path: str | os.PathLike[str]) -> Run:
     >>> world = bm.worlds.gridworld()
     >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
     >>> path = bm.storage.save(posterior, tempfile.mkdtemp())
-    >>> bool((bm.storage.load(path).posterior.alpha == posterior.alpha).all())
+    >>> again = bm.storage.load(path).posterior
+    >>> bool((again.mean().probability == posterior.mean().probability).all())
     True
     """
     directory = as_path(path)
@@ -367,7 +376,10 @@ def _load(directory: Path) -> Run:
     try:
         counts = read_counts(counts_path, task.n_states, task.n_actions)
         prior = prior_from_dict(config["prior"])
-        posterior = fit(counts, task, prior=prior, min_count=config["min_count"])
+        kept = {}
+        if "chains.npz" in config["files"]:
+            kept = read_arrays(find_file(directory, "chains.npz", config))
+        posterior = refit(counts, task, prior, config["min_count"], kept)
     except StorageError:
         raise
     except (BayesmdpError, MemoryError, ValueError) as problem:

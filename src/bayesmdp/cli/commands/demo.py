@@ -35,7 +35,7 @@ from bayesmdp.cli._options import (
     "--draws",
     "n_draws",
     type=click.IntRange(2),
-    default=1000,
+    default=250,
     show_default=True,
     help="Draws of the posterior to compare policies on.",
 )
@@ -51,7 +51,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Treat simulated patients, learn from the log, and hold promises to the truth.
+    """Treat simulated patients, learn from the log, and compare values with the truth.
 
     Patients come from ICU-Sepsis, a published model of the treatment of sepsis. Their
     log is analysed as one of yours would be: validated, learnt from, policies planned,

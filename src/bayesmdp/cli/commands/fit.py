@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
+    PRIORS,
     columns_option,
+    fallback_of,
+    fallback_option,
     labels_option,
     output_options,
     show,
@@ -14,7 +17,7 @@ from bayesmdp.cli._options import (
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
-    from bayesmdp.priors import Prior
+    from bayesmdp.priors import AnyPrior
 
 
 @click.command()
@@ -50,22 +53,19 @@ if TYPE_CHECKING:
 @labels_option
 @click.option(
     "--prior",
-    type=click.Choice(
-        ["symmetric", "sparse", "scaled", "evidence", "hierarchical", "pooled"]
-    ),
-    default="symmetric",
+    type=click.Choice(PRIORS),
+    default="hierarchical",
     show_default=True,
-    help="What is assumed of next states; sparse: only those seen, and the fallback.",
+    help="What is assumed of next states; sparse: only those observed, and the "
+    "fallback.",
 )
 @click.option(
     "--concentration",
     type=float,
-    help="Pseudo-count of a possible next state, or of a row for scaled and pooled; "
-    "default the prior's own (1, or chosen by the data).",
+    help="Pseudo-count of a possible next state, or of a row for scaled; default the "
+    "prior's own (1, or chosen by the data).",
 )
-@click.option(
-    "--fallback", metavar="STATE", help="A state that is always possible, as death."
-)
+@fallback_option
 @click.option(
     "--min-count",
     type=click.IntRange(0),
@@ -171,12 +171,11 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     return bm.storage.make_task(settings, data, origin="the options")
 
 
-def _prior(task: "Task", how: dict[str, Any]) -> "Prior":
+def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior":
     import bayesmdp as bm
 
-    fallback = how["fallback"]
-    if fallback is not None and task.state_labels is None and fallback.isdecimal():
-        fallback = int(fallback)
     return bm.priors.named_prior(
-        how["prior"], concentration=how["concentration"], fallback=fallback
+        how["prior"],
+        concentration=how["concentration"],
+        fallback=fallback_of(task, how["fallback"]),
     )

@@ -1,0 +1,78 @@
+"""``bayesmdp compare-priors``: what priors predict of episodes that were held out."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp.cli._options import (
+    columns_option,
+    labels_option,
+    output_options,
+    priors_beside,
+    priors_options,
+    run_argument,
+    seed_option,
+    show,
+    threads_option,
+)
+
+
+@click.command()
+@run_argument
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@priors_options
+@click.option(
+    "--folds",
+    type=click.IntRange(2),
+    default=5,
+    show_default=True,
+    help="Parts of the episodes, each of which is held out once.",
+)
+@columns_option
+@labels_option
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    files: tuple[str, ...],
+    names: tuple[str, ...],
+    fallback: str | None,
+    folds: int,
+    columns: dict[str, str],
+    labels: bool,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Set the prior of RUN, a directory of `fit`, beside others.
+
+    FILE is the log that RUN was fitted from, with an episode column: whole episodes are
+    held out, and RUN keeps counts alone. --columns and --labels are as for `fit`.
+    Predicted values are in units of reward. --fallback is for the priors beside.
+
+    Example: bayesmdp compare-priors ward ward.csv
+
+    Example: bayesmdp compare-priors ward ward.csv --prior sparse --fallback death
+    """
+    import bayesmdp as bm
+
+    posterior = bm.storage.load(run).posterior
+    data = bm.read_transitions(list(files), columns=columns, labels=labels)
+    if bm.model.align(data, posterior.task)[0] != posterior.counts:
+        raise bm.errors.ArgumentError(
+            f"`{files[0]}` does not hold the transitions that `{run}` was fitted from: "
+            "give the same files, --columns and --labels as to `bayesmdp fit`."
+        )
+    comparison = bm.compare_priors(
+        priors_beside(posterior, names, fallback),
+        data,
+        posterior.task,
+        min_count=posterior.min_count,
+        n_folds=folds,
+        seed=seed,
+        threads=threads,
+    )
+    record = {"run": str(run), **comparison.to_dict()}
+    show(comparison.summary(), record, as_json=as_json, quiet=quiet)

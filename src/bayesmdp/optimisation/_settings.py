@@ -1,0 +1,248 @@
+"""What a search is told: what to make large, how to climb, how hard to look.
+
+**Objectives.** With ``J[k]`` the value of a policy from the start in draw ``k`` and
+``p[k]`` the probability of the draw, an objective is a number ``f(J, p)`` and its
+derivative ``w[k] = df/dJ[k]``. The gradient of any objective is then that of a weighted
+mean::
+
+    df/dpi[s, a] = sum_k w[k] d_k[s] Q_k[s, a]
+
+Draws are pure functions of their number, so that weights found in one pass over them
+serve in a second: an objective costs at most twice what the mean costs, and no memory.
+
+**Effort** sets draws and steps. Draws are fewer where the model is large: each number
+is also bounded by a budget of operations. `docs/optimisation.md` has what each level
+brings and takes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray
+from bayesmdp.errors import ArgumentError
+
+
+class Objective(ABC):
+    """The contract of an objective."""
+
+    #: Whether weights are the draws' probabilities: one pass then serves.
+    linear: bool = False
+    #: Whether a value that is nowhere smaller has an objective that is not smaller:
+    #: each draw's own best value then bounds it.
+    monotone: bool = False
+
+    @abstractmethod
+    def value(self, values: FloatArray, probability: FloatArray) -> float:
+        """Objective of values ``[D]`` of draws with probabilities ``[D]``."""
+
+    @abstractmethod
+    def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
+        """Return the derivative in each value, ``[D]``; may be negative or 0."""
+
+
+def objective_value(
+    objective: Objective, values: FloatArray, probability: FloatArray
+) -> float:
+    """Return what an objective gives, if that is a finite number."""
+    found = objective.value(values, probability)
+    if np.ndim(found) == 0 and np.isfinite(found):
+        return float(found)
+    raise ArgumentError(
+        f"`objective` must give a finite number; {type(objective).__name__}.value "
+        f"gives {found!r:.60} for {values.size} values."
+    )
+
+
+def objective_name(objective: Objective) -> str:
+    """Return its text, or the name of its class where the text is an address."""
+    plain = type(objective).__repr__ is object.__repr__
+    return type(objective).__name__ if plain else repr(objective)
+
+
+@dataclass(frozen=True)
+class PosteriorMean(Objective):
+    """Mean over the belief of the value from the start distribution.
+
+    Bayesian decision theory's objective, and the paper's (equation 8).
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> bm.PosteriorMean()
+    PosteriorMean()
+    """
+
+    linear = True
+    monotone = True
+
+    def value(self, values: FloatArray, probability: FloatArray) -> float:
+        """Return the weighted mean."""
+        return float(values @ probability)
+
+    def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
+        """Return the probabilities themselves."""
+        return probability
+
+
+@dataclass(frozen=True)
+class MirrorAscent:
+    """Natural-gradient steps that find their own size, on samples that steps share.
+
+    ``effort`` of `bayesmdp.optimise` sets how many draws a sample has, and how many
+    steps are taken on it.
+
+    Parameters
+    ----------
+    n_steps
+        Most steps from one start.
+    tolerance
+        The ascent stops where no change of the policy gains more than this, to first
+        order, in epistemic standard deviations of the value, or where what it gains
+        is within noise; where not given, ``effort`` sets it.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> bm.MirrorAscent().n_steps
+    150
+    """
+
+    n_steps: int = 150
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _checks.integer("n_steps", self.n_steps, 1, ArgumentError)
+        if self.tolerance is not None:
+            _checks.real("tolerance", self.tolerance, ArgumentError, 0)
+
+
+@dataclass(frozen=True)
+class StochasticGradient:
+    """Algorithm 2 of the paper: gradient steps on softmax logits.
+
+    The loss is the mean over the batch (the paper prints a sum; its scripts run the
+    mean).
+
+    Parameters
+    ----------
+    learning_rate
+        A number, or a function of the step (from 0).
+    batch
+        Draws of a step.
+    n_steps
+        Steps.
+    softness
+        Probability moved off the start policy's action at first.
+    resample_every
+        Steps that share their draws; 0 for the same draws throughout.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> bm.StochasticGradient(learning_rate=10, batch=128, n_steps=1000).softness
+    0.1
+    """
+
+    learning_rate: float | Callable[[int], float]
+    batch: int
+    n_steps: int
+    softness: float = 0.1
+    resample_every: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not callable(self.learning_rate):
+            _checks.real(
+                "learning_rate", self.learning_rate, ArgumentError, 0, open_low=True
+            )
+        _checks.integer("batch", self.batch, 2, ArgumentError)
+        _checks.integer("n_steps", self.n_steps, 1, ArgumentError)
+        _checks.real("softness", self.softness, ArgumentError, 0, 1, open_low=True)
+        if self.softness == 1.0:
+            raise ArgumentError("`softness` must be below 1; got 1.")
+        _checks.integer("resample_every", self.resample_every, 0, ArgumentError)
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step."""
+        rate = self.learning_rate
+        if callable(rate):
+            return _checks.real("learning_rate", rate(step), ArgumentError, 0)
+        return float(rate)
+
+
+Method = MirrorAscent | StochasticGradient
+
+
+_FEW = ("nominal", "mle", "second_order")
+_ALL = (*_FEW, "msbi", "uniform", "random_1", "random_2")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Numbers of one level."""
+
+    starts: tuple[str, ...]  # where not given
+    second_order: int  # live states up to which it is one: dozens of inversions
+    n_climbs: int  # starts that climb, the best ones
+    stages: tuple[tuple[int, int], ...]  # draws that steps share, and most steps
+    select: int  # draws that starts are compared on
+    choose: int  # draws that the policies found are compared on
+    judge: int  # draws of the evaluation
+    bound: int  # draws of the upper bound
+    budget: float  # operations for each of these
+    tolerance: float  # gain at which to stop, in epistemic sds of the value
+
+
+EFFORTS = {
+    "quick": Effort(
+        starts=_FEW,
+        second_order=100,
+        n_climbs=1,
+        stages=((64, 8), (256, 4)),
+        select=128,
+        choose=256,
+        judge=512,
+        bound=64,
+        budget=5e8,
+        tolerance=1e-2,
+    ),
+    "normal": Effort(
+        starts=_FEW,
+        second_order=300,
+        n_climbs=2,
+        stages=((128, 12), (512, 8), (1024, 6)),
+        select=256,
+        choose=512,
+        judge=1024,
+        bound=128,
+        budget=2e9,
+        tolerance=2e-3,
+    ),
+    "thorough": Effort(
+        starts=_ALL,
+        second_order=2000,
+        n_climbs=len(_ALL),
+        stages=((512, 20), (4096, 12), (16384, 8)),
+        select=1024,
+        choose=4096,
+        judge=10_000,
+        bound=256,
+        budget=2e10,
+        tolerance=2e-4,
+    ),
+}
+
+
+def effort_of(name: str) -> Effort:
+    """Return the numbers of a level."""
+    if not isinstance(name, str) or name not in EFFORTS:
+        hint = _checks.did_you_mean(str(name), EFFORTS)
+        raise ArgumentError(
+            f"`effort` must be one of {', '.join(EFFORTS)}; got {name!r:.60}{hint}."
+        )
+    return EFFORTS[name]

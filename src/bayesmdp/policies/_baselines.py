@@ -1,0 +1,154 @@
+"""Policies without draws or search: even, as logged, or the best of one model."""
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray
+from bayesmdp.model import Dynamics
+from bayesmdp.posterior import Belief, check_belief, logged_counts
+
+
+def uniform(posterior: Belief) -> FloatArray:
+    """Equal probability on every available action.
+
+    Parameters
+    ----------
+    posterior
+        A posterior or an ensemble.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9)
+    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0])
+    >>> bm.policies.uniform(bm.fit(counts, task, min_count=1)).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    check_belief(posterior)
+    policy = posterior.available.astype(np.float64)
+    total = policy.sum(axis=1, keepdims=True)
+    np.divide(policy, total, policy, where=total > 0)
+    return _checks.sealed(policy)
+
+
+def behaviour(posterior: Belief) -> FloatArray:
+    """Frequency of each available action in each state of the log.
+
+    A state never visited, or only with actions that are not available, chooses evenly
+    among its available ones.
+
+    Parameters
+    ----------
+    posterior
+        From `bayesmdp.fit`.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9)
+    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0], [3, 1, 2])
+    >>> bm.policies.behaviour(bm.fit(counts, task)).tolist()
+    [[0.75, 0.25], [0.0, 1.0]]
+    """
+    counts, task = logged_counts("behaviour", posterior), posterior.task
+    visits = counts.pair_totals(task.n_states, task.n_actions)
+    weight = np.where(posterior.available, visits, 0).astype(np.float64)
+    unseen = (weight.sum(axis=1) == 0) & ~task.is_terminal
+    weight[unseen] = posterior.available[unseen]
+    total = weight.sum(axis=1, keepdims=True)
+    policy: FloatArray = np.zeros_like(weight)
+    np.divide(weight, total, policy, where=total > 0)
+    return _checks.sealed(policy)
+
+
+def nominal(posterior: Belief) -> FloatArray:
+    """Policy that is optimal for the mean of the belief.
+
+    Parameters
+    ----------
+    posterior
+        A posterior or an ensemble.
+
+    Returns
+    -------
+    Array
+        Deterministic policy ``[S, A]``; tied actions are decided, always alike.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld(p_rand=0.0)
+    >>> posterior = bm.fit(world.sample(20_000, seed=0), world.task)
+    >>> bm.policies.nominal(posterior)[19].tolist()  # above the goal: down
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    from bayesmdp.engine import Problem
+    from bayesmdp.engine.planning import plan, warn_unfinished
+
+    check_belief(posterior)
+    result = plan(Problem.of_belief(posterior))
+    warn_unfinished("nominal", result)
+    return result.policy
+
+
+def mle(posterior: Belief) -> FloatArray:
+    """Policy that is optimal for the maximum-likelihood model.
+
+    Parameters
+    ----------
+    posterior
+        From `bayesmdp.fit`; only its counts and support matter.
+
+    Returns
+    -------
+    Array
+        Deterministic policy ``[S, A]``; tied actions are decided, always alike.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld(p_rand=0.0)
+    >>> posterior = bm.fit(world.sample(2_000, seed=0), world.task)
+    >>> bm.policies.mle(posterior)[19].tolist()  # above the goal: down
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    from bayesmdp.engine import Problem
+    from bayesmdp.engine.planning import plan, warn_unfinished
+
+    known = Problem.of_dynamics(frequencies(posterior), posterior.task)
+    who = "no policy ends at the visit frequencies; take another one than `mle`"
+    result = plan(known, who)
+    warn_unfinished("mle", result)
+    return result.policy
+
+
+def frequencies(posterior: Belief) -> Dynamics:
+    """Return the maximum-likelihood model on the available pairs.
+
+    Next states of a pair are taken to be as likely as they were frequent. A pair that
+    was never observed has no frequencies; its next states are taken as equally likely
+    over the support its prior gave it. At discount 1 there is no optimal policy where
+    frequencies lead to no terminal state, whatever the prior allows besides.
+    """
+    counts, layout = logged_counts("mle", posterior), posterior.rows().layout
+    usable = posterior.available[layout.state, layout.action]
+    rows = layout.take(np.flatnonzero(usable))
+    _, entry = rows.find(counts.state, counts.action, counts.next_state)
+    seen = entry >= 0
+    count = np.zeros(rows.next_state.size)
+    count[entry[seen]] = counts.count[seen]
+    total = rows.row_sums(count)
+    unseen = total == 0
+    count[unseen[rows.row_of_entry]] = 1.0
+    total[unseen] = np.diff(rows.indptr)[unseen]
+    return Dynamics(rows, _checks.sealed(count / total[rows.row_of_entry]))

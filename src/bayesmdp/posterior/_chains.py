@@ -1,0 +1,178 @@
+"""Markov chains of the hierarchical belief: run, and kept state by state.
+
+The model stands in `bayesmdp.priors._hierarchical`, one sweep in
+`bayesmdp.posterior._gibbs`. Chains are a function of data and prior alone: their seed
+is fixed, so that the same data give the same belief.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp._checks import read_only, thread_count
+from bayesmdp._progress import progress_bar
+from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.errors import BeliefError
+from bayesmdp.model import Rows, Task
+from bayesmdp.posterior._stream import stream_key
+from bayesmdp.priors import Cells
+
+N_CHAINS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """States of the Markov chains, one chain after the other."""
+
+    tables: NDArray[np.int32]  # [M, K], of cells
+    strength: FloatArray  # [M, S], inf where actions do nothing
+    hyper: FloatArray  # [M, 4]: logit w, location and log scale of log c, log k
+
+    @cached_property
+    def k(self) -> FloatArray:
+        """Strength of the base, ``[M]``."""
+        return np.exp(self.hyper[:, 3])
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Order in which draws take the states, over and over, ``[M]``."""
+        return np.random.default_rng(_SEED).permutation(self.k.size)
+
+    def kept(self, cells: Cells) -> dict[str, NDArray[Any]]:
+        """Arrays to be stored, as small as they go."""
+        tables = self.tables[:, cells.observed]
+        size = np.min_scalar_type(int(tables.max(initial=0)))
+        return {
+            "tables": tables.astype(size),
+            "strength": self.strength,
+            "hyper": self.hyper,
+        }
+
+    @classmethod
+    def restored(
+        cls, kept: Mapping[str, NDArray[Any]], cells: Cells, task: Task
+    ) -> "Chains":
+        """Read what was stored; refuse what does not belong to the data."""
+        m = len(np.atleast_1d(kept.get("hyper", ())))
+        wanted = {
+            "tables": ((m, int(cells.observed.sum())), "iu", 1.0, 2.0**31 - 1),
+            "strength": ((m, task.n_states), "f", 1.0, np.inf),
+            "hyper": ((m, 4), "f", -1e3, 1e3),
+        }
+        for name, (shape, kind, low, high) in wanted.items():
+            found = np.asarray(kept.get(name, ()))
+            right = found.shape == shape and found.dtype.kind in kind
+            if not (right and m > 0 and m % N_CHAINS == 0) or not bool(
+                ((found >= low) & (found <= high)).all()
+            ):
+                raise BeliefError(
+                    f"the chains' {name} are not those of these data; fit them again."
+                )
+        return cls(
+            read_only(_widened(kept["tables"], cells)),
+            read_only(np.asarray(kept["strength"], dtype=np.float64)),
+            read_only(np.asarray(kept["hyper"], dtype=np.float64)),
+        )
+
+    def by_chain(self, values: FloatArray) -> FloatArray:
+        """Return values of states ``[M]`` as ``[C, M / C]``."""
+        return values.reshape(N_CHAINS, -1)
+
+
+_N_WARM, _N_KEPT, _THIN = 200, 125, 2  # of each chain
+_N_GRID, _K = 30, (0.1, 1e4)
+_SMALL = 5000  # next states, and quarters of visits, up to which sweeps cost little
+_MANY = 2000  # states
+_ROOM, _LEAST = 2.5e8, 25  # bytes for tables; states kept of a chain in any case
+_BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
+_SEED = 4242
+
+
+def run_chains(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Chains:
+    """Run all chains from places of their own, on threads.
+
+    ``count`` [E] are the visits of the entries of ``layout``.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from bayesmdp.posterior._gibbs import run_chain  # numba
+
+    observed, grid = _observed(cells, layout, count, task)
+    key = stream_key(_SEED, "chain")
+    fits = int(_ROOM / (N_CHAINS * 4 * cells.base.size))
+    n_kept = min(_N_KEPT, max(fits, _LEAST))
+    small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
+    thin, n_base = (2 * _THIN, 5) if small else (_THIN, 1)
+    n_moves = 8 if task.n_states <= _MANY else 4  # many states tell w and the rest
+    sizes = observed.base.size, task.n_states, 4
+    types = np.int32, np.float64, np.float64
+
+    def one(number: int) -> list[NDArray[Any]]:
+        kept = [np.zeros((n_kept, n), t) for n, t in zip(sizes, types, strict=True)]
+        moves = thin, n_moves, n_base
+        run_chain(key, number, _N_WARM, *moves, observed, grid, *kept)
+        return kept
+
+    workers = min(N_CHAINS, thread_count(None))
+    with (
+        ThreadPoolExecutor(workers) as pool,
+        progress_bar("fitting", N_CHAINS, None) as show,
+    ):
+        parts = []
+        for part in pool.map(one, range(N_CHAINS)):
+            parts.append(part)
+            if show is not None:
+                show(len(parts))
+    tables, strength, hyper = (np.concatenate(x) for x in zip(*parts, strict=True))
+    tables = _widened(tables, cells)
+    return Chains(read_only(tables), read_only(strength), read_only(hyper))
+
+
+def _widened(tables: NDArray[Any], cells: Cells) -> NDArray[np.int32]:
+    """Tables of all cells, from those of observed ones."""
+    wide = np.zeros((len(tables), cells.base.size), np.int32)
+    wide[:, cells.observed] = tables
+    return wide
+
+
+def _observed(
+    cells: Cells, layout: Rows, count: FloatArray, task: Task
+) -> tuple[Any, Any]:
+    """Return what the chains read."""
+    from scipy.special import gammaln
+
+    from bayesmdp.posterior._gibbs import Grid, Observed
+
+    states = np.arange(task.n_states + 1)
+    of_cell = np.cumsum(cells.observed) - 1
+    cell_state = cells.state[cells.observed]
+    base = np.maximum(cells.base[cells.observed], 1e-12)
+    rest = np.maximum(1.0 - np.bincount(cell_state, base, task.n_states), 0.0)
+    rest[rest < 1e-9] = 0.0
+    length = np.diff(layout.indptr)
+    within = np.arange(count.size) - np.repeat(layout.indptr[:-1], length)
+    entry_cell = np.repeat(cells.start[layout.state], length) + within
+    seen = count > 0
+    observed = Observed(
+        np.searchsorted(cell_state, states),
+        base,
+        rest,
+        np.concatenate([[0], np.cumsum(seen)])[
+            layout.indptr[np.searchsorted(layout.state, states)]
+        ],
+        of_cell[entry_cell[seen]],
+        count[seen].astype(np.int64),
+    )
+    visits = layout.row_sums(count)[:, None]
+    log_strength = np.linspace(0.0, np.log(_BEYOND * max(visits.max(), 1.0)), _N_GRID)
+    c, n = np.exp(log_strength)[None], np.maximum(visits, 1.0)
+    each = gammaln(c + n) - gammaln(c + 1) - (n - 1) * np.log(c)
+    of_pairs = np.zeros((task.n_states, _N_GRID))
+    np.add.at(of_pairs, layout.state, each)
+    low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0])])
+    high = np.array([9.0, log_strength[-1], np.log(6.0), np.log(_K[1])])
+    return observed, Grid(log_strength, of_pairs, low, high)

@@ -1,0 +1,372 @@
+"""The belief in which actions of a state share what their state does.
+
+The model stands in `bayesmdp.priors._hierarchical`. With ``m[s,t]`` the tables of a
+Chinese restaurant, summed over actions, that a state of a chain keeps beside ``c`` and
+``k``, a draw is ::
+
+    mu[s]      ~ Dirichlet(k g[s] + m[s])
+    theta[s,a] ~ Dirichlet(c[s] mu[s] + n[s,a]),   or mu[s] where c[s] is infinite
+
+so that rows of a state are correlated, and states are independent given the state of
+the chain. Draw ``i`` takes state ``i`` of the chains in a fixed random order, over and
+over; the rest of it comes from streams of its own: draws are pure functions of their
+number.
+
+**Means** are averages over the chain of what is known in closed form given ``(m, c,
+k)``: with ``M = sum_t m``, ``N = sum_t n`` ::
+
+    E[mu]    = (k g + m) / (k + M)
+    E[theta] = (c E[mu] + n) / (c + N)
+    E[theta^2] = (c^2 E[mu^2] + (2 n + 1) c E[mu] + n (n + 1)) / ((c + N) (c + N + 1))
+
+**Finite chains.** Two values that are linear in the rows, so that their mean ``f`` and
+variance ``v`` given a state of the chains are known: that of what was logged, to first
+order around the mean model, and what the best single decision in each state would gain.
+With the sum over the chain's states of ``f`` and its effective sample size ``n`` ::
+
+    chain_noise = Var(f) / n / (Var(f) + mean(v))
+
+is the share of a variance over draws by which the mean over *all* draws is off: the
+larger of both. Monte Carlo errors of any quantity have its variance over draws, times
+this, on top.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp import _checks
+from bayesmdp._checks import read_only
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.data import Counts
+from bayesmdp.errors import BayesmdpWarning, PriorError
+from bayesmdp.model import Availability, Rows, Task
+from bayesmdp.posterior._belief import BeliefRows, Exits
+from bayesmdp.posterior._chains import Chains, run_chains
+from bayesmdp.posterior._diagnostics import Diagnostics, diagnose, ess
+from bayesmdp.posterior._posterior import Fitted
+from bayesmdp.posterior._stream import Stream, stream_key
+from bayesmdp.priors import Cells, HierarchicalPrior
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchicalStream(Stream):
+    """Rows that share a latent row of their state."""
+
+    key: NDArray[np.uint64]  # [2]
+    layout: Rows
+    count: FloatArray  # [E], visits
+    cell: IntArray  # [R], first cell of each row
+    cells: Cells
+    chains: Chains
+
+    def of_rows(self, row: IntArray) -> "HierarchicalStream":
+        """Keep some rows."""
+        count = np.ascontiguousarray(self.count[self.layout.entries_of(row)])
+        layout = self.layout.take(row)
+        return replace(self, layout=layout, count=count, cell=self.cell[row])
+
+    def _states(self, draws: IntArray) -> IntArray:
+        """State of the chains that each draw takes."""
+        order = self.chains.order
+        return np.asarray(order[draws % order.size])
+
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Sample the rows that are used; others get their mean given the state's."""
+        from bayesmdp.posterior._shared_rows import sample_shared  # numba
+
+        rows, chains = self.layout, self.chains
+        sample_shared(
+            self.key,
+            read_only(draws),
+            read_only(self._states(draws)),
+            read_only(rows.state),
+            read_only(rows.action),
+            read_only(rows.indptr),
+            read_only(self.count),
+            read_only(self.cell),
+            read_only(self.cells.base),
+            read_only(chains.tables),
+            read_only(chains.strength),
+            read_only(chains.k),
+            rows.n_actions,
+            read_only(used),
+            theta,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HierarchicalPosterior(Fitted):
+    """Belief under a `HierarchicalPrior`; made by `bayesmdp.fit`."""
+
+    task: Task
+    counts: Counts
+    prior: HierarchicalPrior  # type: ignore[assignment]
+    availability: Availability
+    layout: Rows  # of every pair that was logged or is available
+    count: FloatArray  # [E], visits
+    cells: Cells
+    chains: Chains
+
+    @cached_property
+    def _cell(self) -> IntArray:
+        return self.cells.start[self.layout.state]
+
+    def _moments(self, squares: bool) -> FloatArray:
+        """Return means over the chain of probabilities, or of their squares, [E]."""
+        from bayesmdp.posterior._shared_rows import add_means  # numba
+
+        rows, chains = self.layout, self.chains
+        first = np.zeros(self.count.size)
+        second = np.zeros(self.count.size if squares else 0)
+        add_means(
+            read_only(rows.state),
+            read_only(rows.indptr),
+            read_only(self.count),
+            read_only(self._cell),
+            read_only(self.cells.base),
+            read_only(chains.tables),
+            read_only(chains.strength),
+            read_only(chains.k),
+            first,
+            second,
+        )
+        return (second if squares else first) / chains.k.size
+
+    @cached_property
+    def _rows(self) -> BeliefRows:
+        return BeliefRows(
+            self.layout,
+            _checks.sealed(self._moments(squares=False)),
+            _checks.sealed(self._reward(self.layout)),
+            self.task.terminal_value,
+            None,
+        )
+
+    @cached_property
+    def _linear(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance given each state of the chains ``[M, 2]``; see above."""
+        from bayesmdp.posterior._shared_rows import add_linear  # numba
+
+        rows, chains = self._rows, self.chains
+        policy = self._logged_policy()
+        value, visits = _first_order(rows, policy, self.task)
+        h = rows.reward + self.task.discount * value[self.layout.next_state]
+        q = self.layout.row_sums(rows.mean * h)
+        state = self.layout.state
+        usable = self.available[state, self.layout.action]
+        order = np.lexsort((q, usable, state))
+        best = np.zeros(q.size)
+        best[order[np.append(np.diff(state[order]) != 0, True)]] = 1.0
+        weight = visits[state] * np.stack([policy, best - policy])
+        mean, variance = np.zeros((2, chains.k.size, 2))
+        add_linear(
+            read_only(self.layout.state),
+            read_only(self.layout.indptr),
+            read_only(self.count),
+            read_only(self._cell),
+            read_only(self.cells.base),
+            read_only(chains.tables),
+            read_only(chains.strength),
+            read_only(chains.k),
+            read_only(h),
+            read_only(weight),
+            mean,
+            variance,
+        )
+        return mean, variance
+
+    def _logged_policy(self) -> FloatArray:
+        """Share of each row among the visits of its state, ``[R]``; even without."""
+        state, visits = self.layout.state, self.layout.row_sums(self.count)
+        total = np.bincount(state, visits, self.task.n_states)
+        visits = np.where(total[state] > 0, visits, 1.0)
+        return np.asarray(visits / np.bincount(state, visits)[state])
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """R-hat and effective sample sizes of the chains."""
+        hyper = self.chains.hyper.T
+        named = dict(zip(_HYPER, hyper, strict=True))
+        named["the value of the logged policy"] = self._linear[0][:, 0]
+        by_chain = self.chains.by_chain
+        return diagnose({name: by_chain(x) for name, x in named.items()})
+
+    @cached_property
+    def chain_noise(self) -> float:
+        """Share of a variance over draws that means owe to the finite chains."""
+        shares = [0.0]
+        for f, v in zip(*(x.T for x in self._linear), strict=True):
+            if (whole := f.var() + v.mean()) > 0:
+                shares.append(f.var() / ess(self.chains.by_chain(f)) / whole)
+        return float(max(shares))
+
+    def rows(self) -> BeliefRows:
+        """Return what is the same in every draw."""
+        return self._rows
+
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
+        """Return the draws of a seed and a purpose."""
+        key = stream_key(seed, purpose)
+        given = self.layout, self.count, self._cell, self.cells, self.chains
+        return HierarchicalStream(key, *given)
+
+    def exits(self) -> Iterator[Exits]:
+        """Say that visits are sure, and the rest possible."""
+        possible = np.where(self._rows.mean > 0, 1e-9, 0.0)
+        yield Exits(self.count + self._rows.mean, np.maximum(self.count, possible))
+
+    def mean_squares(self) -> FloatArray:
+        """Posterior mean of the square of each probability, ``[E]``."""
+        return self._moments(squares=True)
+
+    def parameters(self) -> tuple[FloatArray, ...]:
+        """Visits and the states of the chains."""
+        chains = self.chains
+        tables = chains.tables.sum(axis=0).astype(np.float64)  # enough to tell them
+        return (self.count, self.cells.base, tables, chains.strength, chains.hyper)
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """States of the chains."""
+        return self.chains.kept(self.cells)
+
+    def said_prior(self) -> str:
+        """Name the prior."""
+        return f"{self.prior}"
+
+    def log_evidence(self) -> float:
+        """Refuse: the base is made from the data."""
+        raise PriorError(
+            "HierarchicalPrior has no evidence: its base is made by looking at the "
+            "data; compare it by held-out predictive density instead."
+        )
+
+    def describe(self) -> str:
+        """Say what the belief is made of."""
+        return (
+            "The rows of a state's actions vary around a common row of the state, and "
+            f"these around a base measure ({self.prior.base}); how far is learnt, with "
+            "no effect of actions as one possibility. It rests on "
+            f"{self._said_data()}"
+        )
+
+    def _said_priors(self) -> list[str]:
+        w = 1 / (1 + np.exp(-self.chains.hyper[:, 0]))
+        none = np.isinf(self.chains.strength).mean(axis=0)
+        left = np.bincount(self.counts.state, minlength=self.task.n_states) > 0
+        left &= ~self.task.is_terminal
+        left = left if left.any() else ~self.task.is_terminal
+        said = [
+            f"prior: {self.prior}",
+            f"no effect of actions: probability {none[left].mean():.2f} in a state "
+            f"(share of such states {w.mean():.2f}, sd {w.std():.2f})",
+        ]
+        if w.std() > _UNTOLD:
+            said.append("the data hardly tell whether actions differ")
+        return [*said, self.diagnostics.summary()]
+
+    def __repr__(self) -> str:
+        return (
+            f"HierarchicalPosterior({self.task.n_states} states, "
+            f"{self.task.n_actions} actions, {self.counts.total} transitions, "
+            f"{int(self.available.sum())} available pairs)"
+        )
+
+
+_HYPER = (
+    "the share of states without effect",
+    "the strengths' location",
+    "the strengths' scale",
+    "the base's strength",
+)
+_UNTOLD = 0.2  # sd of that share, from which on the data hardly tell
+_SWEEPS = 300
+
+
+def fit_hierarchical(
+    prior: HierarchicalPrior,
+    counts: Counts,
+    task: Task,
+    pairs: Availability,
+    kept: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    every: bool = True,
+) -> HierarchicalPosterior:
+    """Run the chains, or take those that were ``kept``.
+
+    Rows are laid out for every pair logged or available, or for available ones alone.
+    """
+    cells = prior.cells(counts, task)
+    layout, count = _lay_out(cells, counts, task, pairs)
+    if kept is None:
+        chains = run_chains(cells, layout, count, task)
+    else:
+        chains = Chains.restored(kept, cells, task)
+    if not every:
+        row = np.flatnonzero(pairs.available.ravel()[layout.pair])
+        layout, count = layout.take(row), count[layout.entries_of(row)]
+    posterior = HierarchicalPosterior(
+        task, counts, prior, pairs, layout, _checks.sealed(count), cells, chains
+    )
+    problems = posterior.diagnostics.problems if kept is None else []
+    for problem in problems:
+        warnings.warn(problem, BayesmdpWarning, stacklevel=4)
+    return posterior
+
+
+def _first_order(
+    rows: BeliefRows, policy: FloatArray, task: Task
+) -> tuple[FloatArray, FloatArray]:
+    """Values and discounted visits ``[S]`` of a policy ``[R]`` in the mean model.
+
+    By sweeps, at most so many: good enough to tell what matters.
+    """
+    from scipy.sparse import csr_array
+
+    n, layout, at = task.n_states, rows.layout, rows.layout.row_of_entry
+    weight = policy[at] * rows.mean
+    chain = csr_array((weight, (layout.state[at], layout.next_state)), shape=(n, n))
+    back = csr_array(chain.T)
+    paid = np.bincount(layout.state[at], weight * rows.reward, n)
+    value, visits = np.zeros(n), np.array(task.start)
+    for _ in range(_SWEEPS):
+        before = value
+        value = paid + task.discount * (chain @ value)
+        visits = task.start + task.discount * (back @ visits)
+        if np.abs(value - before).max() <= 1e-6 * np.abs(value).max():
+            break
+    return value, visits
+
+
+def _lay_out(
+    cells: Cells, counts: Counts, task: Task, pairs: Availability
+) -> tuple[Rows, FloatArray]:
+    """Rows over the cells of their states, and visits ``[E]``."""
+    live = ~task.is_terminal[counts.state]
+    logged = counts.state[live] * np.int64(task.n_actions) + counts.action[live]
+    pair = np.union1d(logged, np.flatnonzero(pairs.available.ravel()))
+    state = pair // task.n_actions
+    pair, state = pair[~task.is_terminal[state]], state[~task.is_terminal[state]]
+    length = np.diff(cells.start)[state]
+    indptr = np.concatenate([[0], np.cumsum(length)])
+    within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], length)
+    entry_cell = np.repeat(cells.start[state], length) + within
+    layout = Rows(
+        task.n_states,
+        task.n_actions,
+        _checks.sealed(pair),
+        _checks.sealed(indptr),
+        _checks.sealed(cells.next_state[entry_cell]),
+    )
+    count = np.zeros(entry_cell.size)
+    key = np.repeat(pair, length) * np.int64(task.n_states) + layout.next_state
+    place = np.searchsorted(
+        key, logged * np.int64(task.n_states) + counts.next_state[live]
+    )
+    np.add.at(count, place, counts.count[live])
+    return layout, count

@@ -1,0 +1,161 @@
+"""Logs of small problems in which actions do nothing, or a known amount.
+
+A step from a state ends the episode with a fixed probability, else leads to another
+state; rewards belong to states, never to actions. Where nothing ends, every state has a
+reward. States differ, actions do not, except for two kinds of effects: one of size
+``shift`` moves the probability that an end is good by ``-shift/2 .. shift/2`` over
+the actions of a state, in an order of its own, and leaves all else; one of size ``own``
+makes so large a part of every row the action's own.
+
+Logs are functions of their seed and of the design's name. Seeds below `JUDGING` are for
+looking and tuning, as with ``--quick``, those from `JUDGING` on for the tables alone.
+"""
+
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import bayesmdp as bm
+from bayesmdp._typing import FloatArray, IntArray
+
+JUDGING = 20_000  # seeds from here on are looked at for tables alone
+DISCOUNT = 0.95
+
+
+@dataclass(frozen=True)
+class Design:
+    """How a log comes about."""
+
+    name: str
+    n_states: int  # that can be left
+    n_actions: int
+    ending: float  # probability that a step ends the episode
+    transitions: int = 0  # visits of pairs are multinomial, where there are no episodes
+    episodes: int = 0
+    steps: int = 100  # after which an episode is cut
+    shares: tuple[float, ...] = ()  # how often actions are taken; alike where not given
+    keeps: bool = False  # whether an episode has one action
+    shift: float = 0.0  # size of an effect on ends
+    changed: int | None = None  # states with an effect on ends, all where not given
+    own: float = 0.0  # size of an effect on whole rows
+
+    @property
+    def behaviour(self) -> FloatArray:
+        """How often actions are taken, ``[A]``."""
+        return np.array(self.shares or (1 / self.n_actions,) * self.n_actions)
+
+
+NO_EFFECT = (
+    Design("2 states, 2 actions, one step", 2, 2, 1.0, transitions=400),
+    Design("6 states, 3 actions, 50 episodes", 6, 3, 0.2, episodes=50),
+    Design("6 states, 3 actions, 300 episodes", 6, 3, 0.2, episodes=300),
+    Design("30 states, 3 actions, one step", 30, 3, 1.0, transitions=3600),
+    Design("10 states, 3 actions, continuing", 10, 3, 0.0, episodes=20),
+    Design("10 states, 2 fixed arms", 10, 2, 0.2, episodes=200, keeps=True),
+    Design("rare actions", 6, 3, 0.2, episodes=300, shares=(0.94, 0.05, 0.01)),
+    Design("8 actions", 10, 8, 0.2, episodes=300),
+    Design("100,000 transitions", 10, 3, 0.2, transitions=100_000),
+    Design("1,000,000 transitions", 6, 3, 0.2, transitions=1_000_000),
+)
+_ONE_STEP = Design("", 30, 3, 1.0, transitions=3600)
+_SMALL = Design("", 6, 3, 0.2, episodes=300)
+EFFECT = (
+    replace(_ONE_STEP, name="one step, 0.06 in all states", shift=0.06),
+    replace(_ONE_STEP, name="one step, 0.15 in all states", shift=0.15),
+    replace(_ONE_STEP, name="one step, 0.3 in one state of 30", shift=0.3, changed=1),
+    replace(_SMALL, name="0.3 of whole rows, 300 episodes", own=0.3),
+    replace(_SMALL, name="0.3 of ends, 300 episodes", shift=0.3),
+    replace(_SMALL, name="0.3 of ends, 3,000 episodes", shift=0.3, episodes=3000),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """What was logged, and the truth behind it."""
+
+    counts: bm.Counts
+    world: bm.World
+    behaviour: FloatArray  # [S, A]
+
+
+def sample(design: Design, seed: int) -> Log:
+    """Draw a true model and a log of it."""
+    rng = np.random.default_rng([seed, zlib.crc32(design.name.encode())])
+    theta = _model(design, rng)
+    task = _task(design, theta.shape[0], rng)
+    if design.episodes:
+        triplets = _episodes(design, theta, rng)
+        counts = bm.Counts.from_arrays(
+            *triplets, n_states=task.n_states, n_actions=task.n_actions
+        )
+    else:
+        live = slice(design.n_states)
+        chance = np.tile(design.behaviour / design.n_states, design.n_states)
+        visits = rng.multinomial(design.transitions, chance)
+        dense = np.zeros(theta.shape, dtype=np.int64)
+        dense[live] = rng.multinomial(
+            visits.reshape(design.n_states, design.n_actions), theta[live]
+        )
+        counts = bm.Counts.from_dense(dense)
+    behaviour = np.tile(design.behaviour, (task.n_states, 1))
+    return Log(counts, bm.World(bm.Dynamics.from_dense(theta), task), behaviour)
+
+
+def _task(design: Design, n_states: int, rng: np.random.Generator) -> bm.Task:
+    """Make a task whose ends are good or bad; without ends, states have rewards."""
+    start = np.zeros(n_states)
+    start[: design.n_states] = 1 / design.n_states
+    reward, terminal = np.zeros(n_states), [*range(design.n_states, n_states)]
+    if terminal:
+        reward[terminal[0]] = 1.0
+    else:
+        reward = rng.random(n_states)
+    return bm.Task(
+        n_states,
+        design.n_actions,
+        reward,
+        discount=DISCOUNT,
+        start=start,
+        terminal=terminal,
+    )
+
+
+def _model(design: Design, rng: np.random.Generator) -> FloatArray:
+    """Rows ``[S, A, S]``; a good end is state ``n_states``, a bad one the next."""
+    n, ends = design.n_states, 2 if design.ending else 0
+    theta = np.zeros((n + ends, design.n_actions, n + ends))
+    moves = rng.dirichlet(np.full(n, 0.5), size=n)
+    theta[:n, :, :n] = (1 - design.ending) * moves[:, None]
+    if ends:
+        place = np.linspace(-0.5, 0.5, design.n_actions)
+        place = rng.permuted(np.tile(place, (n, 1)), axis=1)
+        place[n if design.changed is None else design.changed :] = 0.0
+        good = rng.uniform(0.3, 0.7, n)[:, None] + design.shift * place
+        theta[:n, :, n] = design.ending * good
+        theta[:n, :, n + 1] = design.ending * (1 - good)
+        theta[[n, n + 1], :, [n, n + 1]] = 1.0
+    shape = n, design.n_actions
+    other = rng.dirichlet(np.full(n + ends, 0.5), size=shape)
+    theta[:n] = (1 - design.own) * theta[:n] + design.own * other
+    return theta
+
+
+def _episodes(
+    design: Design, theta: FloatArray, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Follow the behaviour, all episodes at once."""
+    below = theta.cumsum(axis=2)
+    state = rng.integers(0, design.n_states, design.episodes)
+    arm = rng.choice(design.n_actions, design.episodes, p=design.behaviour)
+    found = []
+    for _ in range(design.steps):
+        if not design.keeps:
+            arm = rng.choice(design.n_actions, state.size, p=design.behaviour)
+        u = rng.random(state.size)[:, None]
+        after = np.minimum((u > below[state, arm]).sum(axis=1), theta.shape[0] - 1)
+        found.append((state, arm, after))
+        on = after < design.n_states
+        state, arm = after[on], arm[on]
+    triplets = [np.concatenate(column) for column in zip(*found, strict=True)]
+    return triplets[0], triplets[1], triplets[2]
