@@ -1,4 +1,4 @@
-"""Doubt about which next states are possible at all (Friedman and Singer 1998).
+"""Uncertainty about which next states are possible (Friedman and Singer 1998).
 
 Of the ``L`` states of a pair's support, an unknown set of ``k`` is possible. Sizes have
 ``P(k) ~ decay^k`` for ``k = 1..L``, sets of a size are equally likely, and ``theta`` is
@@ -22,7 +22,7 @@ of equal (``m``, ``N``, ``L``), which form a group and share a table.
 
 Dirichlet parameters stand for a row where only its mean is asked for (``alpha / sum of
 alpha``): ``a + n[t]`` for seen states, and ``(m a + N) (1 - C) / C`` for the others
-together. A row so made would have the exact mean, and too little doubt about the
+together. A row so made would have the exact mean, and too little uncertainty about the
 unseen mass. A pair never visited has the symmetric Dirichlet with the same mean of
 ``sum_t theta[t]^2``.
 
