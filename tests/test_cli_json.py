@@ -74,7 +74,7 @@ KEYS = {
     "compare-priors": "actions actions[] actions[][] agreement agreement[] "
     "agreement[][] best min_count n_folds n_held_out new_share new_share_error notes "
     "rows rows[] run seed "
-    + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.criticism.PriorRow)),
+    + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
     "sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
     "rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
     + " ".join(

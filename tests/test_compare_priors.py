@@ -14,7 +14,7 @@ import pytest
 from bad_input import task
 
 import bayesmdp as bm
-from bayesmdp.criticism import PriorComparison, PriorRow, _heldout
+from bayesmdp.diagnostics import PriorComparison, PriorRow, _heldout
 
 Triplet = tuple[int, int, int]
 FOLDS, SEED = 4, 3

@@ -7,7 +7,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.policies, bm.optimisation, bm.criticism, bm.storage)
+ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.storage)
 ROOMS += (bm.reporting, bm.plots)
 CONTRACT = [
     "Counts",

@@ -11,7 +11,7 @@ import pytest
 from bad_input import COUNTS, EVEN, LOG, case, check, counted, labelled, task
 
 import bayesmdp as bm
-from bayesmdp.criticism import Sensitivity
+from bayesmdp.diagnostics import Sensitivity
 from bayesmdp.errors import (
     ArgumentError,
     CountsError,
@@ -46,7 +46,7 @@ def test_a_posterior_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> Non
         fitted.append(how["prior"])
         return bm.fit(*data, **how)
 
-    monkeypatch.setattr("bayesmdp.criticism._advice.fit", noted)
+    monkeypatch.setattr("bayesmdp.diagnostics._advice.fit", noted)
     how: Any = {"n_draws": 200, "seed": 5}
     found = bm.sensitivity(RIGHT, own, own.task, PRIORS, **how)
     assert fitted == [PRIORS["neighbours"], PRIORS["careful"]]

@@ -9,8 +9,8 @@ from bayesmdp import _startup  # noqa: F401  before all that takes long
 # isort: split
 
 from bayesmdp import (
-    criticism,
     data,
+    diagnostics,
     errors,
     evaluation,
     model,
@@ -22,8 +22,8 @@ from bayesmdp import (
     worlds,
 )
 from bayesmdp._version import __version__
-from bayesmdp.criticism import calibrate, compare_priors, sensitivity
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
+from bayesmdp.diagnostics import calibrate, compare_priors, sensitivity
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     ActionValues,
@@ -92,8 +92,8 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_priors",
-    "criticism",
     "data",
+    "diagnostics",
     "draws_needed",
     "errors",
     "evaluate",

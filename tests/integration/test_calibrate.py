@@ -15,10 +15,10 @@ import pytest
 from scipy import stats
 
 import bayesmdp as bm
-from bayesmdp.criticism import Calibration, Episodes, plot_calibration
-from bayesmdp.criticism import _calibrate as running
-from bayesmdp.criticism import _study as study_of
-from bayesmdp.criticism import _truth as truths
+from bayesmdp.diagnostics import Calibration, Episodes, plot_calibration
+from bayesmdp.diagnostics import _calibrate as running
+from bayesmdp.diagnostics import _study as study_of
+from bayesmdp.diagnostics import _truth as truths
 from bayesmdp.errors import ArgumentError
 
 pytestmark = pytest.mark.integration

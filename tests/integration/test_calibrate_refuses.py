@@ -7,7 +7,7 @@ import pytest
 from bad_input import case, check
 
 import bayesmdp as bm
-from bayesmdp.criticism import Episodes, plot_calibration
+from bayesmdp.diagnostics import Episodes, plot_calibration
 from bayesmdp.errors import ArgumentError, EndlessError, PolicyError, PriorError
 
 pytestmark = pytest.mark.integration

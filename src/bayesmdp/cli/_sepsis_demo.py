@@ -291,7 +291,7 @@ def _other_priors(
     n_draws: int,
     seed: int,
     threads: int | None,
-) -> bm.criticism.Sensitivity:
+) -> bm.diagnostics.Sensitivity:
     return bm.sensitivity(
         policy,
         posterior,

@@ -7,8 +7,8 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.criticism import Sensitivity
 from bayesmdp.data import Findings
+from bayesmdp.diagnostics import Sensitivity
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation
 from bayesmdp.model import Task

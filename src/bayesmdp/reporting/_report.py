@@ -9,8 +9,8 @@ from typing import Any
 from bayesmdp import _checks
 from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
-from bayesmdp.criticism import Sensitivity
 from bayesmdp.data import Findings
+from bayesmdp.diagnostics import Sensitivity
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison
 from bayesmdp.optimisation import Optimisation

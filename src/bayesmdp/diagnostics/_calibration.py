@@ -9,7 +9,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.criticism._uniformity import band, counts_below, points
+from bayesmdp.diagnostics._uniformity import band, counts_below, points
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import rounded
 

@@ -47,8 +47,8 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import naming, settled
 from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._advice import naming, settled
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, align
 from bayesmdp.posterior import evidence_of, fit, weights_after

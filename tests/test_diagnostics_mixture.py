@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import bayesmdp as bm
-from bayesmdp.criticism import _heldout
-from bayesmdp.criticism import _truth as truths
+from bayesmdp.diagnostics import _heldout
+from bayesmdp.diagnostics import _truth as truths
 from bayesmdp.errors import ArgumentError, BeliefError, PriorError
 
 Triplet = tuple[int, int, int]

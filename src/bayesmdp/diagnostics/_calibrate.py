@@ -11,10 +11,10 @@ from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
-from bayesmdp.criticism._advice import check_prior, unwarned
-from bayesmdp.criticism._calibration import Calibration
-from bayesmdp.criticism._outcome_file import keep, open_outcomes
-from bayesmdp.criticism._study import (
+from bayesmdp.diagnostics._advice import check_prior, unwarned
+from bayesmdp.diagnostics._calibration import Calibration
+from bayesmdp.diagnostics._outcome_file import keep, open_outcomes
+from bayesmdp.diagnostics._study import (
     Choose,
     Episodes,
     Outcome,
@@ -22,8 +22,8 @@ from bayesmdp.criticism._study import (
     Study,
     outcomes,
 )
-from bayesmdp.criticism._truth import Source, source_of
-from bayesmdp.criticism._uniformity import p_value
+from bayesmdp.diagnostics._truth import Source, source_of
+from bayesmdp.diagnostics._uniformity import p_value
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal

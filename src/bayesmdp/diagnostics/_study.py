@@ -20,8 +20,8 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._truth import Source
 from bayesmdp.data import Counts
+from bayesmdp.diagnostics._truth import Source
 from bayesmdp.errors import ArgumentError, BayesmdpError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
 from bayesmdp.posterior import Draws, Fitted, fit
@@ -60,7 +60,7 @@ class Episodes:
     Examples
     --------
     >>> import bayesmdp as bm
-    >>> bm.criticism.Episodes([0, 1, 0], n_episodes=20)
+    >>> bm.diagnostics.Episodes([0, 1, 0], n_episodes=20)
     Episodes(policy=[0, 1, 0], n_episodes=20, max_steps=100)
     """
 

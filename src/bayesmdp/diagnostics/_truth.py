@@ -16,8 +16,8 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.criticism._advice import check_prior
 from bayesmdp.data import Counts
+from bayesmdp.diagnostics._advice import check_prior
 from bayesmdp.errors import ArgumentError, PriorError
 from bayesmdp.model import Dynamics, Rows, Task, availability
 from bayesmdp.priors import (

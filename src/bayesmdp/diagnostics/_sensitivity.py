@@ -23,7 +23,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.criticism._advice import (
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
     advise,
@@ -33,8 +34,7 @@ from bayesmdp.criticism._advice import (
     naming,
     state_visits,
 )
-from bayesmdp.criticism._tables import number, percent, table
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import (
     Comparison,

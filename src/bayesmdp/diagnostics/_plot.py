@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp.criticism._calibration import Calibration
+from bayesmdp.diagnostics._calibration import Calibration
 from bayesmdp.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     >>> import bayesmdp as bm
     >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
     >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100, choose=None)
-    >>> bm.criticism.plot_calibration(found).axes[0].get_title()
+    >>> bm.diagnostics.plot_calibration(found).axes[0].get_title()
     'value'
     """
     _checks.of_type("calibration", calibration, Calibration, ArgumentError)

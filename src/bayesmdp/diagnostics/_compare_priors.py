@@ -18,7 +18,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, Seed
-from bayesmdp.criticism._advice import (
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
     advise,
@@ -28,9 +29,8 @@ from bayesmdp.criticism._advice import (
     settled,
     state_visits,
 )
-from bayesmdp.criticism._heldout import Folds, HeldOut, Scores, deal, held_out, score
-from bayesmdp.criticism._tables import number, percent, table
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._heldout import Folds, HeldOut, Scores, deal, held_out, score
+from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain
 from bayesmdp.model import Task, align

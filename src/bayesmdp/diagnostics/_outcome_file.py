@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._jobs import JobFile, OtherJobsError
-from bayesmdp.criticism._study import Outcome, Study
+from bayesmdp.diagnostics._study import Outcome, Study
 from bayesmdp.errors import ArgumentError
 
 _KIND = "calibrate"
