@@ -3,6 +3,7 @@
 from bayesmdp.model._align import align
 from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows
+from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
 from bayesmdp.model._policies import Belief, as_policy, check_knows, restrict
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._task import Task
@@ -11,6 +12,7 @@ __all__ = [
     "Availability",
     "Belief",
     "Dynamics",
+    "LoggedEpisodes",
     "RewardTriplets",
     "Rows",
     "Task",
@@ -18,6 +20,7 @@ __all__ = [
     "as_policy",
     "availability",
     "check_knows",
+    "logged_episodes",
     "restrict",
     "reward_triplets",
 ]

@@ -59,8 +59,7 @@ def align(
         state_labels=_adopted("state", states, task.n_states, task.state_labels),
         action_labels=_adopted("action", actions, task.n_actions, task.action_labels),
     )
-    state = _numbers("state", states, task.state_labels)
-    action = _numbers("action", actions, task.action_labels)
+    state, action = numbering(data, task)
     named = Counts.from_arrays(
         found.state if state is None else state[found.state],
         found.action if action is None else action[found.action],
@@ -70,6 +69,18 @@ def align(
         n_actions=found.n_actions if action is None and found.sized[1] else None,
     )
     return _sized(named, task), task
+
+
+def numbering(data: Transitions, task: Task) -> tuple[IntArray | None, IntArray | None]:
+    """Task's numbers of the data's states and actions; None where ids are numbers."""
+    names = [
+        None if x is None else tuple(map(str, x))
+        for x in (data.state_labels, data.action_labels)
+    ]
+    return (
+        _numbers("state", names[0], task.state_labels),
+        _numbers("action", names[1], task.action_labels),
+    )
 
 
 def _texts(
