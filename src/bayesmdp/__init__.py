@@ -23,7 +23,7 @@ from bayesmdp import (
 )
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
-from bayesmdp.diagnostics import calibrate, compare_priors, sensitivity
+from bayesmdp.diagnostics import calibrate, check, compare_priors, sensitivity
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     ActionValues,
@@ -90,6 +90,7 @@ __all__ = [
     "__version__",
     "action_values",
     "calibrate",
+    "check",
     "compare",
     "compare_priors",
     "data",

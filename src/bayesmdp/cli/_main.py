@@ -176,6 +176,7 @@ A whole analysis:
   bayesmdp compare ward behaviour mle nominal optimised
   bayesmdp sensitivity ward optimised
   bayesmdp compare-priors ward ward.csv
+  bayesmdp check ward ward.csv
   bayesmdp report ward -o ward.html
 
 Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.

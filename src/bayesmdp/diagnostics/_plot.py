@@ -1,4 +1,4 @@
-"""Ranks and coverage as a picture; matplotlib is not needed for anything else."""
+"""Calibrations and checks as pictures; matplotlib is not needed for anything else."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,12 +6,15 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp.diagnostics._calibration import Calibration
+from bayesmdp.diagnostics._check_record import Check
 from bayesmdp.errors import ArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLUE, _GREY = "#1f77b4", "0.88"
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_MOST = 6  # states whose prevalence is drawn
 
 
 def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
@@ -87,3 +90,86 @@ def _draw_coverage(ax: Any, calibration: Calibration, q: int) -> None:
     ax.errorbar(calibration.levels, gap, error, fmt="o", color=_BLUE, capsize=3)
     ax.axhline(0.0, color="0.5", linewidth=0.8)
     ax.set_xlabel("level")
+
+
+def plot_check(check: Check, axes: Any = None) -> "Figure":
+    """Draw observed and posterior predictive survival, and prevalence of states.
+
+    Left, the share of episodes that have not ended by each step: a line for the
+    observed one, a dashed line and a 95 % band for posterior predictive replicates.
+    Then the share of each of the most prevalent states among episodes still observed,
+    with bars of two sds over replicates.
+
+    Parameters
+    ----------
+    check
+        From `bayesmdp.check`.
+    axes
+        Two axes to draw on; a new figure where not given.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib, with the extra ``plots``: ``figure.savefig("check.png")``.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> log = world.simulate(np.full((25, 4), 0.25), 20, seed=0)
+    >>> found = bm.check(bm.fit(log, world.task), log, n_draws=20)
+    >>> [ax.get_title() for ax in found.plot().axes]
+    ['Time to end', 'Prevalence']
+    """
+    _checks.of_type("check", check, Check, ArgumentError)
+    if axes is None:
+        figures = _checks.extra("matplotlib.figure", "plots", "plot_check")
+        made = figures.Figure(figsize=(10.0, 4.0), layout="constrained")
+        axes = made.subplots(1, 2)
+    pair = np.asarray(axes).ravel()
+    if pair.size != 2:
+        raise ArgumentError(f"`axes` must be two axes; got {pair.size}.")
+    _draw_survival(pair[0], check)
+    _draw_prevalence(pair[1], check)
+    figure: Figure = pair[0].figure
+    return figure
+
+
+def _draw_survival(ax: Any, check: Check) -> None:
+    ax.set(title="Time to end", xlabel="step", ylabel="share not ended")
+    found = check.survival
+    if found is None:
+        ax.text(0.5, 0.5, "no terminal states", ha="center", transform=ax.transAxes)
+        return
+    how = {"step": "post"}
+    band = {"color": _GREY, "label": "posterior predictive, 95 %"}
+    ax.fill_between(found.step, found.low, found.high, **how, **band)
+    ax.step(found.step, found.predicted, "--", where="post", color="0.45", label="mean")
+    ax.step(found.step, found.observed, where="post", color=_BLUE, label="observed")
+    ax.set_ylim(0, 1.02)
+    ax.legend(frameon=False)
+
+
+def _draw_prevalence(ax: Any, check: Check) -> None:
+    found = check.prevalence
+    most = np.argsort(-found.observed.max(axis=0), kind="stable")[:_MOST]
+    nudge = 0.03 * max(float(np.ptp(found.step)), 1.0)
+    for number, j in enumerate(most):
+        colour = _COLOURS[number]
+        at = found.step + nudge * (number / _MOST - 0.5)
+        name = found.state[j].replace("$", r"\$")
+        ax.plot(found.step, found.observed[:, j], color=colour, label=name)
+        ax.errorbar(
+            at,
+            found.predicted[:, j],
+            2 * found.predicted_sd[:, j],
+            color=colour,
+            fmt="o",
+            markersize=3.5,
+            linewidth=0.9,
+            capsize=2,
+        )
+    ax.set(title="Prevalence", xlabel="step", ylabel="share of those still observed")
+    ax.set_ylim(bottom=0)
+    key = "state (lines observed,\npoints posterior predictive)"
+    ax.legend(frameon=False, title=key, fontsize="small", title_fontsize="small")

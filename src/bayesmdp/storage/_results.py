@@ -190,7 +190,7 @@ def in_words(directory: Path, name: str) -> str:
         head = read_head(folder / f"{name}.json", FORMAT, SCHEMA)
         find_file(folder, f"{name}.npz", head)
         record = head["record"]
-        return _IN_WORDS[record["kind"]](record)
+        return _IN_WORDS[record.get("kind", name)](record)
     except StorageError:
         return "damaged; make it anew"
     except (LookupError, TypeError, ValueError):  # saved by somebody else's program
@@ -203,6 +203,11 @@ def _worth(record: Mapping[str, Any]) -> str:
 
 
 _IN_WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "check": lambda record: (
+        f"observed value {record['observed_value']:.4g}, predicted "
+        f"{record['predicted_value']:.4g}; "
+        f"{' '.join(record['problems']) or 'no problem detected'}"
+    ),
     "evaluation": lambda record: f"{_worth(record)}, on {record['n_draws']} draws",
     "optimisation": lambda record: (
         f"{_worth(record['evaluation'])}; {record['status']}"

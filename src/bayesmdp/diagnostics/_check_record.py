@@ -1,0 +1,321 @@
+"""The record of a check, and how it is shown."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._sheet import Sheet, Table
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.diagnostics._markov_order import MarkovOrder
+from bayesmdp.diagnostics._tables import number, percent, table
+from bayesmdp.evaluation import plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LEVEL = 0.05  # of tests, after Holm
+_PREDICTIVE = 0.01  # of survival and prevalence
+_GAP = 2.0
+_SHOWN = 5  # states and steps that fit worst
+_FOUND = {
+    "previous value": "Next states depend on the state before the present one",
+    "previous action": "Next states depend on the action before the present one",
+    "step": "Next states depend on how long an episode has lasted",
+    "episode order": "Next states change with the order of episodes",
+    "second order": "Next states depend on the step before the present one",
+}
+
+
+@dataclass(frozen=True)
+class CheckTest:
+    """A test of the Markov assumption; an effect that has no value scale is NaN."""
+
+    name: str
+    statistic: float
+    p_value: float
+    p_holm: float  # for all tests together
+    effect: float  # in units of value
+    effect_se: float
+    n_rows: int
+    method: str
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """Share of episodes not ended by a step: observed, and posterior predictive."""
+
+    step: IntArray  # [T]
+    observed: FloatArray  # [T], Kaplan-Meier where episodes are censored
+    predicted: FloatArray  # [T], mean
+    low: FloatArray  # [T], of the 95 % band of each step
+    high: FloatArray  # [T]
+    outside: float  # share of all steps
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Share of episodes that end in a state: observed, and posterior predictive."""
+
+    state: str
+    observed: float
+    predicted: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prevalence:
+    """Share of each state among episodes still observed at some steps."""
+
+    step: IntArray  # [G]
+    state: tuple[str, ...]  # [J], the most visited
+    observed: FloatArray  # [G, J]
+    predicted: FloatArray  # [G, J]
+    predicted_sd: FloatArray  # [G, J], over replicates
+    told: BoolArray  # [G, J], cells that the statistic looks at
+    statistic: float
+    p_value: float
+
+    @property
+    def z(self) -> FloatArray:
+        """Distance of observed and predicted in sds, 0 where it is not told."""
+        apart = np.where(self.told, self.observed - self.predicted, 0.0)
+        return np.asarray(apart / np.where(self.predicted_sd > 0, self.predicted_sd, 1))
+
+    def worst(self, n: int = _SHOWN) -> list[tuple[int, int]]:
+        """Places of the largest distances, in the grid and among states."""
+        z = np.abs(self.z)
+        order = np.argsort(-z, axis=None, kind="stable")[:n]
+        g, j = np.unravel_index(order, z.shape)
+        return [(int(a), int(b)) for a, b in zip(g, j, strict=True) if z[a, b] > 0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """Observed beside predicted; made by `bayesmdp.check`.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> log = world.simulate(np.full((25, 4), 0.25), 100, seed=0)
+    >>> prior = bm.SymmetricPrior(support=world.support)
+    >>> found = bm.check(bm.fit(log, world.task, prior=prior), log, n_draws=100)
+    >>> [x.name for x in found.tests]
+    ['previous value', 'previous action', 'step', 'episode order', 'second order']
+    """
+
+    observed_value: float  # mean return of logged episodes
+    observed_se: float  # over episodes
+    predicted_value: float  # of the behaviour policy, from the logged starts
+    predicted_value_mcse: float
+    predicted_interval: tuple[float, float]  # 95 %
+    gap: float  # (predicted - observed) / se; NaN if all returns are equal
+    n_episodes: int
+    n_censored: int  # episodes that did not end in a terminal state
+    tests: tuple[CheckTest, ...]
+    survival: Survival | None  # None for a task without terminal states
+    endings: tuple[Ending, ...]
+    prevalence: Prevalence
+    order: MarkovOrder | None  # None where no row has another one before it
+    n_rows: int
+    n_draws: int
+    seed: int
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Sentences about what was found; empty where nothing was."""
+        found = []
+        if abs(self.gap) > _GAP:
+            found.append(
+                "The predicted value of the behaviour policy, "
+                f"{self.predicted_value:.4g}, is {abs(self.gap):.1f} standard errors "
+                f"{'above' if self.gap > 0 else 'below'} the observed one, "
+                f"{self.observed_value:.4g}."
+            )
+        for what, part in (
+            ("The share of episodes that have not ended", self.survival),
+            ("Prevalence of states", self.prevalence),
+        ):
+            if part is not None and part.p_value < _PREDICTIVE:
+                found.append(
+                    f"{what} by step is not as predicted (posterior predictive p "
+                    f"{part.p_value:.2g})."
+                )
+        for x in self.tests:
+            if x.p_holm < _LEVEL:
+                worth = ""
+                if math.isfinite(x.effect):
+                    worth = f", worth {abs(x.effect):.2g} of value per sd"
+                found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{worth}).")
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON; what is not finite is None.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> log = world.simulate(np.full((25, 4), 0.25), 20, seed=0)
+        >>> found = bm.check(bm.fit(log, world.task), log, n_draws=20)
+        >>> bm.diagnostics.Check.from_dict(found.to_dict()).to_dict() == found.to_dict()
+        True
+        """
+        record: dict[str, Any] = _plain(asdict(self))
+        return record | {"problems": list(self.problems)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Check":
+        """Make it again from what `to_dict` gave."""
+        given = {x.name: record[x.name] for x in fields(cls)}
+        given["tests"] = tuple(CheckTest(**_numbers(x)) for x in record["tests"])
+        given["endings"] = tuple(Ending(**_numbers(x)) for x in record["endings"])
+        given["prevalence"] = Prevalence(**_arrays(record["prevalence"]))
+        for name, kind in (("survival", Survival), ("order", MarkovOrder)):
+            if record[name] is not None:
+                given[name] = kind(**_arrays(record[name]))
+        given["predicted_interval"] = tuple(record["predicted_interval"])
+        given["notes"] = tuple(record["notes"])
+        given["gap"] = math.nan if record["gap"] is None else record["gap"]
+        return cls(**given)
+
+    def summary(self) -> str:
+        """Observed beside predicted, tests, and what was found.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> log = world.simulate(np.full((25, 4), 0.25), 100, seed=0)
+        >>> prior = bm.SymmetricPrior(support=world.support)
+        >>> found = bm.check(bm.fit(log, world.task, prior=prior), log, n_draws=100)
+        >>> print(found.summary().splitlines()[-1])
+        no problem detected
+        """
+        return self._sheet().text()
+
+    def plot(self, axes: Any = None) -> "Figure":
+        """Draw it; see `bayesmdp.diagnostics.plot_check`."""
+        from bayesmdp.diagnostics._plot import plot_check
+
+        return plot_check(self, axes)
+
+    def _sheet(self) -> Sheet:
+        title = (
+            f"Check of {_checks.many(self.n_episodes, 'episode')} with "
+            f"{_checks.many(self.n_rows, 'transition')} against a posterior"
+        )
+        body: list[Table | str] = [self._compared()]
+        if self.n_censored:
+            body.append(
+                f"{self.n_censored} of {self.n_episodes} episodes are censored: their "
+                "returns are completed by the predicted value of their last state"
+            )
+        if self.survival is None:
+            body.append("no terminal states: endings and time to end are left out")
+        else:
+            body.append(
+                f"time to end: {percent(self.survival.outside)} of steps outside the "
+                f"95 % band, posterior predictive p {self.survival.p_value:.3g}"
+            )
+        body.append(
+            f"prevalence of states by step: posterior predictive p "
+            f"{self.prevalence.p_value:.3g}"
+        )
+        worst = self._worst()
+        body += [worst] if worst.rows else []
+        body += ["", self._tests()]
+        if self.order is not None:
+            body.append(
+                f"log Bayes factor {self.order.log_bayes_factor:.4g} for order 1 over "
+                f"order 2 (Dirichlet {self.order.concentration:g})"
+            )
+        body += [f"note: {x}" for x in self.notes]
+        body += ["", *(f"problem: {x}" for x in self.problems)]
+        if not self.problems:
+            body.append("no problem detected")
+        return Sheet(title, body)
+
+    def _compared(self) -> Table:
+        low, high = self.predicted_interval
+        names = ["value of the behaviour policy"]
+        cells = [
+            [
+                number(self.observed_value, self.observed_se),
+                number(self.predicted_value, self.predicted_value_mcse),
+                f"{low:.4g} to {high:.4g}",
+                f"gap {self.gap:+.2f} se" if math.isfinite(self.gap) else "",
+            ]
+        ]
+        for x in self.endings:
+            names.append(f"end in {x.state}")
+            band = f"{percent(x.low)} to {percent(x.high)}"
+            cells.append([percent(x.observed), percent(x.predicted), band, ""])
+        header = ("observed", "posterior predictive", "95 % interval", "")
+        return table(names, header, cells)
+
+    def _worst(self) -> Table:
+        found = self.prevalence
+        names, cells = [], []
+        for g, j in found.worst():
+            names.append(f"state {found.state[j]} at step {found.step[g]}")
+            shares = found.observed[g, j], found.predicted[g, j]
+            cells.append([*map(percent, shares), f"{found.z[g, j]:+.1f}"])
+        header = ("observed", "posterior predictive", "z")
+        return table(names, header, cells)
+
+    def _tests(self) -> Table:
+        cells = [
+            [
+                f"{x.statistic:.3g}",
+                f"{x.p_value:.3g}",
+                f"{x.p_holm:.3g}",
+                number(x.effect, x.effect_se),
+                x.method,
+            ]
+            for x in self.tests
+        ]
+        header = ("statistic", "p", "Holm p", "effect on value", "p by")
+        return table([x.name for x in self.tests], header, cells)
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def __repr__(self) -> str:
+        return (
+            f"Check(observed_value={self.observed_value:.4g}, "
+            f"predicted_value={self.predicted_value:.4g}, gap={self.gap:.2g}, "
+            f"{_checks.many(len(self.problems), 'problem')})"
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(x) for name, x in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(x) for x in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    return plain(value)
+
+
+def _numbers(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if x is None else x for name, x in record.items()}
+
+
+def _arrays(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn lists of numbers into arrays, that of names into a tuple."""
+    return {
+        name: tuple(x) if name == "state" else _array(x) for name, x in record.items()
+    }
+
+
+def _array(value: Any) -> Any:
+    return _checks.sealed(np.array(value)) if isinstance(value, list) else value

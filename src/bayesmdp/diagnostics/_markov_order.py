@@ -1,0 +1,276 @@
+"""Order 1 against order 2: whether the step before helps to predict the next state.
+
+Rows of a log that have a row before them, in *contexts* ``c`` = (state before, action
+before, state, action), which refine *pairs* ``x`` = (state, action). With ``n`` the
+counts of next states ``t`` ::
+
+    E[c,t] = n[c] n[x,t] / n[x]
+    G^2 = 2 sum n[c,t] log(n[c,t] / E[c,t]),    X^2 = sum (n[c,t] - E[c,t])^2 / E[c,t]
+    df  = sum over pairs of (contexts - 1) (next states - 1)
+
+**p value.** Next states are permuted within the rows of each pair, contexts stay: p =
+(1 + #{G^2 permuted >= G^2}) / (B + 1). In sequential data a next state also decides
+the next context, so that this is not exact; by simulation it keeps its level
+(docs/markov_tests.md), also where tables are far too sparse for chi-square.
+
+**Evidence.** With independent Dirichlet rows of concentration ``a`` on each next state
+that was observed after the pair, order 1 has one row per pair, order 2 one per context.
+The log Bayes factor is the difference of their log evidences on the same rows: above 0
+it favours order 1. The two ask different things: a p value, whether the counts would
+surprise under order 1; the Bayes factor, which of both predicts them better. With many
+contexts a true but small dependence on history costs more parameters than it is worth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmdp import _checks
+from bayesmdp._checks import read_only
+from bayesmdp._sheet import Sheet
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
+from bayesmdp.data import Transitions
+from bayesmdp.errors import ArgumentError, CountsError
+
+_PURPOSE = int.from_bytes(b"order", "little")
+
+
+@dataclass(frozen=True, repr=False)
+class MarkovOrder:
+    """Order 1 against order 2; made by `bayesmdp.diagnostics.markov_order`."""
+
+    g2: float
+    x2: float
+    df: int
+    p_value: float  # of G^2, by permutation
+    log_bayes_factor: float  # above 0 favours order 1
+    concentration: float  # of a next state
+    n_rows: int  # that have a row before them
+    n_contexts: int
+    n_permutations: int
+    seed: int
+
+    @property
+    def g2_p_value(self) -> float:
+        """Chi-square p value of G^2: of large tables alone."""
+        return self._tail(self.g2)
+
+    @property
+    def x2_p_value(self) -> float:
+        """Chi-square p value of X^2: of large tables alone."""
+        return self._tail(self.x2)
+
+    def _tail(self, statistic: float) -> float:
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self.df, statistic)) if self.df else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "MarkovOrder":
+        """Make it again from what `to_dict` gave."""
+        return cls(**record)
+
+    def summary(self) -> str:
+        """Both answers, and what each asks.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> print(bm.diagnostics.markov_order(list("abaaaabababaabbba")).summary())
+        Order 1 against order 2 on 15 transitions in 4 contexts
+          G^2 0.599, X^2 0.630, 2 degrees of freedom; chi-square p 0.741 and 0.73
+          permutation p 1: would these counts surprise under order 1?
+          log Bayes factor 0.92 for order 1 (Dirichlet 0.5): which predicts them better?
+        """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        title = (
+            f"Order 1 against order 2 on {self.n_rows} transitions in "
+            f"{self.n_contexts} contexts"
+        )
+        order = 1 if self.log_bayes_factor >= 0 else 2
+        lines = [
+            f"G^2 {self.g2:.3f}, X^2 {self.x2:.3f}, {self.df} degrees of freedom; "
+            f"chi-square p {self.g2_p_value:.3g} and {self.x2_p_value:.3g}",
+            f"permutation p {self.p_value:.3g}: would these counts surprise under "
+            "order 1?",
+            f"log Bayes factor {abs(self.log_bayes_factor):.2f} for order {order} "
+            f"(Dirichlet {self.concentration:g}): which predicts them better?",
+        ]
+        return Sheet(title, lines, indent="  ")
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def __repr__(self) -> str:
+        return (
+            f"MarkovOrder(G^2={self.g2:.4g}, df={self.df}, p_value={self.p_value:.3g}, "
+            f"log_bayes_factor={self.log_bayes_factor:.3g})"
+        )
+
+
+def markov_order(
+    data: "Transitions | Sequence[Any] | ArrayLike",
+    *,
+    concentration: float = 0.5,
+    n_permutations: int = 999,
+    seed: Seed = 0,
+) -> MarkovOrder:
+    """Test whether the step before the last one helps to predict the next state.
+
+    Parameters
+    ----------
+    data
+        A log with an ``episode`` column, or one sequence of states, names or numbers.
+    concentration
+        Of the Dirichlet rows behind the Bayes factor, on each next state that was
+        observed after a pair; 1/2 is Jeffreys' choice.
+    n_permutations
+        Of next states within the rows of each pair.
+    seed
+        Of the permutations.
+
+    Returns
+    -------
+    MarkovOrder
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> found = bm.diagnostics.markov_order(list("abaaaabababaabbba"))
+    >>> round(found.g2, 6), found.df, round(found.g2_p_value, 6)
+    (0.599161, 2, 0.741129)
+    """
+    if isinstance(data, Transitions):
+        rows = _rows_of_log(data)
+    else:
+        rows = _rows_of_sequence(data)
+    return order_of(
+        *rows, concentration=concentration, n_permutations=n_permutations, seed=seed
+    )
+
+
+def _rows_of_log(log: Transitions) -> tuple[IntArray, IntArray, IntArray]:
+    found = list(log.episodes())
+    if not found:
+        raise CountsError("`data` holds no transitions: there is nothing to look at.")
+    columns = (
+        np.concatenate([getattr(x, name) for x in found])
+        for name in ("state", "action", "next_state", "follows")
+    )
+    state, action, next_state, follows = columns
+    return rows_with_history(state * (action.max() + 1) + action, next_state, follows)
+
+
+def _rows_of_sequence(data: Any) -> tuple[IntArray, IntArray, IntArray]:
+    sequence = _checks.any_array("data", data, ArgumentError)
+    if sequence.ndim != 1 or sequence.dtype.kind not in "iufbUS":
+        raise ArgumentError(
+            "`data` must be a log, or one sequence of states; got an array of shape "
+            f"{sequence.shape} and dtype {sequence.dtype}."
+        )
+    state = _ranks(sequence)
+    follows = np.arange(max(state.size - 1, 0)) > 0
+    return rows_with_history(state[:-1], state[1:], follows)
+
+
+def rows_with_history(
+    pair: IntArray, next_state: IntArray, follows: BoolArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Pair, pair before and next state of rows that follow another one."""
+    at = np.flatnonzero(follows)
+    return pair[at], pair[at - 1], next_state[at]
+
+
+def order_of(
+    pair: IntArray,
+    before: IntArray,
+    next_state: IntArray,
+    *,
+    concentration: float = 0.5,
+    n_permutations: int = 999,
+    seed: Seed = 0,
+) -> MarkovOrder:
+    """Test rows ``[N]`` by their pair, the pair before and the next state."""
+    a = _checks.real("concentration", concentration, ArgumentError, 0, open_low=True)
+    n = _checks.integer("n_permutations", n_permutations, 1, ArgumentError)
+    number = _checks.seed_integer(seed)
+    if pair.size == 0:
+        raise CountsError(
+            "No row has another one before it in its episode, so that there is no "
+            "history to look at: give episodes of two steps or more."
+        )
+    order = np.lexsort((before, pair))
+    pair = _ranks(pair[order])
+    context = _ranks(pair * (before.max() + 1) + before[order])
+    cell = _ranks(pair * (next_state.max() + 1) + next_state[order])
+    of_pair, of_context, of_cell = map(np.bincount, (pair, context, cell))
+    _, at, count = np.unique(
+        context * np.int64(of_cell.size) + cell, return_index=True, return_counts=True
+    )
+    expected = of_context[context[at]] * of_cell[cell[at]] / of_pair[pair[at]]
+    g2 = 2.0 * max(float(count @ np.log(count / expected)), 0.0)
+    x2 = max(float((count**2 / expected).sum() - pair.size), 0.0)
+    pair_of_context = pair[np.unique(context, return_index=True)[1]]
+    pair_of_cell = pair[np.unique(cell, return_index=True)[1]]
+    width = np.bincount(pair_of_cell)  # next states of each pair
+    df = int((np.bincount(pair_of_context) - 1) @ (width - 1))
+    evidence = _log_evidence(of_pair, width, of_cell, a)
+    evidence -= _log_evidence(of_context, width[pair_of_context], count, a)
+    first = np.searchsorted(pair_of_cell, pair)  # so that next states count from 0
+    observed = float(count @ np.log(count))
+    sums = _permuted_sums(pair, context, cell - first, n, number)
+    tolerance = 1e-9 * max(observed, 1.0)
+    return MarkovOrder(
+        g2=g2,
+        x2=x2,
+        df=df,
+        p_value=float(1 + (sums >= observed - tolerance).sum()) / (n + 1),
+        log_bayes_factor=evidence,
+        concentration=a,
+        n_rows=pair.size,
+        n_contexts=of_context.size,
+        n_permutations=n,
+        seed=number,
+    )
+
+
+def _ranks(values: NDArray[Any]) -> IntArray:
+    """Return the rank of each value among the distinct ones, from 0."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _log_evidence(total: IntArray, width: IntArray, count: IntArray, a: float) -> float:
+    """Of rows with so many visits and possible next states, and counts of cells."""
+    from scipy.special import gammaln
+
+    rows = gammaln(width * a) - gammaln(width * a + total)
+    return float(rows.sum() + (gammaln(a + count) - gammaln(a)).sum())
+
+
+def _permuted_sums(
+    pair: IntArray, context: IntArray, successor: IntArray, n: int, seed: int
+) -> FloatArray:
+    """Return sums of ``n log n`` over cells, of permuted next states, ``[B]``."""
+    from bayesmdp.engine.resampling import permute_within  # numba
+
+    number = np.arange(np.bincount(context).max() + 1, dtype=np.float64)
+    n_log_n = number * np.log(np.maximum(number, 1.0))
+    sums = np.empty(n)
+    permute_within(
+        read_only(np.array([seed, _PURPOSE], dtype=np.uint64)),
+        read_only(np.searchsorted(pair, np.arange(pair[-1] + 2))),
+        read_only(context),
+        read_only(successor),
+        read_only(n_log_n),
+        sums,
+    )
+    return sums
