@@ -46,6 +46,28 @@ ROWS = (
     "rows[].epistemic_sd rows[].lower_quantile rows[].name rows[].probability_better "
     "rows[].probability_tied rows[].support rows[].value rows[].value_error"
 )
+CURVE = ("step", "observed", "predicted", "low", "high")
+SHARES = ("observed", "predicted", "predicted_sd", "told")
+CHECK = " ".join(  # the log is too small for tests
+    [
+        "run problems predicted_interval[] endings[] prevalence.step[] "
+        "prevalence.state[]",
+        *(f"survival.{x}[]" for x in CURVE),
+        *(f"prevalence.{x}[] prevalence.{x}[][]" for x in SHARES),
+    ]
+    + [
+        f"{start}{x.name}"
+        for start, kind in (
+            ("", bm.diagnostics.Check),
+            ("endings[].", bm.diagnostics.Ending),
+            ("survival.", bm.diagnostics.Survival),
+            ("prevalence.", bm.diagnostics.Prevalence),
+            ("order.", bm.diagnostics.MarkovOrder),
+        )
+        for x in dataclasses.fields(kind)
+    ]
+)
+
 KEYS = {
     "demo": "best_true_value cautions cautions[] comparison comparison.few "
     "comparison.reference html json "
@@ -75,6 +97,7 @@ KEYS = {
     "agreement[][] best min_count n_folds n_held_out new_share new_share_error notes "
     "rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
+    "check": CHECK,
     "sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
     "rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
     + " ".join(
@@ -140,6 +163,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
+    "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),
     "sensitivity": ("sensitivity", "run", "mle", "--prior", "scaled", *FEW),
     "report": ("report", "run", "-o", "page.html", *FEW),
     "info run": ("info", "run"),

@@ -52,7 +52,10 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         action_labels=[f"treat {EVIL}", f"wait {EVIL}"],
     )
     log = bm.Transitions.from_arrays(
-        [0] * 8, [0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 2, 0, 2, 2, 1, 0]
+        [0] * 8,
+        [0, 0, 0, 0, 1, 1, 1, 1],
+        [1, 1, 2, 0, 2, 2, 1, 0],
+        episode=list(range(8)),
     )
     posterior = bm.fit(log, task, prior=bm.SymmetricPrior())
     policies = {EVIL: [0, 0, 0], f"other {EVIL}": [1, 0, 0]}
@@ -82,6 +85,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
             optimisation, evaluation=evaluation, chosen_start=EVIL, left_out=(EVIL,)
         ),
         "Sensitivity": bm.sensitivity([0, 0, 0], log, task, priors, n_draws=20),
+        "Check": bm.check(posterior, log, n_draws=20),
+        "MarkovOrder": bm.diagnostics.markov_order(list("abaab")),
         "PriorComparison": bm.compare_priors(priors, log, task, n_folds=0),
         "Calibration": replace(
             bm.calibrate(task, bm.SymmetricPrior(), n_datasets=10, levels=[0.5]),
@@ -96,8 +101,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 RECORDS = ["Task", "Transitions", "Findings", "Posterior", "MixturePosterior"]
 RECORDS += ["Evaluation", "AnalyticEvaluation", "Comparison", "Optimisation"]
 RECORDS += ["Sensitivity", "PriorComparison", "Calibration", "EvidenceCurve"]
-RECORDS += ["Run", "Report"]
-NAMELESS = {"Posterior", "MixturePosterior", "EvidenceCurve", "Run"}
+RECORDS += ["Run", "Report", "Check", "MarkovOrder"]
+NAMELESS = {"MarkovOrder", "Posterior", "MixturePosterior", "EvidenceCurve", "Run"}
 TERSE = {"Transitions", "Comparison", "Report"}  # no summary() to compare with
 
 

@@ -5,9 +5,10 @@ episodes, beside the value that the belief predicts for the unrestricted behavio
 policy (logged frequencies of all logged pairs, whatever ``min_count``) from the logged
 starts; ``gap = (predicted - observed) / se``. Both come from the same data, so a right
 model leaves a gap whose variance is *below* 1 (the belief uses the data better than
-the mean of returns does): an absolute gap above 2 is misfit, of the prior or of the
-Markov assumption. A censored episode is completed by ``g^T V(s_T)``, the predicted
-value of its last state; the gap then concerns what was observed alone.
+the mean of returns does): a gap beyond the 95 % limits of Student's t, about 2, is
+misfit, of the prior or of the Markov assumption. A censored episode is completed by
+``g^T V(s_T)``, the predicted value of its last state; the gap then concerns what was
+observed alone.
 
 **Endings, survival, prevalence** are set beside posterior predictive replicates
 (`_replicates`), with p = (1 + #{T_rep >= T_obs}) / (D + 1): for survival T is the
@@ -239,6 +240,8 @@ def _residual_tests(
     tests = []
     for name, x in observed.items():
         made = np.array([y[name].statistic for y in replicated if name in y])
+        if made.size < 2:  # it varies in the log, and hardly ever else
+            continue
         at, spread = x.statistic, 1.0
         if x.two_sided:
             spread = float(made.std(ddof=1))
@@ -349,13 +352,15 @@ def _prevalence(
     """Set the states of those who are still observed beside replicates."""
     n = np.stack([x.at_risk for x in made])[:, :, None]  # [D, G, 1]
     count = np.stack([x.counts for x in made])  # [D, G, J]
-    share = count / np.maximum(n, 1)
-    mean, sd = share.mean(axis=0), share.std(axis=0, ddof=1)
+    share, some = count / np.maximum(n, 1), np.maximum((n > 0).sum(axis=0), 2)
+    mean = share.sum(axis=0) / some
+    sd = np.sqrt(((share - mean) ** 2 * (n > 0)).sum(axis=0) / (some - 1))
     told = mean * seen.at_risk[:, None] >= _EXPECTED
 
     def pearson(counts: FloatArray, at_risk: FloatArray) -> FloatArray:
-        expected = np.where(told, mean * at_risk, 1.0)
-        cells = np.where(told & (at_risk > 0), (counts - expected) ** 2 / expected, 0)
+        looked = told & (at_risk > 0)
+        expected = np.where(looked, mean * at_risk, 1.0)
+        cells = np.where(looked, (counts - expected) ** 2 / expected, 0.0)
         return np.asarray(cells.sum(axis=(-2, -1)))
 
     observed = pearson(seen.counts, seen.at_risk[:, None])

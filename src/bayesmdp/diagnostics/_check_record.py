@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _LEVEL = 0.05  # of tests, after Holm
 _PREDICTIVE = 0.01  # of survival and prevalence
-_GAP = 2.0
 _SHOWN = 5  # states and steps that fit worst
 _FOUND = {
     "previous value": "Next states depend on the state before the present one",
@@ -132,7 +131,7 @@ class Check:
     def problems(self) -> tuple[str, ...]:
         """Sentences about what was found; empty where nothing was."""
         found = []
-        if abs(self.gap) > _GAP:
+        if abs(self.gap) > _t_quantile(self.n_episodes - 1):
             found.append(
                 "The predicted value of the behaviour policy, "
                 f"{self.predicted_value:.4g}, is {abs(self.gap):.1f} standard errors "
@@ -231,7 +230,7 @@ class Check:
         )
         worst = self._worst()
         body += [worst] if worst.rows else []
-        body += ["", self._tests()]
+        body += ["", self._tests() if self.tests else "no history to test"]
         if self.order is not None:
             body.append(
                 f"log Bayes factor {self.order.log_bayes_factor:.4g} for order 1 over "
@@ -294,6 +293,13 @@ class Check:
             f"predicted_value={self.predicted_value:.4g}, gap={self.gap:.2g}, "
             f"{_checks.many(len(self.problems), 'problem')})"
         )
+
+
+def _t_quantile(df: int) -> float:
+    """Return what Student's t exceeds in either direction with 5 %."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, 1 - _LEVEL / 2))
 
 
 def _plain(value: Any) -> Any:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLUE, _GREY = "#1f77b4", "0.88"
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-_MOST = 6  # states whose prevalence is drawn
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+_MOST = 4  # states whose prevalence is drawn
 
 
 def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":

@@ -126,9 +126,11 @@ class _Within:
         table = np.bincount(cell, minlength=self.n_pairs * n_kinds)
         table = table.reshape(self.n_pairs, n_kinds).astype(np.float64)
         share = table / np.maximum(self.visits, 1)[:, None]
-        squares = np.diag(table.sum(axis=0)) - table.T @ share
         weighted = table * self.variance[:, None]
-        noise = np.diag(weighted.sum(axis=0)) - weighted.T @ share
+        squares, noise = (  # no matrix product: threads of a BLAS cost more than this
+            np.diag(x.sum(axis=0)) - np.einsum("xa,xb->ab", x, share)
+            for x in (table, weighted)
+        )
         if not np.trace(noise) > 1e-12 * np.abs(self.y).max() ** 2 * np.trace(squares):
             return None
         inverse = np.linalg.pinv(squares, rcond=1e-9, hermitian=True)
