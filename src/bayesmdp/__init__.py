@@ -23,7 +23,13 @@ from bayesmdp import (
 )
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
-from bayesmdp.diagnostics import calibrate, compare_priors, sensitivity
+from bayesmdp.diagnostics import (
+    calibrate,
+    compare_priors,
+    cross_fit,
+    negative_control,
+    sensitivity,
+)
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     ActionValues,
@@ -92,6 +98,7 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_priors",
+    "cross_fit",
     "data",
     "diagnostics",
     "draws_needed",
@@ -101,6 +108,7 @@ __all__ = [
     "evaluation",
     "fit",
     "model",
+    "negative_control",
     "optimisation",
     "optimise",
     "plots",

@@ -7,18 +7,25 @@ from bayesmdp.diagnostics._compare_priors import (
     PriorRow,
     compare_priors,
 )
-from bayesmdp.diagnostics._plot import plot_calibration
+from bayesmdp.diagnostics._cross_fit import CrossFit, cross_fit
+from bayesmdp.diagnostics._negative_control import NegativeControl, negative_control
+from bayesmdp.diagnostics._plot import plot_calibration, plot_negative_control
 from bayesmdp.diagnostics._sensitivity import Sensitivity, sensitivity
 from bayesmdp.diagnostics._study import Episodes
 
 __all__ = [
     "Calibration",
+    "CrossFit",
     "Episodes",
+    "NegativeControl",
     "PriorComparison",
     "PriorRow",
     "Sensitivity",
     "calibrate",
     "compare_priors",
+    "cross_fit",
+    "negative_control",
     "plot_calibration",
+    "plot_negative_control",
     "sensitivity",
 ]
