@@ -89,7 +89,7 @@ class Chains:
 
 
 _N_WARM, _N_KEPT, _THIN = 200, 125, 2  # of each chain
-_N_WARM_AGAIN, _N_KEPT_AGAIN = 100, 25  # of each that begins where another ended
+_N_WARM_AGAIN, _N_KEPT_AGAIN = 50, 50  # of each that begins where another ended
 _N_GRID, _K = 30, (0.1, 1e4)
 _SMALL = 5000  # next states, and quarters of visits, up to which sweeps cost little
 _MANY = 2000  # states
