@@ -5,7 +5,8 @@ state; rewards belong to states, never to actions. Where nothing ends, every sta
 reward. States differ, actions do not, except for two kinds of effects: one of size
 ``shift`` moves the probability that an end is good by ``-shift/2 .. shift/2`` over
 the actions of a state, in an order of its own, and leaves all else; one of size ``own``
-makes so large a part of every row the action's own.
+makes so large a part of every row the action's own. Under frailty half of the episodes
+end badly more often than their states say, and nobody recorded which.
 
 Logs are functions of their seed and of the design's name. Seeds below `JUDGING` are for
 looking and tuning, as with ``--quick``, those from `JUDGING` on for the tables alone.
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import bayesmdp as bm
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import FloatArray
 
 JUDGING = 20_000  # seeds from here on are looked at for tables alone
 DISCOUNT = 0.95
@@ -39,6 +40,8 @@ class Design:
     shift: float = 0.0  # size of an effect on ends
     changed: int | None = None  # states with an effect on ends, all where not given
     own: float = 0.0  # size of an effect on whole rows
+    frailty: float = 0.0  # what frail episodes lose of the probability of a good end
+    confounded: bool = False  # whether frail episodes have more of the first action
 
     @property
     def behaviour(self) -> FloatArray:
@@ -75,8 +78,9 @@ class Log:
     """What was logged, and the truth behind it."""
 
     counts: bm.Counts
-    world: bm.World
+    world: bm.World  # without frailty
     behaviour: FloatArray  # [S, A]
+    episodes: bm.Transitions | None = None  # where there are any
 
 
 def sample(design: Design, seed: int) -> Log:
@@ -84,11 +88,10 @@ def sample(design: Design, seed: int) -> Log:
     rng = np.random.default_rng([seed, zlib.crc32(design.name.encode())])
     theta = _model(design, rng)
     task = _task(design, theta.shape[0], rng)
+    episodes = None
     if design.episodes:
-        triplets = _episodes(design, theta, rng)
-        counts = bm.Counts.from_arrays(
-            *triplets, n_states=task.n_states, n_actions=task.n_actions
-        )
+        episodes = _episodes(design, theta, rng)
+        counts = episodes.counts()
     else:
         live = slice(design.n_states)
         chance = np.tile(design.behaviour / design.n_states, design.n_states)
@@ -99,7 +102,8 @@ def sample(design: Design, seed: int) -> Log:
         )
         counts = bm.Counts.from_dense(dense)
     behaviour = np.tile(design.behaviour, (task.n_states, 1))
-    return Log(counts, bm.World(bm.Dynamics.from_dense(theta), task), behaviour)
+    world = bm.World(bm.Dynamics.from_dense(theta), task)
+    return Log(counts, world, behaviour, episodes)
 
 
 def _task(design: Design, n_states: int, rng: np.random.Generator) -> bm.Task:
@@ -143,19 +147,33 @@ def _model(design: Design, rng: np.random.Generator) -> FloatArray:
 
 def _episodes(
     design: Design, theta: FloatArray, rng: np.random.Generator
-) -> tuple[IntArray, IntArray, IntArray]:
+) -> bm.Transitions:
     """Follow the behaviour, all episodes at once."""
-    below = theta.cumsum(axis=2)
-    state = rng.integers(0, design.n_states, design.episodes)
+    n, state = design.n_states, rng.integers(0, design.n_states, design.episodes)
     arm = rng.choice(design.n_actions, design.episodes, p=design.behaviour)
+    episode, frail = np.arange(design.episodes), np.zeros(design.episodes, dtype=int)
+    models = np.stack([theta, theta])
+    if design.frailty:
+        frail = rng.integers(0, 2, design.episodes)
+        models[1, :n, :, n] -= design.frailty * design.ending
+        models[1, :n, :, n + 1] += design.frailty * design.ending
+    below = models.cumsum(axis=3)
     found = []
-    for _ in range(design.steps):
+    for step in range(design.steps):
         if not design.keeps:
             arm = rng.choice(design.n_actions, state.size, p=design.behaviour)
+        if design.confounded:
+            arm = np.where(frail * rng.random(state.size) > 0.5, 0, arm)
         u = rng.random(state.size)[:, None]
-        after = np.minimum((u > below[state, arm]).sum(axis=1), theta.shape[0] - 1)
-        found.append((state, arm, after))
-        on = after < design.n_states
-        state, arm = after[on], arm[on]
-    triplets = [np.concatenate(column) for column in zip(*found, strict=True)]
-    return triplets[0], triplets[1], triplets[2]
+        after = np.minimum((u > below[frail, state, arm]).sum(axis=1), len(theta) - 1)
+        found.append((state, arm, after, episode, np.full(state.size, step)))
+        on = after < n
+        state, arm, episode, frail = after[on], arm[on], episode[on], frail[on]
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+    return bm.Transitions.from_arrays(
+        *columns[:3],
+        episode=columns[3],
+        step=columns[4],
+        n_states=len(theta),
+        n_actions=design.n_actions,
+    )

@@ -23,7 +23,14 @@ from bayesmdp import (
 )
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
-from bayesmdp.diagnostics import calibrate, check, compare_priors, sensitivity
+from bayesmdp.diagnostics import (
+    calibrate,
+    check,
+    compare_priors,
+    cross_fit,
+    negative_control,
+    sensitivity,
+)
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     ActionValues,
@@ -93,6 +100,7 @@ __all__ = [
     "check",
     "compare",
     "compare_priors",
+    "cross_fit",
     "data",
     "diagnostics",
     "draws_needed",
@@ -102,6 +110,7 @@ __all__ = [
     "evaluation",
     "fit",
     "model",
+    "negative_control",
     "optimisation",
     "optimise",
     "plots",

@@ -26,8 +26,8 @@ class OtherJobsError(ArgumentError):
     ``header`` is what its first line says; empty where it is no file of jobs.
     """
 
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
-        ArgumentError.__init__(self, f"`{path}` belongs to other jobs.")
+    def __init__(self, said: str, header: dict[str, Any]) -> None:
+        ArgumentError.__init__(self, said)
         self.header = header
 
 
@@ -76,7 +76,7 @@ class JobFile(Generic[Found]):
             return
         first, *lines = whole.splitlines(keepends=True) or [b""]
         if first != header:
-            raise OtherJobsError(path, _parsed(first))
+            raise OtherJobsError(f"`{path}` belongs to other jobs.", _parsed(first))
         self.resumed = True
         for number, line in enumerate(lines, start=2):
             try:

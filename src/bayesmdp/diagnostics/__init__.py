@@ -15,8 +15,14 @@ from bayesmdp.diagnostics._compare_priors import (
     PriorRow,
     compare_priors,
 )
+from bayesmdp.diagnostics._cross_fit import CrossFit, cross_fit
 from bayesmdp.diagnostics._markov_order import MarkovOrder, markov_order
-from bayesmdp.diagnostics._plot import plot_calibration, plot_check
+from bayesmdp.diagnostics._negative_control import NegativeControl, negative_control
+from bayesmdp.diagnostics._plot import (
+    plot_calibration,
+    plot_check,
+    plot_negative_control,
+)
 from bayesmdp.diagnostics._sensitivity import Sensitivity, sensitivity
 from bayesmdp.diagnostics._study import Episodes
 
@@ -24,9 +30,11 @@ __all__ = [
     "Calibration",
     "Check",
     "CheckTest",
+    "CrossFit",
     "Ending",
     "Episodes",
     "MarkovOrder",
+    "NegativeControl",
     "Prevalence",
     "PriorComparison",
     "PriorRow",
@@ -35,8 +43,11 @@ __all__ = [
     "calibrate",
     "check",
     "compare_priors",
+    "cross_fit",
     "markov_order",
+    "negative_control",
     "plot_calibration",
     "plot_check",
+    "plot_negative_control",
     "sensitivity",
 ]

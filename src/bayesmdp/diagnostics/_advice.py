@@ -1,6 +1,7 @@
 """What a prior advises once the data are in: a plan for its mean model."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import (
     ArgumentError,
     BayesmdpError,
+    BayesmdpWarning,
     CountsError,
     ExecutorError,
     PriorWarning,
@@ -76,6 +78,25 @@ def unwarned() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorWarning)
         yield
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """Hold warnings of many fits back, and note each once; on the caller's thread.
+
+    That a prior weighs much is said by `fit`.
+    """
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield notes
+    ours = Counter(
+        str(x.message)
+        for x in said
+        if issubclass(x.category, BayesmdpWarning)
+        and not issubclass(x.category, PriorWarning)
+    )
+    notes += [x if n == 1 else f"{x} ({n} times)" for x, n in ours.items()]
 
 
 def fit_named(

@@ -130,7 +130,7 @@ def held_out(folds: Folds, pair: IntArray) -> HeldOut:
     fold, count, new = [], [], []
     for k, part in enumerate(folds.parts):
         held = _of_pairs(part, pair)
-        seen = np.isin(_key(held), _key(_without(folds.counts, part)))
+        seen = np.isin(_key(held), _key(without(folds.counts, part)))
         fold.append(np.full(held.count.size, k))
         count.append(held.count)
         new.append(np.where(seen, 0.0, 1.0))
@@ -184,7 +184,7 @@ def _score_fold(
     length: int,
 ) -> Scores:
     """Score the transitions of one fold after training on the others."""
-    held, training = _of_pairs(part, pair), _without(counts, part)
+    held, training = _of_pairs(part, pair), without(counts, part)
     step = max(_ENTRIES // max(length, 1), 1)
     with naming(name, f" without fold {k}"):
         chosen = settled(prior, pair, training, task)
@@ -331,7 +331,7 @@ def _of_pairs(counts: Counts, pair: IntArray) -> Counts:
     return _select(counts, np.isin(_pair(counts), pair))
 
 
-def _without(counts: Counts, part: Counts) -> Counts:
+def without(counts: Counts, part: Counts) -> Counts:
     """All folds but one."""
     left = counts.count.copy()
     left[np.searchsorted(_key(counts), _key(part))] -= part.count

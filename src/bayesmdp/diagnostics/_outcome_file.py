@@ -1,11 +1,11 @@
-"""Finished datasets of a calibration in a file, so that a killed run can go on.
+"""Finished jobs of a calibration or control in a file: a killed run can go on.
 
 The header of the file names the study by a digest of all that its datasets depend on.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp._jobs import JobFile, OtherJobsError
+from bayesmdp._jobs import Found, JobFile, OtherJobsError
 from bayesmdp.diagnostics._study import Outcome, Study
 from bayesmdp.errors import ArgumentError
 
@@ -22,37 +22,59 @@ _WHOLE = ("rank", "below", "ties")  # fields of whole numbers
 
 
 def open_outcomes(path: object, study: Study) -> JobFile[Outcome]:
-    """Take up the file at ``path``, or begin it; keep nothing where it is None."""
+    """Take up the file of a calibration; see `open_jobs`."""
+
+    def read(found: dict[str, Any]) -> Outcome:
+        return _outcome(found, len(study.quantities))
+
+    differs = "task, prior, truth, design, policy, draws or seed"
+    return open_jobs(path, _KIND, study, read, differs)
+
+
+def open_jobs(
+    path: object,
+    kind: str,
+    study: object,
+    read: Callable[[dict[str, Any]], Found],
+    differs: str,
+) -> JobFile[Found]:
+    """Take up the file at ``path``, or begin it; keep nothing where it is None.
+
+    ``kind`` is the function whose jobs they are, ``study`` all that they depend on, and
+    ``differs`` says what that is.
+    """
     if path is not None and not isinstance(path, str | os.PathLike):
         raise ArgumentError(
             f"`resume` must be a path of a file; got {type(path).__name__}."
         )
     file = None if path is None else Path(path)
-    header = {"kind": _KIND, "study": _digest(study)}
-
-    def read(found: dict[str, Any]) -> Outcome:
-        return _outcome(found, len(study.quantities))
-
+    header = {"kind": kind, "study": _digest(study)}
     try:
         with _worded(file):
             return JobFile(file, header, read, f"`resume` {file}")
     except OtherJobsError as other:
-        if other.header.get("kind") != _KIND:
+        if other.header.get("kind") != kind:
             raise ArgumentError(
-                f"`resume` {file} is not a file of `calibrate`; give another path."
+                f"`resume` {file} is not a file of `{kind}`; give another path."
             ) from None
-        raise ArgumentError(
-            f"`resume` {file} belongs to another call (its task, prior, truth, "
-            "design, policy, draws or seed differ); give another path."
+        raise OtherJobsError(
+            f"`resume` {file} belongs to another call (its {differs} differ); give "
+            "another path.",
+            other.header,
         ) from None
 
 
 def keep(found: Mapping[int, Outcome], file: JobFile[Outcome]) -> None:
     """Keep outcomes of datasets."""
+    for dataset, outcome in found.items():
+        columns = {name: x.tolist() for name, x in outcome._asdict().items()}
+        keep_job(dataset, columns, file)
+
+
+def keep_job(job: int | str, found: Mapping[str, Any], file: JobFile[Any]) -> None:
+    """Keep what a job found."""
     with _worded(file.path):
-        for dataset, outcome in found.items():
-            columns = {name: x.tolist() for name, x in outcome._asdict().items()}
-            file.add(dataset, columns)
+        file.add(job, found)
 
 
 @contextmanager
@@ -76,7 +98,7 @@ def _outcome(found: dict[str, Any], size: int) -> Outcome:
     return Outcome(*columns)
 
 
-def _digest(study: Study) -> str:
+def _digest(study: object) -> str:
     """Name a study by its content."""
     digest = hashlib.blake2b(digest_size=16)
     for part in _parts(study):

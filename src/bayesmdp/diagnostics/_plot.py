@@ -1,4 +1,4 @@
-"""Calibrations and checks as pictures; matplotlib is not needed for anything else."""
+"""Checks as pictures; matplotlib is not needed for anything else."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,14 +7,16 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp.diagnostics._calibration import Calibration
 from bayesmdp.diagnostics._check_record import Check
+from bayesmdp.diagnostics._negative_control import NegativeControl
 from bayesmdp.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _GREY = "#1f77b4", "0.88"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _MOST = 4  # states whose prevalence is drawn
+_BLUE, _GREY, _RED = "#1f77b4", "0.88", "#d55e00"
 
 
 def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
@@ -173,3 +175,55 @@ def _draw_prevalence(ax: Any, check: Check) -> None:
     ax.set_ylim(bottom=0)
     key = "state (lines observed,\npoints posterior predictive)"
     ax.legend(frameon=False, title=key, fontsize="small", title_fontsize="small")
+
+
+def plot_negative_control(
+    control: NegativeControl, *, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the gains claimed without effect as a histogram, and the claimed gain.
+
+    Parameters
+    ----------
+    control
+        From `bayesmdp.negative_control`.
+    ax
+        Axes to draw on; those of a new figure where not given.
+
+    Returns
+    -------
+    Axes
+        Of matplotlib, with the extra ``plots``: ``ax.figure.savefig("null.png")``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
+    ...                             bm.SymmetricPrior(), permute="state",
+    ...                             n_permutations=19)
+    >>> bm.diagnostics.plot_negative_control(found).get_xlabel()
+    'gain claimed over the behaviour policy'
+    """
+    _checks.of_type("control", control, NegativeControl, ArgumentError)
+    if ax is None:
+        needed_by = "plot_negative_control"
+        figures = _checks.extra("matplotlib.figure", "plots", needed_by)
+        ax = figures.Figure(figsize=(4.6, 2.8), layout="constrained").subplots()
+    assert ax is not None
+    gains, n = control.null_gains, control.null_gains.size
+    low = min(float(gains.min()), control.claimed_gain)
+    high = max(float(gains.max()), control.claimed_gain)
+    span = high - low or max(abs(high), 1e-9)  # all alike: a bin around them
+    edges = np.linspace(low - 0.02 * span, high + 0.02 * span, 41)
+    ax.hist(gains, edges.tolist(), color="0.7", label=f"no effect, {n} permutations")
+    ax.axvline(
+        control.claimed_gain,
+        color=_RED,
+        linewidth=2.0,
+        label=f"claimed, p = {control.p_value:.2g}",
+    )
+    ax.set_xlabel("gain claimed over the behaviour policy")
+    ax.set_ylabel("permutations")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2)
+    return ax

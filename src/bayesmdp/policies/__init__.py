@@ -1,6 +1,12 @@
 """What others do: policies to compare with."""
 
-from bayesmdp.policies._baselines import behaviour, mle, nominal, uniform
+from bayesmdp.policies._baselines import (
+    behaviour,
+    logged_policy,
+    mle,
+    nominal,
+    uniform,
+)
 from bayesmdp.policies._msbi import msbi
 from bayesmdp.policies._named import POLICY_NAMES, named_policy
 from bayesmdp.policies._second_order import second_order
@@ -8,6 +14,7 @@ from bayesmdp.policies._second_order import second_order
 __all__ = [
     "POLICY_NAMES",
     "behaviour",
+    "logged_policy",
     "mle",
     "msbi",
     "named_policy",

@@ -3,8 +3,9 @@
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray
-from bayesmdp.model import Dynamics
+from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp.data import Counts
+from bayesmdp.model import Dynamics, Task
 from bayesmdp.posterior import Belief, check_belief, logged_counts
 
 
@@ -60,11 +61,25 @@ def behaviour(posterior: Belief) -> FloatArray:
     >>> bm.policies.behaviour(bm.fit(counts, task)).tolist()
     [[0.75, 0.25], [0.0, 1.0]]
     """
-    counts, task = logged_counts("behaviour", posterior), posterior.task
+    counts = logged_counts("behaviour", posterior)
+    return logged_policy(counts, posterior.task, posterior.available)
+
+
+def logged_policy(counts: Counts, task: Task, available: BoolArray) -> FloatArray:
+    """Return the behaviour policy of counts on available pairs ``[S, A]``.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9)
+    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0], [3, 1, 2])
+    >>> bm.policies.logged_policy(counts, task, np.ones((2, 2), dtype=bool)).tolist()
+    [[0.75, 0.25], [0.0, 1.0]]
+    """
     visits = counts.pair_totals(task.n_states, task.n_actions)
-    weight = np.where(posterior.available, visits, 0).astype(np.float64)
+    weight = np.where(available, visits, 0).astype(np.float64)
     unseen = (weight.sum(axis=1) == 0) & ~task.is_terminal
-    weight[unseen] = posterior.available[unseen]
+    weight[unseen] = available[unseen]
     total = weight.sum(axis=1, keepdims=True)
     policy: FloatArray = np.zeros_like(weight)
     np.divide(weight, total, policy, where=total > 0)

@@ -78,12 +78,18 @@ class Chains:
             read_only(np.asarray(kept["hyper"], dtype=np.float64)),
         )
 
+    @property
+    def ends(self) -> FloatArray:
+        """Hyperparameters that each chain ended at, ``[C, 4]``."""
+        return np.ascontiguousarray(self.hyper.reshape(N_CHAINS, -1, 4)[:, -1])
+
     def by_chain(self, values: FloatArray) -> FloatArray:
         """Return values of states ``[M]`` as ``[C, M / C]``."""
         return values.reshape(N_CHAINS, -1)
 
 
 _N_WARM, _N_KEPT, _THIN = 200, 125, 2  # of each chain
+_N_WARM_AGAIN, _N_KEPT_AGAIN = 50, 50  # of each that begins where another ended
 _N_GRID, _K = 30, (0.1, 1e4)
 _SMALL = 5000  # next states, and quarters of visits, up to which sweeps cost little
 _MANY = 2000  # states
@@ -92,10 +98,17 @@ _BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
 _SEED = 4242
 
 
-def run_chains(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Chains:
+def run_chains(
+    cells: Cells,
+    layout: Rows,
+    count: FloatArray,
+    task: Task,
+    first: FloatArray | None = None,
+) -> Chains:
     """Run all chains from places of their own, on threads.
 
-    ``count`` [E] are the visits of the entries of ``layout``.
+    ``count`` [E] are the visits of the entries of ``layout``. With ``first`` [C, 4],
+    chains begin from there, are shorter, and run one after the other.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -104,7 +117,10 @@ def run_chains(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Cha
     observed, grid = _observed(cells, layout, count, task)
     key = stream_key(_SEED, "chain")
     fits = int(_ROOM / (N_CHAINS * 4 * cells.base.size))
-    n_kept = min(_N_KEPT, max(fits, _LEAST))
+    n_warm, n_kept = _N_WARM, min(_N_KEPT, max(fits, _LEAST))
+    starts = np.empty((N_CHAINS, 0))
+    if first is not None:
+        n_warm, n_kept, starts = _N_WARM_AGAIN, _N_KEPT_AGAIN, first
     small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
     thin, n_base = (2 * _THIN, 5) if small else (_THIN, 1)
     n_moves = 8 if task.n_states <= _MANY else 4  # many states tell w and the rest
@@ -113,20 +129,22 @@ def run_chains(cells: Cells, layout: Rows, count: FloatArray, task: Task) -> Cha
 
     def one(number: int) -> list[NDArray[Any]]:
         kept = [np.zeros((n_kept, n), t) for n, t in zip(sizes, types, strict=True)]
-        moves = thin, n_moves, n_base
-        run_chain(key, number, _N_WARM, *moves, observed, grid, *kept)
+        moves = thin, n_moves, n_base, starts[number]
+        run_chain(key, number, n_warm, *moves, observed, grid, *kept)
         return kept
 
-    workers = min(N_CHAINS, thread_count(None))
-    with (
-        ThreadPoolExecutor(workers) as pool,
-        progress_bar("fitting", N_CHAINS, None) as show,
-    ):
-        parts = []
-        for part in pool.map(one, range(N_CHAINS)):
-            parts.append(part)
-            if show is not None:
-                show(len(parts))
+    parts = []
+    if first is not None:
+        parts = [one(number) for number in range(N_CHAINS)]
+    else:
+        with (
+            ThreadPoolExecutor(min(N_CHAINS, thread_count(None))) as pool,
+            progress_bar("fitting", N_CHAINS, None) as show,
+        ):
+            for part in pool.map(one, range(N_CHAINS)):
+                parts.append(part)
+                if show is not None:
+                    show(len(parts))
     tables, strength, hyper = (np.concatenate(x) for x in zip(*parts, strict=True))
     tables = _widened(tables, cells)
     return Chains(read_only(tables), read_only(strength), read_only(hyper))

@@ -115,8 +115,12 @@ def refit(
     prior: AnyPrior,
     min_count: int,
     kept: Mapping[str, NDArray[Any]] | None = None,
+    pairs: Availability | None = None,
 ) -> Posterior | MixturePosterior | HierarchicalPosterior:
-    """Fit, or make again what was fitted, with the chains that it ``kept``."""
+    """Fit, or make again what was fitted, with the chains that it ``kept``.
+
+    ``pairs`` are available in place of those that have ``min_count`` visits.
+    """
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     if counts.total == 0:
         raise CountsError(
@@ -125,7 +129,7 @@ def refit(
     _check_pairs(task.n_states * task.n_actions, "", _PAIR, "fewer states or actions")
     _check_terminal(counts, task)
     visits = counts.pair_totals(task.n_states, task.n_actions)
-    pairs = availability(visits, task, min_count)
+    pairs = availability(visits, task, min_count) if pairs is None else pairs
     if isinstance(prior, HierarchicalPrior):
         return fit_hierarchical(prior, counts, task, pairs, kept)
     if isinstance(prior, MixturePrior):

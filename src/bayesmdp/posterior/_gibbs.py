@@ -344,6 +344,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     thin: int,
     n_moves: int,
     n_base_moves: int,
+    first: FloatArray,
     o: Observed,
     grid: Grid,
     tables: IntArray,
@@ -353,7 +354,8 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     """Run one chain; keep tables [M, K], strengths [M, S] and hypers [M, 4].
 
     One state of ``thin`` is kept. In a sweep, w, location and scale move ``n_moves``
-    times, and ``k`` moves ``n_base_moves`` times.
+    times, and ``k`` moves ``n_base_moves`` times. Hyperparameters begin at ``first``
+    [4], or anywhere if that is empty; strengths at "no effect".
     """
     n_states, n_grid = o.rest.size, grid.log_strength.size
     stream = np.empty(4, dtype=np.uint64)
@@ -361,6 +363,8 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     hyper = np.empty(4)  # each chain starts from a place of its own
     for i in range(4):
         hyper[i] = grid.low[i] + uniform(stream) * (grid.high[i] - grid.low[i])
+        if first.size > 0:
+            hyper[i] = min(max(first[i], grid.low[i]), grid.high[i])
     m = np.zeros(o.base.size, dtype=np.int64)
     mu = np.empty(o.base.size)
     c = np.full(n_states, math.inf)

@@ -45,7 +45,7 @@ from bayesmdp._checks import read_only
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import BayesmdpWarning, PriorError
-from bayesmdp.model import Availability, Rows, Task
+from bayesmdp.model import Availability, Rows, Task, availability
 from bayesmdp.posterior._belief import BeliefRows, Exits
 from bayesmdp.posterior._chains import Chains, run_chains
 from bayesmdp.posterior._diagnostics import Diagnostics, diagnose, ess
@@ -234,6 +234,29 @@ class HierarchicalPosterior(Fitted):
     def kept(self) -> dict[str, NDArray[Any]]:
         """States of the chains."""
         return self.chains.kept(self.cells)
+
+    def relabelled(self, counts: Counts) -> "HierarchicalPosterior":
+        """Fit the same transitions with other actions.
+
+        Chains begin at the hyperparameters that this posterior's ended at, are shorter,
+        and run in the calling thread; their convergence is not looked at.
+        """
+        task, size = self.task, (self.task.n_states, self.task.n_actions)
+        before, visits = self.counts.pair_totals(*size), counts.pair_totals(*size)
+        cells = self.cells  # they depend on next states and the most frequent actions
+        if not np.array_equal(before.argmax(axis=1), visits.argmax(axis=1)):
+            cells = self.prior.cells(counts, task)
+        pairs = availability(visits, task, self.min_count)
+        layout, count = _lay_out(cells, counts, task, pairs)
+        return replace(
+            self,
+            counts=counts,
+            availability=pairs,
+            layout=layout,
+            count=_checks.sealed(count),
+            cells=cells,
+            chains=run_chains(cells, layout, count, task, self.chains.ends),
+        )
 
     def said_prior(self) -> str:
         """Name the prior."""

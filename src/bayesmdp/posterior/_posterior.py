@@ -102,6 +102,12 @@ class Fitted(Belief):
         every = self.counts + more
         return fit(every, task, prior=self.prior, min_count=self.min_count)  # type: ignore[return-value]
 
+    def relabelled(self, counts: Counts) -> "Fitted":
+        """Fit the same transitions with other actions, in less time where that goes."""
+        from bayesmdp.posterior._fit import refit
+
+        return refit(counts, self.task, self.prior, self.min_count)
+
     def summary(self) -> str:
         """Say in a few lines what the belief rests on.
 

@@ -1,0 +1,60 @@
+"""``bayesmdp cross-fit``: a gain judged by episodes that did not choose the policy."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp.cli._options import output_options, seed_option, threads_option
+from bayesmdp.cli._run_and_log import (
+    keep_and_show,
+    load_run_and_log,
+    run_and_log_arguments,
+)
+
+_NAME = "cross_fit"
+
+
+@click.command()
+@run_and_log_arguments
+@click.option(
+    "--folds",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Parts of the episodes, each of which judges what the others chose.",
+)
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    files: tuple[str, ...],
+    columns: dict[str, str],
+    labels: bool,
+    folds: int,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Judge the gain of a chosen policy by episodes that did not choose it.
+
+    FILE is the log that RUN was fitted from, with an episode column. In turns, the
+    nominal policy of some episodes is set beside the behaviour policy in the posterior
+    of the others; prior and available pairs are those of RUN.
+
+    Example: bayesmdp cross-fit ward ward.csv
+    """
+    import bayesmdp as bm
+
+    posterior, log = load_run_and_log(run, files, columns, labels, result=_NAME)
+    result = bm.cross_fit(
+        log,
+        posterior.task,
+        posterior.prior,
+        n_folds=folds,
+        min_count=posterior.min_count,
+        seed=seed,
+        threads=threads,
+    )
+    keep_and_show(run, _NAME, result, as_json=as_json, quiet=quiet)

@@ -1,0 +1,275 @@
+"""A chosen policy judged by data that did not choose it.
+
+Episodes are dealt into F folds. In turns, a policy is chosen on all folds but one (the
+nominal policy), and judged by the posterior of that one alone: ::
+
+    gain_f = J(chosen without f) - J(behaviour), in draws of the posterior of fold f
+    gain   = mean over folds of the posterior mean of gain_f
+
+Noise that made a policy look good is not in the data that judge it, so that no effect
+shows as no gain, whatever the prior. Which pairs are available and what the behaviour
+policy is come from all data.
+
+**Folds depend on each other**: each helped to choose what the others judge. With two
+actions, two folds and no effect, the errors of both have a correlation of 2 / pi: where
+both folds err alike, both choose and praise alike. The distribution of the mean over
+folds is therefore taken as if their errors went together entirely: draws of each fold
+are sorted, and the i-th ones averaged. Of all ways to depend this one has the widest
+sum (in convex order), and its sd is at most the mean of the folds' sds.
+
+Where the judge never observed a pair, the prior answers: ``unjudged`` is the share of
+the chosen policy's discounted visits on such pairs.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._sheet import Sheet
+from bayesmdp._typing import FloatArray, Seed
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._advice import check_prior, noted
+from bayesmdp.diagnostics._heldout import deal, without
+from bayesmdp.diagnostics._tables import number, percent, table
+from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning
+from bayesmdp.evaluation import compare, gaps, plain, probability
+from bayesmdp.model import Task, availability
+from bayesmdp.policies import logged_policy, nominal
+from bayesmdp.posterior import Draws, Fitted, refit
+from bayesmdp.priors import AnyPrior, HierarchicalPrior
+
+_N_DRAWS = 1000
+_FOLDS = ("fold_gains", "fold_sds", "fold_probabilities", "fold_unjudged")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossFit:
+    """A gain judged by data that did not choose; made by `bayesmdp.cross_fit`.
+
+    Axis F runs over folds: each judges a policy that was chosen on the others.
+    """
+
+    gain: float  # mean over folds
+    gain_mcse: float  # Monte Carlo
+    gain_sd: float  # epistemic, as if errors of folds went together
+    interval: tuple[float, float]  # 95 %, likewise
+    probability_better: float  # likewise; a tie is not better
+    unjudged: float | None  # share of visits on pairs that the judge never observed
+    fold_gains: FloatArray  # [F]
+    fold_sds: FloatArray  # [F]
+    fold_probabilities: FloatArray  # [F]
+    fold_unjudged: FloatArray  # [F]
+    prior: str
+    n_draws: int  # of each posterior
+    min_count: int
+    seed: int
+    notes: tuple[str, ...]  # what was warned about
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON; what is not finite is None."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in _FOLDS:
+            record[name] = [plain(x) for x in record[name].tolist()]
+        record["interval"] = [plain(x) for x in self.interval]
+        record["notes"] = list(self.notes)
+        return {x: plain(v) if isinstance(v, float) else v for x, v in record.items()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "CrossFit":
+        """Restore what `to_dict` returned."""
+        kept = {name: record[name] for name in cls.__dataclass_fields__}
+        for name in _FOLDS:
+            kept[name] = _checks.sealed(np.array(kept[name], dtype=np.float64))
+        low, high = kept["interval"]
+        return cls(**kept | {"interval": (low, high), "notes": tuple(kept["notes"])})
+
+    def summary(self) -> str:
+        """Table of the folds, and what they come to.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.synthetic(0, discount=0.9)
+        >>> log = world.simulate(world.available / 5, 40, max_steps=5, seed=0)
+        >>> found = bm.cross_fit(log, world.task)
+        >>> found.summary().splitlines()[0]
+        'Cross-fitting: policies chosen on 1 fold of 2, judged by the other'
+        """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        n = self.fold_gains.size
+        few = n == 2
+        names = [f"judged by fold {k}" for k in range(n)]
+        columns = zip(*(getattr(self, name) for name in _FOLDS), strict=True)
+        cells = [_cells(*(float(x) for x in row)) for row in columns]
+        unjudged = np.nan if self.unjudged is None else self.unjudged
+        mean = _cells(self.gain, self.gain_sd, self.probability_better, unjudged)
+        mean[0] = number(self.gain, self.gain_mcse)
+        low, high = self.interval
+        return Sheet(
+            f"Cross-fitting: policies chosen on {n - 1} fold{'' if few else 's'} of "
+            f"{n}, judged by the other",
+            [
+                table(
+                    [*names, "mean"],
+                    ("gain", "sd", "better", "not judged"),
+                    [*cells, mean],
+                ),
+                f"95 % interval of the gain {low:.3g} to {high:.3g}; folds' errors "
+                "taken to go together, the widest they can",
+                "not judged: share of visits on pairs that the judge never observed, "
+                f"where the prior answers; prior: {self.prior}",
+                *(f"note: {note}" for note in self.notes),
+            ],
+        )
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"CrossFit(gain {self.gain:.4g}, sd {self.gain_sd:.2g}, better "
+            f"{self.probability_better:.2g}, {self.fold_gains.size} folds)"
+        )
+
+
+def _cells(gain: float, sd: float, better: float, unjudged: float) -> list[str]:
+    return [f"{gain:.4g}", f"{sd:.2g}", percent(better), percent(unjudged)]
+
+
+def cross_fit(
+    log: Transitions,
+    task: Task,
+    prior: AnyPrior | None = None,
+    *,
+    n_folds: int = 2,
+    min_count: int = 0,
+    seed: Seed = 0,
+    threads: int | None = None,
+) -> CrossFit:
+    """Judge the gain of a chosen policy by episodes that did not choose it.
+
+    In turns, the nominal policy of the other folds is judged by the posterior of one
+    fold, against the behaviour policy of all data. Each fold chooses and judges with
+    less data than there are, so the gain is that of a policy chosen on
+    ``(n_folds - 1) / n_folds`` of the episodes, and uncertain as one fold leaves it.
+
+    Parameters
+    ----------
+    log
+        Transitions with an ``episode`` column.
+    task
+        The known part; names are found as in `bayesmdp.fit`.
+    prior
+        As in `bayesmdp.fit`; it chooses and judges.
+    n_folds
+        At least 2. More folds choose on more data and judge on less.
+    min_count
+        As in `bayesmdp.fit`, of all data.
+    seed
+        Which episode falls into which fold, and of the draws.
+    threads
+        As in `bayesmdp.evaluate`.
+
+    Returns
+    -------
+    CrossFit
+        ``unjudged`` is the share of the chosen policies' discounted visits on pairs
+        that the judge never observed: there the prior answers, not the data.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0, discount=0.9)
+    >>> log = world.simulate(world.available / 5, 400, max_steps=5, seed=0)
+    >>> found = bm.cross_fit(log, world.task)
+    >>> found.gain > 2 * found.gain_sd, found.unjudged
+    (True, 0.0)
+    """
+    _checks.of_type("log", log, Transitions, ArgumentError)
+    _checks.of_type("task", task, Task, ArgumentError)
+    prior = HierarchicalPrior() if prior is None else prior
+    check_prior(prior, "prior")
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
+    seed = _checks.seed_integer(seed)
+    folds, task = deal(log, task, n_folds, seed)
+    visits = folds.counts.pair_totals(task.n_states, task.n_actions)
+    pairs = availability(visits, task, min_count)
+    logged = logged_policy(folds.counts, task, pairs.available)
+
+    def fitted(counts: Counts) -> Fitted:
+        return refit(counts, task, prior, min_count, pairs=pairs)
+
+    judged: list[_Judged] = []
+    with noted() as notes:
+        for k, part in enumerate(folds.parts):
+            with _naming(k):
+                chosen = nominal(fitted(without(folds.counts, part)))
+                draws = fitted(part).draws(_N_DRAWS, seed)
+                judged.append(_judge(chosen, logged, draws, threads))
+    for note in notes:
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    gain, mcse, better, unjudged, gains = map(np.array, zip(*judged, strict=True))
+    together = gains.mean(axis=0)
+    low, high = (float(x) for x in np.quantile(together, [0.025, 0.975]))
+    return CrossFit(
+        gain=float(gain.mean()),
+        gain_mcse=float(mcse.mean()),
+        gain_sd=float(together.std(ddof=1)),
+        interval=(low, high),
+        probability_better=float((together > 0).mean()),
+        unjudged=float(unjudged.mean()) if np.isfinite(unjudged).all() else None,
+        fold_gains=_checks.sealed(gain),
+        fold_sds=_checks.sealed(gains.std(axis=1, ddof=1)),
+        fold_probabilities=_checks.sealed(better),
+        fold_unjudged=_checks.sealed(unjudged),
+        prior=str(prior),
+        n_draws=_N_DRAWS,
+        min_count=min_count,
+        seed=seed,
+        notes=tuple(notes),
+    )
+
+
+class _Judged(NamedTuple):
+    """What one fold says of a policy that it did not choose."""
+
+    gain: float
+    mcse: float
+    better: float
+    unjudged: float
+    gains: FloatArray  # [D], rising
+
+
+def _judge(
+    chosen: FloatArray, logged: FloatArray, draws: Draws, threads: int | None
+) -> _Judged:
+    """Set a policy beside the behaviour in draws of the judge."""
+    policies = {"chosen": chosen, "behaviour": logged}
+    found = compare(policies, draws, reference="behaviour", threads=threads)
+    ours, theirs = (found.evaluations[x].start_values for x in policies)
+    known = np.isfinite(ours) & np.isfinite(theirs)
+    at = (np.arange(draws.n_draws) + 0.5) / draws.n_draws
+    gains = np.quantile(gaps(ours[known], theirs[known]), at, method="inverted_cdf")
+    row = next(x for x in found.rows if x.name == "chosen")
+    unjudged = found.evaluations["chosen"].prior_share
+    better = probability(gains > 0, np.ones(gains.size))
+    return _Judged(row.difference, row.difference_error, better, unjudged, gains)
+
+
+@contextmanager
+def _naming(fold: int) -> Iterator[None]:
+    """Say which fold a problem is about."""
+    try:
+        yield
+    except BayesmdpError as problem:
+        raise type(problem)(f"Fold {fold} of `log`: {problem}") from problem

@@ -1,0 +1,348 @@
+"""What would be claimed if actions did nothing: a negative control.
+
+The best policy of a belief is the best of many that hardly differ, so some gain is
+claimed in any log. Exchange actions at random (`_exchange.py`), then fit, choose the
+nominal policy and claim again, ::
+
+    gain        = posterior mean of J(nominal) - J(behaviour) from the start
+    probability = P(J(nominal) > J(behaviour)), a tie is not better
+    p           = (1 + #{null gains >= claimed gain}) / (B + 1)
+
+Rewards that depend on the action stay with it. A gain that comes from what actions cost
+is then in the null gains too: these need not be 0, and p asks for what actions do to
+next states alone.
+
+**Chains** of a hierarchical prior are long for one further exchange, whose results are
+used for nothing else. All others, those of the log as it is included, begin at the
+hyperparameters at which that one ended, and are shorter. As that exchange is as likely
+as the log if actions do nothing, claims of the log and of its exchanges are
+exchangeable, and p is valid however short chains are. Too short ones would cost power.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._progress import progress_bar
+from bayesmdp._sheet import Sheet
+from bayesmdp._typing import FloatArray, Seed
+from bayesmdp.data import Counts, Transitions
+from bayesmdp.diagnostics._advice import check_prior, noted
+from bayesmdp.diagnostics._exchange import DONE, Exchange, exchange_of
+from bayesmdp.diagnostics._outcome_file import keep_job, open_jobs
+from bayesmdp.diagnostics._tables import percent, table
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.evaluation import plain, probability
+from bayesmdp.model import Task
+from bayesmdp.policies import behaviour, nominal
+from bayesmdp.posterior import Fitted, refit
+from bayesmdp.priors import AnyPrior, HierarchicalPrior
+
+_N_DRAWS = 200  # of each claim: exchanges differ by far more than these leave open
+_SURE = 0.95
+_LOG = -1  # the job that is the log as it is
+
+
+class Claim(NamedTuple):
+    """What is claimed for the nominal policy of a belief."""
+
+    gain: float
+    probability: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NegativeControl:
+    """A claim beside those without effect; made by `bayesmdp.negative_control`.
+
+    Axis B runs over permutations. Gains are over the behaviour policy, from the start.
+    """
+
+    claimed_gain: float
+    claimed_probability: float  # that the nominal policy is better than the behaviour
+    null_gains: FloatArray  # [B]
+    null_probabilities: FloatArray  # [B]
+    permute: str  # "state" or "episode"
+    exchangeable: float  # share of visits, or of episodes, with others to exchange with
+    prior: str
+    n_draws: int  # of each posterior
+    min_count: int
+    seed: int
+    notes: tuple[str, ...]  # what was warned about
+
+    @property
+    def p_value(self) -> float:
+        """Probability of a gain as large as the claimed one if actions do nothing."""
+        larger = int((self.null_gains >= self.claimed_gain).sum())
+        return (1 + larger) / (self.null_gains.size + 1)
+
+    @property
+    def p_value_mcse(self) -> float:
+        """Monte Carlo error of the p value, for a finite number of permutations."""
+        p = self.p_value
+        return float(np.sqrt(p * (1 - p) / (self.null_gains.size + 1)))
+
+    @property
+    def null_claims(self) -> float:
+        """Share of permutations with a probability of 95 % or more: false claims."""
+        return float((self.null_probabilities >= _SURE).mean())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
+        ...                             bm.SymmetricPrior(), permute="state",
+        ...                             n_permutations=9)
+        >>> bm.diagnostics.NegativeControl.from_dict(found.to_dict()).p_value
+        0.1
+        """
+        return {
+            "claimed_gain": plain(self.claimed_gain),
+            "claimed_probability": plain(self.claimed_probability),
+            "null_gains": [plain(x) for x in self.null_gains.tolist()],
+            "null_probabilities": [plain(x) for x in self.null_probabilities.tolist()],
+            "p_value": self.p_value,
+            "p_value_mcse": self.p_value_mcse,
+            "null_claims": self.null_claims,
+            "permute": self.permute,
+            "exchangeable": self.exchangeable,
+            "prior": self.prior,
+            "n_draws": self.n_draws,
+            "min_count": self.min_count,
+            "seed": self.seed,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "NegativeControl":
+        """Restore what `to_dict` returned."""
+        kept = {name: record[name] for name in cls.__dataclass_fields__}
+        for name in ("null_gains", "null_probabilities"):
+            kept[name] = _checks.sealed(np.array(kept[name], dtype=np.float64))
+        return cls(**kept | {"notes": tuple(kept["notes"])})
+
+    def summary(self) -> str:
+        """Table of the claim and of those without effect.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
+        ...                             bm.SymmetricPrior(), permute="state",
+        ...                             n_permutations=9)
+        >>> print(found.summary().splitlines()[0])
+        Negative control: actions exchanged among the visits of a state, 9 times
+        """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        gains, n = self.null_gains, self.null_gains.size
+        cells = [[f"{self.claimed_gain:.3g}", percent(self.claimed_probability)]]
+        for level in (0.5, 0.95, 1.0):
+            gain, chance = np.quantile([gains, self.null_probabilities], level, axis=1)
+            cells.append([f"{gain:.3g}", percent(chance)])
+        names = ["claimed", "no effect: median", "95th percentile", "largest"]
+        larger = round(self.p_value * (n + 1)) - 1
+        return Sheet(
+            f"Negative control: {DONE[self.permute]}, {n} times",
+            [
+                table(names, ("gain", "better"), cells),
+                f"p value {self.p_value:.2g}: a gain as large in {larger} of {n} "
+                "permutations",
+                f"{percent(self.null_claims)} of permutations claim an improvement "
+                "with a probability of 95 % or more, all of them falsely",
+                f"{percent(self.exchangeable)} of "
+                f"{'visits' if self.permute == 'state' else 'episodes'} have others to "
+                f"exchange with; prior: {self.prior}",
+                *(f"note: {note}" for note in self.notes),
+            ],
+        )
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"NegativeControl(gain {self.claimed_gain:.4g}, p value "
+            f"{self.p_value:.4g}, {self.null_gains.size} permutations)"
+        )
+
+
+def negative_control(
+    log: Transitions | Counts,
+    task: Task,
+    prior: AnyPrior | None = None,
+    *,
+    permute: str = "auto",
+    n_permutations: int = 100,
+    min_count: int = 0,
+    seed: Seed = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+    resume: str | PathLike[str] | None = None,
+) -> NegativeControl:
+    """Set the claimed gain beside what would be claimed if actions did nothing.
+
+    Actions are exchanged at random, and all that led to the claim is done again: fit,
+    nominal policy, its gain over the behaviour policy and the probability of a gain.
+    ``p_value`` is valid, whatever the prior, if the exchanges are (see ``permute``). A
+    small one says that actions make a difference to what happens next; it does not say
+    that the policy chosen is the best, nor how large its gain is (`bayesmdp.cross_fit`
+    asks that). Rewards that depend on the action stay with it, so that null gains need
+    not be 0.
+
+    Parameters
+    ----------
+    log
+        Transitions; counts of them for ``permute="state"``.
+    task
+        The known part; names are found as in `bayesmdp.fit`.
+    prior
+        As in `bayesmdp.fit`.
+    permute
+        ``"state"``: actions are exchanged among the visits of a state. Valid if, given
+        the state, next states depend neither on the action nor on what it was chosen
+        by; not valid under unrecorded frailty, where sicker patients of a state are
+        treated otherwise, nor for arms that are fixed per episode. ``"episode"``: arms
+        are exchanged among episodes that begin in the same state; valid for arms
+        assigned at random, whatever is hidden. ``"auto"``: ``"episode"`` if every
+        episode keeps one action, else ``"state"``; ``permute`` of the result says
+        which.
+    n_permutations
+        How many, at least 1; the smallest p value is ``1 / (n_permutations + 1)``.
+    min_count
+        As in `bayesmdp.fit`.
+    seed
+        Permutation ``i`` is a function of the seed and ``i`` alone.
+    threads
+        As in `bayesmdp.evaluate`; permutations are shared out.
+    progress
+        Whether to show a bar; by default on a terminal, after a second.
+    resume
+        File to keep finished permutations in, and to go on from; more permutations than
+        it holds are added to it.
+
+    Returns
+    -------
+    NegativeControl
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
+    >>> counts = bm.Counts.from_arrays([0] * 4, [0, 0, 1, 1], [1, 2, 1, 2],
+    ...                                [30, 20, 20, 30])
+    >>> found = bm.negative_control(counts, task, bm.SymmetricPrior(),
+    ...                             permute="state", n_permutations=99)
+    >>> found.claimed_probability >= 0.95, found.p_value
+    (True, 0.08)
+    """
+    _checks.of_type("task", task, Task, ArgumentError)
+    if not isinstance(log, Transitions | Counts):
+        raise ArgumentError(
+            f"`log` must be Transitions or Counts; got {type(log).__name__}."
+        )
+    prior = HierarchicalPrior() if prior is None else prior
+    check_prior(prior, "prior")
+    n = _checks.integer("n_permutations", n_permutations, 1, ArgumentError)
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
+    seed = _checks.seed_integer(seed)
+    exchange, task = exchange_of(log, task, permute)
+    with noted() as notes:
+        study = _Study(exchange, task, prior, min_count, seed)
+        claims = _claims(study, n, threads, progress, resume)
+    for note in notes:
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    null = np.array([claims[i] for i in range(n)])
+    return NegativeControl(
+        *claims[_LOG],
+        null_gains=_checks.sealed(null[:, 0].copy()),
+        null_probabilities=_checks.sealed(null[:, 1].copy()),
+        permute=exchange.permute,
+        exchangeable=exchange.free,
+        prior=str(prior),
+        n_draws=_N_DRAWS,
+        min_count=min_count,
+        seed=seed,
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Study:
+    """All that claims depend on."""
+
+    exchange: Exchange
+    task: Task
+    prior: AnyPrior
+    min_count: int
+    seed: int
+    n_draws: int = _N_DRAWS
+
+    def counts(self, job: int) -> Counts:
+        """Count the transitions of permutation ``job``, or of the log as it is."""
+        if job == _LOG:
+            return self.exchange.counts
+        return self.exchange.shuffled(np.random.default_rng([self.seed, 1, job]))
+
+    def reference(self) -> Fitted:
+        """Fit one further permutation, from where all others go on."""
+        counts = self.exchange.shuffled(np.random.default_rng([self.seed, 0]))
+        return refit(counts, self.task, self.prior, self.min_count)
+
+
+def _claims(
+    study: _Study,
+    n: int,
+    threads: int | None,
+    progress: bool | None,
+    resume: str | PathLike[str] | None,
+) -> dict[int | str, Claim]:
+    """Make the claims that the file does not hold yet; return all."""
+    from bayesmdp.engine import results, workers
+
+    differs = "log, task, prior, min_count, seed or kind of permutation"
+    file = open_jobs(resume, "negative_control", study, lambda x: Claim(**x), differs)
+    missing = [job for job in range(_LOG, n) if job not in file.done]
+    if not missing:
+        return file.done
+    with progress_bar("permuting", n + 1, progress, patience=0) as show:
+        if show is not None:
+            show(n + 1 - len(missing))
+        reference = study.reference()
+        with (
+            workers(threads, None) as pool,
+            results(pool, _claim, ((study, reference, x) for x in missing)) as found,
+        ):
+            for job, claim in zip(missing, found, strict=True):
+                keep_job(job, claim._asdict(), file)
+                if show is not None:
+                    show(sum(i in file.done for i in range(_LOG, n)))
+    return file.done
+
+
+def _claim(study: _Study, reference: Fitted, job: int) -> Claim:
+    """Fit, choose, and claim."""
+    from bayesmdp.engine import workers
+    from bayesmdp.evaluation.paired import differences, paired, sweep_paired
+
+    posterior = reference.relabelled(study.counts(job))
+    policies = np.stack([nominal(posterior), behaviour(posterior)])
+    draws = posterior.draws(study.n_draws, study.seed)
+    with workers(1, None) as pool:
+        swept = sweep_paired(policies, draws, pool=pool)
+    gains, weights = paired(swept, 1)
+    gain, _ = differences(swept, 1)
+    return Claim(float(gain[0]), probability(gains[0] > 0, weights))
