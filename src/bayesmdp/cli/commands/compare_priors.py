@@ -5,21 +5,18 @@ from pathlib import Path
 import click
 
 from bayesmdp.cli._options import (
-    columns_option,
-    labels_option,
     output_options,
     priors_beside,
     priors_options,
-    run_argument,
     seed_option,
     show,
     threads_option,
 )
+from bayesmdp.cli._run_and_log import load_run_and_log, run_and_log_arguments
 
 
 @click.command()
-@run_argument
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@run_and_log_arguments
 @priors_options
 @click.option(
     "--folds",
@@ -28,8 +25,6 @@ from bayesmdp.cli._options import (
     show_default=True,
     help="Parts of the episodes, each of which is held out once.",
 )
-@columns_option
-@labels_option
 @seed_option
 @threads_option
 @output_options
@@ -58,13 +53,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior = bm.storage.load(run).posterior
-    data = bm.read_transitions(list(files), columns=columns, labels=labels)
-    if bm.model.align(data, posterior.task)[0] != posterior.counts:
-        raise bm.errors.ArgumentError(
-            f"`{files[0]}` does not hold the transitions that `{run}` was fitted from: "
-            "give the same files, --columns and --labels as to `bayesmdp fit`."
-        )
+    posterior, data = load_run_and_log(run, files, columns, labels)
     comparison = bm.compare_priors(
         priors_beside(posterior, names, fallback),
         data,

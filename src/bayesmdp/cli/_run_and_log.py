@@ -1,0 +1,69 @@
+"""Commands that take a run and the log it was fitted from: RUN FILE..."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from bayesmdp.cli._options import (
+    Function,
+    columns_option,
+    labels_option,
+    run_argument,
+    show,
+)
+
+if TYPE_CHECKING:
+    from bayesmdp import Transitions
+    from bayesmdp.posterior import Fitted
+
+
+class _Result(Protocol):
+    """What such a command finds."""
+
+    def summary(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def run_and_log_arguments(function: Function) -> Function:
+    """``RUN``, ``FILE...``, ``--columns`` and ``--labels``."""
+    files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+    return run_argument(files(columns_option(labels_option(function))))
+
+
+def load_run_and_log(
+    run: Path,
+    files: tuple[str, ...],
+    columns: dict[str, str],
+    labels: bool,
+    *,
+    result: str | None = None,
+) -> "tuple[Fitted, Transitions]":
+    """Load the belief of a run and its log; refuse the log of another run.
+
+    ``result`` is the name under which something will be kept beside the run: where that
+    cannot be written, it is said before the work.
+    """
+    import bayesmdp as bm
+
+    posterior = bm.storage.load(run).posterior
+    if result is not None:
+        bm.storage.check_result(run, result, overwrite=True)
+    log = bm.read_transitions(list(files), columns=columns, labels=labels)
+    if bm.model.align(log, posterior.task)[0] != posterior.counts:
+        raise bm.errors.ArgumentError(
+            f"`{files[0]}` does not hold the transitions that `{run}` was fitted from: "
+            "give the same files, --columns and --labels as to `bayesmdp fit`."
+        )
+    return posterior, log
+
+
+def keep_and_show(
+    run: Path, name: str, result: _Result, *, as_json: bool, quiet: bool
+) -> None:
+    """Keep the record beside the run, in place of an earlier one, and print it."""
+    import bayesmdp as bm
+
+    record = result.to_dict()
+    bm.storage.save_result(run, name, record, overwrite=True)
+    show(result.summary(), {"run": str(run), **record}, as_json=as_json, quiet=quiet)
