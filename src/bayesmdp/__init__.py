@@ -35,6 +35,7 @@ from bayesmdp.evaluation import (
     draws_needed,
     evaluate,
     evaluate_analytic,
+    off_policy,
 )
 from bayesmdp.model import Dynamics, Task, restrict
 from bayesmdp.optimisation import (
@@ -101,6 +102,7 @@ __all__ = [
     "evaluation",
     "fit",
     "model",
+    "off_policy",
     "optimisation",
     "optimise",
     "plots",
