@@ -108,6 +108,13 @@ KEYS = {
         )
         for error in ("", "_error")
     ),
+    "off-policy": "n_episodes n_folds n_groups n_open name notes notes[] "
+    "observed_se observed_value run seed unlogged "
+    + " ".join(
+        f"{field}{x}"
+        for field in ("estimates", "intervals", "effective_sample_size")
+        for x in ("", ".IS", ".WIS", ".PDIS", ".PDWIS", ".DR", ".WDR")
+    ),
     "report": "comparison_made html json policies policies[] reference run sensitivity",
 }
 BESIDE = {  # programs that are run as modules, and not installed
@@ -165,6 +172,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
     "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),
     "sensitivity": ("sensitivity", "run", "mle", "--prior", "scaled", *FEW),
+    "off-policy": ("off-policy", "run", "log.csv", "--policy", "uniform"),
     "report": ("report", "run", "-o", "page.html", *FEW),
     "info run": ("info", "run"),
     "info": ("info",),

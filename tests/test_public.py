@@ -28,6 +28,7 @@ CONTRACT = [
     "evaluate",
     "evaluate_analytic",
     "fit",
+    "off_policy",
     "report",
     "restrict",
     "sensitivity",

@@ -12,7 +12,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from tables import ENGINES, NUMBERED
-from validate_cases import CASES, GAP, TWICE
+from validate_cases import CASES
+from validate_episode_cases import GAP, TWICE
 from validate_logs import (
     clean,
     messy,

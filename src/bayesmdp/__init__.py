@@ -42,6 +42,7 @@ from bayesmdp.evaluation import (
     draws_needed,
     evaluate,
     evaluate_analytic,
+    off_policy,
 )
 from bayesmdp.model import Dynamics, Task, restrict
 from bayesmdp.optimisation import (
@@ -111,6 +112,7 @@ __all__ = [
     "fit",
     "model",
     "negative_control",
+    "off_policy",
     "optimisation",
     "optimise",
     "plots",

@@ -32,7 +32,8 @@ from sepsis_log import (
     sepsis_log,
 )
 from test_names import ALL, CODES, moves
-from validate_cases import CASES, Case
+from validate_cases import CASES
+from validate_episode_cases import Case
 from validate_logs import messy, without
 
 import bayesmdp as bm

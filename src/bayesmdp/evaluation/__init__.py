@@ -19,6 +19,7 @@ from bayesmdp.evaluation._evaluate import (
     share_of_visits,
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Comparison",
     "ComparisonRow",
     "Evaluation",
+    "OffPolicy",
     "Swept",
     "action_values",
     "bootstrap_error",
@@ -38,6 +40,7 @@ __all__ = [
     "gaps",
     "least_size",
     "mean_and_error",
+    "off_policy",
     "plain",
     "probability",
     "quantile",

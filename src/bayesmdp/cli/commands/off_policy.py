@@ -1,0 +1,111 @@
+"""``bayesmdp off-policy``: what logged episodes alone say about a policy."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayesmdp.cli._options import (
+    output_options,
+    restrict_option,
+    seed_option,
+    threads_option,
+    wants_progress,
+)
+from bayesmdp.cli._run_and_log import (
+    keep_and_show,
+    load_run_and_log,
+    run_and_log_arguments,
+)
+
+if TYPE_CHECKING:
+    from bayesmdp import Counts, Task
+    from bayesmdp._typing import FloatArray
+
+_OPTIMISTIC = (
+    "The policy was chosen on the log that judges it, so that these estimates are "
+    "optimistic; --folds 2 judges on other episodes."
+)
+_CHOSEN = ("optimised", "mle", "nominal", "second-order", "msbi")  # by looking at a log
+
+
+@click.command()
+@run_and_log_arguments
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    help="As in `bayesmdp evaluate`; default optimised where RUN has it, else nominal.",
+)
+@click.option(
+    "--folds",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    help="Parts of the episodes: a policy that was chosen by the log is chosen again "
+    "on the others and judged on each; 0 judges it on the log that chose it.",
+)
+@restrict_option
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    files: tuple[str, ...],
+    columns: dict[str, str],
+    labels: bool,
+    policy: str | None,
+    folds: int,
+    restricted: bool,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Estimate a policy of RUN from its logged episodes, without a prior.
+
+    FILE is the log that RUN was fitted from, with an episode column; --columns and
+    --labels are as for `fit`. Importance sampling (IS, WIS, PDIS, PDWIS, DR, WDR) with
+    effective sample sizes; behaviour by the logged frequencies. Values are in units of
+    reward. What is found is kept in RUN for `report`.
+
+    Example: bayesmdp off-policy ward ward.csv
+
+    Example: bayesmdp off-policy ward ward.csv --policy mine.csv --json
+    """
+    import bayesmdp as bm
+
+    posterior, log = load_run_and_log(run, files, columns, labels, result="off_policy")
+    loaded = bm.storage.load(run)
+    if policy is None:
+        kept = bm.storage.OPTIMISED in loaded.results
+        policy = bm.storage.OPTIMISED if kept else "nominal"
+
+    def choose(counts: "Counts", task: "Task") -> "FloatArray":
+        belief = bm.fit(
+            counts, task, prior=posterior.prior, min_count=posterior.min_count
+        )
+        if policy == bm.storage.OPTIMISED:
+            bar = wants_progress(quiet)
+            return bm.optimise(belief, seed=seed, threads=threads, progress=bar).policy
+        return bm.policies.named_policy(policy, belief, seed=seed, threads=threads)
+
+    chosen = policy in _CHOSEN
+    if chosen and folds:
+        name, given = policy, None
+    else:
+        ((name, given),) = bm.storage.find_policies(
+            loaded, [policy], seed=seed, threads=threads, restricted=restricted
+        ).items()
+    found = bm.off_policy(
+        choose if given is None else given,
+        log,
+        posterior.task,
+        n_folds=folds,
+        seed=seed,
+        name=name,
+        progress=wants_progress(quiet),
+    )
+    if chosen and not folds:
+        found = replace(found, notes=(*found.notes, _OPTIMISTIC))
+    keep_and_show(run, "off_policy", found, as_json=as_json, quiet=quiet)
