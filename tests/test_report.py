@@ -76,7 +76,7 @@ def test_the_first_screen_says_what_the_evaluation_says(
     assert summary["epistemic_share"]["value"] == pytest.approx(part)
     gap = best.start_values - table.evaluations["logged"].start_values
     assert summary["probability_better"]["value"] == pytest.approx(np.mean(gap > 0))
-    low, high = np.quantile(gap, [0.05, 0.95], method="inverted_cdf")
+    low, high = np.quantile(gap, [0.025, 0.975], method="inverted_cdf")
     found = summary["difference_interval"]
     assert found["low"]["value"] == pytest.approx(low)
     assert found["high"]["value"] == pytest.approx(high)

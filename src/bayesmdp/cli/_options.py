@@ -140,15 +140,24 @@ def fallback_of(task: "Task", said: str | None) -> str | int | None:
 
 
 def priors_beside(
-    posterior: "Fitted", names: tuple[str, ...], fallback: str | None
+    posterior: "Fitted",
+    names: tuple[str, ...],
+    fallback: str | None,
+    also: str | None = None,
 ) -> "dict[str, AnyPrior]":
-    """Return the prior of a run and those that were named, or the usual ones."""
+    """Return the prior of a run and those that were named, or the usual ones.
+
+    ``also`` is one more of them, by the name it has in what this returns.
+    """
     from bayesmdp.priors import usual_priors
 
     state = fallback_of(posterior.task, fallback)
     # without a fallback, pairs never visited have no next state
     usual = _USUAL if state is None else (*_USUAL, "sparse")
-    return usual_priors(posterior.prior, names or usual, fallback=state)
+    more = () if also in (None, "as fitted", *usual) else (also,)
+    return usual_priors(
+        posterior.prior, names or (*usual, *filter(None, more)), fallback=state
+    )
 
 
 def labels_option(function: Function) -> Function:

@@ -156,13 +156,13 @@ def _scaled(probability: FloatArray) -> list[int]:
 
 def _interval_words(inputs: Inputs) -> str:
     if inputs.posterior.n_models is not None:
-        return "Intervals are quantiles of the models, 90 %."
+        return "Intervals are quantiles of the models, 95 %."
     if inputs.posterior.rows().total is None:
         return (
-            "Intervals hold about 90 %; they are those of Beta distributions with the "
+            "Intervals hold about 95 %; they are those of Beta distributions with the "
             "mean and variance of the posterior, which is a mixture."
         )
-    return "Intervals hold 90 % of the posterior probability (Beta distributions)."
+    return "Intervals hold 95 % of the posterior probability (Beta distributions)."
 
 
 def _rule(inputs: Inputs) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Findings
-from bayesmdp.diagnostics import Sensitivity
+from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, Sensitivity
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation
+from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation, OffPolicy
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
@@ -29,6 +29,11 @@ class Inputs:
     findings: Findings | None
     evidence: EvidenceCurve | None
     sensitivity: Sensitivity | None
+    best_predictor: str | None = None  # among the priors of `sensitivity`
+    check: Check | None = None
+    negative_control: NegativeControl | None = None
+    cross_fit: CrossFit | None = None
+    off_policy: OffPolicy | None = None
 
     def __post_init__(self) -> None:
         """Refuse records of other kinds, and of another task."""
@@ -39,6 +44,11 @@ class Inputs:
             ("findings", Findings),
             ("evidence", EvidenceCurve),
             ("sensitivity", Sensitivity),
+            ("best_predictor", str),
+            ("check", Check),
+            ("negative_control", NegativeControl),
+            ("cross_fit", CrossFit),
+            ("off_policy", OffPolicy),
         ):
             given = getattr(self, name)
             if given is not None:

@@ -12,7 +12,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.posterior import Belief
 
 SHOWN = 20
-LEVEL = 0.9
+LEVEL = 0.95
 MAX_ENTRIES = 75_000  # of all pairs together, so that the page stays small
 
 

@@ -50,7 +50,7 @@ def in_percent(part: float) -> str:
 
 
 def interval(
-    values: FloatArray, weights: FloatArray, *, exact: bool, level: float = 0.9
+    values: FloatArray, weights: FloatArray, *, exact: bool, level: float = 0.95
 ) -> dict[str, Any]:
     """Return a central interval of draws ``[D]``; errors by order statistics."""
     found: dict[str, Any] = {"level": level}

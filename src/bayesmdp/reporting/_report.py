@@ -10,9 +10,9 @@ from bayesmdp import _checks
 from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
 from bayesmdp.data import Findings
-from bayesmdp.diagnostics import Sensitivity
+from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, Sensitivity
 from bayesmdp.errors import ArgumentError, StorageError
-from bayesmdp.evaluation import Comparison
+from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief
 from bayesmdp.priors import EvidenceCurve
@@ -115,6 +115,11 @@ def report(
     findings: Findings | None = None,
     evidence: EvidenceCurve | None = None,
     sensitivity: Sensitivity | None = None,
+    best_predictor: str | None = None,
+    check: Check | None = None,
+    negative_control: NegativeControl | None = None,
+    cross_fit: CrossFit | None = None,
+    off_policy: OffPolicy | None = None,
 ) -> Report:
     """Put an analysis together for people to read.
 
@@ -135,6 +140,11 @@ def report(
         From `bayesmdp.priors.evidence_curve`.
     sensitivity
         From `bayesmdp.sensitivity`.
+    best_predictor
+        Which of its priors predicts best, from `bayesmdp.compare_priors`.
+    check, negative_control, cross_fit, off_policy
+        From the functions of these names. The page shows what each found, or how to run
+        it. A gain that one of them contradicts is not printed large.
 
     Returns
     -------
@@ -156,7 +166,17 @@ def report(
     from bayesmdp.reporting._sections import sections
 
     inputs = Inputs(
-        posterior, comparison, optimisation, findings, evidence, sensitivity
+        posterior,
+        comparison,
+        optimisation,
+        findings,
+        evidence,
+        sensitivity,
+        best_predictor,
+        check,
+        negative_control,
+        cross_fit,
+        off_policy,
     )
     return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
 

@@ -16,15 +16,15 @@ from bayesmdp.reporting._support import support_section
 
 def sections(inputs: Inputs) -> dict[str, Any]:
     """Build every section."""
-    policies = policies_section(inputs)
+    policies, explorer = policies_section(inputs), explorer_section(inputs)
     return {
-        "summary": summary_section(inputs, policies),
+        "summary": summary_section(inputs, policies, explorer["n_verdicts"]),
         "policies": policies,
         "states": states_section(inputs),
         "attribution": attribution_section(inputs),
         "support": support_section(inputs),
         "prior": prior_section(inputs),
         "data": data_section(inputs),
-        "explorer": explorer_section(inputs),
+        "explorer": explorer,
         "methods": methods_section(inputs),
     }

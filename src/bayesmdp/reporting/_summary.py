@@ -6,14 +6,17 @@ from typing import Any
 from bayesmdp.evaluation import Evaluation, rounded
 from bayesmdp.optimisation import PosteriorMean
 from bayesmdp.reporting._caution import cautions
+from bayesmdp.reporting._checks_made import checks_made
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import in_percent, quantity
 
-_WIDTH = 3.29  # of a normal distribution's 90 % interval, in standard deviations
+_WIDTH = 3.92  # of a normal distribution's 95 % interval, in standard deviations
 
 
-def summary_section(inputs: Inputs, policies: dict[str, Any]) -> dict[str, Any]:
-    """Say what is recommended and how sure we are."""
+def summary_section(
+    inputs: Inputs, policies: dict[str, Any], n_verdicts: dict[str, int]
+) -> dict[str, Any]:
+    """Say what is recommended, how sure we are, and whether checks contradict it."""
     best = inputs.best
     row = next(r for r in policies["rows"] if r["name"] == inputs.recommended)
     reference = next(r for r in policies["rows"] if r["name"] == inputs.reference)
@@ -42,6 +45,8 @@ def summary_section(inputs: Inputs, policies: dict[str, Any]) -> dict[str, Any]:
         found["gap"] = quantity(result.gap, result.gap_error)
     found["sentences"] = _sentences(inputs, found)
     found["cautions"] = cautions(inputs)
+    found["checks"] = checks_made(inputs, n_verdicts)
+    found["contradicted"] = any(x["contradicts"] for x in found["checks"])
     return found
 
 
@@ -78,7 +83,7 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
             f"Under “{found['recommended']}” the expected return from the start is "
             f"{_with_noise(found['value'], sd)}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
-            "90 %."
+            "95 %."
         ),
         "doubt": _doubt(found),
         "choice": _choice(inputs),
@@ -102,7 +107,7 @@ def _gain(found: dict[str, Any]) -> str:
         f"“{found['reference']}” "
         f"({known(found['reference_value'], found['epistemic_sd']['value'])}); the "
         f"difference lies between {known(ends['low'], sd)} and "
-        f"{known(ends['high'], sd)} with probability 90 %. The probability that it is "
+        f"{known(ends['high'], sd)} with probability 95 %. The probability that it is "
         f"better is {chance(found['probability_better'])}."
     )
 

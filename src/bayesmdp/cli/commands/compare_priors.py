@@ -45,7 +45,8 @@ def command(
 
     FILE is the log that RUN was fitted from, with an episode column: whole episodes are
     held out, and RUN keeps counts alone. --columns and --labels are as for `fit`.
-    Predicted values are in units of reward. --fallback is for the priors beside.
+    Predicted values are in units of reward. --fallback is for the priors beside. What
+    is found is kept in RUN: `report --sensitivity` shows the gain under the best one.
 
     Example: bayesmdp compare-priors ward ward.csv
 
@@ -53,7 +54,9 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, data = load_run_and_log(run, files, columns, labels)
+    posterior, data = load_run_and_log(
+        run, files, columns, labels, result="compare_priors"
+    )
     comparison = bm.compare_priors(
         priors_beside(posterior, names, fallback),
         data,
@@ -63,5 +66,7 @@ def command(
         seed=seed,
         threads=threads,
     )
-    record = {"run": str(run), **comparison.to_dict()}
+    record = comparison.to_dict() | {"fallback": fallback}
+    bm.storage.save_result(run, "compare_priors", record, overwrite=True)
+    record = {"run": str(run), **record}
     show(comparison.summary(), record, as_json=as_json, quiet=quiet)

@@ -1,12 +1,14 @@
 """``bayesmdp report``: one page that can be defended."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from bayesmdp.cli._options import (
     draws_option,
     output_options,
+    priors_beside,
     remark,
     run_argument,
     seed_option,
@@ -47,7 +49,9 @@ def command(
 ) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
-    It shows the last `compare`. Where there is none, one is made of behaviour, mle,
+    It shows what `check`, `negative-control`, `cross-fit`, `off-policy` and
+    `compare-priors` found, or the command for what was not run, and the last `compare`.
+    Where there is none, one is made of behaviour, mle,
     nominal and, if there, the optimised policy; where the optimised policy is newer,
     all are compared again. --draws and --seed are for what has to be made. A page that
     is there is replaced, with its data.
@@ -71,6 +75,20 @@ def command(
     best = None
     if bm.storage.OPTIMISED in loaded.results:
         best = bm.storage.load_optimisation(run)
+    made: dict[str, Any] = {
+        name: kind.from_dict(bm.storage.load_result(run, name).record)
+        for name, kind in (
+            ("check", bm.diagnostics.Check),
+            ("negative_control", bm.diagnostics.NegativeControl),
+            ("cross_fit", bm.diagnostics.CrossFit),
+            ("off_policy", bm.evaluation.OffPolicy),
+        )
+        if name in loaded.results
+    }
+    predictor, fallback = None, None
+    if "compare_priors" in loaded.results:
+        record = bm.storage.load_result(run, "compare_priors").record
+        predictor, fallback = record["best"], record["fallback"]
     tried = None
     if sensitivity:
         first = comparison.evaluations[comparison.rows[0].name]
@@ -78,7 +96,7 @@ def command(
             first.policy if best is None else best.policy,
             posterior.counts,
             task,
-            bm.priors.usual_priors(posterior.prior),
+            priors_beside(posterior, (), fallback, also=predictor),
             min_count=posterior.min_count,
             seed=seed,
             threads=threads,
@@ -92,6 +110,8 @@ def command(
             posterior.counts, task, min_count=posterior.min_count
         ),
         sensitivity=tried,
+        best_predictor=predictor if tried and predictor in tried.names else None,
+        **made,
     )
     page.save(out)
     page.save(data)

@@ -53,7 +53,7 @@ function facts(i) {
 
 function actionTable(i, pairs) {
   const known = pairs.filter((p) => EXPLORER.value[p] !== null);
-  const spread = (p) => (EXPLORER.epistemic_sd ? 1.645 * EXPLORER.epistemic_sd[p] : 0);
+  const spread = (p) => (EXPLORER.epistemic_sd ? 1.96 * EXPLORER.epistemic_sd[p] : 0);
   const from = Math.min(...known.map((p) => EXPLORER.value[p] - spread(p)));
   const to = Math.max(...known.map((p) => EXPLORER.value[p] + spread(p)));
   const of = (name) => (p) => EXPLORER[name][p];
@@ -61,7 +61,7 @@ function actionTable(i, pairs) {
     ["Action", (p) => make("button", { type: "button", class: "pick", "aria-pressed": String(p === chosenPair), onclick: () => pickPair(i, p) }, actionName(p)), actionName],
     EXPLORER.seen && ["Seen", (p) => thousands(EXPLORER.seen[p]), of("seen")],
     ["Value", (p) => EXPLORER.available[p] ? sig(EXPLORER.value[p], 4) : "not offered", of("value")],
-    EXPLORER.epistemic_sd && ["90 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : "", of("value")],
+    EXPLORER.epistemic_sd && ["95 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : "", of("value")],
     EXPLORER.epistemic_sd && ["Epistemic sd", (p) => sig(EXPLORER.epistemic_sd[p], 2), of("epistemic_sd")],
     EXPLORER.aleatoric_sd && ["Aleatoric sd", (p) => sig(EXPLORER.aleatoric_sd[p], 3), of("aleatoric_sd")],
     EXPLORER.chance && [`Better than ${EXPLORER.policy}`, (p) => likely(EXPLORER.chance[p]), of("chance")],
@@ -69,7 +69,7 @@ function actionTable(i, pairs) {
   ].filter(Boolean);
   const ordered = [...pairs].sort((p, q) => (EXPLORER.value[q] ?? -Infinity) - (EXPLORER.value[p] ?? -Infinity)
     || (EXPLORER.seen ? EXPLORER.seen[q] - EXPLORER.seen[p] : 0));
-  const shape = (j, name) => (j && name !== "90 %" ? "n" : false);
+  const shape = (j, name) => (j && name !== "95 %" ? "n" : false);
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, sortable(make("table", { id: "action-table", class: "dense" },
     make("caption", {}, "Actions, the most valuable first; the last columns say how often each policy takes them. Select one for its next states."),
     make("thead", {}, make("tr", {}, ...columns.map(([name], j) => make("th", { scope: "col", class: shape(j, name) }, name)))),
@@ -118,7 +118,7 @@ function nextTable(p) {
   }
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Next states, a table" }, sortable(make("table", { id: "next-table" },
     make("caption", {}, `The ${rows.length} likeliest next states after ${actionName(p)}, ${percent(Math.min(sum, 1))} of the probability together. ${next.how}`),
-    make("thead", {}, make("tr", {}, ...["Next state", "Probability", "Range", "90 % interval", next.count && "Seen"].filter((x) => x !== null)
+    make("thead", {}, make("tr", {}, ...["Next state", "Probability", "Range", "95 % interval", next.count && "Seen"].filter((x) => x !== null)
       .map((name, j) => make("th", { scope: "col", class: j === 1 || j > 2 ? "n" : false }, name)))),
     make("tbody", {}, ...rows))));
 }

@@ -42,7 +42,7 @@ function intervals(element) {
       arrayminus: rows.map((row, i) => at[i] - row.interval.low.value),
     },
     text: rows.map((row) => `${sig(row.interval.low.value, 4)} to ${sig(row.interval.high.value, 4)}`),
-    hovertemplate: "%{customdata}: %{x:.4g}<br>90 %: %{text}<extra></extra>",
+    hovertemplate: "%{customdata}: %{x:.4g}<br>95 %: %{text}<extra></extra>",
   }], { xaxis: axis("value from the start"), yaxis: axis("", { ...named(rows.map((row) => row.name)), showgrid: false, range: [-0.6, rows.length - 0.4] }) });
 }
 function acceptability(element) {
