@@ -1,0 +1,119 @@
+"""The first screen: checks with answers, and no large gain that one contradicts."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import bayesmdp as bm
+from bayesmdp.reporting import Report
+
+N, A = 5, 3
+
+
+def world(effect: float) -> bm.World:
+    """Five states, three actions; a step ends with 0.3, well with 0.5 and an effect."""
+    rng = np.random.default_rng(1)
+    theta = np.zeros((N + 2, A, N + 2))
+    theta[:N, :, :N] = 0.7 * rng.dirichlet(np.ones(N), size=N)[:, None]
+    good = 0.5 + effect * np.array([-1.0, 0.0, 1.0])
+    theta[:N, :, N] = 0.3 * good
+    theta[:N, :, N + 1] = 0.3 * (1 - good)
+    theta[[N, N + 1], :, [N, N + 1]] = 1.0
+    reward = np.zeros(N + 2)
+    reward[N] = 1.0
+    start = np.r_[np.full(N, 1 / N), 0.0, 0.0]
+    terminal = [N, N + 1]
+    task = bm.Task(N + 2, A, reward, discount=0.95, start=start, terminal=terminal)
+    return bm.World(bm.Dynamics.from_dense(theta), task)
+
+
+@cache
+def analysis(
+    effect: float,
+) -> tuple[bm.Transitions, bm.Task, bm.Posterior, dict[str, object]]:
+    """A log, a belief with independent rows, and everything a report takes."""
+    model = world(effect)
+    policy = np.full((N + 2, A), 1 / A)
+    log = model.simulate(policy, 300, seed=3)
+    prior = bm.SymmetricPrior(0.5)
+    posterior = bm.fit(log, model.task, prior=prior)
+    policies = {
+        "logged": bm.policies.behaviour(posterior),
+        "nominal": bm.policies.nominal(posterior),
+    }
+    made: dict[str, object] = {
+        "comparison": bm.compare(policies, posterior.draws(500)),
+        "check": bm.check(posterior, log, n_draws=50),
+        "negative_control": bm.negative_control(
+            log, model.task, prior, n_permutations=39
+        ),
+        "cross_fit": bm.cross_fit(log, model.task, prior),
+        "off_policy": bm.off_policy(
+            policies["nominal"], log, model.task, name="nominal"
+        ),
+    }
+    return log, model.task, posterior, made
+
+
+@pytest.fixture(scope="module")
+def null() -> Report:
+    """Actions do nothing, and independent rows claim that one is better."""
+    _, _, posterior, made = analysis(0.0)
+    return bm.report(posterior, **made)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def real() -> Report:
+    """An action that ends episodes much better than the others."""
+    _, _, posterior, made = analysis(0.4)
+    return bm.report(posterior, **made)  # type: ignore[arg-type]
+
+
+def entries(report: Report) -> dict[str, dict[str, object]]:
+    """Checks by name."""
+    return {x["name"]: x for x in report.data["summary"]["checks"]}
+
+
+def test_a_claim_that_no_effect_explains_is_not_printed_large(null: Report) -> None:
+    """The negative control speaks against a probability above 95 %."""
+    summary = null.data["summary"]
+    assert summary["probability_better"]["value"] >= 0.95
+    assert entries(null)["negative_control"]["contradicts"]
+    assert summary["contradicted"]
+    page = null.html()
+    assert "No recommendation." in page
+    assert "Do not act on this gain" in page
+    card = page.split("<h2>Against logged</h2>")[1].split("</section>")[0]
+    assert 'class="plainly"' in card
+    assert 'class="big"' not in card
+
+
+def test_a_real_effect_stands(real: Report) -> None:
+    """No check contradicts it, and the recommendation is printed."""
+    found = entries(real)
+    assert {x["level"] for x in found.values()} <= {"ok", "note"}
+    for name in ("check", "negative_control", "cross_fit", "off_policy", "states"):
+        assert found[name]["level"] == "ok", found[name]["text"]
+    assert not real.data["summary"]["contradicted"]
+    page = real.html()
+    assert "The recommendation is" in page
+    card = page.split("<h2>Against logged</h2>")[1].split("</section>")[0]
+    assert 'class="big"' in card
+
+
+def test_what_was_not_run_says_how_to_run_it() -> None:
+    """Each check is listed with its command."""
+    _, _, posterior, made = analysis(0.4)
+    report = bm.report(posterior, made["comparison"])  # type: ignore[arg-type]
+    page = report.html()
+    for command in ("check", "negative-control", "cross-fit", "off-policy"):
+        assert f"bayesmdp {command} RUN LOG" in page
+    assert "Passed" not in page
+
+
+def test_another_record_is_refused() -> None:
+    """A cross-fit in place of a check is named."""
+    _, _, posterior, made = analysis(0.4)
+    with pytest.raises(bm.BayesmdpError, match="`check`"):
+        bm.report(posterior, made["comparison"], check=made["cross_fit"])  # type: ignore[arg-type]
