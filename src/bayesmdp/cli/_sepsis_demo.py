@@ -36,6 +36,7 @@ _LOGGED, _FREQUENCIES, _POSTERIOR = "behaviour", "frequencies", "posterior"
 # Nobody waits minutes for a demonstration. With all starts the search of the default
 # cohort takes more than twice as long, and ends on the same policy.
 _STARTS = ("nominal",)
+_PERMUTATIONS, _CHECK_DRAWS = 19, 50
 _SENSITIVITY_DRAWS = 100  # priors differ by far more than these leave open
 
 
@@ -234,6 +235,8 @@ def tell_story(
     )
     say("evaluating it under another prior")
     tried = _other_priors(posterior, result.policy, n_draws, number, threads)
+    say("asking whether it is real: observed values, exchanged actions, other episodes")
+    made = _asked(posterior, cohort, number, progress)
     say("looking up the truth, and writing the report")
     page = bm.report(
         posterior,
@@ -242,14 +245,15 @@ def tell_story(
         findings=findings,
         evidence=bm.priors.evidence_curve(posterior.counts, task, min_count=MIN_COUNT),
         sensitivity=tried,
+        **made,
     )
-    observed, error = _observed(cohort)
+    check = made["check"]
     return Story(
         n_patients=n_patients,
         n_transitions=posterior.counts.total,
         n_pairs=int(posterior.available.sum()),
-        observed_return=observed,
-        observed_error=error,
+        observed_return=check.observed_value,
+        observed_error=check.observed_se,
         predictions=_predictions(world, posterior, table),
         best_true_value=_from_start(world, _knowing(world)),
         comparison=table,
@@ -273,16 +277,24 @@ def _make(out: Path) -> None:
         raise StorageError(f"`{out}` cannot be written to.")
 
 
-def _observed(cohort: bm.Transitions) -> tuple[float, float]:
-    """Mean discounted return of the logged patients, and its standard error."""
-    returns = np.concatenate(
-        [
-            np.add.reduceat(DISCOUNT**x.step * x.reward, x.start[:-1])
-            for x in cohort.episodes()
-            if x.reward is not None
-        ]
-    )
-    return float(returns.mean()), float(returns.std(ddof=1) / np.sqrt(returns.size))
+def _asked(
+    posterior: Fitted, cohort: bm.Transitions, seed: int, progress: bool | None
+) -> dict[str, Any]:
+    """Ask what a referee asks first."""
+    task = posterior.task
+    how: dict[str, Any] = {"min_count": MIN_COUNT, "seed": seed}
+
+    def choose(counts: bm.Counts, task: bm.Task) -> FloatArray:
+        return bm.policies.nominal(bm.fit(counts, task, min_count=MIN_COUNT))
+
+    return {
+        "check": bm.check(posterior, cohort, n_draws=_CHECK_DRAWS, seed=seed),
+        "negative_control": bm.negative_control(
+            cohort, task, n_permutations=_PERMUTATIONS, progress=progress, **how
+        ),
+        "cross_fit": bm.cross_fit(cohort, task, **how),
+        "off_policy": bm.off_policy(choose, cohort, task, seed=seed, name="nominal"),
+    }
 
 
 def _other_priors(
