@@ -248,7 +248,7 @@ def test_support_is_the_share_of_visits_on_rarely_seen_pairs(
 def ensemble() -> tuple[bm.Ensemble, list[Array], Array]:
     rng = np.random.default_rng(7)
     models = [rng.dirichlet(np.ones(S), size=(S, A)) for _ in range(5)]
-    weights = np.array([0.03, 0.3, 0.27, 0.02, 0.38])
+    weights = np.array([0.02, 0.3, 0.29, 0.01, 0.38])
     belief = bm.Ensemble(
         [bm.Dynamics.from_dense(m) for m in models], POSTERIOR.task, weights=weights
     )
@@ -267,6 +267,7 @@ def test_a_comparison_over_an_ensemble_is_exact() -> None:
         name: np.array([at.rho @ reference.solve(m, pi, at).value for m in models])
         for name, pi in POLICIES.items()
     }
+    moved = 0
     for name, found in values.items():
         one, gap = row(table, name), found - values["mle"]
         assert one.difference == pytest.approx(weights @ gap, abs=1e-12)
@@ -278,8 +279,10 @@ def test_a_comparison_over_an_ensemble_is_exact() -> None:
         if name != "mle":
             wanted = weighted_ends(gap, weights)
             assert one.difference_interval == pytest.approx(wanted, rel=1e-9)
+            moved += one.difference_interval != pytest.approx((gap.min(), gap.max()))
             better = weights @ (gap > 0)
             assert one.probability_better == pytest.approx(better, rel=1e-12)
+    assert moved  # without weights, intervals of five models hold them all
 
 
 def test_random_models_of_an_ensemble_are_paired_without_controls() -> None:
