@@ -27,8 +27,8 @@ STATE = MEASURED.replace("start_", "states[].") + (
     " states[] states[].occupancy states[].occupancy_error states[].state"
 )
 EVALUATION = (
-    f"{MEASURED} {STATE} exact n_draws n_endless n_retried n_unsolved notes "
-    "prior_share seed solver states variance_reduction"
+    f"{MEASURED} {STATE} interval interval[] exact n_draws n_endless "
+    "n_retried n_unsolved notes prior_share seed solver states variance_reduction"
 )
 RUN = (
     "columns columns.{} discount min_count n_actions n_available n_distinct n_states "
@@ -43,7 +43,8 @@ FINDINGS = (
 )
 ROWS = (
     "rows rows[] rows[].aleatoric_sd rows[].difference rows[].difference_error "
-    "rows[].epistemic_sd rows[].lower_quantile rows[].name rows[].probability_better "
+    "rows[].epistemic_sd rows[].interval rows[].interval[] rows[].difference_interval "
+    "rows[].difference_interval[] rows[].name rows[].probability_better "
     "rows[].probability_tied rows[].support rows[].value rows[].value_error"
 )
 CURVE = ("step", "observed", "predicted", "low", "high")

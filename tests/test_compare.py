@@ -166,13 +166,63 @@ def test_a_policy_is_tied_with_its_twin_and_not_better() -> None:
     assert (found.difference, found.difference_error) == (0, 0)
 
 
-@pytest.mark.parametrize("n_draws", [10, 20, 21, 137, 140])
-def test_the_lower_quantile_is_the_least_value_of_a_twentieth(n_draws: int) -> None:
+@pytest.mark.parametrize("n_draws", [10, 39, 40, 41, 280])
+def test_intervals_leave_a_fortieth_of_the_draws_on_either_side(n_draws: int) -> None:
     draws = POSTERIOR.draws(n_draws, seed=5)
-    found = row(bm.compare(POLICIES, draws), "soft choice").lower_quantile
-    values = np.sort(start_values(SOFT, draws))
-    reached = 20 * np.arange(1, n_draws + 1) >= n_draws
-    assert found == pytest.approx(values[np.argmax(reached)], rel=1e-12)
+    table = bm.compare(POLICIES, draws, reference="mle")
+    base = start_values(POLICIES["mle"], draws)
+    below = -(-n_draws // 40) - 1  # draws under the lower limit
+    upper = -(-39 * n_draws // 40) - 1
+    for name, policy in POLICIES.items():
+        found, values = row(table, name), start_values(policy, draws)
+        wanted = np.sort(values)[[below, upper]]
+        assert found.interval == pytest.approx(wanted, rel=1e-12)
+        assert found.interval == table.evaluations[name].interval()
+        if name == "mle":
+            assert found.difference_interval is None
+            continue
+        wanted = np.sort(values - base)[[below, upper]]
+        assert found.difference_interval == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.9, 0.95, 1])
+def test_an_interval_is_a_pair_of_quantiles(level: float) -> None:
+    """Of draws, and of an exact ensemble's models by their weights."""
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    found = bm.evaluate(SOFT, POSTERIOR.draws(333, seed=2))
+    wanted = np.quantile(found.start_values, ends, method="inverted_cdf")
+    assert found.interval(level) == tuple(wanted)
+    belief, models, weights = ensemble()
+    exact = bm.evaluate(SOFT, belief.draws())
+    at = reference.setting(belief.task, REWARD)
+    values = [at.rho @ reference.solve(m, SOFT, at).value for m in models]
+    wanted = np.quantile(values, ends, weights=weights, method="inverted_cdf")
+    assert exact.interval(level) == pytest.approx(wanted, rel=1e-12)
+    even = np.quantile(values, ends, method="inverted_cdf")
+    assert level != 0.95 or not np.allclose(wanted, even)  # weights matter
+
+
+def test_a_model_without_weight_is_in_no_interval() -> None:
+    _, models, _ = ensemble()
+    dynamics = [bm.Dynamics.from_dense(m) for m in models]
+    for out in range(5):
+        weights = np.where(np.arange(5) == out, 0.0, 0.25)
+        belief = bm.Ensemble(dynamics, POSTERIOR.task, weights=weights)
+        rest = bm.Ensemble(dynamics[:out] + dynamics[out + 1 :], POSTERIOR.task)
+        found, wanted = (bm.compare(POLICIES, x.draws()) for x in (belief, rest))
+        for one in wanted.rows:
+            other = row(found, one.name)
+            assert other.interval == pytest.approx(one.interval)
+            assert other.difference_interval == pytest.approx(one.difference_interval)
+        whole = [x.evaluations["mle"].interval(1) for x in (found, wanted)]
+        assert whole[0] == pytest.approx(whole[1])
+
+
+@pytest.mark.parametrize("level", [0, -0.1, 1.1, 95, float("nan"), "0.9"])
+def test_a_level_that_is_no_probability_is_refused(level: Any) -> None:
+    found = bm.evaluate(SOFT, POSTERIOR.draws(20))
+    with pytest.raises(bm.errors.ArgumentError, match=r"`level` must be .* \(0, 1\]"):
+        found.interval(level)
 
 
 @pytest.mark.parametrize("few", [1, 5, 9, 1000])
@@ -198,11 +248,15 @@ def test_support_is_the_share_of_visits_on_rarely_seen_pairs(
 def ensemble() -> tuple[bm.Ensemble, list[Array], Array]:
     rng = np.random.default_rng(7)
     models = [rng.dirichlet(np.ones(S), size=(S, A)) for _ in range(5)]
-    weights = np.array([0.03, 0.3, 0.27, 0.02, 0.38])
+    weights = np.array([0.02, 0.3, 0.29, 0.01, 0.38])
     belief = bm.Ensemble(
         [bm.Dynamics.from_dense(m) for m in models], POSTERIOR.task, weights=weights
     )
     return belief, models, weights
+
+
+def weighted_ends(values: Array, weights: Array) -> Array:
+    return np.quantile(values, [0.025, 0.975], weights=weights, method="inverted_cdf")
 
 
 def test_a_comparison_over_an_ensemble_is_exact() -> None:
@@ -213,19 +267,22 @@ def test_a_comparison_over_an_ensemble_is_exact() -> None:
         name: np.array([at.rho @ reference.solve(m, pi, at).value for m in models])
         for name, pi in POLICIES.items()
     }
+    moved = 0
     for name, found in values.items():
         one, gap = row(table, name), found - values["mle"]
         assert one.difference == pytest.approx(weights @ gap, abs=1e-12)
         assert one.value == pytest.approx(weights @ found, rel=1e-12)
         assert one.difference_error == one.value_error == 0
         assert one.support is None
-        order = np.argsort(found)
-        at_least = np.cumsum(weights[order]) >= 0.05
-        wanted = found[order][np.argmax(at_least)]
-        assert one.lower_quantile == pytest.approx(wanted, rel=1e-12)
+        wanted = weighted_ends(found, weights)
+        assert one.interval == pytest.approx(wanted, rel=1e-12)
         if name != "mle":
+            wanted = weighted_ends(gap, weights)
+            assert one.difference_interval == pytest.approx(wanted, rel=1e-9)
+            moved += one.difference_interval != pytest.approx((gap.min(), gap.max()))
             better = weights @ (gap > 0)
             assert one.probability_better == pytest.approx(better, rel=1e-12)
+    assert moved  # without weights, intervals of five models hold them all
 
 
 def test_random_models_of_an_ensemble_are_paired_without_controls() -> None:
@@ -263,9 +320,14 @@ def test_the_dict_is_plain_and_survives_json() -> None:
             "probability_better",
             "epistemic_sd",
             "aleatoric_sd",
-            "lower_quantile",
+            "interval",
+            "difference_interval",
             "support",
         }
+        for one, kept in zip(found["rows"], table.rows, strict=True):
+            assert one["interval"] == list(kept.interval)
+            gap = kept.difference_interval
+            assert one["difference_interval"] == (None if gap is None else list(gap))
 
 
 def test_a_data_frame_has_a_row_a_policy_or_pandas_is_asked_for() -> None:
@@ -277,6 +339,11 @@ def test_a_data_frame_has_a_row_a_policy_or_pandas_is_asked_for() -> None:
     frame = table.to_pandas()
     assert list(frame.index) == [one.name for one in table.rows]
     assert list(frame["value"]) == [one.value for one in table.rows]
+    ends = frame[["interval_low", "interval_high"]].to_numpy()
+    assert ends.tolist() == [list(one.interval) for one in table.rows]
+    gaps = frame[["difference_interval_low", "difference_interval_high"]]
+    assert gaps.loc["mle"].tolist() == list(row(table, "mle").difference_interval)
+    assert gaps.loc["behaviour"].isna().all()  # the reference
 
 
 def cells(line: str) -> list[re.Match[str]]:
@@ -289,13 +356,16 @@ def test_the_printed_table_names_every_policy_in_straight_columns() -> None:
     header, *lines = str(table).splitlines()
     edges = {cell.end() for cell in cells(header)}
     assert "minus mle" in header
+    assert "95 % interval" in header
+    assert "95 % of difference" in header
     assert "under 3 seen" in header
+    assert table.summary() == str(table)
     assert [cells(line)[0].group() for line in lines] == [r.name for r in table.rows]
     for line in lines:
         name, *numbers = cells(line)
         assert name.start() == 0
         assert {cell.end() for cell in numbers} <= edges
-        blank = 2 if name.group() == "mle" else 0
+        blank = 3 if name.group() == "mle" else 0
         assert len(numbers) == len(edges) - blank
 
 
@@ -305,6 +375,13 @@ def test_numbers_are_printed_to_the_precision_of_their_errors() -> None:
     (line,) = [x for x in str(table).splitlines() if x.startswith("nominal")]
     assert bm.evaluation.rounded(found.value, found.value_error) in line
     assert bm.evaluation.rounded(found.difference, found.difference_error) in line
+    for low, high in (found.interval, found.difference_interval):
+        ends = re.findall(r"(-?[\d.]+) to (-?[\d.]+)", line)
+        step = (high - low) / 50
+        assert any(
+            abs(float(a) - low) <= step / 2 and abs(float(b) - high) <= step / 2
+            for a, b in ends
+        )
 
 
 def test_a_comparison_warns_of_what_an_evaluation_warns_of() -> None:
@@ -331,7 +408,8 @@ def test_draws_that_do_not_end_count_for_neither_side() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bm.BayesmdpWarning)
         found = bm.compare({"one": [0, 0], "two": [1, 0]}, draws).rows[0]
-    assert (found.name, found.lower_quantile) == ("two", pytest.approx(2.0))
+    assert (found.name, found.interval) == ("two", pytest.approx((2.0, 2.0)))
+    assert found.difference_interval == pytest.approx((1.0, 1.0))
     assert found.difference == pytest.approx(1.0)
     assert found.probability_better == pytest.approx(1.0)
 

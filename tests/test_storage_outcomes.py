@@ -133,6 +133,36 @@ def test_a_comparison_comes_back(path: Path, table: Comparison) -> None:
     storage.save_comparison(path, table, overwrite=True)
 
 
+def test_weights_of_models_come_back(path: Path) -> None:
+    weights = [0.01, 0.9, 0.09]
+    models = [DRAWS.dynamics(i) for i in range(3)]
+    exact = bm.Ensemble(models, WORLD.task, weights=weights).draws()
+    kept = bm.evaluate([0] * 5, exact)
+    storage.save_evaluation(path, kept, "exact")
+    found = storage.load_evaluation(path, "exact")
+    same(kept, found)
+    assert found.interval() == kept.interval()
+    assert found.weights is not None
+    assert found.weights.tolist() == pytest.approx(weights)
+    short = dataclasses.replace(kept, weights=kept.weights[:2])  # type: ignore[index]
+    storage.save_evaluation(path, short, "short")
+    with pytest.raises(StorageError, match=r"'weights' has shape \(2,\), not \(3,\)"):
+        storage.load_evaluation(path, "short")
+
+
+@pytest.mark.parametrize("ends", [None, 1.0, [], [0.1], [0.1, 0.2, 0.3], ["a", "b"]])
+def test_an_interval_that_has_not_two_ends_is_refused(
+    ends: object, path: Path, table: Comparison
+) -> None:
+    storage.save_comparison(path, table)
+    found = storage.load_result(path, "comparison")
+    rows = [{**row, "interval": ends} for row in found.record["rows"]]
+    record = {**found.record, "rows": rows}
+    storage.save_result(path, "comparison", record, found.arrays, overwrite=True)
+    with pytest.raises(StorageError, match=r"ComparisonRow has .* as 'interval'"):
+        storage.load_comparison(path)
+
+
 def test_a_result_of_another_kind_or_task_is_refused(
     path: Path, table: Comparison, result: bm.Optimisation, tmp_path: Path
 ) -> None:

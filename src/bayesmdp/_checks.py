@@ -275,8 +275,8 @@ def extra(module: str, name: str, needed_by: str) -> Any:
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value that was read from a file is what a type hint says.
 
-    Hints are those of records: plain types, unions, literals, arrays, and lists, tuples
-    and dicts of one kind.
+    Hints are those of records: plain types, unions, literals, arrays, lists, tuples and
+    dicts of one kind, and tuples of a fixed length.
     """
     origin, inside = get_origin(hint), get_args(hint)
     if hint in (Any, object):
@@ -288,6 +288,12 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         kind = np.dtype(get_args(inside[1])[0])
         return isinstance(value, np.ndarray) and value.dtype == kind
+    if origin is tuple and Ellipsis not in inside:
+        return (
+            type(value) is tuple
+            and len(value) == len(inside)
+            and all(map(fits, value, inside))
+        )
     if origin in (list, tuple):
         return type(value) is origin and all(fits(x, inside[0]) for x in value)
     if origin is dict:

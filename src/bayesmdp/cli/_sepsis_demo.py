@@ -31,7 +31,7 @@ DISCOUNT = 0.999
 MIN_COUNT = 5  # visits an action needs to be considered
 PATIENTS = 18_000
 N_DRAWS = 250  # enough for two digits of an interval's ends
-_LEVEL, _WIDTH = 0.9, 92
+_WIDTH = 92
 _LOGGED, _FREQUENCIES, _POSTERIOR = "behaviour", "frequencies", "posterior"
 # Nobody waits minutes for a demonstration. With all starts the search of the default
 # cohort takes more than twice as long, and ends on the same policy.
@@ -51,7 +51,7 @@ class Prediction:
     model: str  # that predicts: frequencies, or the posterior
     predicted_value: float
     predicted_error: float  # Monte Carlo; 0 where one model was solved exactly
-    interval: tuple[float, float] | None  # 90 % over the posterior, where there is one
+    interval: tuple[float, float] | None  # 95 % over the posterior, where there is one
     predicted_gain: float
     true_value: float  # exact
     true_gain: float
@@ -98,7 +98,7 @@ class Story:
         return "\n\n".join([self._sheet().text(), self._said(), self._next()])
 
     def _sheet(self) -> Sheet:
-        header = ["policy", "predicted by", "predicted value", "90 % interval"]
+        header = ["policy", "predicted by", "predicted value", "95 % interval"]
         header += ["gain", "true value", "true gain"]
         observed = rounded(self.observed_return, self.observed_error)
         true, best = self.of(_LOGGED).true_value, self.best_true_value
@@ -325,7 +325,6 @@ def _predictions(
     counted = bm.fit(posterior.counts, world.task, prior=nothing, min_count=MIN_COUNT)
     frequencies = bm.World(counted.mean(), world.task)
     logged = table.evaluations[_LOGGED]
-    ends = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
     found = []
     for name, judged in table.evaluations.items():
         truth = _valued(world, judged.policy, logged.policy)
@@ -333,10 +332,9 @@ def _predictions(
             value, gain = _valued(frequencies, judged.policy, logged.policy)
             found.append(Prediction(name, _FREQUENCIES, value, 0.0, None, gain, *truth))
         value, error = judged.start_value, judged.start_value_error
-        low, high = np.quantile(judged.start_values, ends).tolist()
         gain = value - logged.start_value
         found.append(
-            Prediction(name, _POSTERIOR, value, error, (low, high), gain, *truth)
+            Prediction(name, _POSTERIOR, value, error, judged.interval(), gain, *truth)
         )
     return tuple(found)
 
@@ -388,5 +386,5 @@ def _placed(x: Prediction) -> str:
     """Say where the truth lies, seen from the interval."""
     low, high = x.interval or (x.predicted_value, x.predicted_value)
     if x.true_value > high:
-        return "above the 90 % interval"
-    return "below the 90 % interval" if x.true_value < low else "in the 90 % interval"
+        return "above the 95 % interval"
+    return "below the 95 % interval" if x.true_value < low else "in the 95 % interval"

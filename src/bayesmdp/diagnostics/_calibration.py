@@ -13,7 +13,7 @@ from bayesmdp.diagnostics._uniformity import band, counts_below, points
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import rounded
 
-_HEADLINE = 0.9  # the level that sentences speak of, if it is among them
+_HEADLINE = 0.95  # the level that sentences speak of, if it is among them
 _FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum
 
 

@@ -13,13 +13,18 @@ from bayesmdp._typing import ArrayLike
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
-    Swept,
     checked_draws,
     evaluation_of,
     share_of_visits,
     sweep_policies,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._evaluation import (
+    Evaluation,
+    between,
+    interval_of,
+    plain,
+    rounded,
+)
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Draws
 
@@ -36,13 +41,14 @@ class ComparisonRow:
     name: str
     value: float
     value_error: float
+    interval: tuple[float, float]  # 95 % over draws
     difference: float  # to the reference
     difference_error: float  # paired, with control variates
+    difference_interval: tuple[float, float] | None  # 95 % over draws, paired
     probability_better: float | None  # than the reference, over draws
     probability_tied: float | None  # equal but for rounding, which is not better
     epistemic_sd: float
     aleatoric_sd: float
-    lower_quantile: float  # 5 % over draws
     support: float | None  # share of visits on pairs with few observations
 
 
@@ -73,7 +79,11 @@ class Comparison:
             "reference": self.reference,
             "few": self.few,
             "rows": [
-                {name: plain(x) for name, x in asdict(row).items()} for row in self.rows
+                {
+                    name: list(x) if isinstance(x, tuple) else plain(x)
+                    for name, x in asdict(row).items()
+                }
+                for row in self.rows
             ],
         }
 
@@ -85,18 +95,18 @@ class Comparison:
             raise ArgumentError(
                 "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
             ) from None
-        frame = pd.DataFrame([asdict(row) for row in self.rows])
-        return frame.set_index("name")
+        return pd.DataFrame([_flat(row) for row in self.rows]).set_index("name")
 
     def _table(self) -> Table:
         header = [
             "",
             "value",
+            "95 % interval",
             f"minus {self.reference}",
+            "95 % of difference",
             "better",
             "epistemic sd",
             "aleatoric sd",
-            "5 % of draws",
             f"under {self.few} seen",
         ]
         rows = []
@@ -106,24 +116,44 @@ class Comparison:
                 [
                     row.name,
                     rounded(row.value, row.value_error),
+                    between(*row.interval),
                     ""
                     if is_reference
                     else rounded(row.difference, row.difference_error),
+                    between(*row.difference_interval)
+                    if row.difference_interval
+                    else "",
                     _percent(row.probability_better),
                     f"{row.epistemic_sd:.3g}",
                     f"{row.aleatoric_sd:.3g}",
-                    f"{row.lower_quantile:.4g}",
                     _percent(row.support),
                 ]
             )
         return Table(header, rows)
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """Table of the policies, best first, rounded by their errors.
+
+        Intervals hold 95 % of the posterior probability: those of values, and those of
+        differences to the reference, which are paired draw by draw.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> casino = bm.worlds.casino()
+        >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+        >>> table.summary() == str(table)
+        True
+        """
         return "\n".join(self._table().lines())
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def _repr_html_(self) -> str:
         notes = [
-            "± Monte Carlo error; better: probability of a higher value than "
+            "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
+            "paired difference; better: probability of a higher value than "
             f"{self.reference} (a tie is not better); under {self.few} seen: share of "
             "visits on pairs logged less often",
             *dict.fromkeys(
@@ -216,13 +246,14 @@ def compare(
             name=name,
             value=evaluations[name].start_value,
             value_error=evaluations[name].start_value_error,
+            interval=evaluations[name].interval(),
             difference=float(difference[p]),
             difference_error=float(error[p]),
+            difference_interval=None if p == at else interval_of(gaps[p], weights),
             probability_better=None if p == at else probability(gaps[p] > 0, weights),
             probability_tied=None if p == at else probability(gaps[p] == 0, weights),
             epistemic_sd=evaluations[name].start_epistemic_sd,
             aleatoric_sd=evaluations[name].start_aleatoric_sd,
-            lower_quantile=_lower_quantile(swept, p),
             support=_support(evaluations[name], draws, few),
         )
         for p, name in enumerate(names)
@@ -233,10 +264,12 @@ def compare(
     return Comparison(tuple(rows), reference, few, evaluations)
 
 
-def _lower_quantile(swept: Swept, p: int, level: float = 0.05) -> float:
-    """Smallest value that at least ``level`` of the draws do not exceed."""
-    ended = swept.sums.ended[p]
-    return quantile(swept.sums.start[p, 0, ended], swept.sums.weights[ended], level)
+def _flat(row: ComparisonRow) -> dict[str, Any]:
+    """Columns of a data frame: an interval is two of them."""
+    found = asdict(row)
+    for name in ("interval", "difference_interval"):
+        found[f"{name}_low"], found[f"{name}_high"] = found.pop(name) or (None, None)
+    return found
 
 
 def _support(evaluation: Evaluation, draws: Draws, few: int) -> float | None:

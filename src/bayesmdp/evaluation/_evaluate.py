@@ -256,6 +256,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         occupancy_error=_checks.sealed(measured.occupancy_error),
         start_values=_checks.sealed(measured.start_values),
         values=_values(swept, p),
+        weights=_checks.sealed(swept.sums.weights / n) if draws.exact else None,
         n_draws=n,
         exact=draws.exact,
         n_endless=measured.n_endless,

@@ -68,6 +68,7 @@ class Evaluation:
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
     values: FloatArray | None = None  # [D, S], where asked for
+    weights: FloatArray | None = None  # [D], of an ensemble's models; None: all equal
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed."""
@@ -79,6 +80,42 @@ class Evaluation:
                         "large; use a smaller discount, or give rewards in larger "
                         "units."
                     )
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Equal-tailed posterior interval of the start value.
+
+        Its ends are quantiles of ``start_values``, weighted where models of an ensemble
+        have weights; draws that were left out (``n_endless``, ``n_unsolved``) do not
+        count. It holds epistemic uncertainty alone: single outcomes vary by
+        ``start_aleatoric_sd`` besides. Start values of roll-outs hold their noise, and
+        so does the interval.
+
+        Parameters
+        ----------
+        level
+            Posterior probability inside the interval.
+
+        Returns
+        -------
+        tuple
+            Lower and upper limit.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(3, 1, reward=[0, 1, 0], discount=1, terminal=[1, 2], start=0)
+        >>> ways = bm.Counts.from_arrays([0] * 10, [0] * 10, [1] * 6 + [2] * 4)
+        >>> support = ([0, 0], [0, 0], [1, 2])
+        >>> posterior = bm.fit(ways, task, prior=bm.SymmetricPrior(support=support))
+        >>> low, high = bm.evaluate([0, 0, 0], posterior.draws(20_000)).interval()
+        >>> round(low, 2), round(high, 2)  # of Beta(7, 5): 0.308 and 0.833
+        (0.31, 0.83)
+        """
+        level = _checks.real("level", level, ArgumentError, 0, 1, open_low=True)
+        values = self.start_values
+        weights = np.ones(values.size) if self.weights is None else self.weights
+        known = np.isfinite(values) & (weights > 0)
+        return interval_of(values[known], weights[known], level)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None.
@@ -99,6 +136,7 @@ class Evaluation:
         columns = {name: getattr(self, name).tolist() for name in per_state}
         return {
             **{f"start_{x}": plain(getattr(self, f"start_{x}")) for x in with_errors},
+            "interval": list(self.interval()),
             **{name: plain(getattr(self, name)) for name in names},
             "notes": list(self.notes),
             "states": [
@@ -161,7 +199,9 @@ class Evaluation:
 
     def _remarks(self) -> list[str]:
         """Sentences below the table."""
-        lines = []
+        lines = [
+            f"95 % interval of the value from the start: {between(*self.interval())}"
+        ]
         if self.variance_reduction > 1.0:
             lines.append(
                 "± Monte Carlo error; control variates cut the variance of the start "
@@ -219,6 +259,30 @@ def rounded(value: float, error: float) -> str:
         f"{round(value, digits):.{max(digits, 0)}f} ± "
         f"{round(error, digits):.{max(digits, 0)}f}"
     )
+
+
+def between(low: float, high: float) -> str:
+    """Write an interval, rounded to a fiftieth of its width or finer.
+
+    Examples
+    --------
+    >>> between(0.77312, 0.78291), between(-1234.5, 678), between(2.0, 2.0)
+    ('0.7731 to 0.7829', '-1230 to 680', '2 to 2')
+    """
+    width = high - low
+    digits = -math.floor(math.log10(width / 50)) if width > 0 else 99
+    if digits > 12 or max(abs(low), abs(high)) >= 1e12:
+        return f"{low:.6g} to {high:.6g}"
+    ends = (round(end, digits) + 0.0 for end in (low, high))  # no minus before a zero
+    return " to ".join(f"{end:.{max(digits, 0)}f}" for end in ends)
+
+
+def interval_of(
+    values: FloatArray, weights: FloatArray, level: float = 0.95
+) -> tuple[float, float]:
+    """Equal-tailed interval: as much weight below it as above."""
+    tail = (1 - level) / 2
+    return quantile(values, weights, tail), quantile(values, weights, 1 - tail)
 
 
 def quantile(values: FloatArray, weights: FloatArray, level: float) -> float:

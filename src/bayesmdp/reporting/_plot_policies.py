@@ -19,7 +19,7 @@ def intervals(
     comparison: Comparison,
     *,
     difference: bool = False,
-    level: float = 0.9,
+    level: float = 0.95,
     belief: Belief | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -56,7 +56,7 @@ def intervals(
     ...             "nominal": bm.policies.nominal(posterior)}
     >>> table = bm.compare(policies, posterior.draws(200))
     >>> bm.plots.intervals(table).get_xlabel()
-    'value from the start, 90 % interval'
+    'value from the start, 95 % interval'
     """
     _checks.of_type("comparison", comparison, Comparison, ArgumentError)
     level = _checks.real("level", level, ArgumentError, 0, 1, open_low=True)

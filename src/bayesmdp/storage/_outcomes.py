@@ -259,7 +259,7 @@ def _unpack_evaluation(
     n = task.n_states
     n_draws = found.n_draws
     shapes = {"policy": (n, task.n_actions), "start_values": (n_draws,)}
-    shapes["values"] = (n_draws, n)
+    shapes |= {"values": (n_draws, n), "weights": (n_draws,)}
     for name, array in vars(found).items():
         if isinstance(array, np.ndarray):
             _check_shape(name, array, shapes.get(name, (n,)))
