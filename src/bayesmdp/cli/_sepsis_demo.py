@@ -16,8 +16,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
-
 import bayesmdp as bm
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
