@@ -313,8 +313,11 @@ def _claims(
     """Make the claims that the file does not hold yet; return all."""
     from bayesmdp.engine import results, workers
 
+    def read(found: dict[str, Any]) -> Claim:
+        return Claim(float(found["gain"]), float(found["probability"]))
+
     differs = "log, task, prior, min_count, seed or kind of permutation"
-    file = open_jobs(resume, "negative_control", study, lambda x: Claim(**x), differs)
+    file = open_jobs(resume, "negative_control", study, read, differs)
     missing = [job for job in range(_LOG, n) if job not in file.done]
     if not missing:
         return file.done
