@@ -35,6 +35,7 @@ STUDIES: tuple[str, ...] = (
     "resampling",
     "beliefs",
     "no_effect",
+    "controls",
     "sbc",
 )
 

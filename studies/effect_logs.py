@@ -6,7 +6,8 @@ reward. States differ, actions do not, except for two kinds of effects: one of s
 ``shift`` moves the probability that an end is good by ``-shift/2 .. shift/2`` over
 the actions of a state, in an order of its own, and leaves all else; one of size ``own``
 makes so large a part of every row the action's own. Under frailty half of the episodes
-end badly more often than their states say, and nobody recorded which.
+have rows that differ by so large a part, whatever the action, and nobody recorded which
+episodes these are.
 
 Logs are functions of their seed and of the design's name. Seeds below `JUDGING` are for
 looking and tuning, as with ``--quick``, those from `JUDGING` on for the tables alone.
@@ -40,7 +41,7 @@ class Design:
     shift: float = 0.0  # size of an effect on ends
     changed: int | None = None  # states with an effect on ends, all where not given
     own: float = 0.0  # size of an effect on whole rows
-    frailty: float = 0.0  # what frail episodes lose of the probability of a good end
+    frailty: float = 0.0  # part of their rows that frail episodes have to themselves
     confounded: bool = False  # whether frail episodes have more of the first action
 
     @property
@@ -155,15 +156,15 @@ def _episodes(
     models = np.stack([theta, theta])
     if design.frailty:
         frail = rng.integers(0, 2, design.episodes)
-        models[1, :n, :, n] -= design.frailty * design.ending
-        models[1, :n, :, n + 1] += design.frailty * design.ending
+        other = _model(design, rng)
+        models[1] = (1 - design.frailty) * theta + design.frailty * other
     below = models.cumsum(axis=3)
     found = []
     for step in range(design.steps):
         if not design.keeps:
             arm = rng.choice(design.n_actions, state.size, p=design.behaviour)
         if design.confounded:
-            arm = np.where(frail * rng.random(state.size) > 0.5, 0, arm)
+            arm = np.where(frail * rng.random(state.size) > 0.2, 0, arm)
         u = rng.random(state.size)[:, None]
         after = np.minimum((u > below[frail, state, arm]).sum(axis=1), len(theta) - 1)
         found.append((state, arm, after, episode, np.full(state.size, step)))

@@ -191,6 +191,7 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",
+    r"permute='(\w+)'": r"--permute \1",
     r"HierarchicalPrior\(\), which": "--prior hierarchical, which",
     r"a smaller concentration\.": "a smaller --concentration.",
     r"FallbackPrior\(prior, state\)": "--fallback STATE",

@@ -35,7 +35,7 @@ from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._heldout import deal, without
-from bayesmdp.diagnostics._tables import number, percent, table
+from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import compare, gaps, plain, probability
 from bayesmdp.model import Task, availability
@@ -104,17 +104,15 @@ class CrossFit:
 
     def _sheet(self) -> Sheet:
         n = self.fold_gains.size
-        few = n == 2
         names = [f"judged by fold {k}" for k in range(n)]
         columns = zip(*(getattr(self, name) for name in _FOLDS), strict=True)
         cells = [_cells(*(float(x) for x in row)) for row in columns]
         unjudged = np.nan if self.unjudged is None else self.unjudged
         mean = _cells(self.gain, self.gain_sd, self.probability_better, unjudged)
-        mean[0] = number(self.gain, self.gain_mcse)
         low, high = self.interval
         return Sheet(
-            f"Cross-fitting: policies chosen on {n - 1} fold{'' if few else 's'} of "
-            f"{n}, judged by the other",
+            f"Cross-fitting: policies chosen on {_checks.many(n - 1, 'fold')} of {n}, "
+            "judged by the other",
             [
                 table(
                     [*names, "mean"],
@@ -143,7 +141,7 @@ class CrossFit:
 
 
 def _cells(gain: float, sd: float, better: float, unjudged: float) -> list[str]:
-    return [f"{gain:.4g}", f"{sd:.2g}", percent(better), percent(unjudged)]
+    return [f"{gain:.3g}", f"{sd:.2g}", percent(better), percent(unjudged)]
 
 
 def cross_fit(

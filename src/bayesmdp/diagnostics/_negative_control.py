@@ -102,7 +102,7 @@ class NegativeControl:
         ...                             bm.SymmetricPrior(), permute="state",
         ...                             n_permutations=9)
         >>> bm.diagnostics.NegativeControl.from_dict(found.to_dict()).p_value
-        0.1
+        0.2
         """
         return {
             "claimed_gain": plain(self.claimed_gain),
@@ -247,7 +247,7 @@ def negative_control(
     >>> found = bm.negative_control(counts, task, bm.SymmetricPrior(),
     ...                             permute="state", n_permutations=99)
     >>> found.claimed_probability >= 0.95, found.p_value
-    (True, 0.08)
+    (True, 0.1)
     """
     _checks.of_type("task", task, Task, ArgumentError)
     if not isinstance(log, Transitions | Counts):
@@ -313,8 +313,11 @@ def _claims(
     """Make the claims that the file does not hold yet; return all."""
     from bayesmdp.engine import results, workers
 
+    def read(found: dict[str, Any]) -> Claim:
+        return Claim(float(found["gain"]), float(found["probability"]))
+
     differs = "log, task, prior, min_count, seed or kind of permutation"
-    file = open_jobs(resume, "negative_control", study, lambda x: Claim(**x), differs)
+    file = open_jobs(resume, "negative_control", study, read, differs)
     missing = [job for job in range(_LOG, n) if job not in file.done]
     if not missing:
         return file.done

@@ -214,7 +214,7 @@ def plot_negative_control(
     low = min(float(gains.min()), control.claimed_gain)
     high = max(float(gains.max()), control.claimed_gain)
     span = high - low or max(abs(high), 1e-9)  # all alike: a bin around them
-    edges = np.linspace(low - 0.02 * span, high + 0.02 * span, 41)
+    edges = np.linspace(low - 0.02 * span, high + 0.02 * span, 31)
     ax.hist(gains, edges.tolist(), color="0.7", label=f"no effect, {n} permutations")
     ax.axvline(
         control.claimed_gain,
