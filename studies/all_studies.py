@@ -28,7 +28,8 @@ PAGE = "index.md"
 _WORDS = re.compile("not confirmed|confirmed with a caveat|confirmed")
 #: Studies that take long: they come last, the longest at the very end.
 _LONG = (
-    *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc", "no_effect"),
+    *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc"),
+    *("no_effect", "markov_tests"),
     *("beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
 )
 
