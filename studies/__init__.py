@@ -37,6 +37,7 @@ STUDIES: tuple[str, ...] = (
     "no_effect",
     "controls",
     "sbc",
+    "markov_tests",
 )
 
 #: Figures of the paper whose study has another name.

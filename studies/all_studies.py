@@ -30,6 +30,9 @@ _WORDS = re.compile("not confirmed|confirmed with a caveat|confirmed")
 _LONG = (
     *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc", "no_effect"),
     *("controls", "beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
+    *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc"),
+    *("no_effect", "markov_tests"),
+    *("beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
 )
 
 

@@ -163,10 +163,18 @@ def test_statistics_and_effects_are_those_of_their_formulas(
         steps = sum(task.discount ** (math.exp(step[i]) - 1) for i in at) / 300
         slope = t / squares * math.sqrt(squares / len(ys))
         assert tests[name].effect == pytest.approx(slope * steps), name
-    # with two actions the quadratic form is the square of one z
-    h = [float(x[1]) if x else 0.0 for x in past]
-    t, v = brute(*([x[i] for i in later] for x in (y, h, pair)))
-    assert tests["previous action"].statistic == pytest.approx(t**2 / v)
+    # with two actions both have the same z, but for the sign
+    shares = [
+        sum(a for _, a, _ in rows[:t]) / max(t, 1)
+        for rows in rows_of(log)
+        for t in range(len(rows))
+    ]
+    for name, h in (
+        ("previous action", [float(x[1]) if x else 0.0 for x in past]),
+        ("past actions", shares),
+    ):
+        t, v = brute(*([x[i] for i in later] for x in (y, h, pair)))
+        assert tests[name].statistic == pytest.approx(2 * t**2 / v), name
     order_test = bm.diagnostics.markov_order(log, n_permutations=99, seed=2)
     assert tests["second order"].p_value == order_test.p_value
     assert found.order == order_test
@@ -218,6 +226,21 @@ def test_replicates_follow_the_chain_also_where_episodes_are_censored(
         assert [x.predicted for x in found.endings] == pytest.approx(ends, abs=0.02)
         assert [x.observed for x in found.endings] == pytest.approx(ends, abs=0.02)
     assert found.problems == ()
+
+
+def test_bands_hold_the_noise_of_as_many_episodes_and_the_posterior(
+    found: Check,
+) -> None:
+    """Each has at most the variance of a share of 300; 200 draws tell sds to 8 %."""
+    survival = found.survival
+    assert survival is not None
+    p = survival.predicted
+    at = (p > 0.08) & (p < 0.9)
+    sd = (survival.high - survival.low)[at] / (2 * 1.96)
+    ratio = sd / np.sqrt(p[at] * (1 - p[at]) / 300)
+    assert at.sum() > 5
+    assert ratio.min() > 0.85
+    assert ratio.max() < 1.3 * math.sqrt(2)
 
 
 def test_survival_is_kaplan_meier_and_returns_are_completed() -> None:
@@ -302,7 +325,7 @@ def test_hidden_frailty_is_found_and_its_absence_is_not() -> None:
     for strength in (0.0, 0.9):
         log = frail(1500, strength, seed=4)
         posterior = bm.fit(log, task, prior=PRIOR)
-        found[strength] = bm.check(posterior, log, n_draws=100, n_permutations=99)
+        found[strength] = bm.check(posterior, log, n_draws=200, n_permutations=99)
     assert found[0.0].problems == ()
     assert "no problem detected" in found[0.0].summary()
     said = " ".join(found[0.9].problems)

@@ -23,6 +23,7 @@ _SHOWN = 5  # states and steps that fit worst
 _FOUND = {
     "previous value": "Next states depend on the state before the present one",
     "previous action": "Next states depend on the action before the present one",
+    "past actions": "Next states depend on the actions an episode has had",
     "step": "Next states depend on how long an episode has lasted",
     "episode order": "Next states change with the order of episodes",
     "second order": "Next states depend on the step before the present one",
@@ -105,8 +106,8 @@ class Check:
     >>> log = world.simulate(np.full((25, 4), 0.25), 100, seed=0)
     >>> prior = bm.SymmetricPrior(support=world.support)
     >>> found = bm.check(bm.fit(log, world.task, prior=prior), log, n_draws=100)
-    >>> [x.name for x in found.tests]
-    ['previous value', 'previous action', 'step', 'episode order', 'second order']
+    >>> print(", ".join(x.name for x in found.tests))
+    previous value, previous action, past actions, step, episode order, second order
     """
 
     observed_value: float  # mean return of logged episodes
