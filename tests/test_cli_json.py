@@ -95,7 +95,7 @@ KEYS = {
     + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
     "compare": f"few n_draws reference result {ROWS} run seed",
     "compare-priors": "actions actions[] actions[][] agreement agreement[] "
-    "agreement[][] best min_count n_folds n_held_out new_share new_share_error notes "
+    "agreement[][] best fallback min_count n_folds n_held_out new_share new_share_error notes "
     "rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
     "check": CHECK,
@@ -109,6 +109,12 @@ KEYS = {
         )
         for error in ("", "_error")
     ),
+    "negative-control": "claimed_gain claimed_probability exchangeable min_count "
+    "n_draws notes null_claims null_gains null_gains[] null_probabilities "
+    "null_probabilities[] p_value p_value_mcse permute prior run seed",
+    "cross-fit": "fold_gains[] fold_probabilities[] fold_sds[] fold_unjudged[] "
+    "interval[] run "
+    + " ".join(x.name for x in dataclasses.fields(bm.diagnostics.CrossFit)),
     "off-policy": "n_episodes n_folds n_groups n_open name notes notes[] "
     "observed_se observed_value run seed unlogged "
     + " ".join(
@@ -173,6 +179,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
     "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),
     "sensitivity": ("sensitivity", "run", "mle", "--prior", "scaled", *FEW),
+    "negative-control": ("negative-control", "run", "log.csv", "--permutations", "3"),
+    "cross-fit": ("cross-fit", "run", "log.csv"),
     "off-policy": ("off-policy", "run", "log.csv", "--policy", "uniform"),
     "report": ("report", "run", "-o", "page.html", *FEW),
     "info run": ("info", "run"),

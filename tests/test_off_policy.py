@@ -354,6 +354,7 @@ def test_what_has_no_weight_left_has_no_value() -> None:
     assert "none" in found.summary()
 
 
+@pytest.mark.filterwarnings("ignore:Every episode keeps one action")
 def test_weights_that_overflow_leave_one_episode() -> None:
     """Two thousand steps that the behaviour takes once in two: 2^2000."""
     n = 2000
@@ -430,3 +431,19 @@ def test_rows_that_are_missing_are_said() -> None:
     )
     found = bm.off_policy(np.full((3, 2), 0.5), log, TASK)
     assert any(x.startswith("1 of 4 rows do not begin where") for x in found.notes)
+
+
+def test_arms_that_are_kept_have_no_intervals() -> None:
+    """Weights assume that states decide about actions; here patients do."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (e, t, 0, e % 2, int(t == 2 and rng.random() < 0.5) or (2 if t == 2 else 0))
+        for e in range(60)
+        for t in range(3)
+    ]
+    episode, step, state, arm, after = np.transpose(rows)
+    log = bm.Transitions.from_arrays(state, arm, after, episode=episode, step=step)
+    task = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
+    with pytest.warns(bm.BayesmdpWarning, match="keeps one action"):
+        found = bm.off_policy([[1, 0], [1, 0], [1, 0]], log, task)
+    assert set(found.intervals.values()) == {None}

@@ -288,6 +288,9 @@ class Check:
     def _repr_html_(self) -> str:
         return self._sheet().html()
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def __repr__(self) -> str:
         return (
             f"Check(observed_value={self.observed_value:.4g}, "

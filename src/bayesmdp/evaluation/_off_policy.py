@@ -29,6 +29,11 @@ from bayesmdp.model import LoggedEpisodes, Task, as_policy, logged_episodes
 FitPolicy: TypeAlias = Callable[[Counts, Task], ArrayLike]
 
 _LEVEL = 0.95
+_ARMS = (
+    "Every episode keeps one action, so what is done depends on the episode's arm, not "
+    "on its state alone as the weights assume: there are no intervals, and only means "
+    "of the arms can be compared without a model."
+)
 _FEWEST = 10  # effective episodes: below, standard errors mean nothing
 
 
@@ -226,6 +231,9 @@ def off_policy(
     limits = [_interval(*x, n_groups) for x in zip(found, sizes, se, strict=True)]
     returns = episodes.returns
     alarms = _alarms(found, sizes)
+    if known is None and episodes.keeps_arms:
+        limits = [None for _ in limits]
+        alarms.append(_ARMS)
     for alarm in alarms:
         warnings.warn(alarm, BayesmdpWarning, stacklevel=2)
     return OffPolicy(

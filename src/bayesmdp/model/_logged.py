@@ -88,6 +88,13 @@ class LoggedEpisodes:
         """Whether each episode reached a terminal state, ``[E]``."""
         return self.task.is_terminal[self.last_state]
 
+    @property
+    def keeps_arms(self) -> bool:
+        """Whether every episode keeps its first action, and not for want of rows."""
+        first = self.action[self.start[:-1]]
+        longer = bool((np.diff(self.start) > 1).any())
+        return longer and bool((self.action == first[self.episode]).all())
+
     def counts(self) -> Counts:
         """Count the transitions."""
         return Counts.from_arrays(

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesmdp.evaluation import rounded
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import in_percent
+from bayesmdp.reporting._numbers import chance, in_percent, share
 
 SURE = 0.95
 _RARE = 0.05  # p value up to which a gain is more than no effect gives
@@ -67,8 +67,7 @@ def _fit(inputs: Inputs) -> Entry:
         f"Logged episodes had a mean return of "
         f"{rounded(found.observed_value, found.observed_se)} (standard error, "
         f"{found.n_episodes:,} episodes). Predicted for the same behaviour: "
-        f"{rounded(found.predicted_value, found.observed_se / 10)} (95 % {low:.4g} to "
-        f"{high:.4g})"
+        f"{found.predicted_value:.4g} (95 % {low:.4g} to {high:.4g})"
     )
     if math.isfinite(found.gap):
         text += f", {found.gap:+.1f} standard errors away"
@@ -119,7 +118,7 @@ def _cross_fitted(inputs: Inputs) -> Entry:
     text = (
         f"Chosen on some episodes and judged by the others, the nominal policy gains "
         f"{found.gain:+.3g} (95 % {low:+.3g} to {high:+.3g}) and is better with "
-        f"probability {in_percent(found.probability_better)}."
+        f"probability {chance(share(found.probability_better, found.n_draws))}."
     )
     if found.unjudged is not None and found.unjudged > _MUCH:
         text += (

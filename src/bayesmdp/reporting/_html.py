@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bayesmdp.evaluation import rounded
-from bayesmdp.reporting._numbers import in_percent
-from bayesmdp.reporting._summary import chance, known, percent
+from bayesmdp.reporting._numbers import chance, in_percent
+from bayesmdp.reporting._summary import known, percent
 
 _FOLDER = Path(__file__).parent / "page"
 _STYLES = ("report.css",)

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.evaluation import quantile
+from bayesmdp.evaluation import quantile, rounded
 
 VALUE_DIGITS, ERROR_DIGITS = 5, 2
 
@@ -61,3 +61,21 @@ def interval(
         above = quantile(values, weights, min(at + step, 1.0))
         found[name] = quantity(quantile(values, weights, at), (above - below) / 2)
     return found
+
+
+def chance(x: dict[str, float | None]) -> str:
+    """Write a probability from draws: never 0 or 100 % because no draw said else."""
+    value, error = x["value"], x["error"] or 0.0
+    if value is None:
+        return "not known"
+    if error and value > 1 - 2 * error:
+        return f"above {_floor(100 * (1 - 3 * error))} %"
+    if error and value < 2 * error:
+        return f"below {min(300 * error, 100):.3g} %"
+    if not error:
+        return f"{100 * value:.4g} %"
+    return f"{rounded(100 * value, 100 * error)} %"
+
+
+def _floor(per_cent: float) -> str:
+    return f"{math.floor(100 * max(per_cent, 0.0)) / 100:g}"

@@ -8,7 +8,7 @@ from bayesmdp.optimisation import PosteriorMean
 from bayesmdp.reporting._caution import cautions
 from bayesmdp.reporting._checks_made import checks_made
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import in_percent, quantity
+from bayesmdp.reporting._numbers import chance, in_percent, quantity
 
 _WIDTH = 3.92  # of a normal distribution's 95 % interval, in standard deviations
 
@@ -170,21 +170,3 @@ def percent(x: dict[str, float | None]) -> str:
     if value is None:
         return "an unknown part"
     return in_percent(value)
-
-
-def chance(x: dict[str, float | None]) -> str:
-    """Write a probability from draws: never 0 or 100 % because no draw said else."""
-    value, error = x["value"], x["error"] or 0.0
-    if value is None:
-        return "not known"
-    if error and value > 1 - 2 * error:
-        return f"above {_floor(100 * (1 - 3 * error))} %"
-    if error and value < 2 * error:
-        return f"below {min(300 * error, 100):.3g} %"
-    if not error:
-        return f"{100 * value:.4g} %"
-    return f"{rounded(100 * value, 100 * error)} %"
-
-
-def _floor(per_cent: float) -> str:
-    return f"{math.floor(100 * max(per_cent, 0.0)) / 100:g}"
