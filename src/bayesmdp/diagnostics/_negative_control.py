@@ -324,7 +324,9 @@ def _claims(
     with progress_bar("permuting", n + 1, progress, patience=0) as show:
         if show is not None:
             show(n + 1 - len(missing))
-        reference = study.reference()
+        with warnings.catch_warnings():  # where it ended matters to nothing but time
+            warnings.simplefilter("ignore")
+            reference = study.reference()
         with (
             workers(threads, None) as pool,
             results(pool, _claim, ((study, reference, x) for x in missing)) as found,
