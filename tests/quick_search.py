@@ -9,8 +9,9 @@ from bayesmdp.optimisation import Outcome, Stage
 
 
 def make_quick(patch: pytest.MonkeyPatch) -> None:
-    """Have the demonstration search nothing."""
+    """Have the demonstration search nothing, and exchange actions twice."""
     patch.setattr(bm, "optimise", quick_search)
+    patch.setattr("bayesmdp.cli._sepsis_demo._PERMUTATIONS", 2)
 
 
 def quick_search(posterior: Any, **asked: Any) -> bm.Optimisation:

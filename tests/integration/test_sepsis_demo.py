@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from quick_search import make_quick
+from test_cli_json import KEYS, keys
 
 import bayesmdp as bm
 from bayesmdp.cli import _sepsis_demo, main
@@ -152,7 +153,7 @@ def test_the_page_and_its_data_are_written(story: Story, told: list[str]) -> Non
     assert data["summary"]["recommended"] == "optimised"
     assert data["summary"]["reference"] == "behaviour"
     assert told[0] == "simulating 500 patients, treated as clinicians did"
-    assert len(told) == 6
+    assert len(told) == 7
 
 
 def test_where_nothing_can_be_written_nothing_is_begun(tmp_path: Path) -> None:
@@ -207,3 +208,17 @@ def test_without_the_data_a_sentence_says_how_to_get_them(
     assert done.exit_code == 2
     assert "pip install --no-deps icu-sepsis==2.0.1" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_json_has_the_keys_it_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As those of the other commands."""
+    make_quick(monkeypatch)
+    few = ("--threads", "1", "--patients", "50", "--draws", "16")
+    call = ["demo", *few, "--out", str(tmp_path), "--json"]
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code in (0, 1), result.output
+    record = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert record.pop("schema_version") == 1
+    assert sorted(keys(record)) == sorted(KEYS["demo"].split())
