@@ -402,7 +402,9 @@ def test_the_picture_shows_the_record(found: Check) -> None:
     assert found.survival is not None
     curves = {x.get_label(): x.get_ydata() for x in left.lines}
     assert np.array_equal(curves["observed"], found.survival.observed)
-    assert np.array_equal(curves["mean"], found.survival.predicted)
+    assert np.array_equal(
+        curves["posterior predictive, mean"], found.survival.predicted
+    )
     labels = [x.get_label() for x in right.lines if x.get_label() in "0123"]
     assert sorted(labels) == ["0", "1", "2", "3"]
     with pytest.raises(ArgumentError, match="two axes"):

@@ -145,8 +145,9 @@ def _draw_survival(ax: Any, check: Check) -> None:
         return
     how = {"step": "post"}
     band = {"color": _GREY, "label": "posterior predictive, 95 %"}
+    line = {"color": "0.45", "label": "posterior predictive, mean"}
     ax.fill_between(found.step, found.low, found.high, **how, **band)
-    ax.step(found.step, found.predicted, "--", where="post", color="0.45", label="mean")
+    ax.step(found.step, found.predicted, "--", where="post", **line)
     ax.step(found.step, found.observed, where="post", color=_BLUE, label="observed")
     ax.set_ylim(0, 1.02)
     ax.legend(frameon=False)
@@ -154,7 +155,7 @@ def _draw_survival(ax: Any, check: Check) -> None:
 
 def _draw_prevalence(ax: Any, check: Check) -> None:
     found = check.prevalence
-    most = np.argsort(-found.observed.max(axis=0), kind="stable")[:_MOST]
+    most = np.argsort(-found.predicted.mean(axis=0), kind="stable")[:_MOST]
     nudge = 0.03 * max(float(np.ptp(found.step)), 1.0)
     for number, j in enumerate(most):
         colour = _COLOURS[number]

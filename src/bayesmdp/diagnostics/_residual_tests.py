@@ -32,12 +32,12 @@ an episode that differs by one sd all the time. Of several actions, it is that o
 one with the largest absolute z.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from bayesmdp._checks import read_only
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 
 VALUE, ACTION, ACTIONS = "previous value", "previous action", "past actions"
@@ -73,18 +73,13 @@ def residual_tests(
     rows: ScoredRows, n_actions: int, n_pairs: int, discount: float
 ) -> dict[str, Tested]:
     """Test every feature; those that vary nowhere within a pair are left out."""
-    at = np.flatnonzero(rows.follows)
     found: dict[str, Tested | None] = {}
-    if at.size:
-        later = _Within(rows, at, n_pairs, discount)
-        found[VALUE] = later.test(rows.value[at - 1])
-        if n_actions > 1:
-            found[ACTION] = later.test_each(
-                (rows.action[at - 1] == a).astype(np.float64) for a in range(n_actions)
-            )
-            found[ACTIONS] = later.test_each(
-                _past_share(rows, a)[at] for a in range(n_actions)
-            )
+    follows = np.flatnonzero(rows.follows)
+    if follows.size:
+        some = _Within(rows, follows, n_pairs, discount)
+        found[VALUE] = some.test(rows.value[follows - 1])
+        found[ACTION] = some.test_kinds(rows.action[follows - 1], n_actions)
+        found[ACTIONS] = some.test_past(rows, follows, n_actions)
     every = _Within(rows, np.arange(rows.row.size), n_pairs, discount)
     found[STEP] = every.test(np.log1p(rows.step))
     if rows.episode[-1] + 1 >= _FEW:
@@ -92,16 +87,8 @@ def residual_tests(
     return {name: x for name, x in found.items() if x is not None}
 
 
-def _past_share(rows: ScoredRows, action: int) -> FloatArray:
-    """Share of an action among earlier rows of the episode; 0 in the first."""
-    taken = rows.action == action
-    before = np.cumsum(taken) - taken
-    first = before[np.searchsorted(rows.episode, np.arange(rows.episode[-1] + 1))]
-    return np.asarray((before - first[rows.episode]) / np.maximum(rows.step, 1))
-
-
 class _Within:
-    """Residuals of some rows, centred within pairs."""
+    """Residuals of some rows, centred within pairs; F features are tested together."""
 
     def __init__(
         self, rows: ScoredRows, at: IntArray, n_pairs: int, discount: float
@@ -111,6 +98,7 @@ class _Within:
         worth = rows.worth[at]
         self.y = worth - (self._sums(worth) / self.visits)[self.row]
         self.variance = self._sums(self.y**2) / np.maximum(self.visits - 1, 1)  # of y
+        self.least = _NOTHING * float(np.abs(worth).max())  # an sd of y that is none
         steps = float((discount ** rows.step[at]).sum())
         self.steps = steps / (rows.episode[-1] + 1)  # of an episode
 
@@ -118,23 +106,70 @@ class _Within:
         return np.asarray(np.bincount(self.row, values, self.n_pairs), dtype=float)
 
     def test(self, h: FloatArray) -> Tested | None:
-        """Test one feature ``[N]``; None where it or y varies within no pair."""
-        squares = self._sums(h * h) - self._sums(h) ** 2 / self.visits
-        squares = np.maximum(squares, 0.0)
-        total = float(squares.sum())
-        noise = float(np.sqrt(self.variance @ squares))
-        least = _NOTHING * np.abs(self.y).max() * np.sqrt(h @ h)
-        if not noise > least:
-            return None
-        t = float(self.y @ h)
-        per_sd = self.steps / float(np.sqrt(total * self.n))
-        return Tested(t / noise, True, t * per_sd, noise * per_sd, self.n)
+        """Test one feature ``[N]``."""
+        first, second = self._sums(h)[:, None], self._sums(h * h)[:, None]
+        found = self._tested(np.array([(self.y * h).sum()]), first, second)
+        return found[0] if found else None
 
-    def test_each(self, features: Iterable[FloatArray]) -> Tested | None:
-        """Test several features together."""
-        found = [x for h in features if (x := self.test(h)) is not None]
-        if not found:
-            return None
-        most = max(found, key=lambda x: abs(x.statistic))
-        squares = sum(x.statistic**2 for x in found)
-        return replace(most, statistic=squares, two_sided=False)
+    def test_kinds(self, kind: IntArray, n_kinds: int) -> Tested | None:
+        """Test in which of several kinds a row is, ``[N]``."""
+        cell = self.row * np.int64(n_kinds) + kind
+        count = np.bincount(cell, minlength=self.n_pairs * n_kinds)
+        table = count.reshape(self.n_pairs, n_kinds).astype(np.float64)
+        product = np.asarray(np.bincount(kind, self.y, n_kinds), dtype=float)
+        return _together(self._tested(product, table, table))
+
+    def test_past(
+        self, rows: ScoredRows, at: IntArray, n_actions: int
+    ) -> Tested | None:
+        """Test the share of each action among earlier steps, of the rows ``at``."""
+        from bayesmdp.engine.resampling import add_past_shares  # numba
+
+        y = np.zeros(rows.row.size)
+        y[at] = self.y
+        first, second = np.zeros((2, self.n_pairs, n_actions))
+        product = np.zeros(n_actions)
+        add_past_shares(
+            read_only(rows.row),
+            read_only(rows.action),
+            read_only(rows.episode),
+            read_only(rows.follows),
+            read_only(y),
+            first,
+            second,
+            product,
+        )
+        return _together(self._tested(product, first, second))
+
+    def _tested(
+        self, product: FloatArray, first: FloatArray, second: FloatArray
+    ) -> list[Tested]:
+        """Test features by their products with y ``[F]`` and sums by pair ``[X, F]``.
+
+        Those that vary within no pair, or where y does not, are left out.
+        """
+        squares = np.maximum(second - first**2 / self.visits[:, None], 0.0)
+        total = squares.sum(axis=0)
+        # no matrix products: threads of a BLAS cost more than they bring here
+        noise = np.sqrt((self.variance[:, None] * squares).sum(axis=0))
+        varies = total > _NOTHING**1.5 * second.sum(axis=0)
+        varies &= noise > self.least * np.sqrt(total)
+        per_sd = self.steps / np.sqrt(np.where(varies, total, 1.0) * self.n)
+        return [
+            Tested(t / sd, True, t * unit, sd * unit, self.n)
+            for t, sd, unit in zip(
+                product[varies].tolist(),
+                noise[varies].tolist(),
+                per_sd[varies].tolist(),
+                strict=True,
+            )
+        ]
+
+
+def _together(found: list[Tested]) -> Tested | None:
+    """Put features into one test; those of a single kind say nothing."""
+    if len(found) < 2:
+        return None
+    most = max(found, key=lambda x: abs(x.statistic))
+    squares = sum(x.statistic**2 for x in found)
+    return replace(most, statistic=squares, two_sided=False)

@@ -1,6 +1,7 @@
 """Logs made again: episodes simulated in one draw, next states permuted within pairs.
 
-Apart, as few need it; each result is a pure function of its key.
+Apart, as few need it; each result is a pure function of its key. Beside them, the one
+sum over rows of a log that takes a loop.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior.sampling import open_stream, uniform
 
-__all__ = ["permute_within", "replicate_episodes"]
+__all__ = ["add_past_shares", "permute_within", "replicate_episodes"]
 
 _REPLICATE, _PERMUTE = 3, 4  # purposes, in the place of a state
 
@@ -96,3 +97,35 @@ def permute_within(
         for j in range(first, after.size):
             seen[after[j]] = 0
         total[b] = found
+
+
+@jit
+def add_past_shares(
+    row: IntArray,
+    action: IntArray,
+    episode: IntArray,
+    follows: BoolArray,
+    y: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    product: FloatArray,
+) -> None:
+    """Sum the shares h of each action among the earlier steps of an episode.
+
+    Over rows that follow another one, adds h to ``first`` [X, A] and its square to
+    ``second`` [X, A], by pair, and h times ``y`` [N] to ``product`` [A].
+    """
+    taken = np.zeros(product.size, dtype=np.int64)
+    n = 0
+    for i in range(row.size):
+        if i > 0 and episode[i] != episode[i - 1]:
+            taken[:] = 0
+            n = 0
+        for a in range(product.size):
+            if follows[i] and taken[a] > 0:
+                h = taken[a] / n
+                first[row[i], a] += h
+                second[row[i], a] += h * h
+                product[a] += h * y[i]
+        taken[action[i]] += 1
+        n += 1
