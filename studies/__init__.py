@@ -36,6 +36,7 @@ STUDIES: tuple[str, ...] = (
     "beliefs",
     "no_effect",
     "sbc",
+    "off_policy",
 )
 
 #: Figures of the paper whose study has another name.

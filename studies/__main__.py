@@ -27,7 +27,8 @@ Names:
   ensemble      figure 8              beliefs     predicted and true values by prior
   msbi          figure 9              sbc         ranks of truths by simulation
   relative      figures 10 and 11     no_effect   claims where actions do nothing
-  uncertainty   figure 12             all         every one of them
+  uncertainty   figure 12             off_policy  estimates without a prior
+                                      all         every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;
 130 interrupted.

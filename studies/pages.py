@@ -14,6 +14,7 @@ from bayesmdp.errors import ArgumentError
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {"no_effect": "no_effect.md", "sbc": "no_effect.md"}
+PAGES |= {"off_policy": "off_policy.md"}
 
 
 def fill(out: Path, docs: Path = DOCS) -> tuple[str, ...]:
