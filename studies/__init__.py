@@ -38,6 +38,7 @@ STUDIES: tuple[str, ...] = (
     "controls",
     "sbc",
     "markov_tests",
+    "off_policy",
 )
 
 #: Figures of the paper whose study has another name.

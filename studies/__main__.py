@@ -29,6 +29,8 @@ Names:
   relative      figures 10 and 11     no_effect   claims where actions do nothing
   uncertainty   figure 12             controls    p values without effect; cross-fitting
   all           every one of them     markov_tests  alarms with and without history
+  uncertainty   figure 12             off_policy  estimates without a prior
+                                      all         every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;
 130 interrupted.

@@ -33,6 +33,7 @@ _LONG = (
     *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc"),
     *("no_effect", "markov_tests"),
     *("beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
+    *("off_policy", "beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
 )
 
 

@@ -147,6 +147,17 @@ def sepsis(n: int = 1000) -> Problem:
     return Problem("ICU-Sepsis", world, behaviour, 0.9 * behaviour + 0.1 * other, n)
 
 
+def no_effect(n: int = 200) -> Problem:
+    """End well or badly by a fair coin, after one step in one of 20 states."""
+    rows = np.zeros((22, 2, 22))
+    rows[:20, :, 20:] = 0.5
+    reward = [0.0] * 20 + [1.0, 0.0]
+    start = [0.05] * 20 + [0.0, 0.0]
+    task = bm.Task(22, 2, reward, discount=1.0, start=start, terminal=[20, 21])
+    world = bm.World(bm.Dynamics.from_dense(rows), task)
+    return Problem("no effect", world, _coin(22, 0.5), _coin(22, 0.5), n)
+
+
 #: What makes a problem.
 Maker = Callable[..., Problem]
 PROBLEMS: tuple[Maker, ...] = (model_win, model_fail, graph, gridworld, sepsis)

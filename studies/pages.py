@@ -16,6 +16,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {"no_effect": "no_effect.md", "sbc": "no_effect.md"}
 PAGES |= {"controls": "controls.md"}
 PAGES |= {"markov_tests": "markov_tests.md"}
+PAGES |= {"off_policy": "off_policy.md"}
 
 
 def fill(out: Path, docs: Path = DOCS) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def off_policy(
     """Estimate a policy's value from logged episodes, without a prior.
 
     Each episode is weighted by how much more likely the policy makes its actions than
-    the behaviour did: IS, WIS, PDIS, PDWIS, DR and WDR. WIS and PDWIS are the ones to
+    the behaviour did: IS, WIS, PDIS, PDWIS, DR and WDR. WIS and WDR are the ones to
     read first; IS and PDIS are unbiased where the behaviour is known and vary most; DR
     and WDR take off what the maximum-likelihood model of the same log explains. (That
     model's own value is what fitted Q evaluation with one parameter per pair gives; it
