@@ -28,9 +28,9 @@ Names:
   msbi          figure 9              sbc         ranks of truths by simulation
   relative      figures 10 and 11     no_effect   claims where actions do nothing
   uncertainty   figure 12             controls    p values without effect; cross-fitting
-  all           every one of them     markov_tests  alarms with and without history
-  uncertainty   figure 12             off_policy  estimates without a prior
-                                      all         every one of them
+  markov_tests  alarms with and without history
+  off_policy    estimates without a prior
+  all           every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;
 130 interrupted.

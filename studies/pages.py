@@ -14,9 +14,7 @@ from bayesmdp.errors import ArgumentError
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {"no_effect": "no_effect.md", "sbc": "no_effect.md"}
-PAGES |= {"controls": "controls.md"}
-PAGES |= {"markov_tests": "markov_tests.md"}
-PAGES |= {"off_policy": "off_policy.md"}
+PAGES |= {x: f"{x}.md" for x in ("controls", "markov_tests", "off_policy")}
 
 
 def fill(out: Path, docs: Path = DOCS) -> tuple[str, ...]:
