@@ -117,3 +117,66 @@ def test_another_record_is_refused() -> None:
     _, _, posterior, made = analysis(0.4)
     with pytest.raises(bm.BayesmdpError, match="`check`"):
         bm.report(posterior, made["comparison"], check=made["cross_fit"])  # type: ignore[arg-type]
+
+
+def one_state(effect: float, cost: float) -> bm.World:
+    """One decision between two actions; the first may cost something."""
+    good = np.array([0.6 + effect, 0.6])
+    theta = np.zeros((3, 2, 3))
+    theta[0, :, 1], theta[0, :, 2] = good, 1 - good
+    theta[[1, 2], :, [1, 2]] = 1.0
+    reward = np.zeros((3, 2, 3))
+    reward[0, :, 1] = 1.0
+    reward[0, 0] -= cost
+    task = bm.Task(3, 2, reward, discount=0.95, start=0, terminal=[1, 2])
+    return bm.World(bm.Dynamics.from_dense(theta), task)
+
+
+def decided(model: bm.World, share: float) -> Report:
+    """A report on 1,000 patients, of whom a share gets the first action."""
+    policy = np.tile([share, 1 - share], (3, 1))
+    log = model.simulate(policy, 1000, seed=0)
+    prior = bm.SymmetricPrior(0.5)
+    posterior = bm.fit(log, model.task, prior=prior)
+    policies = {
+        "logged": bm.policies.behaviour(posterior),
+        "nominal": bm.policies.nominal(posterior),
+    }
+    control = bm.negative_control(
+        log, model.task, prior, permute="state", n_permutations=39
+    )
+    table = bm.compare(policies, posterior.draws(500))
+    return bm.report(posterior, table, negative_control=control)
+
+
+def test_more_of_a_good_action_is_no_contradiction() -> None:
+    """Both policies mostly take it, so no state is left to recommend."""
+    report = decided(one_state(0.3, 0.0), 0.6)
+    assert report.data["summary"]["recommended"] == "nominal"
+    assert not report.data["summary"]["contradicted"]
+
+
+def test_a_gain_in_rewards_is_not_called_noise() -> None:
+    """Exchanged actions keep their costs, so that exchanges gain as much."""
+    report = decided(one_state(0.0, 0.2), 0.5)
+    found = entries(report)["negative_control"]
+    assert found["level"] == "note"
+    assert "next states alone" in str(found["text"])
+    assert not report.data["summary"]["contradicted"]
+
+
+def test_less_than_certain_gains_are_contradicted_too() -> None:
+    """A gain that no effect explains is noise, whatever its probability."""
+    report = decided(one_state(0.0, 0.0), 0.5)
+    summary = report.data["summary"]
+    assert summary["probability_better"]["value"] < 0.95
+    assert entries(report)["negative_control"]["contradicts"]
+    assert "No recommendation." in report.html()
+
+
+def test_one_action_cannot_be_cross_fitted() -> None:
+    """There is nothing to choose."""
+    model = one_state(0.0, 0.0)
+    log = model.simulate(np.tile([1.0, 0.0], (3, 1)), 20, seed=0)
+    with pytest.raises(bm.BayesmdpError, match="one action only"):
+        bm.cross_fit(log, model.task)

@@ -34,7 +34,7 @@ _LOGGED, _FREQUENCIES, _POSTERIOR = "behaviour", "frequencies", "posterior"
 # Nobody waits minutes for a demonstration. With all starts the search of the default
 # cohort takes more than twice as long, and ends on the same policy.
 _STARTS = ("nominal",)
-_PERMUTATIONS, _CHECK_DRAWS = 19, 50
+_PERMUTATIONS, _CHECK_DRAWS = 19, 120
 _SENSITIVITY_DRAWS = 100  # priors differ by far more than these leave open
 
 

@@ -14,7 +14,7 @@ observed alone.
 (`_replicates`), with p = (1 + #{T_rep >= T_obs}) / (D + 1): for survival T is the
 largest distance to the replicates' mean in their sds, over steps; for prevalence the
 sum of (observed - expected)^2 / expected over steps and states with 5 expected or more.
-As replicates were learnt from the same log these two are conservative.
+Replicates were learnt from the same log; an alarm is at 1 % or less.
 
 **Tests** of the Markov assumption: `_residual_tests`, `_markov_order`; Holm's p values
 hold for all of them together.
@@ -68,6 +68,18 @@ if TYPE_CHECKING:
 _BAND = 0.025, 0.975
 _EXPECTED = 5  # in a cell, for Pearson's statistic
 _MOST_POINTS = 200  # of a curve that is kept
+
+_FEWEST_DRAWS = 120  # 6 tests by Holm at 5 %, others at 1 %
+
+
+def _too_few(n_draws: int) -> tuple[str, ...]:
+    """Say where even the smallest p value would not be an alarm."""
+    if n_draws >= _FEWEST_DRAWS:
+        return ()
+    return (
+        f"With {n_draws} draws the smallest p value of a posterior predictive test is "
+        f"{1 / (n_draws + 1):.2g}: too few for an alarm; use {_FEWEST_DRAWS} or more.",
+    )
 
 
 def check(
@@ -166,7 +178,7 @@ def check(
         n_rows=episodes.n_rows,
         n_draws=n_draws,
         seed=number,
-        notes=evaluation.notes,
+        notes=(*evaluation.notes, *_too_few(n_draws)),
     )
 
 

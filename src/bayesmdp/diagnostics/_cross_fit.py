@@ -36,7 +36,12 @@ from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._heldout import deal, without
 from bayesmdp.diagnostics._tables import percent, table
-from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpError,
+    BayesmdpWarning,
+    CountsError,
+)
 from bayesmdp.evaluation import compare, gaps, plain, probability
 from bayesmdp.model import Task, availability
 from bayesmdp.policies import logged_policy, nominal
@@ -201,6 +206,11 @@ def cross_fit(
     seed = _checks.seed_integer(seed)
     folds, task = deal(log, task, n_folds, seed)
     visits = folds.counts.pair_totals(task.n_states, task.n_actions)
+    if (visits.sum(axis=0) > 0).sum() < 2:
+        raise CountsError(
+            "`log` holds one action only: there is no other policy to choose; give a "
+            "log in which actions differ."
+        )
     pairs = availability(visits, task, min_count)
     logged = logged_policy(folds.counts, task, pairs.available)
 

@@ -159,7 +159,7 @@ class NegativeControl:
                 f"p value {self.p_value:.2g}: a gain as large in {larger} of {n} "
                 "permutations",
                 f"{percent(self.null_claims)} of permutations claim an improvement "
-                "with a probability of 95 % or more, all of them falsely",
+                "with a probability of 95 % or more",
                 f"{percent(self.exchangeable)} of "
                 f"{'visits' if self.permute == 'state' else 'episodes'} have others to "
                 f"exchange with; prior: {self.prior}",

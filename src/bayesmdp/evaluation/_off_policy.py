@@ -316,7 +316,10 @@ def _cross_fitted(
 def _combined(
     parts: list[Steps], n_groups: int, seed: int, progress: bool | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Estimates, effective sample sizes and standard errors of the mean over parts."""
+    """Estimates, effective sample sizes and standard errors of the mean over parts.
+
+    Parts choose for each other, so their errors are taken to go together entirely.
+    """
     share = np.array([part.order.size for part in parts], dtype=np.float64)
     share /= share.sum()
     rng = np.random.default_rng([seed, len(parts)])
@@ -331,7 +334,7 @@ def _combined(
     found = np.array([part.estimates(np.ones(part.order.size)) for part in parts])
     with np.errstate(divide="ignore"):  # variances go with the inverse of sizes
         inverse = 1 / np.array([part.effective_sizes() for part in parts])
-    return share @ found, 1 / (share**2 @ inverse), np.sqrt(share**2 @ se**2)
+    return share @ found, 1 / (share**2 @ inverse), share @ se
 
 
 def _interval(

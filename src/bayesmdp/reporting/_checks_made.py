@@ -2,8 +2,8 @@
 
 An entry is ``{"name", "title", "level", "text", "command"}``; the level is ``ok``,
 ``note`` (not run, or nothing to conclude from) or ``warning``. An entry that
-``contradicts`` a claimed gain keeps the first screen from printing that gain large, and
-has a ``remedy``. A gain is *claimed* where its probability is 95 % or more.
+``contradicts`` a recommended gain keeps the first screen from printing that gain large,
+and has a ``remedy``.
 """
 
 import math
@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp.diagnostics import Check
 from bayesmdp.evaluation import rounded
+from bayesmdp.model import Task
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import chance, in_percent, share
 
@@ -34,8 +36,13 @@ def checks_made(inputs: Inputs, n_verdicts: dict[str, int]) -> list[Entry]:
     ]
 
 
-def claims(inputs: Inputs) -> bool:
-    """Whether the recommended policy is said to be better with near certainty."""
+def _recommends(inputs: Inputs) -> bool:
+    """Whether another policy than the reference is recommended."""
+    return inputs.recommended != inputs.reference
+
+
+def _is_sure(inputs: Inputs) -> bool:
+    """Whether it is said to be better with near certainty."""
     row = next(r for r in inputs.rows if r.name == inputs.recommended)
     return row.probability_better is not None and row.probability_better >= SURE
 
@@ -63,24 +70,53 @@ def _fit(inputs: Inputs) -> Entry:
     if found is None:
         return _not_run(name, title, "check RUN LOG")
     low, high = found.predicted_interval
+    censored = ""
+    if found.n_censored:
+        censored = (
+            f"; {found.n_censored:,} are censored, and completed by the belief's own "
+            "value of their last state"
+        )
     text = (
         f"Logged episodes had a mean return of "
         f"{rounded(found.observed_value, found.observed_se)} (standard error, "
-        f"{found.n_episodes:,} episodes). Predicted for the same behaviour: "
+        f"{found.n_episodes:,} episodes{censored}). Predicted for the same behaviour: "
         f"{found.predicted_value:.4g} (95 % {low:.4g} to {high:.4g})"
     )
     if math.isfinite(found.gap):
         text += f", {found.gap:+.1f} standard errors away"
     if not found.problems:
-        return _entry(name, title, "ok", f"{text}. No problem detected.")
+        mostly = 2 * found.n_censored > found.n_episodes
+        level = "note" if mostly else "ok"  # then most of both is the belief's
+        return _entry(name, title, level, f"{text}. No problem detected.")
     text += f". {' '.join(found.problems)}"
-    if not claims(inputs):
+    if not (_recommends(inputs) and _is_serious(found, inputs)):
         return _entry(name, title, "warning", text)
     remedy = (
         "The belief does not fit this log: compare priors (bayesmdp compare-priors), "
         "look at what defines a state, and do not act on the predicted gain."
     )
     return _entry(name, title, "warning", text, remedy)
+
+
+def _is_serious(found: Check, inputs: Inputs) -> bool:
+    """Whether values are misfitted, or history explains as much as half the gain."""
+    failed = [x for x in found.tests if x.p_holm < _RARE]
+    if len(found.problems) > len(failed):
+        return True
+    row = next(r for r in inputs.rows if r.name == inputs.recommended)
+    return any(abs(x.effect) >= abs(row.difference) / 2 for x in failed)
+
+
+def _pays_by_action(task: Task) -> bool:
+    """Whether actions of a state are paid differently for the same next state."""
+    reward = task.reward
+    if isinstance(reward, np.ndarray):
+        return reward.ndim > 1 and bool(np.ptp(reward, axis=1).any())
+    pair, after = np.divmod(reward.key, task.n_states)
+    group = pair // task.n_actions * task.n_states + after
+    order = np.argsort(group, kind="stable")
+    same = np.diff(group[order]) == 0
+    return bool((np.diff(reward.reward[order])[same] != 0).any())
 
 
 def _null(inputs: Inputs) -> Entry:
@@ -97,10 +133,18 @@ def _null(inputs: Inputs) -> Entry:
         f"{np.quantile(found.null_gains, SURE):+.3g} in 95 % of {n} permutations: "
         f"p = {found.p_value:.2g}."
     )
+    if _pays_by_action(inputs.task):
+        text += (
+            " Rewards depend on the action and stay with it, so that this asks about "
+            "next states alone: a gain in rewards is in all of these numbers."
+        )
+        return _entry(name, title, "note", text)
     if found.p_value <= _RARE:
         return _entry(name, title, "ok", f"{text} No problem detected.")
+    if 1 / (n + 1) > _RARE:
+        return _entry(name, title, "note", f"{text} Too few permutations to tell.")
     text += " Such a gain is within what no effect gives."
-    if not claims(inputs):
+    if not _recommends(inputs):
         return _entry(name, title, "note", text)
     remedy = (
         "Treat the gain as noise: the log does not tell these actions apart. More "
@@ -120,14 +164,18 @@ def _cross_fitted(inputs: Inputs) -> Entry:
         f"{found.gain:+.3g} (95 % {low:+.3g} to {high:+.3g}) and is better with "
         f"probability {chance(share(found.probability_better, found.n_draws))}."
     )
-    if found.unjudged is not None and found.unjudged > _MUCH:
+    judged = found.unjudged is None or found.unjudged <= _MUCH
+    if found.unjudged is not None and not judged:
         text += (
             f" {in_percent(found.unjudged)} of its visits are on pairs that the "
             "judging episodes never hold: there the prior answers."
         )
     if found.probability_better >= SURE:
+        if not judged:
+            return _entry(name, title, "note", text)
         return _entry(name, title, "ok", f"{text} No problem detected.")
-    if not claims(inputs) or found.gain > 0:
+    text += " By themselves they do not confirm a gain."
+    if not _recommends(inputs) or found.gain > 0:
         return _entry(name, title, "note", text)
     remedy = (
         "Episodes that did not choose the policy do not confirm its gain: do not act "
@@ -158,13 +206,13 @@ def _off_policy(inputs: Inputs) -> Entry:
         f"Predicted for “{inputs.recommended}”: {predicted:.4g}."
     )
     interval = found.intervals["WDR"] or found.intervals["WIS"]
-    if interval is None:
-        text += " Too few episodes go as the policy would for an interval."
+    if interval is None or found.n_open:
+        text += f" {' '.join(found.notes)}"
         return _entry(name, title, "note", text)
     if interval[0] <= predicted <= interval[1]:
         return _entry(name, title, "ok", f"{text} No problem detected.")
     text += " The predicted value is outside."
-    if not claims(inputs) or found.name != inputs.recommended:
+    if not _recommends(inputs) or found.name != inputs.recommended:
         return _entry(name, title, "note", text)
     remedy = (
         "What episodes say without a model and what the belief predicts differ: check "
@@ -178,12 +226,13 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
     name, title = "states", "States with evidence"
     changed = n.get("recommend", 0)
     defer = n.get("thin", 0) + n.get("unclear", 0)
+    total = sum(n.values()) - n.get("end", 0)
     text = (
-        f"In {changed:,} states the evidence suffices to act otherwise than "
-        f"“{inputs.reference}”, in {n.get('same', 0):,} both policies mostly do the "
-        f"same, in {defer:,} one should defer."
+        f"In {changed:,} of {total:,} states the evidence suffices to act otherwise "
+        f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies mostly do "
+        f"the same, in {defer:,} one should defer."
     )
-    if changed or not claims(inputs) or n.get("unknown"):
+    if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
         return _entry(name, title, "ok" if changed else "note", text)
     remedy = (
         "The gain is the sum of many changes of which none is certain: do not change "
@@ -204,12 +253,17 @@ def _other_priors(inputs: Inputs) -> Entry:
             found.names, found.gain, found.gain_error, strict=True
         )
     )
-    text = f"Over the behaviour policy: {gains}."
+    text = f"Gains over the baseline of the comparison of priors: {gains}."
     if inputs.best_predictor is None:
         text += (
             " Which prior predicts best is not known: bayesmdp compare-priors RUN LOG."
         )
-    if found.gain.min() > 0 or not claims(inputs):
-        return _entry(name, title, "ok" if found.gain.min() > 0 else "note", text)
+    if inputs.recommended not in inputs.examined:
+        text += " This was asked of another policy than the recommended one."
+        return _entry(name, title, "note", text)
+    above = found.gain > 2 * found.gain_error
+    below = found.gain < -2 * found.gain_error
+    if not (_recommends(inputs) and above.any() and below.any()):
+        return _entry(name, title, "ok" if above.all() else "note", text)
     remedy = "The sign of the gain depends on the prior: report it under each of them."
     return _entry(name, title, "warning", text, remedy)

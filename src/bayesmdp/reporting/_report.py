@@ -95,6 +95,11 @@ class Report:
                 for x in summary["cautions"]
                 if x["level"] != "ok"
             ),
+            *(
+                f"{x['level']}: {x['title']}. {x['text']} {x['remedy'] or ''}".strip()
+                for x in summary["checks"]
+                if x["level"] == "warning"
+            ),
             'The whole page: save("report.html"), then open that file in a browser.',
         ]
         return Sheet(summary["question"], lines).html()

@@ -208,6 +208,21 @@ _IN_WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
         f"{record['predicted_value']:.4g}; "
         f"{' '.join(record['problems']) or 'no problem detected'}"
     ),
+    "negative_control": lambda record: (
+        f"claimed gain {record['claimed_gain']:.4g}, p {record['p_value']:.2g} by "
+        f"{len(record['null_gains'])} permutations"
+    ),
+    "cross_fit": lambda record: (
+        f"cross-fitted gain {record['gain']:.4g}, sd {record['gain_sd']:.2g}"
+    ),
+    "off_policy": lambda record: (
+        f"off-policy estimates of {record['name']}: WIS {record['estimates']['WIS']}, "
+        f"WDR {record['estimates']['WDR']}"
+    ),
+    "compare_priors": lambda record: (
+        f"{', '.join(row['name'] for row in record['rows'])}; best predictor "
+        f"{record['best']}"
+    ),
     "evaluation": lambda record: f"{_worth(record)}, on {record['n_draws']} draws",
     "optimisation": lambda record: (
         f"{_worth(record['evaluation'])}; {record['status']}"
