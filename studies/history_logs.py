@@ -152,9 +152,8 @@ def _frail_models(f: float) -> tuple[FloatArray, FloatArray]:
     severity = np.arange(_N) / (_N - 1)
     for kind, factor in enumerate((1 - f, 1 + f)):
         for a in range(2):
-            # treatment helps the severe and harms the others
-            bad = (0.02 + 0.12 * severity) * (1.6 - 1.0 * severity if a else 1.0)
-            bad = bad * factor
+            # treatment helps so much that it is chosen whatever the frailty
+            bad = (0.02 + 0.12 * severity) * (0.6 if a else 1.0) * factor
             good = 0.14 - 0.12 * severity
             for s in range(_N):
                 rest = 1 - bad[s] - good[s]
@@ -169,7 +168,7 @@ def _frail_models(f: float) -> tuple[FloatArray, FloatArray]:
 
 
 def shift(f: float) -> float:
-    """Predicted minus true value of the policy that infinite data would choose."""
+    """Return predicted minus true value of what infinite data would choose."""
     task, (theta, policy) = _frail_task(), _frail_models(f)
     visits = np.zeros((2, _N, 2))
     for kind in range(2):

@@ -226,7 +226,7 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     left.set_yticks(range(len(NULL)), [x.name for x in NULL])
     left.set(ylim=(len(NULL) - 0.5, -0.5), xlim=(0, None), title="Markov logs")
     left.set_xlabel("alarms at 5 % (per cent of logs)")
-    left.legend(fontsize="small", frameon=False)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=6)
     for number, patients in enumerate(PATIENTS):
         power = [
             _alarms([x["holm"] for x in _of(records, shift=s, patients=patients)])

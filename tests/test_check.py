@@ -164,14 +164,15 @@ def test_statistics_and_effects_are_those_of_their_formulas(
         slope = t / squares * math.sqrt(squares / len(ys))
         assert tests[name].effect == pytest.approx(slope * steps), name
     # with two actions both have the same z, but for the sign
-    shares = [
-        sum(a for _, a, _ in rows[:t]) / max(t, 1)
+    policy = bm.policies.behaviour(posterior)
+    surplus = [
+        sum(a - policy[s, 1] for s, a, _ in rows[:t]) / math.sqrt(max(t, 1))
         for rows in rows_of(log)
         for t in range(len(rows))
     ]
     for name, h in (
         ("previous action", [float(x[1]) if x else 0.0 for x in past]),
-        ("past actions", shares),
+        ("past actions", surplus),
     ):
         t, v = brute(*([x[i] for i in later] for x in (y, h, pair)))
         assert tests[name].statistic == pytest.approx(2 * t**2 / v), name

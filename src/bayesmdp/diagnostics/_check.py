@@ -149,11 +149,11 @@ def check(
     value = _mean_values(evaluation)
     grid = Grid.of(episodes)
     replicates = Replicates(episodes, policy, value, draws, grid)
-    pairs = replicates.pairs
+    pairs, task = replicates.pairs, episodes.task
+    of_pairs = policy[pairs // task.n_actions]
 
     def tested(rows: ScoredRows) -> dict[str, Tested]:
-        task = episodes.task
-        return residual_tests(rows, task.n_actions, pairs.size, task.discount)
+        return residual_tests(rows, of_pairs, task.discount)
 
     made: list[Curves] = []
     statistics = []
@@ -163,9 +163,7 @@ def check(
             made.append(found)
             if show is not None:
                 show(len(made))
-    seen = curves(
-        episodes.step, episodes.state, episodes.next_state, episodes.task, grid
-    )
+    seen = curves(episodes.step, episodes.state, episodes.next_state, task, grid)
     observed = tested(observed_rows(episodes, pairs, value))
     order = _order(episodes, concentration, n_permutations, number)
     return Check(

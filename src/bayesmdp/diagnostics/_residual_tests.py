@@ -12,8 +12,9 @@ denominator is the sd of T if next states were permuted within pairs. Of several
 features, one for each action, the statistic is the sum of squares of their z. Features:
 
 * ``previous value``, V(s_{t-1}), and ``previous action``: order of the chain;
-* ``past actions``, the share of each action among all earlier steps of the episode:
-  what those who treat know of a patient and the state does not say;
+* ``past actions``, how often each action was taken in all earlier steps of the episode
+  beyond its share in the log, over the root of their number: what those who treat know
+  of a patient and the state does not say;
 * ``step``, log(1 + t): homogeneity within episodes, and hidden differences between
   patients, of whom the strongest stay longest;
 * ``episode order``: homogeneity over calendar time, where ids of episodes rise with it.
@@ -70,16 +71,20 @@ class Tested:
 
 
 def residual_tests(
-    rows: ScoredRows, n_actions: int, n_pairs: int, discount: float
+    rows: ScoredRows, policy: FloatArray, discount: float
 ) -> dict[str, Tested]:
-    """Test every feature; those that vary nowhere within a pair are left out."""
+    """Test every feature; those that vary nowhere within a pair are left out.
+
+    ``policy`` [X, A] are probabilities in the state of each pair.
+    """
+    n_pairs, n_actions = policy.shape
     found: dict[str, Tested | None] = {}
     follows = np.flatnonzero(rows.follows)
     if follows.size:
         some = _Within(rows, follows, n_pairs, discount)
         found[VALUE] = some.test(rows.value[follows - 1])
         found[ACTION] = some.test_kinds(rows.action[follows - 1], n_actions)
-        found[ACTIONS] = some.test_past(rows, follows, n_actions)
+        found[ACTIONS] = some.test_past(rows, follows, policy)
     every = _Within(rows, np.arange(rows.row.size), n_pairs, discount)
     found[STEP] = every.test(np.log1p(rows.step))
     if rows.episode[-1] + 1 >= _FEW:
@@ -120,20 +125,21 @@ class _Within:
         return _together(self._tested(product, table, table))
 
     def test_past(
-        self, rows: ScoredRows, at: IntArray, n_actions: int
+        self, rows: ScoredRows, at: IntArray, policy: FloatArray
     ) -> Tested | None:
-        """Test the share of each action among earlier steps, of the rows ``at``."""
-        from bayesmdp.engine.resampling import add_past_shares  # numba
+        """Test the surplus of each action in earlier steps, of the rows ``at``."""
+        from bayesmdp.engine.resampling import add_past_surplus  # numba
 
         y = np.zeros(rows.row.size)
         y[at] = self.y
-        first, second = np.zeros((2, self.n_pairs, n_actions))
-        product = np.zeros(n_actions)
-        add_past_shares(
+        first, second = np.zeros((2, *policy.shape))
+        product = np.zeros(policy.shape[1])
+        add_past_surplus(
             read_only(rows.row),
             read_only(rows.action),
             read_only(rows.episode),
             read_only(rows.follows),
+            read_only(policy),
             read_only(y),
             first,
             second,

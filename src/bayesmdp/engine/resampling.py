@@ -4,13 +4,15 @@ Apart, as few need it; each result is a pure function of its key. Beside them, t
 sum over rows of a log that takes a loop.
 """
 
+import math
+
 import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior.sampling import open_stream, uniform
 
-__all__ = ["add_past_shares", "permute_within", "replicate_episodes"]
+__all__ = ["add_past_surplus", "permute_within", "replicate_episodes"]
 
 _REPLICATE, _PERMUTE = 3, 4  # purposes, in the place of a state
 
@@ -100,32 +102,38 @@ def permute_within(
 
 
 @jit
-def add_past_shares(
+def add_past_surplus(
     row: IntArray,
     action: IntArray,
     episode: IntArray,
     follows: BoolArray,
+    policy: FloatArray,
     y: FloatArray,
     first: FloatArray,
     second: FloatArray,
     product: FloatArray,
 ) -> None:
-    """Sum the shares h of each action among the earlier steps of an episode.
+    """Sum the surplus h of each action in the earlier steps of an episode.
 
-    Over rows that follow another one, adds h to ``first`` [X, A] and its square to
-    ``second`` [X, A], by pair, and h times ``y`` [N] to ``product`` [A].
+    It is how often the action was taken beyond its probability ``policy`` [X, A] in the
+    states there, over the root of their number. Over rows that follow another one, adds
+    h to ``first`` [X, A] and its square to ``second`` [X, A], by pair, and h times
+    ``y`` [N] to ``product`` [A].
     """
-    taken = np.zeros(product.size, dtype=np.int64)
+    surplus = np.zeros(product.size)
     n = 0
     for i in range(row.size):
+        x = row[i]
         if i > 0 and episode[i] != episode[i - 1]:
-            taken[:] = 0
+            surplus[:] = 0.0
             n = 0
-        for a in range(product.size):
-            if follows[i] and taken[a] > 0:
-                h = taken[a] / n
-                first[row[i], a] += h
-                second[row[i], a] += h * h
+        if follows[i]:
+            for a in range(product.size):
+                h = surplus[a] / math.sqrt(n)
+                first[x, a] += h
+                second[x, a] += h * h
                 product[a] += h * y[i]
-        taken[action[i]] += 1
+        for a in range(product.size):
+            surplus[a] -= policy[x, a]
+        surplus[action[i]] += 1.0
         n += 1
