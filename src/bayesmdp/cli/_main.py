@@ -177,6 +177,9 @@ A whole analysis:
   bayesmdp sensitivity ward optimised
   bayesmdp compare-priors ward ward.csv
   bayesmdp check ward ward.csv
+  bayesmdp negative-control ward ward.csv
+  bayesmdp cross-fit ward ward.csv
+  bayesmdp off-policy ward ward.csv
   bayesmdp report ward -o ward.html
 
 Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.
