@@ -396,7 +396,7 @@ def test_compare_priors_says_what_the_library_says() -> None:
     call = ("compare-priors", "ward", "ward.csv", "--folds", "3", "--json")
     record = json.loads(run(*call).stdout)
     assert (record.pop("schema_version"), record.pop("run")) == (1, "ward")
-    assert record == wanted.to_dict()
+    assert record == wanted.to_dict() | {"fallback": None}
     rows = json.loads(run(*call, "--fallback", "home").stdout)["rows"]
     assert [row["name"] for row in rows] == [*priors, "sparse"]
     beside = ("--prior", "scaled", "--prior", "hierarchical", "--fallback", "death")

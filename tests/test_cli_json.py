@@ -50,7 +50,7 @@ CURVE = ("step", "observed", "predicted", "low", "high")
 SHARES = ("observed", "predicted", "predicted_sd", "told")
 CHECK = " ".join(  # the log is too small for tests
     [
-        "run problems predicted_interval[] endings[] prevalence.step[] "
+        "run problems predicted_interval[] endings[] notes[] prevalence.step[] "
         "prevalence.state[]",
         *(f"survival.{x}[]" for x in CURVE),
         *(f"prevalence.{x}[] prevalence.{x}[][]" for x in SHARES),

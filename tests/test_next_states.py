@@ -54,8 +54,8 @@ def test_intervals_of_a_mixture_and_of_an_ensemble() -> None:
         for p in np.linspace(0.01, 0.99, 99)
     ]
     found = next_states(bm.Ensemble(models, task), np.arange(0), np.arange(1))
-    assert found.low.tolist() == pytest.approx([0.05, 0.05])
-    assert found.high.tolist() == pytest.approx([0.95, 0.95])
+    assert found.low.tolist() == pytest.approx([0.03, 0.03])
+    assert found.high.tolist() == pytest.approx([0.97, 0.97])
     assert found.count is None
 
 

@@ -193,7 +193,7 @@ def in_words(directory: Path, name: str) -> str:
         return _IN_WORDS[record.get("kind", name)](record)
     except StorageError:
         return "damaged; make it anew"
-    except (LookupError, TypeError, ValueError):  # saved by somebody else's program
+    except (AttributeError, LookupError, TypeError, ValueError):  # somebody else's
         return "a result of your own"
 
 
