@@ -29,11 +29,8 @@ _WORDS = re.compile("not confirmed|confirmed with a caveat|confirmed")
 #: Studies that take long: they come last, the longest at the very end.
 _LONG = (
     *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc", "no_effect"),
-    *("controls", "beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
-    *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc"),
-    *("no_effect", "markov_tests"),
-    *("beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
-    *("off_policy", "beliefs", "ensemble", "fig3", "fig4", "relative", "fig2", "msbi"),
+    *("markov_tests", "off_policy", "controls", "beliefs", "ensemble", "fig3", "fig4"),
+    *("relative", "fig2", "msbi"),
 )
 
 
