@@ -56,7 +56,7 @@ def command(
     Patients come from ICU-Sepsis, a published model of the treatment of sepsis. Their
     log is analysed as one of yours would be: validated, learnt from, policies planned,
     searched for and compared, all on one page. Then every policy is looked up in the
-    true model. Takes a minute or two; the first time longer, while kernels compile.
+    true model. Takes a few minutes; the first time longer, while kernels compile.
 
     Example: bayesmdp demo
 
