@@ -41,8 +41,8 @@ class Design:
 NULL = (
     Design("short episodes", 5, 2, 0.3, 200, 60),
     Design("long episodes", 5, 2, 0.03, 100, 300),
-    Design("many states", 50, 4, 0.1, 300, 200),
-    Design("ladder of 100 states", 100, 3, 0.05, 100, 300, ladder=True),
+    Design("many states", 60, 4, 0.1, 300, 200),
+    Design("ladder of 40 states", 40, 2, 0.05, 100, 300, ladder=True),
     Design("actions that are kept", 12, 3, 0.1, 150, 200, keep=0.8),
     Design("cut at 8 steps", 12, 3, 0.05, 200, 8, keep=0.5),
     Design("10 long episodes, continuing", 6, 2, 0.0, 10, 150),
