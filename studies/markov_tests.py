@@ -37,6 +37,7 @@ RANGE = 0.036, 0.064  # of false alarms in 1,000 logs, if 5 % is right
 JUDGING = 20_000  # first seed of the tables
 _A_JOB = 10  # logs
 _LEVEL = 0.05
+_POWER = 0.8  # wanted at a shift of 0.01
 _DESIGNS = {design.name: design for design in NULL}
 
 
@@ -195,6 +196,8 @@ def _verdict(records: list[Record]) -> str:
     elif high:
         said = ", ".join(f"{test} in {design}" for design, test in high)
         word += f" with a caveat, for alarms are too frequent in {said}"
+    elif power[0] < _POWER * power[1]:
+        word += f" with a caveat, for that is below {percent(_POWER)}"
     return (
         "**Verdict:** tests of the Markov assumption must keep their level on Markov "
         f"logs and find what matters. Alarms at 5 % are {100 * min(share):.1f} to "

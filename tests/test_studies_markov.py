@@ -84,6 +84,8 @@ def test_tables_and_verdict_follow_the_records() -> None:
     assert "is found in 90 % of logs of 5,000 patients: confirmed." in told
     assert "5.0 to 5.0 % by test and design (42 of 42 within 3.6 and 6.4)" in told
     assert markov_tests._tell(records(100, 15, 9)).endswith(": not confirmed.")
+    weak = markov_tests._tell(records(100, 5, 7))
+    assert weak.endswith("confirmed with a caveat, for that is below 80 %.")
     pytest.importorskip("matplotlib")
     (figure,) = markov_tests._plot(records(20, 1, 9)).values()
     assert [x.get_title() for x in figure.axes] == ["Markov logs", "Hidden frailty"]
