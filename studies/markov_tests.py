@@ -108,7 +108,7 @@ def _null_table(records: list[Record]) -> list[str]:
         f"**Markov logs: alarms at 5 %, in per cent of {n} logs of each design** (5 % "
         f"lie within {100 * RANGE[0]:.1f} and {100 * RANGE[1]:.1f} of 1,000 logs; "
         "*Holm*: any test, after Holm; *survival*, *prevalence*: posterior predictive, "
-        "conservative as they share their data; *gap*: beyond two standard errors)",
+        "from the same data; *gap*: beyond two standard errors)",
         "",
         "| log | rows | " + " | ".join(TESTS) + " | Holm | survival | prevalence | "
         "gap |",

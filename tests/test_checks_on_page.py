@@ -1,5 +1,6 @@
 """The first screen: checks with answers, and no large gain that one contradicts."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -180,3 +181,16 @@ def test_one_action_cannot_be_cross_fitted() -> None:
     log = model.simulate(np.tile([1.0, 0.0], (3, 1)), 20, seed=0)
     with pytest.raises(bm.BayesmdpError, match="one action only"):
         bm.cross_fit(log, model.task)
+
+
+def test_a_p_value_among_visits_does_not_hold_where_the_past_matters() -> None:
+    """A test of history that failed takes "no problem detected" off the control."""
+    _, _, posterior, made = analysis(0.4)
+    check = made["check"]
+    assert isinstance(check, bm.diagnostics.Check)
+    first = replace(check.tests[0], p_holm=0.001, effect=0.0)
+    past = replace(check, tests=(first, *check.tests[1:]))
+    report = bm.report(posterior, **made | {"check": past})  # type: ignore[arg-type]
+    found = entries(report)["negative_control"]
+    assert found["level"] == "note"
+    assert "the past matters" in str(found["text"])

@@ -1,4 +1,4 @@
-"""Should we believe it: priors on trial, what hangs on them, intervals on trial."""
+"""Should we believe it: checks, controls, priors compared, prior sensitivity."""
 
 from bayesmdp.diagnostics._calibrate import calibrate
 from bayesmdp.diagnostics._calibration import Calibration

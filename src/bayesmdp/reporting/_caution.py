@@ -11,11 +11,10 @@ import numpy as np
 from bayesmdp.evaluation import mean_and_error
 from bayesmdp.reporting._draws import gaps_to, start_values
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import in_percent, share
+from bayesmdp.reporting._numbers import SURE, in_percent, share
 
 _POOR = 0.05  # share of visits on thin data from which on support is a warning
 _NOISY = 0.1  # of the epistemic sd: a larger Monte Carlo error is worth a warning
-_SURE = 0.95  # probability of being better below which it is a warning
 _AHEAD = 3.0  # standard errors by which another policy must be ahead
 
 Caution = dict[str, str]
@@ -40,20 +39,20 @@ def _say(topic: str, level: str, text: str) -> Caution:
 
 
 def _certainty(inputs: Inputs) -> list[Caution]:
-    row = next(r for r in inputs.rows if r.name == inputs.recommended)
+    row = inputs.row
     better = row.probability_better
     if better is None:
         return []
     n = np.inf if inputs.best.exact else inputs.best.n_draws
     error = share(better, n)["error"] or 0.0
-    if better >= _SURE and better - 2 * error < _SURE:
+    if better >= SURE and better - 2 * error < SURE:
         text = (
             f"From {n:,} draws it cannot be told whether the probability that "
             f"“{row.name}” is better than “{inputs.reference}” is above "
-            f"{in_percent(_SURE)}; use more draws."
+            f"{in_percent(SURE)}; use more draws."
         )
         return [_say("Certainty", "warning", text)]
-    if better >= _SURE:
+    if better >= SURE:
         return []
     text = (
         f"The probability that “{row.name}” is better than “{inputs.reference}” is "
@@ -65,7 +64,7 @@ def _certainty(inputs: Inputs) -> list[Caution]:
 
 
 def _support(inputs: Inputs) -> list[Caution]:
-    row = next(r for r in inputs.rows if r.name == inputs.recommended)
+    row = inputs.row
     few, name = inputs.comparison.few, inputs.recommended
     if row.support is None:
         text = (

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp.diagnostics import Check
+from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import rounded
 from bayesmdp.model import Task
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import chance, in_percent, share
+from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
 
-SURE = 0.95
 _RARE = 0.05  # p value up to which a gain is more than no effect gives
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
@@ -43,8 +42,8 @@ def _recommends(inputs: Inputs) -> bool:
 
 def _is_sure(inputs: Inputs) -> bool:
     """Whether it is said to be better with near certainty."""
-    row = next(r for r in inputs.rows if r.name == inputs.recommended)
-    return row.probability_better is not None and row.probability_better >= SURE
+    better = inputs.row.probability_better
+    return better is not None and better >= SURE
 
 
 def _entry(name: str, title: str, level: str, text: str, remedy: str = "") -> Entry:
@@ -100,11 +99,15 @@ def _fit(inputs: Inputs) -> Entry:
 
 def _is_serious(found: Check, inputs: Inputs) -> bool:
     """Whether values are misfitted, or history explains as much as half the gain."""
-    failed = [x for x in found.tests if x.p_holm < _RARE]
+    failed = _failed(found)
     if len(found.problems) > len(failed):
         return True
-    row = next(r for r in inputs.rows if r.name == inputs.recommended)
-    return any(abs(x.effect) >= abs(row.difference) / 2 for x in failed)
+    return any(abs(x.effect) >= abs(inputs.row.difference) / 2 for x in failed)
+
+
+def _failed(found: Check) -> list[CheckTest]:
+    """Tests by which the past matters."""
+    return [x for x in found.tests if x.p_holm < _RARE]
 
 
 def _pays_by_action(task: Task) -> bool:
@@ -140,6 +143,13 @@ def _null(inputs: Inputs) -> Entry:
         )
         return _entry(name, title, "note", text)
     if found.p_value <= _RARE:
+        past = inputs.check is not None and _failed(inputs.check)
+        if found.permute == "state" and past:
+            text += (
+                " By the tests above the past matters beside the state: this p value "
+                "may be small without any effect."
+            )
+            return _entry(name, title, "note", text)
         return _entry(name, title, "ok", f"{text} No problem detected.")
     if 1 / (n + 1) > _RARE:
         return _entry(name, title, "note", f"{text} Too few permutations to tell.")

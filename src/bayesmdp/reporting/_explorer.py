@@ -21,9 +21,8 @@ from bayesmdp.evaluation import ActionValues, action_values
 from bayesmdp.reporting._grid import find_grid
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._next_states import LEVEL, SHOWN, next_states
-from bayesmdp.reporting._numbers import column, whole
+from bayesmdp.reporting._numbers import SURE, column, whole
 
-SURE = 0.95
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
 _SCALE = 10_000
 _MOST_DRAWS, _LEAST_DRAWS = 1000, 16  # on which actions are valued

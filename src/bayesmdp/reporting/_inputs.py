@@ -133,6 +133,11 @@ class Inputs:
         return self.optimised[-1] if self.optimised else self.rows[0].name
 
     @property
+    def row(self) -> ComparisonRow:
+        """Row of the recommended policy."""
+        return next(x for x in self.rows if x.name == self.recommended)
+
+    @property
     def reference(self) -> str:
         """Whom the others are compared with."""
         return self.comparison.reference

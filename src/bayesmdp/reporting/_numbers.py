@@ -63,6 +63,10 @@ def interval(
     return found
 
 
+#: Probability from which on something is said to be better.
+SURE = 0.95
+
+
 def chance(x: dict[str, float | None]) -> str:
     """Write a probability from draws: never 0 or 100 % because no draw said else."""
     value, error = x["value"], x["error"] or 0.0
