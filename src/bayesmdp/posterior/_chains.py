@@ -30,17 +30,13 @@ class Chains:
 
     tables: NDArray[np.int32]  # [M, K], of cells
     strength: FloatArray  # [M, S], inf where actions do nothing
-    hyper: FloatArray  # [M, 4]: logit w, location and log scale of log c, log k
-
-    @cached_property
-    def k(self) -> FloatArray:
-        """Strength of the base, ``[M]``."""
-        return np.exp(self.hyper[:, 3])
+    k: FloatArray  # [M, S], strength of the base
+    hyper: FloatArray  # [M, 5]: logit w, location and log scale of log c, of log k
 
     @cached_property
     def order(self) -> IntArray:
         """Order in which draws take the states, over and over, ``[M]``."""
-        return np.random.default_rng(_SEED).permutation(self.k.size)
+        return np.random.default_rng(_SEED).permutation(len(self.k))
 
     def kept(self, cells: Cells) -> dict[str, NDArray[Any]]:
         """Arrays to be stored, as small as they go."""
@@ -49,6 +45,7 @@ class Chains:
         return {
             "tables": tables.astype(size),
             "strength": self.strength,
+            "k": self.k,
             "hyper": self.hyper,
         }
 
@@ -61,7 +58,8 @@ class Chains:
         wanted = {
             "tables": ((m, int(cells.observed.sum())), "iu", 1.0, 2.0**31 - 1),
             "strength": ((m, task.n_states), "f", 1.0, np.inf),
-            "hyper": ((m, 4), "f", -1e3, 1e3),
+            "k": ((m, task.n_states), "f", 0.0, np.inf),
+            "hyper": ((m, 5), "f", -1e3, 1e3),
         }
         for name, (shape, kind, low, high) in wanted.items():
             found = np.asarray(kept.get(name, ()))
@@ -75,13 +73,14 @@ class Chains:
         return cls(
             read_only(_widened(kept["tables"], cells)),
             read_only(np.asarray(kept["strength"], dtype=np.float64)),
+            read_only(np.asarray(kept["k"], dtype=np.float64)),
             read_only(np.asarray(kept["hyper"], dtype=np.float64)),
         )
 
     @property
     def ends(self) -> FloatArray:
-        """Hyperparameters that each chain ended at, ``[C, 4]``."""
-        return np.ascontiguousarray(self.hyper.reshape(N_CHAINS, -1, 4)[:, -1])
+        """Hyperparameters that each chain ended at, ``[C, 5]``."""
+        return np.ascontiguousarray(self.hyper.reshape(N_CHAINS, -1, 5)[:, -1])
 
     def by_chain(self, values: FloatArray) -> FloatArray:
         """Return values of states ``[M]`` as ``[C, M / C]``."""
@@ -124,8 +123,8 @@ def run_chains(
     small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
     thin, n_base = (2 * _THIN, 5) if small else (_THIN, 1)
     n_moves = 8 if task.n_states <= _MANY else 4  # many states tell w and the rest
-    sizes = observed.base.size, task.n_states, 4
-    types = np.int32, np.float64, np.float64
+    sizes = observed.base.size, task.n_states, task.n_states, 5
+    types = np.int32, np.float64, np.float64, np.float64
 
     def one(number: int) -> list[NDArray[Any]]:
         kept = [np.zeros((n_kept, n), t) for n, t in zip(sizes, types, strict=True)]
@@ -145,9 +144,9 @@ def run_chains(
                 parts.append(part)
                 if show is not None:
                     show(len(parts))
-    tables, strength, hyper = (np.concatenate(x) for x in zip(*parts, strict=True))
+    tables, *others = (np.concatenate(x) for x in zip(*parts, strict=True))
     tables = _widened(tables, cells)
-    return Chains(read_only(tables), read_only(strength), read_only(hyper))
+    return Chains(read_only(tables), *map(read_only, others))
 
 
 def _widened(tables: NDArray[Any], cells: Cells) -> NDArray[np.int32]:
@@ -191,6 +190,6 @@ def _observed(
     each = gammaln(c + n) - gammaln(c + 1) - (n - 1) * np.log(c)
     of_pairs = np.zeros((task.n_states, _N_GRID))
     np.add.at(of_pairs, layout.state, each)
-    low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0])])
-    high = np.array([9.0, log_strength[-1], np.log(6.0), np.log(_K[1])])
+    low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0]), np.log(0.1)])
+    high = np.array([9.0, log_strength[-1], np.log(6.0), np.log(_K[1]), np.log(3.0)])
     return observed, Grid(log_strength, of_pairs, low, high)

@@ -270,21 +270,37 @@ def _seat(
 def _choose_k(  # noqa: C901 - one loop over tables
     o: Observed,
     m: IntArray,
-    k: float,
+    hyper: FloatArray,
     grid: Grid,
-    width: float,
     stream: BitArray,
     local: FloatArray,
     product: FloatArray,
     total: FloatArray,
-) -> float:
-    """K | m with mu integrated out, on a lattice around k in random position."""
-    here = int(uniform(stream) * local.size)
-    for i in range(local.size):
-        local[i] = k * math.exp((i - here) * width)
-    total[:] = 0.0
-    product[:] = 1.0
+    k: FloatArray,
+) -> None:
+    """Draw ``k`` [S] given tables, mu integrated out, and what all states share.
+
+    On a lattice around each in random position; from the shared distribution where
+    nothing was observed.
+    """
+    narrow = math.exp(-hyper[4])
+    n_told, mean, square = 0, 0.0, 0.0
     for s in range(o.rest.size):
+        n_cells = o.cell_start[s + 1] - o.cell_start[s]
+        if n_cells == 0:
+            size = math.sqrt(-2.0 * math.log(uniform(stream)))
+            z = size * math.cos(2.0 * math.pi * uniform(stream))
+            k[s] = math.exp(hyper[3] + z / narrow)
+            continue
+        width = 0.8 * uniform(stream) ** 2
+        here = int(uniform(stream) * local.size)
+        at = math.log(k[s])
+        for i in range(local.size):
+            x = at + (i - here) * width
+            local[i] = math.exp(x)
+            z = (x - hyper[3]) * narrow
+            total[i] = -0.5 * z * z + n_cells * x
+            product[i] = 1.0
         seated = 0
         for cell in range(o.cell_start[s], o.cell_start[s + 1]):
             n = m[cell]
@@ -299,22 +315,41 @@ def _choose_k(  # noqa: C901 - one loop over tables
             else:
                 for i in range(local.size):
                     total[i] += _log_rising(local[i] * o.base[cell] + 1.0, n - 1)
-        if seated > 0:
-            n_cells = o.cell_start[s + 1] - o.cell_start[s]
-            for i in range(local.size):
-                total[i] += n_cells * math.log(local[i]) - _log_rising(local[i], seated)
-    _settle(product, total)
-    for i in range(local.size):
-        if not grid.low[3] <= math.log(local[i]) <= grid.high[3]:
+        _settle(product, total)
+        for i in range(local.size):
+            total[i] -= _log_rising(local[i], seated)
+        k[s] = local[_pick_log(total, uniform(stream))]
+        x = math.log(k[s])
+        n_told += 1
+        mean += x
+        square += x * x
+    if n_told > 0:
+        mean /= n_told
+        square = max(square - n_told * mean * mean, 0.0)
+        here = int(uniform(stream) * local.size)
+        width = 0.3 * uniform(stream)
+        for i in range(local.size):  # scale, with the location integrated out
+            x = hyper[4] + (i - here) * width
+            local[i] = x
             total[i] = -math.inf
-    return float(local[_pick_log(total, uniform(stream))])
+            if grid.low[4] <= x <= grid.high[4]:
+                total[i] = (1 - n_told) * x - 0.5 * square * math.exp(-2.0 * x)
+        hyper[4] = local[_pick_log(total, uniform(stream))]
+        size = math.exp(hyper[4]) / math.sqrt(n_told)
+        for _ in range(100):
+            z = math.sqrt(-2.0 * math.log(uniform(stream)))
+            z *= math.cos(2.0 * math.pi * uniform(stream))
+            hyper[3] = mean + size * z
+            if grid.low[3] <= hyper[3] <= grid.high[3]:
+                break
+        hyper[3] = min(max(hyper[3], grid.low[3]), grid.high[3])
 
 
 @jit
 def _choose_mu(
     o: Observed,
     m: IntArray,
-    k: float,
+    k: FloatArray,
     stream: BitArray,
     shape: FloatArray,
     variate: FloatArray,
@@ -326,10 +361,10 @@ def _choose_mu(
         if n == 0:
             continue
         for i in range(n):
-            shape[i] = k * o.base[first + i] + m[first + i]
+            shape[i] = k[s] * o.base[first + i] + m[first + i]
         n_all = n
         if o.rest[s] > 0.0:
-            shape[n] = k * o.rest[s]
+            shape[n] = k[s] * o.rest[s]
             n_all += 1
         total = gamma_row(shape[:n_all], stream, variate[:n_all])
         for i in range(n):
@@ -349,9 +384,10 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     grid: Grid,
     tables: IntArray,
     strengths: FloatArray,
+    bases: FloatArray,
     hypers: FloatArray,
 ) -> None:
-    """Run one chain; keep tables [M, K], strengths [M, S] and hypers [M, 4].
+    """Run one chain; keep tables [M, K], c and k [M, S] and hypers [M, 5].
 
     One state of ``thin`` is kept. In a sweep, w, location and scale move ``n_moves``
     times, and ``k`` moves ``n_base_moves`` times. Hyperparameters begin at ``first``
@@ -360,14 +396,15 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     n_states, n_grid = o.rest.size, grid.log_strength.size
     stream = np.empty(4, dtype=np.uint64)
     open_stream(stream, key, number, 0, 0)
-    hyper = np.empty(4)  # each chain starts from a place of its own
-    for i in range(4):
+    hyper = np.empty(5)  # each chain starts from a place of its own
+    for i in range(5):
         hyper[i] = grid.low[i] + uniform(stream) * (grid.high[i] - grid.low[i])
         if first.size > 0:
             hyper[i] = min(max(first[i], grid.low[i]), grid.high[i])
     m = np.zeros(o.base.size, dtype=np.int64)
     mu = np.empty(o.base.size)
     c = np.full(n_states, math.inf)
+    k = np.full(n_states, math.exp(hyper[3]))
     like, none = np.zeros((n_states, n_grid)), np.ones(n_states)
     product, total = np.ones(n_grid), np.zeros(n_grid)
     slab, weight = np.empty(n_grid), np.empty(n_grid)
@@ -379,7 +416,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     shape, variate = np.empty(longest), np.empty(longest)
     _seat(o, c, mu, stream, m)
     for sweep in range(n_warm + thin * hypers.shape[0]):
-        _choose_mu(o, m, math.exp(hyper[3]), stream, shape, variate, mu)
+        _choose_mu(o, m, k, stream, shape, variate, mu)
         _likelihoods(o, grid, mu, like, none, product, total)
         for step in range(n_moves):
             for i in range(3):
@@ -391,16 +428,14 @@ def run_chain(  # noqa: C901 - the steps of a sweep
             _move(way, hyper, grid, o, like, none, slab, total2, stream)
         _choose_strengths(hyper, grid, o, like, none, slab, weight, stream, c)
         _seat(o, c, mu, stream, m)
-        k = math.exp(hyper[3])
         for _ in range(n_base_moves):
-            width = 0.6 * uniform(stream) ** 3
-            k = _choose_k(o, m, k, grid, width, stream, local, product2, total2)
-        hyper[3] = math.log(k)
+            _choose_k(o, m, hyper, grid, stream, local, product2, total2, k)
         at, rest = divmod(sweep - n_warm, thin)
         if at >= 0 and rest == thin - 1:
             for cell in range(m.size):
                 tables[at, cell] = m[cell]
             for s in range(n_states):
                 strengths[at, s] = c[s]
-            for i in range(4):
+                bases[at, s] = k[s]
+            for i in range(5):
                 hypers[at, i] = hyper[i]

@@ -136,7 +136,7 @@ class HierarchicalPosterior(Fitted):
             first,
             second,
         )
-        return (second if squares else first) / chains.k.size
+        return (second if squares else first) / len(chains.k)
 
     @cached_property
     def _rows(self) -> BeliefRows:
@@ -164,7 +164,7 @@ class HierarchicalPosterior(Fitted):
         best = np.zeros(q.size)
         best[order[np.append(np.diff(state[order]) != 0, True)]] = 1.0
         weight = visits[state] * np.stack([policy, best - policy])
-        mean, variance = np.zeros((2, chains.k.size, 2))
+        mean, variance = np.zeros((2, len(chains.k), 2))
         add_linear(
             read_only(self.layout.state),
             read_only(self.layout.indptr),
@@ -306,6 +306,7 @@ _HYPER = (
     "the strengths' location",
     "the strengths' scale",
     "the base's strength",
+    "the scale of the base's strength",
 )
 _UNTOLD = 0.2  # sd of that share, from which on the data hardly tell
 _SWEEPS = 300

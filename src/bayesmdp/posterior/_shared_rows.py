@@ -52,7 +52,7 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
                 last = s
                 open_stream(stream, key, draws[i], s, n_actions)
                 for j in range(n):
-                    shape[j] = k[member] * base[at + j] + tables[member, at + j]
+                    shape[j] = k[member, s] * base[at + j] + tables[member, at + j]
                 dirichlet_row(shape[:n], stream, mu[:n])
             c = strength[member, s]
             out = theta[i, first:end]
@@ -98,16 +98,16 @@ def add_means(  # noqa: C901 - one loop over rows
     for row in range(state.size):
         for e in range(indptr[row], indptr[row + 1]):
             visits[row] += count[e]
-    for member in range(k.size):
+    for member in range(k.shape[0]):
         last = -1
         for row in range(state.size):
             s, begin, n = state[row], indptr[row], indptr[row + 1] - indptr[row]
             if s != last:
-                last, at, seated = s, cell[row], k[member]
+                last, at, seated = s, cell[row], k[member, s]
                 for j in range(n):
                     seated += tables[member, at + j]
                 for j in range(n):
-                    mu[j] = (k[member] * base[at + j] + tables[member, at + j]) / seated
+                    mu[j] = (k[member, s] * base[at + j] + tables[member, at + j]) / seated
                     square[j] = mu[j] * (mu[j] * seated + 1.0) / (seated + 1.0)
             c = strength[member, s]
             whole = c + visits[row]
@@ -161,7 +161,7 @@ def add_linear(  # noqa: C901 - one loop over rows
             visits[row] += count[e]
             paid[row] += count[e] * h[e]
             square[row] += count[e] * h[e] * h[e]
-    for member in range(k.size):
+    for member in range(k.shape[0]):
         last, seated, common = -1, 0.0, 0.0
         for row in range(state.size):
             s, begin, at = state[row], indptr[row], cell[row]
@@ -170,13 +170,13 @@ def add_linear(  # noqa: C901 - one loop over rows
                 if last >= 0:
                     for p in range(n_policies):
                         variance[member, p] += lean[p] * lean[p] * common
-                last, seated = s, k[member]
+                last, seated = s, k[member, s]
                 for j in range(n):
                     seated += tables[member, at + j]
                 lean[:] = 0.0
             x, xx = 0.0, 0.0
             for j in range(n):
-                mu = (k[member] * base[at + j] + tables[member, at + j]) / seated
+                mu = (k[member, s] * base[at + j] + tables[member, at + j]) / seated
                 x += mu * h[begin + j]
                 xx += mu * h[begin + j] * h[begin + j]
             c = strength[member, s]
