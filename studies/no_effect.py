@@ -8,7 +8,7 @@ or more that its value is higher; equal values are not higher. With no effect cl
 false. With a known one, the predicted gain stands beside the true one: ``z = (predicted
 - true) / sd`` has a root mean square of 1 where the sd is right.
 
-Logs of the tables have seeds from 20,000 on, which nothing was tuned on; with
+Logs of the tables have seeds from 30,000 on, which nothing was tuned on; with
 ``--quick`` they have small seeds.
 """
 

@@ -21,12 +21,18 @@ def sample(
     """
     n_states, n_actions, n_next = n.shape
     log_c = np.linspace(0.0, np.log(100 * n.sum(axis=2).max()), 30)
-    c_grid, k_grid = np.exp(log_c), np.geomspace(0.1, 1e4, 150)
+    c_grid, k_grid = np.exp(log_c), np.geomspace(1e-4, 1e7, 250)
     where = np.linspace(0.0, log_c[-1], 80)[:, None, None]
     scale = np.exp(np.linspace(np.log(0.3), np.log(6.0), 40))[None, :, None]
     slabs = np.exp(-0.5 * ((log_c - where) / scale) ** 2) + 1e-100
     slabs = (slabs / slabs.sum(axis=2, keepdims=True)).reshape(-1, 30)
-    w, slab, k = 0.5, np.full(30, 1 / 30), 5.0
+    log_k = np.log(k_grid)
+    middle = np.linspace(np.log(0.1), np.log(1e4), 80)[:, None, None]
+    width = np.exp(np.linspace(np.log(0.3), np.log(3.0), 40))[None, :, None]
+    of_k = -0.5 * ((log_k - middle) / width) ** 2 - np.log(width)  # not cut to the grid
+    of_k = of_k.reshape(-1, log_k.size)
+    w, slab, k_prior = 0.5, np.full(30, 1 / 30), np.zeros(log_k.size)
+    k = np.empty(n_states)
     mu = np.maximum(rng.dirichlet(np.ones(n_next), n_states), 1e-300)
     rows, none = [], []
     for sweep in range(n_sweeps):
@@ -54,13 +60,18 @@ def sample(
             seat = np.arange(visits)
             chance = x / (x + seat) if np.isfinite(x) else np.ones(visits)
             m[s, t] += (rng.random(visits) < chance).sum()
-        alpha = k_grid[:, None, None] * base
-        log = (gammaln(alpha + m) - gammaln(alpha)).sum(axis=(1, 2))
-        total = m.sum(axis=1)
-        log += (gammaln(k_grid)[:, None] - gammaln(k_grid[:, None] + total)).sum(axis=1)
+        alpha = k_grid[:, None] * base
+        at = np.empty(n_states, dtype=int)
+        for s in range(n_states):
+            log = (gammaln(alpha + m[s]) - gammaln(alpha)).sum(axis=1)
+            log += gammaln(k_grid) - gammaln(k_grid + m[s].sum()) + k_prior
+            p = np.exp(log - log.max())
+            at[s] = rng.choice(p.size, p=p / p.sum())
+            k[s] = k_grid[at[s]]
+        log = of_k[:, at].sum(axis=1)
         p = np.exp(log - log.max())
-        k = k_grid[rng.choice(p.size, p=p / p.sum())]
-        mu = np.array([rng.dirichlet(k * base + m[s]) for s in range(n_states)])
+        k_prior = of_k[rng.choice(p.size, p=p / p.sum())]
+        mu = np.array([rng.dirichlet(k[s] * base + m[s]) for s in range(n_states)])
         mu = np.maximum(mu, 1e-300)
         if sweep >= n_sweeps // 5:
             theta = np.empty(n.shape)

@@ -31,14 +31,22 @@ def two_arms(first: tuple[int, int], second: tuple[int, int]) -> bm.Counts:
 def by_quadrature(n: Array) -> tuple[Array, Array, float]:
     """Mean [2] and covariance [2, 2] of the arms' chance, and P(no effect).
 
-    On grids of mu, log k and log c; location and scale of log c, and w, by sums.
+    On grids of mu, log k and log c; locations and scales, and w, by sums.
     """
     mu = 1 / (1 + np.exp(-np.linspace(-12, 12, 801)))[:, None]
     jacobian = (mu * (1 - mu))[:, 0]
-    log_k = np.linspace(np.log(0.1), np.log(1e4), 120)
+    log_k = np.linspace(np.log(0.1) - 8, np.log(1e4) + 8, 300)
+    of_k = np.zeros(log_k.size)
+    for location in np.linspace(np.log(0.1), np.log(1e4), 200):
+        for log_scale in np.linspace(np.log(0.3), np.log(3.0), 60):
+            z = (log_k - location) / np.exp(log_scale)
+            of_k += np.exp(-0.5 * z**2 - log_scale)
     a = np.exp(log_k)[None] / 2
     log_mu = gammaln(2 * a) - 2 * gammaln(a) + (a - 1) * np.log(mu * (1 - mu))
-    prior = np.exp(log_mu).mean(axis=1) * jacobian  # of mu, k integrated out
+    each = np.exp(log_mu) * jacobian[:, None]
+    sharp = log_k > np.log(100)  # where the grid of mu holds it all, if coarsely
+    each[:, sharp] /= each[:, sharp].sum(axis=0) * 0.03
+    prior = each @ of_k  # of mu, k integrated out
     log_c = np.linspace(0.0, np.log(100 * n.sum(axis=1).max()), 30)
     slab = np.zeros(30)
     for location in np.linspace(0, log_c[-1], 200):

@@ -106,7 +106,7 @@ def run_chains(
 ) -> Chains:
     """Run all chains from places of their own, on threads.
 
-    ``count`` [E] are the visits of the entries of ``layout``. With ``first`` [C, 4],
+    ``count`` [E] are the visits of the entries of ``layout``. With ``first`` [C, 5],
     chains begin from there, are shorter, and run one after the other.
     """
     from concurrent.futures import ThreadPoolExecutor
@@ -162,7 +162,7 @@ def _observed(
     """Return what the chains read."""
     from scipy.special import gammaln
 
-    from bayesmdp.posterior._gibbs import Grid, Observed
+    from bayesmdp.posterior._lattice import Grid, Observed
 
     states = np.arange(task.n_states + 1)
     of_cell = np.cumsum(cells.observed) - 1
@@ -190,6 +190,6 @@ def _observed(
     each = gammaln(c + n) - gammaln(c + 1) - (n - 1) * np.log(c)
     of_pairs = np.zeros((task.n_states, _N_GRID))
     np.add.at(of_pairs, layout.state, each)
-    low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0]), np.log(0.1)])
+    low = np.array([-9.0, 0.0, np.log(0.3), np.log(_K[0]), np.log(0.3)])
     high = np.array([9.0, log_strength[-1], np.log(6.0), np.log(_K[1]), np.log(3.0)])
     return observed, Grid(log_strength, of_pairs, low, high)

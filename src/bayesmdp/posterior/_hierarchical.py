@@ -4,7 +4,7 @@ The model stands in `bayesmdp.priors._hierarchical`. With ``m[s,t]`` the tables 
 Chinese restaurant, summed over actions, that a state of a chain keeps beside ``c`` and
 ``k``, a draw is ::
 
-    mu[s]      ~ Dirichlet(k g[s] + m[s])
+    mu[s]      ~ Dirichlet(k[s] g[s] + m[s])
     theta[s,a] ~ Dirichlet(c[s] mu[s] + n[s,a]),   or mu[s] where c[s] is infinite
 
 so that rows of a state are correlated, and states are independent given the state of
@@ -15,7 +15,7 @@ number.
 **Means** are averages over the chain of what is known in closed form given ``(m, c,
 k)``: with ``M = sum_t m``, ``N = sum_t n`` ::
 
-    E[mu]    = (k g + m) / (k + M)
+    E[mu]    = (k[s] g + m) / (k[s] + M)
     E[theta] = (c E[mu] + n) / (c + N)
     E[theta^2] = (c^2 E[mu^2] + (2 n + 1) c E[mu] + n (n + 1)) / ((c + N) (c + N + 1))
 
@@ -229,7 +229,8 @@ class HierarchicalPosterior(Fitted):
         """Visits and the states of the chains."""
         chains = self.chains
         tables = chains.tables.sum(axis=0).astype(np.float64)  # enough to tell them
-        return (self.count, self.cells.base, tables, chains.strength, chains.hyper)
+        of_states = chains.strength, chains.k
+        return (self.count, self.cells.base, tables, *of_states, chains.hyper)
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """States of the chains."""
@@ -305,8 +306,8 @@ _HYPER = (
     "the share of states without effect",
     "the strengths' location",
     "the strengths' scale",
-    "the base's strength",
-    "the scale of the base's strength",
+    "the location of the base's strengths",
+    "the scale of the base's strengths",
 )
 _UNTOLD = 0.2  # sd of that share, from which on the data hardly tell
 _SWEEPS = 300

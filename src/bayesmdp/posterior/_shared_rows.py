@@ -107,7 +107,9 @@ def add_means(  # noqa: C901 - one loop over rows
                 for j in range(n):
                     seated += tables[member, at + j]
                 for j in range(n):
-                    mu[j] = (k[member, s] * base[at + j] + tables[member, at + j]) / seated
+                    mu[j] = (
+                        k[member, s] * base[at + j] + tables[member, at + j]
+                    ) / seated
                     square[j] = mu[j] * (mu[j] * seated + 1.0) / (seated + 1.0)
             c = strength[member, s]
             whole = c + visits[row]

@@ -2,8 +2,7 @@
 
 A base that holds a state's own next states counts them twice, so every base is made
 from the next states of *other* states. (Numbers that all states share are fitted to all
-transitions; and a state that can follow itself weighs, among the places it is arrived
-at from, where it goes itself.)
+transitions.)
 
 ``"marginal"``: next states of all other states together.
 
@@ -11,7 +10,7 @@ at from, where it goes itself.)
 ``n[s,t]`` visits, ``f[p]`` the share of transitions that leave ``p`` and ``q[p,s]`` the
 share of arrivals at ``s`` that come from ``p`` ::
 
-    affinity[s,z] = sum_p q[p,s] q[p,z] / f[p] - 1      where positive, z other than s
+    affinity[s,z] = sum_p q[p,s] q[p,z] / f[p] - 1      where positive, z and p not s
     local[s]      = sum_z affinity[s,z] n[z,:]          normalised
 
 (0 where arrivals at ``s`` say nothing about arrivals at ``z``). It is mixed with the
@@ -159,10 +158,11 @@ def _local(flow: csr_array, task: Task) -> tuple[csr_array, float]:
     weight = np.where(told, 1 / np.sqrt(np.maximum(leaving / leaving.sum(), 1e-300)), 0)
     come = diags_array(weight) @ flow @ diags_array(1 / np.maximum(arriving, 1.0))
     come = csr_array(come)
+    others = csr_array(come - diags_array(come.diagonal()))
     live = diags_array((leaving > 0).astype(np.float64))
     rows = []
     for first in range(0, n, 2048):
-        block = csr_array(come[:, first : first + 2048].T @ come)
+        block = csr_array(others[:, first : first + 2048].T @ come)
         block.data = np.maximum(block.data - 1.0, 0.0)
         at = np.repeat(np.arange(block.shape[0]) + first, np.diff(block.indptr))
         block.data[at == block.indices] = 0.0

@@ -106,7 +106,7 @@ def _is_serious(found: Check, inputs: Inputs) -> bool:
 
 
 def _failed(found: Check) -> list[CheckTest]:
-    """Tests by which the past matters."""
+    """Return the tests by which the past matters."""
     return [x for x in found.tests if x.p_holm < _RARE]
 
 
