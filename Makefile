@@ -8,6 +8,9 @@ INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
 STUDIES := $(VENV)/.installed-studies
 
+# Tests start many processes, each of which would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test types units test-integration bench fuzz studies clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo

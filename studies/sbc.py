@@ -7,7 +7,7 @@ the most visited pair: ::
     logit w  ~ logistic, cut to [-9, 9]     location ~ U[0, log(100 most)]
     log scale ~ U[log 0.3, log 6]
     c[s] = inf with probability w, else on 30 points of log strength in [0, log(100
-    most)], normal with that location and scale
+    most)], normal with that location and scale, nowhere below 3 % of the peak
     log k[s] normal: location ~ U[log 0.1, log 10,000], log scale ~ U[log 0.3, log 3]
     mu[s] ~ Dirichlet(k[s] g),  theta[s,a] ~ Dirichlet(c[s] mu[s]),  or mu[s]
 
@@ -43,7 +43,7 @@ _VISITS = (1, 2, 3, 5, 7, 10, 13, 16, 20, 4, 8, 12)  # of pairs, in order
 _LEVEL, _WITHIN = 0.9, (0.88, 0.92)
 _N_BINS, _A_JOB, _TIE = 20, 50, 1e-9
 _GRID, _BEYOND, _SCALE, _LOGIT = 30, 100.0, (0.3, 6.0), 9.0
-_K, _K_SCALE = (0.1, 1e4), (0.3, 3.0)
+_K, _K_SCALE, _FLOOR = (0.1, 1e4), (0.3, 3.0), 0.03
 
 
 def task() -> bm.Task:
@@ -69,7 +69,7 @@ def truth(case: str, most: int, rng: np.random.Generator) -> FloatArray:
     base = np.full(_N_STATES, 1 / _N_STATES)
     if CASES[case] != "uniform":
         base = rng.dirichlet(np.ones(_N_STATES))
-    slab = np.exp(-0.5 * ((grid - location) / scale) ** 2) + 1e-100
+    slab = np.exp(-0.5 * ((grid - location) / scale) ** 2) + _FLOOR
     slab /= slab.sum()
     theta = np.empty((_N_STATES, _N_ACTIONS, _N_STATES))
     for state in range(_N_STATES):

@@ -13,6 +13,7 @@ import bayesmdp as bm
 settings.register_profile(
     "fixed",
     derandomize=True,
+    max_examples=50,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -26,8 +27,20 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayesmdp.engine._sweep._LEAST_SECONDS", 0.0)
 
 
+def _walk() -> bm.Posterior:
+    """Return a belief about more states than are eliminated: a walk to the last."""
+    state = np.arange(150)
+    counts = bm.Counts.from_arrays(
+        np.tile(state, 2),
+        np.repeat([0, 1], 150),
+        np.concatenate([state, np.minimum(state + 1, 149)]),
+    )
+    task = bm.Task(150, 2, reward=state == 149, discount=0.9)
+    return bm.fit(counts, task, prior=bm.SparsePrior())
+
+
 def _compile_eliminations() -> None:
-    """Compile what evaluates and plans for few states."""
+    """Compile what evaluates for few states, and what plans."""
     from bayesmdp.engine import Problem, workers
     from bayesmdp.engine.planning import hindsight_values, plan
 
@@ -38,20 +51,14 @@ def _compile_eliminations() -> None:
     with workers(1, None) as pool:
         hindsight_values(problem, 2, plan(problem).choice, pool)
     bm.policies.msbi(posterior, 4, threads=1)
+    bm.policies.nominal(_walk())
 
 
 def _compile_iterations() -> None:
-    """Compile what evaluates and plans for more states: a walk to the last one."""
-    state = np.arange(150)
-    counts = bm.Counts.from_arrays(
-        np.tile(state, 2),
-        np.repeat([0, 1], 150),
-        np.concatenate([state, np.minimum(state + 1, 149)]),
-    )
-    task = bm.Task(150, 2, reward=state == 149, discount=0.9)
-    posterior = bm.fit(counts, task, prior=bm.SparsePrior())
-    bm.evaluate([1] * 150, posterior.draws(4), solver="iterative", threads=1)
-    bm.policies.nominal(posterior)
+    """Compile what evaluates for more states, and the chains of the default prior."""
+    bm.evaluate([1] * 150, _walk().draws(4), solver="iterative", threads=1)
+    world = bm.worlds.gridworld()
+    bm.fit(world.sample(300, seed=0), world.task).draws(2).dynamics(1)
 
 
 SHARES = (_compile_eliminations, _compile_iterations)

@@ -24,7 +24,7 @@ def sample(
     c_grid, k_grid = np.exp(log_c), np.geomspace(1e-4, 1e7, 250)
     where = np.linspace(0.0, log_c[-1], 80)[:, None, None]
     scale = np.exp(np.linspace(np.log(0.3), np.log(6.0), 40))[None, :, None]
-    slabs = np.exp(-0.5 * ((log_c - where) / scale) ** 2) + 1e-100
+    slabs = np.exp(-0.5 * ((log_c - where) / scale) ** 2) + 0.03
     slabs = (slabs / slabs.sum(axis=2, keepdims=True)).reshape(-1, 30)
     log_k = np.log(k_grid)
     middle = np.linspace(np.log(0.1), np.log(1e4), 80)[:, None, None]

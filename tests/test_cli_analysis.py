@@ -397,6 +397,7 @@ def test_compare_priors_says_what_the_library_says() -> None:
     record = json.loads(run(*call).stdout)
     assert (record.pop("schema_version"), record.pop("run")) == (1, "ward")
     assert record == wanted.to_dict() | {"fallback": None}
+    call = (*call[:3], "--folds", "2", "--json")
     rows = json.loads(run(*call, "--fallback", "home").stdout)["rows"]
     assert [row["name"] for row in rows] == [*priors, "sparse"]
     beside = ("--prior", "scaled", "--prior", "hierarchical", "--fallback", "death")

@@ -144,6 +144,12 @@ EVERY = {
 }
 
 
+@pytest.fixture(scope="module")
+def compared() -> PriorComparison:
+    """Every prior with the default folds: the costly part, for all who look at it."""
+    return bm.compare_priors(EVERY, DATA, TASK)
+
+
 def test_the_density_is_that_of_the_mean_model_fitted_to_the_other_folds() -> None:
     found = bm.compare_priors(EVERY, DATA, TASK, n_folds=FOLDS, seed=SEED)
     folds = DATA.counts_by_fold(FOLDS, seed=SEED)
@@ -246,9 +252,9 @@ def rows_of(found: PriorComparison) -> dict[str, str]:
     return {row.name: repr(row) for row in found.rows}
 
 
-def test_the_order_of_priors_does_not_matter() -> None:
+def test_the_order_of_priors_does_not_matter(compared: PriorComparison) -> None:
     backwards = dict(reversed(EVERY.items()))
-    found = bm.compare_priors(EVERY, DATA, TASK)
+    found = compared
     other = bm.compare_priors(backwards, DATA, TASK)
     assert rows_of(found) == rows_of(other)
     assert other.names == tuple(backwards)
@@ -270,12 +276,14 @@ class Pickling(Executor):
 
 
 def test_workers_and_parts_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rows_of(bm.compare_priors(EVERY, DATA, TASK, threads=1))
-    assert rows_of(bm.compare_priors(EVERY, DATA, TASK, threads=3)) == found
-    other = bm.compare_priors(EVERY, DATA, TASK, executor=Pickling())
-    assert rows_of(other) == found
+    def rows(**how: Any) -> dict[str, str]:
+        return rows_of(bm.compare_priors(EVERY, DATA, TASK, n_folds=2, **how))
+
+    found = rows(threads=1)
+    assert rows(threads=3) == found
+    assert rows(executor=Pickling()) == found
     monkeypatch.setattr(_heldout, "_ENTRIES", 12)  # two rows of five at once
-    assert rows_of(bm.compare_priors(EVERY, DATA, TASK)) == found
+    assert rows() == found
 
 
 def test_another_seed_deals_other_folds() -> None:
@@ -297,8 +305,8 @@ def test_names_in_another_order_are_found() -> None:
     log = replace(log, state_labels=tuple(names[i] for i in np.argsort(order)))
     named = TASK.with_labels(state_labels=names)
     careful = {**EVERY, "sparse": bm.SparsePrior(fallback="s3")}
-    found = bm.compare_priors(careful, log, named, min_count=5)
-    plain = bm.compare_priors(EVERY, DATA, TASK, min_count=5)
+    found = bm.compare_priors(careful, log, named, min_count=5, n_folds=2)
+    plain = bm.compare_priors(EVERY, DATA, TASK, min_count=5, n_folds=2)
     for row, wanted in zip(found.rows, plain.rows, strict=True):
         assert row.log_density == pytest.approx(wanted.log_density)
         assert row.zero_share == pytest.approx(wanted.zero_share)
@@ -307,7 +315,9 @@ def test_names_in_another_order_are_found() -> None:
     assert found.task.state_labels == tuple(names)
 
 
-def test_a_frame_of_names_gives_what_its_numbers_give() -> None:
+def test_a_frame_of_names_gives_what_its_numbers_give(
+    compared: PriorComparison,
+) -> None:
     pd = pytest.importorskip("pandas")
     columns = DATA.table.columns  # type: ignore[attr-defined]
     names = np.array(["a", "b", "c", "d", "end"])
@@ -321,7 +331,7 @@ def test_a_frame_of_names_gives_what_its_numbers_give() -> None:
     )
     log = bm.read_transitions(frame)
     found = bm.compare_priors(EVERY, log, TASK.with_labels(state_labels=list(names)))
-    assert rows_of(found) == rows_of(bm.compare_priors(EVERY, DATA, TASK))
+    assert rows_of(found) == rows_of(compared)
 
 
 def test_errors_are_as_large_as_logs_differ() -> None:
@@ -347,11 +357,10 @@ def test_a_task_without_names_takes_the_log_s() -> None:
     assert found.task.state_labels == tuple("abcde")
 
 
-def test_counts_will_do_without_folds() -> None:
+def test_counts_will_do_without_folds(compared: PriorComparison) -> None:
     found = bm.compare_priors(EVERY, DATA.counts(), TASK, n_folds=0)
-    with_folds = bm.compare_priors(EVERY, DATA, TASK)
     assert found.best is None
-    for row, other in zip(found.rows, with_folds.rows, strict=True):
+    for row, other in zip(found.rows, compared.rows, strict=True):
         assert row.log_density is row.zero_share is row.difference is None
         assert (row.log_evidence, row.predicted_value) == (
             other.log_evidence,
@@ -360,8 +369,10 @@ def test_counts_will_do_without_folds() -> None:
     assert "held-out" not in found.summary()
 
 
-def test_a_plain_dictionary_goes_through_json_and_the_record_is_sealed() -> None:
-    found = bm.compare_priors(EVERY, DATA, TASK)
+def test_a_plain_dictionary_goes_through_json_and_the_record_is_sealed(
+    compared: PriorComparison,
+) -> None:
+    found = compared
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [row["name"] for row in plain["rows"]] == list(EVERY)
     assert plain["rows"][6]["log_density"] is None  # sparse: -inf
@@ -376,8 +387,8 @@ def test_a_plain_dictionary_goes_through_json_and_the_record_is_sealed() -> None
     assert repr(found).startswith("PriorComparison(symmetric, scaled, ")
 
 
-def test_the_table_marks_the_best_and_gives_errors() -> None:
-    found = bm.compare_priors(EVERY, DATA, TASK)
+def test_the_table_marks_the_best_and_gives_errors(compared: PriorComparison) -> None:
+    found = compared
     lines = str(found).splitlines()
     assert lines[0] == f"8 priors on {DATA.n_rows} transitions"
     (marked,) = [line for line in lines if line.startswith(f"{found.best} *")]
@@ -400,17 +411,17 @@ def test_padding_after_the_end_is_not_scored() -> None:
 
 def test_a_hierarchical_prior_gives_mass_to_next_states_new_to_a_state() -> None:
     """Rows of many states have entries for some; the others are not impossible."""
-    world = bm.worlds.synthetic(0, n_states=80, n_actions=2, discount=0.9)
-    log = world.simulate(np.full((80, 2), 0.5), 12, seed=0, max_steps=25)
-    priors = {"h": bm.HierarchicalPrior(), "even": bm.HierarchicalPrior("uniform")}
-    found = bm.compare_priors(priors, log, world.task, n_folds=2)
-    assert [row.zero_share for row in found.rows] == [0, 0]
+    world = bm.worlds.synthetic(0, n_states=70, n_actions=2, discount=0.9)
+    log = world.simulate(np.full((70, 2), 0.5), 8, seed=0, max_steps=20)
+    prior = bm.HierarchicalPrior()
+    found = bm.compare_priors({"h": prior}, log, world.task, n_folds=2)
+    assert found["h"].zero_share == 0
     assert found.new_share is not None
     assert found.new_share > 0.5
     training = log.counts_by_fold(2, seed=0)[0]
-    s, a, t = (x.ravel() for x in np.meshgrid([3, 40], [0, 1], range(80)))
-    every = bm.Counts.from_arrays(s, a, t, n_states=80, n_actions=2)
-    for prior in priors.values():
-        scores = _heldout._score_hierarchical(prior, every, training, world.task)
+    s, a, t = (x.ravel() for x in np.meshgrid([3, 40], [0, 1], range(70)))
+    every = bm.Counts.from_arrays(s, a, t, n_states=70, n_actions=2)
+    for other in (prior, bm.HierarchicalPrior("uniform")):
+        scores = _heldout._score_hierarchical(other, every, training, world.task)
         mass = np.bincount(every.state * 2 + every.action, np.exp(scores.log_density))
         assert mass[mass > 0] == pytest.approx(np.ones(4))

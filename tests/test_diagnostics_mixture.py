@@ -271,27 +271,6 @@ def test_all_rows_of_a_true_model_share_the_component() -> None:
     assert 60 < sum(x.min() < 0.4 for x in largest) < 140  # 100 +- 7
 
 
-GENERATING = {
-    "two": (TWO, 4),
-    "uneven": (UNEVEN, 2),
-    "fallback": (
-        bm.MixturePrior([bm.FallbackPrior(bm.ScaledPrior(2.0), 0, 1.0), TWO.priors[1]]),
-        3,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", GENERATING)
-def test_mixtures_that_generate_data_are_calibrated(name: str) -> None:
-    """Fixed seed; error rate 1 % for each."""
-    prior, n_visits = GENERATING[name]
-    found = bm.calibrate(ROUND, prior, n_visits=n_visits, n_datasets=300, **FEW)
-    assert found.passed, found.summary()
-    assert (np.abs(found.bias) < 4 * found.bias_error).all()
-    error = np.sqrt(found.levels * (1 - found.levels) / 300)[:, None]
-    assert (np.abs(found.covered - found.levels[:, None]) < 4 * error).all()
-
-
 @pytest.mark.parametrize("component", [0, 1])
 def test_who_is_sure_of_a_component_is_not_calibrated(component: int) -> None:
     sure = bm.MixturePrior(TWO.priors, posterior_weights=np.eye(2)[component].tolist())

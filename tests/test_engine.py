@@ -5,10 +5,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -90,18 +88,10 @@ def test_another_seed_is_told_apart(on_one_thread: bm.Evaluation) -> None:
         assert_same_bits(on_one_thread, other)
 
 
-EXECUTORS: dict[str, Callable[[], Executor]] = {
-    "threads": lambda: ThreadPoolExecutor(3),
-    "processes": lambda: ProcessPoolExecutor(2, mp_context=get_context("spawn")),
-}
-
-
-@pytest.mark.parametrize("name", EXECUTORS)
-def test_results_do_not_depend_on_the_executor(
-    on_one_thread: bm.Evaluation, name: str
-) -> None:
+def test_results_do_not_depend_on_the_executor(on_one_thread: bm.Evaluation) -> None:
+    """`tests/integration/test_executor.py` has processes, too."""
     draws = POSTERIOR.draws(N_DRAWS, seed=5)
-    with EXECUTORS[name]() as executor:
+    with ThreadPoolExecutor(3) as executor:
         evaluation = bm.evaluate(POLICY, draws, executor=executor, threads=2)
         assert executor.submit(max, 1, 2).result() == 2  # it is the caller's to close
     assert_same_bits(on_one_thread, evaluation)

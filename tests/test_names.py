@@ -277,7 +277,7 @@ def lists_of(names: st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
 NAMES = lists_of(SPELLED) | lists_of(NUMBERISH | ANYTHING)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(names=NAMES)
 @pytest.mark.parametrize("name", ["CSV", "JSON"])
 def test_as_many_names_come_out_as_go_in(

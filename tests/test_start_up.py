@@ -1,7 +1,8 @@
 """What a new process costs, beside what it must import.
 
 Ratios of times, so that a slow machine passes too; each is the best of several runs, by
-the processor's clock, which other work on the machine slows down least.
+the processor's clock, which other work on the machine slows down least. A first
+evaluation is among the tests of integration.
 """
 
 import os
@@ -55,32 +56,3 @@ def test_importing_the_package_takes_less_than_six_times_as_long_as_numpy() -> N
     seconds = [[float(word) for word in run(script).split()] for _ in range(3)]
     numpys, ours = (min(times) for times in zip(*seconds, strict=True))
     assert ours < 6 * numpys  # 2.8 times
-
-
-FIRST = """
-    import numpy as np
-    import bayesmdp as bm
-
-    world = bm.worlds.gridworld()
-    prior = bm.SymmetricPrior(support=world.support)
-    posterior = bm.fit(world.sample(100, seed=0), world.task, prior=prior)
-    evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(100, seed=0))
-    print(evaluation.start_value.hex())
-"""
-
-
-def test_a_first_evaluation_with_a_warm_cache_takes_hardly_longer_than_imports() -> (
-    None
-):
-    """Nothing is compiled, which takes tens of times as long."""
-    answers = {run(FIRST)}  # compiles where nobody did before
-    numbas, ours = [], []
-    for _ in range(2):
-        began = sum(os.times()[2:4])  # of processes that have ended
-        run("import numba, scipy.special")
-        between = sum(os.times()[2:4])
-        answers.add(run(FIRST))
-        numbas.append(between - began)
-        ours.append(sum(os.times()[2:4]) - between)
-    assert min(ours) < 5 * min(numbas)  # 2.4 times
-    assert len(answers) == 1

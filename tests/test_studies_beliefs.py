@@ -244,7 +244,7 @@ def test_the_page_is_made_of_a_run(tmp_path: Path) -> None:
 def test_a_quick_look_leaves_the_cohorts_that_judge_alone() -> None:
     of = {x: beliefs.STUDY.jobs(Effort(quick=x)) for x in (True, False)}
     assert {x.params["cohort"] for x in of[True]} == {100, 101}
-    assert {x.params["cohort"] for x in of[False]} == set(range(3000, 3010))
+    assert {x.params["cohort"] for x in of[False]} == set(range(4000, 4010))
     jobs = of[False]
     assert (
         len(jobs) == len({x.key for x in jobs}) == 6 * (10 * 2 + 2 * (len(NAMES) - 2))

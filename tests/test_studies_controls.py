@@ -33,7 +33,7 @@ def test_frail_episodes_differ_whatever_the_action() -> None:
     plain = sample(replace(design, frailty=0.0, confounded=False), 3)
     assert plain.counts.pair_totals(3, 2)[0, 0] / plain.counts.total < 0.55
     good = log.counts.to_dense()[0, :, 1] / share  # by action
-    assert abs(good[0] - good[1]) > 0.005  # confounded: no effect of the action
+    assert abs(good[0] - good[1]) > 0.002  # confounded: no effect of the action
 
 
 def records(p: np.ndarray, better: float) -> Records:
@@ -78,7 +78,7 @@ def test_uniformity_is_that_of_multiples() -> None:
 
 def test_jobs_have_seeds_that_judge_and_records_of_every_prior() -> None:
     every = controls._jobs(controls.Effort(seeds=7))
-    assert {x.params["seeds"][0] for x in every} == {20_000, 20_005}
+    assert {x.params["seeds"][0] for x in every} == {30_000, 30_005}
     quick = controls._jobs(controls.Effort(quick=True))
     assert {x.params["seeds"][0] for x in quick} == {0}
     found = controls._work("cross", 0, [3, 4])

@@ -20,25 +20,33 @@ def test_with_no_effect_every_policy_has_the_same_value(design: Design) -> None:
     free = rng.dirichlet(np.ones(design.n_actions), log.behaviour.shape[0])
     task = log.world.task
     values = [log.world.value(x) for x in (log.behaviour, free)]
-    assert np.ptp(values[0][: design.n_states]) > 0.01
+    assert np.ptp(values[0][: design.n_states]) > 0.001
     assert np.allclose(*values, atol=1e-12)
     assert task.is_terminal.sum() == (2 if design.ending else 0)
 
 
 @pytest.mark.parametrize(
-    ("name", "gain"),
+    ("name", "shift"),
     [
-        ("one step, 0.06 in all states", 0.03),
-        ("one step, 0.15 in all states", 0.075),
-        ("one step, 0.3 in one state of 30", 0.15 / 30),
+        ("one step, 0.05 in all states", 0.05),
+        ("one step, 0.1 in all states", 0.1),
+        ("one step, 0.2 in one state of 30", 0.2 / 30),
     ],
 )
-def test_an_effect_has_its_size(name: str, gain: float) -> None:
-    """The best action is better than the uniform one by half the shift."""
-    log = sample(NAMED[name], 2)
-    best = log.world.dynamics.to_dense()[..., -2].argmax(axis=1)
-    values = [log.world.task.start @ log.world.value(x) for x in (best, log.behaviour)]
-    assert values[0] - values[1] == pytest.approx(DISCOUNT * gain)  # one step on
+def test_an_effect_has_its_size(name: str, shift: float) -> None:
+    """The best of three normal effects is better than their mean by 0.846 sd.
+
+    Over 100 logs; a gain varies by 0.65 sd in a state: 4 errors where one has effects.
+    """
+    gains = []
+    for seed in range(100):
+        log = sample(NAMED[name], seed)
+        best = log.world.dynamics.to_dense()[..., -2].argmax(axis=1)
+        start = log.world.task.start
+        values = [start @ log.world.value(x) for x in (best, log.behaviour)]
+        gains.append((values[0] - values[1]) / DISCOUNT / shift)  # one step on
+    assert np.mean(gains) == pytest.approx(0.846, abs=4 * 0.65 / 10)
+    assert np.mean(gains) == pytest.approx(0.846, abs=4 * np.std(gains) / 10)
 
 
 @pytest.mark.parametrize("name", ["rare actions", "100,000 transitions"])
@@ -105,7 +113,7 @@ def test_tables_and_verdict_follow_the_records() -> None:
     # 1 of 40: the lower limit is 1 - 0.95^(1/40)
     assert "| 2 % (0.1 to 11.3) | 100 % (92.8 to 100.0) |" in line
     assert (
-        "| 0.3 of ends, 300 episodes | hierarchical | 2 % (0.1 to 11.3) | 0.0500 |"
+        "| 0.2 of ends, 300 episodes | hierarchical | 2 % (0.1 to 11.3) | 0.0500 |"
         in told
     )
     assert "| 1.00 | 1.00 | 1.00 |" in told
@@ -121,9 +129,9 @@ def test_a_job_learns_with_every_prior() -> None:
     effort = no_effect.Effort(seeds=25)
     jobs = [x for x in no_effect._jobs(effort) if x.key.startswith("00-")]
     assert [x.params["seeds"] for x in jobs] == [
-        [20_000, 20_010],
-        [20_010, 20_020],
-        [20_020, 20_025],
+        [30_000, 30_010],
+        [30_010, 30_020],
+        [30_020, 30_025],
     ]
     quick = no_effect._jobs(no_effect.Effort(quick=True))
     assert {tuple(x.params["seeds"]) for x in quick} == {(0, 3)}

@@ -42,9 +42,11 @@ def test_chains_look_at_the_strengths_that_truths_have() -> None:
         found = np.log(c[np.isfinite(c)])
         grid = sbc.log_strengths(20)
         assert np.abs(found[:, None] - grid).min(axis=1).max() < 1e-9
-        k = belief.chains.k
-        assert k.min() >= 0.1
-        assert k.max() <= 1e4
+        location, log_scale = belief.chains.hyper[:, 3:].T
+        assert (np.abs(location - np.log(10**1.5)) <= np.log(10**2.5) + 1e-9).all()
+        assert (np.abs(log_scale - np.log(0.9) / 2) <= np.log(10) / 2 + 1e-9).all()
+        z = (np.log(belief.chains.k) - location[:, None]) / np.exp(log_scale)[:, None]
+        assert 0.3 < z.std() < 1.5
 
 
 def test_ranks_ties_and_coverage_by_hand() -> None:

@@ -130,6 +130,7 @@ def choose_k_shared(
 
 @jit
 def move_k(
+    which: int,
     o: Observed,
     m: IntArray,
     grid: Grid,
@@ -141,30 +142,29 @@ def move_k(
     total: FloatArray,
     each: FloatArray,
 ) -> None:
-    """Move location, then scale, of log ``k``, and every ``k`` with it.
+    """Move location (3) or scale (4) of log ``k``, and every ``k`` with it.
 
     Standardised k stay. Where few tables tell each k, moves of `choose_k_shared` are
     short and these are long (Yu and Meng 2011).
     """
-    for which in range(3, 5):
-        here = int(uniform(stream) * local.size)
-        width = (grid.high[which] - grid.low[which]) * 0.1 * uniform(stream) ** 2
-        location, scale = hyper[3], math.exp(hyper[4])
-        for i in range(local.size):
-            local[i] = hyper[which] + (i - here) * width
-            total[i] = -math.inf
-            if grid.low[which] <= local[i] <= grid.high[which]:
-                total[i] = 0.0
-        for s in range(k.size):
-            if o.cell_start[s + 1] > o.cell_start[s]:
-                z = (math.log(k[s]) - location) / scale
-                for i in range(local.size):
-                    if which == 3:
-                        each[i] = math.exp(local[i] + scale * z)
-                    else:
-                        each[i] = math.exp(location + math.exp(local[i]) * z)
-                _add_polya(o, m, s, each, product, total)
-        hyper[which] = local[pick_log(total, uniform(stream))]
-        for s in range(k.size):
+    here = int(uniform(stream) * local.size)
+    width = (grid.high[which] - grid.low[which]) * 0.1 * uniform(stream) ** 2
+    location, scale = hyper[3], math.exp(hyper[4])
+    for i in range(local.size):
+        local[i] = hyper[which] + (i - here) * width
+        total[i] = -math.inf
+        if grid.low[which] <= local[i] <= grid.high[which]:
+            total[i] = 0.0
+    for s in range(k.size):
+        if o.cell_start[s + 1] > o.cell_start[s]:
             z = (math.log(k[s]) - location) / scale
-            k[s] = math.exp(hyper[3] + math.exp(hyper[4]) * z)
+            for i in range(local.size):
+                if which == 3:
+                    each[i] = math.exp(local[i] + scale * z)
+                else:
+                    each[i] = math.exp(location + math.exp(local[i]) * z)
+            _add_polya(o, m, s, each, product, total)
+    hyper[which] = local[pick_log(total, uniform(stream))]
+    for s in range(k.size):
+        z = (math.log(k[s]) - location) / scale
+        k[s] = math.exp(hyper[3] + math.exp(hyper[4]) * z)

@@ -87,11 +87,11 @@ class Chains:
         return values.reshape(N_CHAINS, -1)
 
 
-_N_WARM, _N_KEPT, _THIN = 200, 125, 2  # of each chain
+_N_WARM, _N_KEPT = 250, 125  # of each chain
 _N_WARM_AGAIN, _N_KEPT_AGAIN = 50, 50  # of each that begins where another ended
 _N_GRID, _K = 30, (0.1, 1e4)
 _SMALL = 5000  # next states, and quarters of visits, up to which sweeps cost little
-_MANY = 2000  # states
+_FEW, _MANY = 100, 2000  # states
 _ROOM, _LEAST = 2.5e8, 25  # bytes for tables; states kept of a chain in any case
 _BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
 _SEED = 4242
@@ -121,7 +121,8 @@ def run_chains(
     if first is not None:
         n_warm, n_kept, starts = _N_WARM_AGAIN, _N_KEPT_AGAIN, first
     small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
-    thin, n_base = (2 * _THIN, 5) if small else (_THIN, 1)
+    thin = 4 if small else 2 if first is not None else 3
+    n_base = 5 if small and task.n_states <= _FEW else 1
     n_moves = 8 if task.n_states <= _MANY else 4  # many states tell w and the rest
     sizes = observed.base.size, task.n_states, task.n_states, 5
     types = np.int32, np.float64, np.float64, np.float64

@@ -39,6 +39,10 @@ from bayesmdp.posterior._random import gamma_row, open_stream, uniform
 
 __all__ = ["run_chain"]
 
+# Of the density at its peak: a state may differ from all others, and chains pass from
+# "no effect" to the strengths of most states through those in between.
+_FLOOR = 0.03
+
 
 @jit
 def _n_tables(n: int, x: float, stream: BitArray) -> int:
@@ -120,7 +124,7 @@ def _fill_slab(
     total = 0.0
     for i in range(slab.size):
         z = (log_strength[i] - location) * narrow
-        slab[i] = math.exp(-0.5 * z * z) + 1e-100
+        slab[i] = math.exp(-0.5 * z * z) + _FLOOR
         total += slab[i]
     for i in range(slab.size):
         slab[i] /= total
@@ -310,12 +314,11 @@ def run_chain(  # noqa: C901 - the steps of a sweep
             _move(way, hyper, grid, o, like, none, slab, total2, stream)
         _choose_strengths(hyper, grid, o, like, none, slab, weight, stream, c)
         _seat(o, c, mu, stream, m)
-        for _ in range(n_base_moves):
+        for step in range(n_base_moves):
             choose_k(o, m, hyper, stream, local, product2, total2, k)
             choose_k_shared(o, grid, stream, k, hyper, local, total2)
-            if n_base_moves > 1:
-                work = local, product2, total2, each
-                move_k(o, m, grid, stream, k, hyper, *work)
+            work = local, product2, total2, each
+            move_k(3 + (sweep + step) % 2, o, m, grid, stream, k, hyper, *work)
         for s in range(n_states):  # what nothing is known about
             if o.cell_start[s + 1] == o.cell_start[s]:
                 k[s] = math.exp(hyper[3] + math.exp(hyper[4]) * draw_normal(stream))

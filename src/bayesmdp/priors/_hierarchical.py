@@ -9,9 +9,10 @@ Independent rows say, before any data, that actions of a state differ as much as
 do, and the best of noisy actions is then taken for an effect. Here "no effect" has
 positive probability, in each state and, through what states have in common, in all of
 them: ``c[s]`` is infinite with probability ``w``, else log-normal with a location and a
-scale that are learnt; ``w`` is uniform. How well the base describes a state differs
-between states: ``k[s]`` is log-normal, location and scale learnt. (One ``k`` for all
-took what the base cannot say about some states for effects of their actions.)
+scale that are learnt, its density nowhere below 3 % of its peak, so that a state may
+differ from all others; ``w`` is uniform. How well the base describes a state differs
+between states, too: ``k[s]`` is log-normal, location and scale learnt. (One ``k`` for
+all took what the base cannot say about some states for effects of their actions.)
 `bayesmdp.fit` keeps states of Markov chains, see `bayesmdp.posterior._hierarchical`.
 
 **The base measure** ``g`` says where a state leads that was never left. It is made from

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.integration
+
 #: More rows than fit in memory; then how it ends.
 SPILL = """
 import os, pathlib, sys, tempfile
