@@ -306,7 +306,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
         _likelihoods(o, grid, mu, like, none, product, total)
         for step in range(n_moves):
             for i in range(3):
-                way[i] = (grid.high[i] - grid.low[i]) * 0.06 * uniform(stream) ** 2
+                way[i] = (grid.high[i] - grid.low[i]) * 0.12 * uniform(stream) ** 2
                 if step % 4 < 3 and i != step % 4:
                     way[i] = 0.0  # along one axis, or, every fourth time, across
                 if uniform(stream) < 0.5:
