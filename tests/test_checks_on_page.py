@@ -194,3 +194,24 @@ def test_a_p_value_among_visits_does_not_hold_where_the_past_matters() -> None:
     found = entries(report)["negative_control"]
     assert found["level"] == "note"
     assert "the past matters" in str(found["text"])
+
+
+def test_gains_stand_on_one_axis(null: Report) -> None:
+    """Predicted, claimed without effect, cross-fitted: each as it was found."""
+    _, _, _, made = analysis(0.0)
+    control, fair = made["negative_control"], made["cross_fit"]
+    assert isinstance(control, bm.diagnostics.NegativeControl)
+    assert isinstance(fair, bm.diagnostics.CrossFit)
+    picture = null.data["summary"]["gains"]
+    predicted, claimed, without, folded = picture["rows"]
+    assert predicted["value"] == null.data["summary"]["difference"]["value"]
+    assert claimed["value"] == pytest.approx(control.claimed_gain, rel=1e-3)
+    assert without["dots"] == pytest.approx(np.sort(control.null_gains), rel=5e-3)
+    assert folded["interval"] == pytest.approx(fair.interval, rel=1e-3)
+    every = [0.0, predicted["value"], *predicted["interval"], *without["dots"]]
+    assert picture["low"] < min(every)
+    assert max(every) < picture["high"]
+    assert null.html().count('<i class="null"') == control.null_gains.size
+    _, _, posterior, _ = analysis(0.0)
+    plain = bm.report(posterior, made["comparison"])  # type: ignore[arg-type]
+    assert plain.data["summary"]["gains"] is None

@@ -7,6 +7,7 @@ from bayesmdp.evaluation import Evaluation, rounded
 from bayesmdp.optimisation import PosteriorMean
 from bayesmdp.reporting._caution import cautions
 from bayesmdp.reporting._checks_made import checks_made
+from bayesmdp.reporting._gains import gains
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import chance, in_percent, quantity
 
@@ -39,6 +40,11 @@ def summary_section(
         "n_draws": best.n_draws,
         "exact": best.exact,
     }
+    ends, gap = found["difference_interval"], None
+    if found["probability_better"] is not None:
+        gap = {x: ends[x]["value"] for x in ("low", "high")} | found["difference"]
+        found["difference_sd"] = (gap["high"] - gap["low"]) / _WIDTH
+    found["gains"] = gains(inputs, gap)
     result = inputs.optimisation
     if result is not None and result.objective == repr(PosteriorMean()):
         found["upper_bound"] = quantity(result.upper_bound, result.upper_bound_error)
@@ -99,7 +105,7 @@ def _gain(found: dict[str, Any]) -> str:
             "which the others were compared."
         )
     gap, ends = found["difference"], found["difference_interval"]
-    sd = (ends["high"]["value"] - ends["low"]["value"]) / _WIDTH
+    sd = found["difference_sd"]
     size = {"value": abs(gap["value"]), "error": gap["error"]}
     return (
         f"Its predicted value is {_with_noise(size, sd)} "
