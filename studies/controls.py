@@ -6,7 +6,7 @@ nobody recorded, exchanges within states are not valid, and the table shows what
 do then. *Cross-fitting*: with no effect a claim of 95 % or more is false, and at most
 5 % of logs should have one, under every prior.
 
-Logs of the tables have seeds from 20,000 on; how long chains run and how strong frailty
+Logs of the tables have seeds from 30,000 on; how long chains run and how strong frailty
 is was chosen on small seeds, which ``--quick`` uses.
 """
 
