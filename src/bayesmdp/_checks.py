@@ -323,6 +323,11 @@ def many(n: int, what: str) -> str:
     return f"{n} {what[:-1]}ies" if what.endswith("y") else f"{n} {what}s"
 
 
+def sizes(**numbers: int) -> str:
+    """Say several numbers: ``2 states, 1 action``, of ``state=2, action=1``."""
+    return ", ".join(many(n, x.replace("_", " ")) for x, n in numbers.items())
+
+
 def real(
     name: str,
     value: object,

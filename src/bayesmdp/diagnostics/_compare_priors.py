@@ -18,7 +18,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
@@ -33,7 +33,7 @@ from bayesmdp.diagnostics._heldout import Folds, HeldOut, Scores, deal, held_out
 from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain
-from bayesmdp.model import Task, align
+from bayesmdp.model import Data, Task, align
 from bayesmdp.posterior import Fitted
 from bayesmdp.priors import AnyPrior
 
@@ -216,7 +216,7 @@ def _about(row: PriorRow) -> list[str]:
 
 def compare_priors(
     priors: Mapping[str, AnyPrior],
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     *,
     min_count: int = 0,
@@ -240,8 +240,8 @@ def compare_priors(
         One or more, by name; also mixtures, whose components are weighted again by
         the other folds, and hierarchical ones, whose strengths are learnt from these.
     data
-        Transitions with an ``episode`` column, as whole episodes are held out; counts
-        or transitions without only with ``n_folds=0``.
+        Transitions, or a dataframe of them, with an ``episode`` column, as whole
+        episodes are held out; counts or transitions without only with ``n_folds=0``.
     task
         The known part.
     min_count

@@ -32,7 +32,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._heldout import deal, without
 from bayesmdp.diagnostics._tables import percent, table
@@ -43,7 +43,7 @@ from bayesmdp.errors import (
     CountsError,
 )
 from bayesmdp.evaluation import compare, gaps, plain, probability
-from bayesmdp.model import Task, availability
+from bayesmdp.model import Log, Task, as_log, availability
 from bayesmdp.policies import logged_policy, nominal
 from bayesmdp.posterior import Draws, Fitted, refit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior
@@ -150,7 +150,7 @@ def _cells(gain: float, sd: float, better: float, unjudged: float) -> list[str]:
 
 
 def cross_fit(
-    log: Transitions,
+    log: Log,
     task: Task,
     prior: AnyPrior | None = None,
     *,
@@ -169,7 +169,7 @@ def cross_fit(
     Parameters
     ----------
     log
-        Transitions with an ``episode`` column.
+        Transitions, or a dataframe of them, with an ``episode`` column.
     task
         The known part; names are found as in `bayesmdp.fit`.
     prior
@@ -198,8 +198,8 @@ def cross_fit(
     >>> found.gain > 2 * found.gain_sd, found.unjudged
     (True, 0.0)
     """
-    _checks.of_type("log", log, Transitions, ArgumentError)
     _checks.of_type("task", task, Task, ArgumentError)
+    log = as_log(log, task)
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)

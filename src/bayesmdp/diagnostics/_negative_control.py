@@ -31,14 +31,14 @@ from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._exchange import DONE, Exchange, exchange_of
 from bayesmdp.diagnostics._outcome_file import keep_job, open_jobs
 from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain, probability
-from bayesmdp.model import Task
+from bayesmdp.model import Data, Task, as_data
 from bayesmdp.policies import behaviour, nominal
 from bayesmdp.posterior import Fitted, refit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior
@@ -181,7 +181,7 @@ class NegativeControl:
 
 
 def negative_control(
-    log: Transitions | Counts,
+    log: Data,
     task: Task,
     prior: AnyPrior | None = None,
     *,
@@ -206,7 +206,7 @@ def negative_control(
     Parameters
     ----------
     log
-        Transitions; counts of them for ``permute="state"``.
+        Transitions, or a dataframe of them; counts for ``permute="state"``.
     task
         The known part; names are found as in `bayesmdp.fit`.
     prior
@@ -250,10 +250,7 @@ def negative_control(
     (True, 0.1)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    if not isinstance(log, Transitions | Counts):
-        raise ArgumentError(
-            f"`log` must be Transitions or Counts; got {type(log).__name__}."
-        )
+    log = as_data(log, task, "log")
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")
     n = _checks.integer("n_permutations", n_permutations, 1, ArgumentError)

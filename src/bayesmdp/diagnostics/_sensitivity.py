@@ -23,7 +23,6 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
@@ -45,7 +44,7 @@ from bayesmdp.evaluation import (
     plain,
     probability,
 )
-from bayesmdp.model import Task, align, as_policy
+from bayesmdp.model import Data, Task, align, as_policy
 from bayesmdp.policies import behaviour
 from bayesmdp.posterior import Fitted
 from bayesmdp.priors import AnyPrior
@@ -256,7 +255,7 @@ class Sensitivity:
 
 def sensitivity(
     policy: ArrayLike,
-    data: Transitions | Counts | Fitted,
+    data: "Data | Fitted",
     task: Task,
     priors: Mapping[str, AnyPrior],
     *,
@@ -275,8 +274,8 @@ def sensitivity(
         ``[S, A]`` or ``[S]``, on available pairs. Which pairs are available depends on
         the data and ``min_count`` only, so it is the same for all priors.
     data
-        Transitions, counts of them, or a posterior of `bayesmdp.fit`: then its counts
-        are taken, and its own prior is not fitted again.
+        Transitions, a dataframe of them, counts, or a posterior of `bayesmdp.fit`: then
+        its counts are taken, and its own prior is not fitted again.
     task
         The known part.
     priors

@@ -19,11 +19,11 @@ from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
 from bayesmdp.evaluation._evaluation import plain, rounded
 from bayesmdp.evaluation._importance import ESTIMATORS, Steps
-from bayesmdp.model import LoggedEpisodes, Task, as_policy, logged_episodes
+from bayesmdp.model import Log, LoggedEpisodes, Task, as_policy, logged_episodes
 
 #: Makes a policy from the counts of a part of the log.
 FitPolicy: TypeAlias = Callable[[Counts, Task], ArrayLike]
@@ -129,7 +129,7 @@ class OffPolicy:
 
 def off_policy(
     policy: ArrayLike | FitPolicy,
-    log: Transitions,
+    log: Log,
     task: Task,
     *,
     behaviour: ArrayLike | None = None,
@@ -159,10 +159,11 @@ def off_policy(
     policy
         ``[S, A]`` or ``[S]``; or a function of counts and task that returns one.
     log
-        Transitions with an ``episode`` column. States must hold all that actions were
-        chosen by: else the weights are wrong. Steps that are missing have no weight.
-        Actions never taken in a state are dropped from the policy there; where it has
-        no other, it is judged as if it did what was logged (see ``unlogged``).
+        Transitions, or a dataframe of them, with an ``episode`` column. States must
+        hold all that actions were chosen by: else the weights are wrong. Steps that are
+        missing have no weight. Actions never taken in a state are dropped from the
+        policy there; where it has no other, it is judged as if it did what was logged
+        (see ``unlogged``).
     task
         The known part; its rewards are paid, its start is not used.
     behaviour

@@ -1,6 +1,6 @@
 """What is known: the task, and models and policies in their one form."""
 
-from bayesmdp.model._align import align
+from bayesmdp.model._align import Data, Log, align, as_data, as_log
 from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows
 from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
@@ -11,12 +11,16 @@ from bayesmdp.model._task import Task
 __all__ = [
     "Availability",
     "Belief",
+    "Data",
     "Dynamics",
+    "Log",
     "LoggedEpisodes",
     "RewardTriplets",
     "Rows",
     "Task",
     "align",
+    "as_data",
+    "as_log",
     "as_policy",
     "availability",
     "check_knows",

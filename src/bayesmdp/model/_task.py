@@ -31,7 +31,6 @@ from bayesmdp._typing import (
     IntArray,
     Name,
 )
-from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
@@ -117,7 +116,7 @@ class Task:
     @classmethod
     def from_data(
         cls,
-        data: Transitions,
+        data: Any,
         *,
         discount: float,
         reward: Any = None,
@@ -134,7 +133,7 @@ class Task:
         Parameters
         ----------
         data
-            Logged transitions.
+            Transitions, or a dataframe of them.
         discount
             In [0, 1]; no log says it. With 1, every episode must end, so there must be
             terminal states.

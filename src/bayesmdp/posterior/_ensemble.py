@@ -171,10 +171,10 @@ class Ensemble(Belief):
         return ends[0], ends[1]
 
     def __repr__(self) -> str:
-        return (
-            f"Ensemble({self.n_models} models, {self.task.n_states} states, "
-            f"{self.task.n_actions} actions)"
+        said = _checks.sizes(
+            model=self.n_models, state=self.task.n_states, action=self.task.n_actions
         )
+        return f"Ensemble({said})"
 
 
 def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:

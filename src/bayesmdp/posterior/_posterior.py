@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import BoolArray, FloatArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
-from bayesmdp.model import Availability, Rows, Task, align
+from bayesmdp.model import Availability, Data, Rows, Task, align
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._stream import (
@@ -82,7 +82,7 @@ class Fitted(Belief):
             layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
         )
 
-    def update(self, data: Transitions | Counts) -> Self:
+    def update(self, data: Data) -> Self:
         """Return the posterior after more data: the same as `fit` on all of it.
 
         States and actions of named data are found by their names, as in `fit`. Weights
@@ -173,6 +173,15 @@ class Fitted(Belief):
             f"{data}. Policies may use a pair of state and action only if it was "
             f"observed at least {self.min_count} times."
         )
+
+    def __repr__(self) -> str:
+        said = _checks.sizes(
+            state=self.task.n_states,
+            action=self.task.n_actions,
+            transition=self.counts.total,
+            available_pair=int(self.available.sum()),
+        )
+        return f"{type(self).__name__}({said})"
 
     def _repr_html_(self) -> str:
         return self._sheet().html()
@@ -279,10 +288,4 @@ class Posterior(Fitted):
             "The probabilities of next states of each pair of state and action have "
             f"independent {kind}: the prior, {self.said_prior()}, and the counts of "
             f"{self._said_data()}"
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"Posterior({self.task.n_states} states, {self.task.n_actions} actions, "
-            f"{self.counts.total} transitions, {self.layout.pair.size} available pairs)"
         )

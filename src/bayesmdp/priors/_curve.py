@@ -8,9 +8,9 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
-from bayesmdp.model import Task, align, availability
+from bayesmdp.model import Data, Task, align, availability
 from bayesmdp.priors._contract import (
     check_rows,
     checked_concentration,
@@ -87,7 +87,7 @@ class EvidenceCurve:
 
 
 def evidence_curve(
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     grid: ArrayLike | None = None,
     *,

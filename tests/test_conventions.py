@@ -1,0 +1,108 @@
+"""What users bring: dataframes, beliefs, arrays, names of actions; and what they get.
+
+Each form is compared with the one the package works with inside.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import bayesmdp as bm
+from bayesmdp.errors import ArgumentError, CountsError
+
+STATES = ["ward", "icu", "home", "death"]  # not in sorted order, as the log numbers
+ACTIONS = ["wait", "treat"]
+PRIOR = bm.SymmetricPrior()
+
+
+def known(states: Any = STATES, actions: Any = ACTIONS) -> bm.Task:
+    return bm.Task(
+        4,
+        2,
+        reward=[0, 0, 1, 0],
+        discount=0.95,
+        terminal=[2, 3],
+        start=0,
+        state_labels=states,
+        action_labels=actions,
+    )
+
+
+def rows(n: int = 60, seed: int = 0) -> dict[str, list[Any]]:
+    """Episodes of two steps: from the ward to the icu, and out of it."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, 2, (2, n))
+    end = np.where(rng.random(n) < 0.4 + 0.3 * second, 2, 3)
+    steps = [(i, 0, 0, first[i], 1) for i in range(n)]
+    steps += [(i, 1, 1, second[i], end[i]) for i in range(n)]
+    episode, step, state, action, next_state = zip(*sorted(steps), strict=True)
+    return {
+        "episode": list(episode),
+        "step": list(step),
+        "state": [STATES[i] for i in state],
+        "action": [ACTIONS[i] for i in action],
+        "next_state": [STATES[i] for i in next_state],
+    }
+
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_a_dataframe_is_taken_as_its_log_is(make: Any) -> None:
+    frame, task = make(rows()), known()
+    log = bm.read_transitions(frame)
+    posterior = bm.fit(frame, task, prior=PRIOR)
+    assert posterior.counts == bm.fit(log, task, prior=PRIOR).counts
+    icu, treat = task.state("icu"), task.action("treat")
+    cured = sum(
+        (s, a, t) == ("icu", "treat", "home")
+        for s, a, t in zip(*list(rows().values())[2:], strict=True)
+    )
+    assert posterior.counts.to_dense()[icu, treat, task.state("home")] == cured > 0
+
+
+def test_every_check_takes_a_dataframe() -> None:
+    frame, task = pd.DataFrame(rows()), known()
+    log = bm.read_transitions(frame)
+    posterior = bm.fit(frame, task, prior=PRIOR)
+    few: dict[str, Any] = {"n_permutations": 5}
+    for call in (
+        lambda data: bm.check(posterior, data, n_draws=20).gap,
+        lambda data: bm.negative_control(data, task, PRIOR, **few).null_gains.tolist(),
+        lambda data: bm.cross_fit(data, task, PRIOR).gain,
+        lambda data: bm.off_policy([1, 1, 0, 0], data, task, n_groups=0).estimates,
+        lambda data: bm.compare_priors({"flat": PRIOR}, data, task)["flat"].log_density,
+        lambda data: (
+            bm.Task.from_data(
+                data, discount=1, reward=[0, 1, 0, 0], terminal=["home", "death"]
+            ).terminal
+        ),
+    ):
+        assert np.array_equal(call(frame), call(log))
+
+
+def test_numbers_are_names_where_the_labels_of_the_task_are_codes() -> None:
+    codes = {"state": [7, 8, 7], "action": [1, 2, 1], "next_state": [8, 9, 8]}
+    task = known(["7", "8", "9", "10"], ["1", "2"])
+    counts = bm.fit(pd.DataFrame(codes), task, prior=PRIOR).counts
+    assert counts.to_dense()[0, 0, 1] == 2
+    ids = {"state": [0, 1, 0], "action": [0, 1, 0], "next_state": [1, 2, 1]}
+    for labels in (None, ["0", "1", "2", "3"], STATES):
+        known_to = known(labels, None)
+        assert bm.fit(pd.DataFrame(ids), known_to, prior=PRIOR).counts == counts
+
+
+def test_a_dataframe_that_does_not_fit_is_refused_as_its_log_is() -> None:
+    frame = pd.DataFrame(rows()).replace("icu", "ICU")
+    with pytest.raises(CountsError, match=r"state 'ICU' \(did you mean 'icu'\?\)"):
+        bm.fit(frame, known(), prior=PRIOR)
+    with pytest.raises(ArgumentError, match=r"`read_transitions` reads files.*got str"):
+        bm.fit("ward.csv", known())  # type: ignore[call-overload]
+    counts = bm.Counts.from_arrays([0], [0], [1])
+    with pytest.raises(ArgumentError, match="`log` must be of type Transitions"):
+        bm.cross_fit(counts, known())  # type: ignore[arg-type]
