@@ -314,10 +314,11 @@ COMPARE_CASES = [
         "`few` must be at least 1; got 0.",
     ),
     case(
-        "a comparison over a posterior",
+        "a comparison over a number",
         ArgumentError,
-        lambda: bm.compare(PAIR, POSTERIOR),
-        "`draws` must come from `posterior.draws(n, seed)`; got Posterior.",
+        lambda: bm.compare(PAIR, 1000),
+        "`draws` must be a posterior or an ensemble",
+        "got int.",
     ),
 ]
 

@@ -106,3 +106,30 @@ def test_a_dataframe_that_does_not_fit_is_refused_as_its_log_is() -> None:
     counts = bm.Counts.from_arrays([0], [0], [1])
     with pytest.raises(ArgumentError, match="`log` must be of type Transitions"):
         bm.cross_fit(counts, known())  # type: ignore[arg-type]
+
+
+def test_a_belief_stands_for_its_draws() -> None:
+    posterior = bm.fit(pd.DataFrame(rows()), known(), prior=PRIOR)
+    policy, other = [1, 1, 0, 0], [0, 0, 0, 0]
+    both = {"treat": policy, "wait": other}
+    for given, draws in (
+        ({}, posterior.draws(1000, 0)),
+        ({"n_draws": 50}, posterior.draws(50, 0)),
+        ({"n_draws": 50, "seed": 3}, posterior.draws(50, 3)),
+    ):
+        options: dict[str, Any] = given
+        one = bm.evaluate(policy, posterior, **options)
+        assert np.array_equal(one.start_values, bm.evaluate(policy, draws).start_values)
+        pair = bm.compare(both, posterior, **options)
+        assert pair.to_dict() == bm.compare(both, draws).to_dict()
+        q = bm.action_values(policy, posterior, **options)
+        assert q.n_draws == draws.n_draws
+        assert np.array_equal(
+            q.value, bm.action_values(policy, draws).value, equal_nan=True
+        )
+
+
+def test_an_ensemble_stands_for_all_its_models() -> None:
+    casino = bm.worlds.casino()
+    assert bm.evaluate([1, 0, 0], casino).exact
+    assert not bm.evaluate([1, 0, 0], casino, n_draws=20, seed=1).exact

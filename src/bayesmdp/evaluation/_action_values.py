@@ -18,12 +18,12 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IntArray
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
 from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
-from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
+from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
 from bayesmdp.model import Task, as_policy
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -72,8 +72,10 @@ class ActionValues:
 
 def action_values(
     policy: ArrayLike,
-    draws: Draws,
+    draws: Draws | Belief,
     *,
+    n_draws: int | None = None,
+    seed: Seed | None = None,
     reference: ArrayLike | None = None,
     keep_values: bool = False,
     solver: str = "auto",
@@ -90,6 +92,9 @@ def action_values(
         What is followed after the action, ``[S, A]`` or ``[S]``.
     draws
         From ``posterior.draws(n, seed)``; a few hundred tell sds to some percent.
+        Or a posterior or an ensemble.
+    n_draws, seed
+        Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
         Policy whose decisions ``gain`` compares with; the uniform random policy where
         not given.
@@ -114,7 +119,7 @@ def action_values(
     """
     from bayesmdp import engine
 
-    checked_draws(draws)
+    draws = as_draws(draws, n_draws, seed)
     belief = draws.belief
     followed = as_policy(policy, belief)
     if reference is None:
