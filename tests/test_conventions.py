@@ -10,9 +10,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 import bayesmdp as bm
-from bayesmdp.errors import ArgumentError, CountsError
+from bayesmdp.errors import (
+    ArgumentError,
+    BeliefError,
+    CountsError,
+    DynamicsError,
+)
 
 STATES = ["ward", "icu", "home", "death"]  # not in sorted order, as the log numbers
 ACTIONS = ["wait", "treat"]
@@ -133,3 +139,62 @@ def test_an_ensemble_stands_for_all_its_models() -> None:
     casino = bm.worlds.casino()
     assert bm.evaluate([1, 0, 0], casino).exact
     assert not bm.evaluate([1, 0, 0], casino, n_draws=20, seed=1).exact
+
+
+def random_models(n: int = 3) -> np.ndarray:
+    """Dynamics [M, S, A, S] of four states and two actions; some rows have zeros."""
+    models = np.random.default_rng(5).dirichlet(np.ones(4), (n, 4, 2))
+    models[:, 1, 0] = [0, 0, 1, 0]
+    return models
+
+
+MATRICES: dict[str, Any] = {
+    "sparse, per action": lambda x: [sparse.csr_matrix(x[:, a]) for a in range(2)],
+    "sparse arrays": lambda x: [sparse.csc_array(x[:, a]) for a in range(2)],
+    "sparse, of pairs": lambda x: sparse.coo_matrix(x.reshape(8, 4)),
+    "dense, per action": lambda x: [x[:, a] for a in range(2)],
+    "dense, of pairs": lambda x: x.reshape(8, 4),
+    "lists, of pairs": lambda x: x.reshape(8, 4).tolist(),
+    "one array per action": lambda x: x.swapaxes(0, 1),
+}
+
+
+@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES)
+def test_matrices_are_read_as_the_dense_array_is(make: Any) -> None:
+    (dense,) = random_models(1)
+    found = bm.Dynamics.from_matrices(make(dense))
+    assert np.array_equal(found.to_dense(), dense)
+    assert found.available.all()
+
+
+def test_an_ensemble_and_a_world_take_arrays_and_sparse_matrices() -> None:
+    models, task = random_models(), known()
+    policy = [1, 1, 0, 0]
+    made = [bm.Dynamics.from_dense(x) for x in models]
+    expected = bm.evaluate(policy, bm.Ensemble(made, task)).value
+    pairs = [sparse.csr_matrix(x.reshape(8, 4)) for x in models]
+    per_action = [[sparse.csr_matrix(x[:, a]) for a in range(2)] for x in models]
+    for given in (models, list(models), pairs, per_action):
+        assert np.array_equal(
+            bm.evaluate(policy, bm.Ensemble(given, task)).value, expected
+        )
+    true = bm.World(made[0], task).value(policy)
+    for one in (models[0], pairs[0], per_action[0]):
+        assert np.array_equal(bm.World(one, task).value(policy), true)
+
+
+def test_models_that_are_none_are_refused() -> None:
+    models = random_models()
+    with pytest.raises(BeliefError, match="must be a list of Dynamics; got csr_matrix"):
+        bm.Ensemble(sparse.csr_matrix(np.eye(4)), known())
+    with pytest.raises(BeliefError, match=r"model 0: `array` must have 3 axes"):
+        bm.Ensemble(models[0], known())
+    models[2, 0, 0] = 0.5
+    with pytest.raises(BeliefError, match=r"model 2: .*state 0, action 0 sums to 2"):
+        bm.Ensemble(models, known())
+    for wrong in (np.eye(4)[:3], [np.eye(4), np.eye(3)], [np.ones((2, 4))]):
+        with pytest.raises(DynamicsError, match=r"one \[S, S\] per action"):
+            bm.Dynamics.from_matrices(wrong)
+    for wrong in ("x", [], [["a", "b"]], 3, None):
+        with pytest.raises(DynamicsError, match=r"`matrices` must hold numbers"):
+            bm.Dynamics.from_matrices(wrong)

@@ -2,7 +2,7 @@
 
 from bayesmdp.model._align import Data, Log, align, as_data, as_log
 from bayesmdp.model._availability import Availability, availability
-from bayesmdp.model._dynamics import Dynamics, Rows
+from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
 from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
 from bayesmdp.model._policies import Belief, as_policy, check_knows, restrict
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
@@ -20,10 +20,12 @@ __all__ = [
     "Task",
     "align",
     "as_data",
+    "as_dynamics",
     "as_log",
     "as_policy",
     "availability",
     "check_knows",
+    "is_sparse",
     "logged_episodes",
     "restrict",
     "reward_triplets",

@@ -16,8 +16,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from bayesmdp.errors import BeliefError
-from bayesmdp.model import Dynamics, Rows, Task
+from bayesmdp.errors import BeliefError, DynamicsError
+from bayesmdp.model import Dynamics, Rows, Task, as_dynamics, is_sparse
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
@@ -32,7 +32,9 @@ class Ensemble(Belief):
     Parameters
     ----------
     dynamics
-        One model each; all of the task's size.
+        One model each, all of the task's size: Dynamics, arrays ``[S, A, S]`` (hence
+        also one array ``[M, S, A, S]``), or matrices of scipy.sparse as
+        `Dynamics.from_matrices` takes them.
     task
         The known part.
     rewards
@@ -51,6 +53,10 @@ class Ensemble(Belief):
     Ensemble(2 models, 3 states, 2 actions)
     >>> bm.evaluate([1, 0, 0], casino.draws()).start_value
     -1.0
+    >>> import numpy as np
+    >>> models = np.stack([model.to_dense() for model in casino.dynamics])
+    >>> models.shape, bm.Ensemble(models, casino.task)
+    ((2, 3, 2, 3), Ensemble(2 models, 3 states, 2 actions))
     """
 
     task: Task
@@ -63,18 +69,18 @@ class Ensemble(Belief):
 
     def __init__(
         self,
-        dynamics: Sequence[Dynamics],
+        dynamics: Iterable[Any],
         task: Task,
         rewards: Sequence[Any] | None = None,
         weights: ArrayLike | None = None,
         available: ArrayLike | None = None,
     ) -> None:
-        if isinstance(dynamics, Dynamics) or not isinstance(dynamics, Iterable):
+        if not isinstance(dynamics, Iterable) or is_sparse(dynamics):
             raise BeliefError(
                 f"`dynamics` must be a list of Dynamics; got {type(dynamics).__name__}."
             )
         _checks.of_type("task", task, Task, BeliefError)
-        models = tuple(dynamics)
+        models = tuple(_read_model(i, model) for i, model in enumerate(dynamics))
         _check_models(models, task)
         put = object.__setattr__
         put(self, "task", task)
@@ -195,6 +201,13 @@ def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:
         _checks.sealed(rows.next_state[kept]),
     )
     return possible, values[kept]
+
+
+def _read_model(number: int, model: object) -> Any:
+    try:
+        return as_dynamics(model)
+    except DynamicsError as problem:
+        raise BeliefError(f"`dynamics`, model {number}: {problem}") from None
 
 
 def _check_models(models: tuple[Dynamics, ...], task: Task) -> None:

@@ -13,7 +13,7 @@ from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
-from bayesmdp.model import Dynamics, Task, as_policy
+from bayesmdp.model import Dynamics, Task, as_dynamics, as_policy
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -23,7 +23,8 @@ class World:
     Parameters
     ----------
     dynamics
-        The true model.
+        The true model; also an array ``[S, A, S]``, or matrices of scipy.sparse as
+        `Dynamics.from_matrices` takes them.
     task
         The known part.
     support
@@ -44,8 +45,9 @@ class World:
     _support: BoolArray | None = field(repr=False)
 
     def __init__(
-        self, dynamics: Dynamics, task: Task, *, support: ArrayLike | None = None
+        self, dynamics: Any, task: Task, *, support: ArrayLike | None = None
     ) -> None:
+        dynamics = as_dynamics(dynamics)
         _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
         _checks.of_type("task", task, Task, DynamicsError)
         object.__setattr__(self, "dynamics", dynamics)
