@@ -18,6 +18,7 @@ from bayesmdp.errors import (
     BeliefError,
     CountsError,
     DynamicsError,
+    PolicyError,
 )
 
 STATES = ["ward", "icu", "home", "death"]  # not in sorted order, as the log numbers
@@ -198,3 +199,71 @@ def test_models_that_are_none_are_refused() -> None:
     for wrong in ("x", [], [["a", "b"]], 3, None):
         with pytest.raises(DynamicsError, match=r"`matrices` must hold numbers"):
             bm.Dynamics.from_matrices(wrong)
+
+
+POLICIES: dict[str, Any] = {
+    "a list": ["wait", "treat", None, None],
+    "an array": np.array(["wait", "treat", "", ""]),
+    "a tuple that names actions at the end, too": ("wait", "treat", "wait", "x"),
+    "a dict": {"icu": "treat", "ward": "wait"},
+    "a dict with numbers": {1: 1, 0: "wait", "home": "wait"},
+    "a pandas Series": pd.Series(
+        {"death": "", "icu": "treat", "home": "", "ward": "wait"}
+    ),
+    "a polars Series": pl.Series(["wait", "treat", "", ""]),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_actions_may_be_named(policy: Any) -> None:
+    posterior = bm.fit(pd.DataFrame(rows()), known(), prior=PRIOR)
+    draws = posterior.draws(20)
+    numbers = bm.evaluate([0, 1, 0, 0], draws)
+    assert np.array_equal(bm.evaluate(policy, draws).value, numbers.value)
+    pair = bm.compare({"named": policy, "numbers": [0, 1, 0, 0]}, draws)
+    assert {row.difference for row in pair.rows} == {0.0}
+    assert np.array_equal(bm.restrict(policy, posterior), numbers.policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (["wait", "tret", "", ""], r"of state icu.*'tret'.*did you mean 'treat'\?"),
+        ({"ward": "Wait", "icu": "tret"}, r"of state ward.*'Wait'.*'wait'\?"),
+        ({"ward": "wait", "ICU": "wait"}, r"'ICU' is not .*did you mean 'icu'\?"),
+        ({"ward": "wait"}, "no action for state icu: give one for every state that"),
+        ({"ward": "wait", 0: "wait", "icu": "wait"}, "names state ward twice"),
+        (["wait", None, "", ""], "of state icu.*must be a whole number; got None"),
+        (["wait", "treat"], "must hold numbers"),
+    ],
+)
+def test_names_that_the_task_does_not_have_are_refused(policy: Any, said: str) -> None:
+    posterior = bm.fit(pd.DataFrame(rows()), known(), prior=PRIOR)
+    with pytest.raises(PolicyError, match=f"`policy.*{said}"):
+        bm.evaluate(policy, posterior)
+
+
+def test_names_need_labels() -> None:
+    posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), known(None, None))
+    with pytest.raises(PolicyError, match="'wait' is a label, but the task has none"):
+        bm.evaluate(["wait"] * 4, posterior)
+
+
+def test_a_policy_is_a_table_of_what_it_does() -> None:
+    data, task = pd.DataFrame(rows()), known()
+    even = np.full((4, 2), 0.5)
+    table = bm.policy_table(even, task, data)
+    assert list(table) == ["state", "action", "probability", "visits"]
+    assert len(table) == 4
+    logged = data.groupby(["state", "action"]).size()
+    for row in table.itertuples():
+        assert row.probability == 0.5
+        assert row.visits == logged[row.state, row.action]
+    named = bm.policy_table({"ward": "wait", "icu": "treat"}, task)
+    assert named.to_dict("list") == {
+        "state": ["ward", "icu"],
+        "action": ["wait", "treat"],
+        "probability": [1.0, 1.0],
+    }
+    with pytest.raises(ArgumentError, match="`task` must be of type Task"):
+        bm.policy_table(even, data)  # type: ignore[arg-type]

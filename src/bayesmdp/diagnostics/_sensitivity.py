@@ -22,7 +22,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
@@ -254,12 +254,12 @@ class Sensitivity:
 
 
 def sensitivity(
-    policy: ArrayLike,
+    policy: PolicyLike,
     data: "Data | Fitted",
     task: Task,
     priors: Mapping[str, AnyPrior],
     *,
-    baseline: ArrayLike | None = None,
+    baseline: PolicyLike | None = None,
     min_count: int = 0,
     n_draws: int = 1000,
     seed: Seed = 0,

@@ -18,7 +18,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
+from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
@@ -71,12 +71,12 @@ class ActionValues:
 
 
 def action_values(
-    policy: ArrayLike,
+    policy: PolicyLike,
     draws: Draws | Belief,
     *,
     n_draws: int | None = None,
     seed: Seed | None = None,
-    reference: ArrayLike | None = None,
+    reference: PolicyLike | None = None,
     keep_values: bool = False,
     solver: str = "auto",
     threads: int | None = None,

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._typing import FloatArray, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, check_belief, dirichlet_total
@@ -74,7 +74,7 @@ class AnalyticEvaluation:
         )
 
 
-def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluation:
+def evaluate_analytic(policy: PolicyLike, posterior: Belief) -> AnalyticEvaluation:
     """Approximate a policy's value and epistemic doubt in closed form.
 
     Parameters

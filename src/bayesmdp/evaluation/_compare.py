@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
-from bayesmdp._typing import ArrayLike, Seed
+from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
@@ -166,7 +166,7 @@ class Comparison:
 
 
 def compare(
-    policies: Mapping[str, ArrayLike],
+    policies: Mapping[str, PolicyLike],
     draws: Draws | Belief,
     *,
     n_draws: int | None = None,

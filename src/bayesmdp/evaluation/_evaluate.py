@@ -20,7 +20,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, Seed
+from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import as_policy
@@ -40,7 +40,7 @@ _ROUNDING = 1e-13  # doubt of this share of the value is rounding
 
 
 def evaluate(
-    policy: ArrayLike,
+    policy: PolicyLike,
     draws: Draws | Belief,
     *,
     n_draws: int | None = None,
@@ -59,7 +59,9 @@ def evaluate(
     Parameters
     ----------
     policy
-        ``[S, A]`` probabilities or ``[S]`` actions, on available pairs.
+        ``[S, A]`` probabilities or ``[S]`` actions, on available pairs. Actions may be
+        named by their labels: a list with one per state, or a dict ``{state: action}``,
+        which need not hold terminal states.
     draws
         From ``posterior.draws(n, seed)``; the same draws make policies comparable. Or a
         posterior or an ensemble, from which they are then taken.

@@ -18,15 +18,22 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Sheet, Table
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed
+from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
 from bayesmdp.evaluation._evaluation import plain, rounded
 from bayesmdp.evaluation._importance import ESTIMATORS, Steps
-from bayesmdp.model import Log, LoggedEpisodes, Task, as_policy, logged_episodes
+from bayesmdp.model import (
+    AnyPair,
+    Log,
+    LoggedEpisodes,
+    Task,
+    as_policy,
+    logged_episodes,
+)
 
 #: Makes a policy from the counts of a part of the log.
-FitPolicy: TypeAlias = Callable[[Counts, Task], ArrayLike]
+FitPolicy: TypeAlias = Callable[[Counts, Task], PolicyLike]
 
 _LEVEL = 0.95
 _ARMS = (
@@ -128,11 +135,11 @@ class OffPolicy:
 
 
 def off_policy(
-    policy: ArrayLike | FitPolicy,
+    policy: PolicyLike | FitPolicy,
     log: Log,
     task: Task,
     *,
-    behaviour: ArrayLike | None = None,
+    behaviour: PolicyLike | None = None,
     n_folds: int = 2,
     n_groups: int = 100,
     seed: Seed = 0,
@@ -217,7 +224,7 @@ def off_policy(
         judged = _cross_fitted(policy, episodes, n_folds, seed)
     else:
         n_folds = 0
-        anything = _AnyPair(episodes.task)
+        anything = AnyPair(episodes.task)
         judged = [(episodes, as_policy(policy, anything))]
     parts = [Steps.of(some, _kept(x, known), known) for some, x in judged]
     unlogged = sum(_unlogged(*x, known) for x in judged) / episodes.n_rows
@@ -254,17 +261,6 @@ def off_policy(
     )
 
 
-@dataclass(frozen=True)
-class _AnyPair:
-    """What a policy is checked against where any pair may be used."""
-
-    task: Task
-
-    @property
-    def available(self) -> BoolArray:
-        return np.ones((self.task.n_states, self.task.n_actions), dtype=np.bool_)
-
-
 def _check_log(episodes: LoggedEpisodes) -> None:
     if episodes.n_episodes < 2:
         raise CountsError(
@@ -279,9 +275,9 @@ def _check_log(episodes: LoggedEpisodes) -> None:
         )
 
 
-def _known(behaviour: ArrayLike, episodes: LoggedEpisodes) -> FloatArray:
+def _known(behaviour: PolicyLike, episodes: LoggedEpisodes) -> FloatArray:
     """Check a behaviour policy: it must have taken what was logged."""
-    known = as_policy(behaviour, _AnyPair(episodes.task), "behaviour")
+    known = as_policy(behaviour, AnyPair(episodes.task), "behaviour")
     never = known[episodes.state, episodes.action] == 0
     if never.any():
         row = int(np.argmax(never))
@@ -309,7 +305,7 @@ def _cross_fitted(
     for k in range(n_folds):
         others = episodes.take(np.flatnonzero(fold != k))
         chosen = fit_policy(others.counts(), episodes.task)
-        policy = as_policy(chosen, _AnyPair(episodes.task), "policy(counts, task)")
+        policy = as_policy(chosen, AnyPair(episodes.task), "policy(counts, task)")
         judged.append((episodes.take(np.flatnonzero(fold == k)), policy))
     return judged
 

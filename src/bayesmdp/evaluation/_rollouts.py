@@ -16,7 +16,7 @@ from bayesmdp import _checks
 from bayesmdp._checks import read_only
 from bayesmdp._memory import check_room
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IndexArray, IntArray, Seed
+from bayesmdp._typing import FloatArray, IndexArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import (
     Estimates,
@@ -80,7 +80,7 @@ def _bound(discount: float, horizon: int, rewards: FloatArray) -> float:
 
 
 def rollout_evaluate(
-    policy: ArrayLike,
+    policy: PolicyLike,
     draws: Draws | Belief,
     n_rollouts: int,
     horizon: int,

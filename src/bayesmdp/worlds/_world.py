@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
+from bayesmdp._typing import (
+    ArrayLike,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    PolicyLike,
+    Seed,
+)
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
 from bayesmdp.model import Dynamics, Task, as_dynamics, as_policy
@@ -94,7 +101,7 @@ class World:
             running - np.repeat(before, np.diff(self.dynamics.indptr))
         )
 
-    def value(self, policy: ArrayLike) -> FloatArray:
+    def value(self, policy: PolicyLike) -> FloatArray:
         """Exact value of a policy in every state, ``[S]``.
 
         Parameters
@@ -151,7 +158,7 @@ class World:
 
     def simulate(
         self,
-        policy: ArrayLike,
+        policy: PolicyLike,
         n_episodes: int,
         seed: Seed = 0,
         *,
