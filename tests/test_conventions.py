@@ -3,6 +3,8 @@
 Each form is compared with the one the package works with inside.
 """
 
+import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -267,3 +269,75 @@ def test_a_policy_is_a_table_of_what_it_does() -> None:
     }
     with pytest.raises(ArgumentError, match="`task` must be of type Task"):
         bm.policy_table(even, data)  # type: ignore[arg-type]
+
+
+ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.evaluation, bm.optimisation)
+SHOWN = [
+    x
+    for room in (*ROOMS, bm.diagnostics, bm.storage)
+    for x in map(vars(room).get, room.__all__)
+    if inspect.isclass(x) and hasattr(x, "summary")
+]
+
+
+@pytest.mark.parametrize("record", SHOWN, ids=lambda x: x.__name__)
+def test_what_has_a_summary_shows_it_in_a_notebook(record: type) -> None:
+    assert hasattr(record, "_repr_html_")
+
+
+def singles() -> list[Any]:
+    """Records of one of everything."""
+    task = bm.Task(2, 1, reward=[-0.0, 0], discount=0.5, terminal=1)
+    log = bm.Transitions.from_arrays([0], [0], [1])
+    posterior = bm.fit(log, task, prior=PRIOR, min_count=1)
+    one = bm.Ensemble([posterior.mean()], task)
+    both = {"a": [0, 0], "b": [0, 0]}
+    control = bm.negative_control(
+        pd.DataFrame(rows()), known(), PRIOR, permute="state", n_permutations=1
+    )
+    return [
+        task,
+        log,
+        bm.validate(log),
+        posterior,
+        bm.fit(log, task, prior=bm.MixturePrior([PRIOR, bm.SymmetricPrior(0.5)])),
+        bm.fit(log, task),
+        one,
+        one.draws(),
+        bm.evaluate([0, 0], one),
+        bm.compare(both, one),
+        bm.action_values([0, 0], one),
+        bm.compare_priors({"flat": PRIOR}, log, task, n_folds=0),
+        bm.sensitivity([0, 0], log, task, {"flat": PRIOR}, n_draws=2),
+        bm.priors.evidence_curve(log, task, grid=[1.0]),
+        control,
+    ]
+
+
+def test_one_is_singular_and_zero_has_no_minus() -> None:
+    for record in singles():
+        shown = [repr(record), str(record)]
+        if hasattr(record, "summary"):
+            shown += [record.summary(), record._repr_html_()]
+        for text in shown:
+            assert not re.search(r"\b1 (?:\w+ )?(?!is|was|has)[a-z]+s\b", text), text
+            assert not re.search(r"(?<![\w.])-0(\.0*)?(?![\w.])", text), text
+        assert len(repr(record)) < 120
+
+
+def test_a_rounded_zero_has_no_minus() -> None:
+    task = bm.Task(3, 2, reward=[0, 1, -1], discount=1, terminal=[1, 2], start=0)
+    coin = bm.Counts.from_arrays([0] * 4, [0, 0, 1, 1], [1, 2, 1, 2], [500] * 4)
+    posterior = bm.fit(coin, task, prior=bm.SymmetricPrior(support=SUPPORT))
+    found = [
+        bm.compare({"a": [0, 0, 0], "b": [1, 0, 0]}, posterior, n_draws=50, seed=seed)
+        for seed in range(20)
+    ]
+    assert any(-5e-3 < x.rows[-1].value < 0 for x in found)
+    texts = [x.summary() for x in found]
+    texts += [e.summary() for x in found for e in x.evaluations.values()]
+    assert not [x for x in texts if re.search(r"-0\.0*(?!\d)", x)]
+
+
+SUPPORT = np.zeros((3, 2, 3), dtype=bool)
+SUPPORT[0, :, 1:] = True

@@ -81,6 +81,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         "Evaluation": evaluation,
         "AnalyticEvaluation": bm.evaluate_analytic([0, 0, 0], posterior),
         "Comparison": comparison,
+        "ActionValues": bm.action_values([0, 0, 0], posterior, n_draws=20),
+        "Ensemble": bm.Ensemble([posterior.mean()], task),
         "Optimisation": replace(
             optimisation, evaluation=evaluation, chosen_start=EVIL, left_out=(EVIL,)
         ),
@@ -101,8 +103,9 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 RECORDS = ["Task", "Transitions", "Findings", "Posterior", "MixturePosterior"]
 RECORDS += ["Evaluation", "AnalyticEvaluation", "Comparison", "Optimisation"]
 RECORDS += ["Sensitivity", "PriorComparison", "Calibration", "EvidenceCurve"]
-RECORDS += ["Run", "Report", "Check", "MarkovOrder"]
+RECORDS += ["Run", "Report", "Check", "MarkovOrder", "ActionValues", "Ensemble"]
 NAMELESS = {"MarkovOrder", "Posterior", "MixturePosterior", "EvidenceCurve", "Run"}
+NAMELESS |= {"Ensemble"}
 TERSE = {"Transitions", "Report"}  # no summary() to compare with
 
 

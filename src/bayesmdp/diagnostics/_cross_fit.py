@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -53,7 +53,7 @@ _FOLDS = ("fold_gains", "fold_sds", "fold_probabilities", "fold_unjudged")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossFit:
+class CrossFit(Shown):
     """A gain judged by data that did not choose; made by `bayesmdp.cross_fit`.
 
     Axis F runs over folds: each judges a policy that was chosen on the others.
@@ -131,9 +131,6 @@ class CrossFit:
                 *(f"note: {note}" for note in self.notes),
             ],
         )
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def __str__(self) -> str:
         return self.summary()

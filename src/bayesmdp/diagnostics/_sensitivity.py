@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
@@ -58,7 +58,7 @@ _SHOWN = (*_QUANTITIES, *_GAIN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sensitivity:
+class Sensitivity(Shown):
     """Value of one policy under several priors; made by `bayesmdp.sensitivity`.
 
     Axis P runs over priors, in the order given; ``*_error`` are Monte Carlo standard
@@ -183,7 +183,6 @@ class Sensitivity:
         return self._sheet(shown).text()
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        several = "" if len(self.names) == 1 else "s"
         header = ["value", "epistemic sd", "aleatoric sd", "gain", "sd of gain"]
         header += ["better", "predicted value", "as recommended"]
         cells = [
@@ -196,8 +195,8 @@ class Sensitivity:
             for p, row in enumerate(map(self._start_of, range(len(self.names))))
         ]
         title = (
-            f"One policy under {len(self.names)} prior{several}, {self.n_draws} draws "
-            f"each (seed {self.seed})"
+            f"One policy under {_checks.many(len(self.names), 'prior')}, "
+            f"{self.n_draws} draws each (seed {self.seed})"
         )
         body: list[Table | str] = [
             table(self.names, header, cells),
@@ -209,9 +208,6 @@ class Sensitivity:
             body += [self._moves(), *self._fragile_table(shown)]
         body += [f"note: {note}" for note in self.notes]
         return Sheet(title, body)
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def _moves(self) -> str:
         def moved(name: str, found: FloatArray, sd: FloatArray) -> str:
@@ -248,9 +244,8 @@ class Sensitivity:
         return self.summary()
 
     def __repr__(self) -> str:
-        return (
-            f"Sensitivity({len(self.names)} priors, {self.fragile.size} fragile states)"
-        )
+        said = _checks.sizes(prior=len(self.names), fragile_state=self.fragile.size)
+        return f"Sensitivity({said})"
 
 
 def sensitivity(

@@ -18,10 +18,12 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
+from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
-from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
+from bayesmdp.evaluation._evaluation import rounded
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ActionValues:
+class ActionValues(Shown):
     """Expected values of single actions, followed by a policy.
 
     Made by `bayesmdp.action_values`.
@@ -64,6 +66,45 @@ class ActionValues:
     n_draws: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
+
+    def summary(self, max_states: int = 10) -> str:
+        """Table of the action that is most probably best in each of the first states.
+
+        Parameters
+        ----------
+        max_states
+            How many states to show.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> casino = bm.worlds.casino()
+        >>> print(bm.action_values([1, 0, 0], casino.draws()).summary())
+        Values of actions over 2 draws
+                      action  value  epistemic sd  aleatoric sd  best
+        state casino    play  3.455          5.45             0   0.5
+        """
+        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
+        return self._sheet(shown).text()
+
+    def _sheet(self, shown: int = 10) -> Sheet:
+        rows, live = [], self.task.live
+        for s in live[:shown].tolist():
+            a = int(np.nanargmax(self.probability_best[s]))
+            rows.append(
+                [
+                    f"state {self.task.state_name(s)}",
+                    self.task.action_name(a),
+                    rounded(self.value[s, a], self.value_error[s, a]),
+                    f"{self.epistemic_sd[s, a]:.3g}",
+                    f"{self.aleatoric_sd[s, a]:.3g}",
+                    f"{self.probability_best[s, a]:.3g}",
+                ]
+            )
+        header = ["", "action", "value", "epistemic sd", "aleatoric sd", "best"]
+        more = [f"(the first {shown} of {live.size} states)"] * (shown < live.size)
+        of = _checks.many(self.n_draws, "draw")
+        return Sheet(f"Values of actions over {of}", [Table(header, rows), *more])
 
     def __repr__(self) -> str:
         pairs = _checks.many(int(np.isfinite(self.value).sum()), "pair")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
@@ -20,7 +20,7 @@ from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnalyticEvaluation:
+class AnalyticEvaluation(Shown):
     """Approximate value and epistemic doubt of a policy, without draws."""
 
     value: FloatArray  # [S], second order
@@ -63,9 +63,6 @@ class AnalyticEvaluation:
                     f"{share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
                 )
         return Sheet(title, lines, indent="  ")
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def __repr__(self) -> str:
         return (

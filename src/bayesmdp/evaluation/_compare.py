@@ -52,7 +52,7 @@ class ComparisonRow:
     support: float | None  # share of visits on pairs with few observations
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Policies on common draws, best first; made by `bayesmdp.compare`.
 
@@ -149,6 +149,12 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        best = self.rows[0]
+        said = f"best {best.name!r} {rounded(best.value, best.value_error)}"
+        policies = _checks.many(len(self.rows), "policy")
+        return f"Comparison({policies}, {said}, reference {self.reference!r})"
 
     def _repr_html_(self) -> str:
         notes = [

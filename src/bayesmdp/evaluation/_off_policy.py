@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
@@ -45,7 +45,7 @@ _FEWEST = 10  # effective episodes: below, standard errors mean nothing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OffPolicy:
+class OffPolicy(Shown):
     """Estimates of a policy's value without a prior; made by `bayesmdp.off_policy`.
 
     Keys are IS, WIS, PDIS, PDWIS, DR and WDR. Values are from the starts of the logged
@@ -119,9 +119,6 @@ class OffPolicy:
                 *(f"note: {note}" for note in self.notes),
             ],
         )
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def __str__(self) -> str:
         return self.summary()

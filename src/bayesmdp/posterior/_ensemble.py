@@ -15,6 +15,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import BeliefError, DynamicsError
 from bayesmdp.model import Dynamics, Rows, Task, as_dynamics, is_sparse
@@ -26,7 +27,7 @@ _AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Ensemble(Belief):
+class Ensemble(Belief, Shown):
     """Several models, each with a weight; the same contract as a posterior's.
 
     Parameters
@@ -175,6 +176,29 @@ class Ensemble(Belief):
                 at = np.argmax(mass >= tail * (1 - 1e-12), axis=0)
                 ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
         return ends[0], ends[1]
+
+    def summary(self) -> str:
+        """Say in a few lines what the belief rests on.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> print(bm.worlds.casino().summary())
+        Ensemble(2 models, 3 states, 2 actions)
+          weights from 0.5 to 0.5, rewards of the task
+          2 of 2 pairs available
+        """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        whose = "models" if self.rewards.shape[0] > 1 else "task"
+        n_pairs = self.task.live.size * self.task.n_actions
+        lines = [
+            f"weights from {self.weights.min():.3g} to {self.weights.max():.3g}, "
+            f"rewards of the {whose}",
+            f"{self.layout.pair.size} of {_checks.many(n_pairs, 'pair')} available",
+        ]
+        return Sheet(repr(self), lines, indent="  ")
 
     def __repr__(self) -> str:
         said = _checks.sizes(
