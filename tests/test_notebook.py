@@ -154,6 +154,11 @@ def test_one_sheet_is_text_and_html() -> None:
         "</tr></thead><tbody><tr><th>a</th><td>1.5</td></tr><tr><th>longer</th>"
         "<td>10</td></tr></tbody></table></div><p>a &lt; b</p></div>"
     )
+    zero = Table(["", "gain"], [["-0.0 mg", "-0.00"], ["b", "-0.02 to -0.0"]])
+    for shown in ("\n".join(zero.lines()), Page(zero.html()).text):  # names stay
+        assert "-0.0 mg" in shown
+        assert "-0.00" not in shown
+        assert "-0.02 to 0.0" in shown
     assert Sheet("Title", ["x", "y"], indent="  ").text() == "Title\n  x\n  y"
     assert Sheet("Title", []).html().count("<p") == 1
 
