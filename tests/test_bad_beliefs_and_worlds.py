@@ -100,7 +100,7 @@ FIT_CASES = [
         "an array in place of counts",
         ArgumentError,
         lambda: bm.fit(np.ones((3, 2, 3)), task(), prior=bm.SymmetricPrior()),
-        "`data` must be Transitions or Counts; got ndarray.",
+        "Counts or a dataframe (pandas, polars, pyarrow, DuckDB, Ibis); got ndarray.",
     ),
     case(
         "a terminal state that leads elsewhere",

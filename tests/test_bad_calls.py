@@ -68,10 +68,23 @@ DRAW_CASES = [
         "`draw` must be at least 0; got -1.",
     ),
     case(
-        "a posterior in place of draws",
+        "a task in place of draws",
         ArgumentError,
-        lambda: bm.evaluate(EVEN, POSTERIOR),
-        "`draws` must come from `posterior.draws(n, seed)`; got Posterior.",
+        lambda: bm.evaluate(EVEN, POSTERIOR.task),
+        "`draws` must be a posterior or an ensemble",
+        "`posterior.draws(n, seed)`; got Task.",
+    ),
+    case(
+        "a number of draws of draws",
+        ArgumentError,
+        lambda: bm.evaluate(EVEN, POSTERIOR.draws(5), n_draws=10),
+        "`n_draws` cannot be given with draws",
+    ),
+    case(
+        "a seed of draws",
+        ArgumentError,
+        lambda: bm.action_values(EVEN, POSTERIOR.draws(5), seed=1),
+        "`seed` cannot be given with draws",
     ),
     case(
         "no threads",

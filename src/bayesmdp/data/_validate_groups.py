@@ -264,7 +264,8 @@ def check_actions(
             "rare-pairs",
             "note",
             int(rare.sum()),
-            f"{rare.sum()} of {rare.size} pairs of state and action were seen fewer "
+            f"{rare.sum()} of {many(rare.size, 'pair')} of state and action "
+            f"{'was' if rare.sum() == 1 else 'were'} seen fewer "
             f"than {min_count} times, in {n_rows / total.sum():.1%} of the rows",
             f"fit with min_count={min_count} to keep policies from them",
             first=subject.first_with(first_pair),

@@ -10,7 +10,7 @@ from bayesmdp import _checks
 from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import check_prior, unwarned
 from bayesmdp.diagnostics._calibration import Calibration
 from bayesmdp.diagnostics._outcome_file import keep, open_outcomes
@@ -42,7 +42,7 @@ def calibrate(
     *,
     truth: AnyPrior | World | None = None,
     n_visits: int | ArrayLike | Episodes = 10,
-    policy: ArrayLike | None = None,
+    policy: PolicyLike | None = None,
     choose: Choose | None = nominal,
     min_count: int = 0,
     n_datasets: int = 2000,

@@ -182,7 +182,8 @@ class Calibration:
     def _simulated(self) -> tuple[str, str]:
         return (
             f"Calibration of {self.prior}, truth from {self.truth}",
-            f"{self.n_datasets} datasets, {self.n_draws} draws each (seed {self.seed})",
+            f"{_checks.many(self.n_datasets, 'dataset')}, "
+            f"{_checks.many(self.n_draws, 'draw')} each (seed {self.seed})",
         )
 
     def _cells(self) -> list[list[str]]:
@@ -242,7 +243,7 @@ class Calibration:
 
     def __repr__(self) -> str:
         said = "passed" if self.passed else "failed"
-        return f"Calibration({self.n_datasets} datasets, {said})"
+        return f"Calibration({_checks.many(self.n_datasets, 'dataset')}, {said})"
 
 
 def _told(p: float) -> str:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._typing import FloatArray, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnalyticEvaluation:
+class AnalyticEvaluation(Shown):
     """Approximate value and epistemic doubt of a policy, without draws."""
 
     value: FloatArray  # [S], second order
@@ -64,9 +64,6 @@ class AnalyticEvaluation:
                 )
         return Sheet(title, lines, indent="  ")
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def __repr__(self) -> str:
         return (
             f"AnalyticEvaluation(start_value={self.start_value:.4g}, "
@@ -74,7 +71,7 @@ class AnalyticEvaluation:
         )
 
 
-def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluation:
+def evaluate_analytic(policy: PolicyLike, posterior: Belief) -> AnalyticEvaluation:
     """Approximate a policy's value and epistemic doubt in closed form.
 
     Parameters

@@ -154,7 +154,7 @@ def known(x: dict[str, float | None], sd: float | None) -> str:
     digits = max(1 - math.floor(math.log10(sd)), 0)
     if digits > 12 or abs(value) >= 1e12:
         return f"{value:.6g}"
-    return f"{value:.{digits}f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def _with_noise(x: dict[str, float | None], sd: float | None) -> str:
