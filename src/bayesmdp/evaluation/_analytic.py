@@ -29,7 +29,7 @@ class AnalyticEvaluation:
     start_value: float
     start_nominal_value: float
     start_epistemic_sd: float
-    doubt: FloatArray  # [S, A], share of the start's epistemic variance
+    variance_share: FloatArray  # [S, A], share of the start's epistemic variance
     task: Task
 
     def summary(self, max_pairs: int = 5) -> str:
@@ -54,10 +54,12 @@ class AnalyticEvaluation:
             f"{self.start_epistemic_sd:.2g}; no draws used"
         )
         lines = []
-        order = np.argsort(-self.doubt, axis=None, kind="stable")[:max_pairs]
+        order = np.argsort(-self.variance_share, axis=None, kind="stable")[:max_pairs]
         for index in order:
-            state, action = (int(i) for i in np.unravel_index(index, self.doubt.shape))
-            share = self.doubt[state, action]
+            state, action = (
+                int(i) for i in np.unravel_index(index, self.variance_share.shape)
+            )
+            share = self.variance_share[state, action]
             if share > 0:
                 lines.append(
                     f"{share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
@@ -128,8 +130,8 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     value[rows.order] = nominal.reference[0, 0] + rows.terminal_value
     second[rows.order[:n]] = shift
     sd[rows.order[:n]] = np.sqrt(variance)
-    doubt = np.zeros((task.n_states, task.n_actions))
-    doubt[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
+    variance_share = np.zeros((task.n_states, task.n_actions))
+    variance_share[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
     return AnalyticEvaluation(
         value=_checks.sealed(value + second),
         nominal_value=_checks.sealed(value),
@@ -137,6 +139,6 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
         start_value=float(task.start @ (value + second)),
         start_nominal_value=float(task.start @ value),
         start_epistemic_sd=float(np.sqrt(terms.sum())),
-        doubt=_checks.sealed(doubt),
+        variance_share=_checks.sealed(variance_share),
         task=task,
     )

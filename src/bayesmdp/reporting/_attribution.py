@@ -23,7 +23,7 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
         found = evaluate_analytic(inputs.best.policy, belief)
-    doubt = found.doubt
+    doubt = found.variance_share
     if not doubt.any():
         return {"left_out": "To first order there is no doubt that could be divided."}
     order = np.argsort(-doubt, axis=None, kind="stable")
@@ -61,7 +61,7 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
         "n_for_half": int(np.searchsorted(np.cumsum(shares), 0.5) + 1),
         "n_pairs": int((doubt > 0).sum()),
         "first_order_sd": plain(found.start_epistemic_sd, 5),
-        "drawn_sd": quantity(drawn.start_epistemic_sd, drawn.start_epistemic_sd_error),
+        "drawn_sd": quantity(drawn.start_epistemic_sd, drawn.start_epistemic_sd_mcse),
     }
 
 
