@@ -444,5 +444,5 @@ def test_rows_without_doubt_have_none_to_divide() -> None:
     posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task, prior=prior)
     table = bm.compare({"a": [0, 0], "b": [0, 0]}, posterior.draws(20))
     made = bm.report(posterior, table)
-    assert "no doubt" in made.data["attribution"]["left_out"]
+    assert "no variance" in made.data["attribution"]["left_out"]
     assert "<h1>" in made.html()

@@ -125,8 +125,8 @@ def check_calibration(
     >>> bm.check_calibration(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
     True
     >>> sure = bm.SymmetricPrior(0.01)  # believes what it saw
-    >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0), n_visits=3,
-    ...                      n_datasets=200)
+    >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0),
+    ...                              n_visits=3, n_datasets=200)
     >>> found.passed, bool(found.bias[2] > 3 * found.bias_mcse[2])
     (False, True)
     """

@@ -44,7 +44,8 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     --------
     >>> import bayesmdp as bm
     >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-    >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100, choose=None)
+    >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100,
+    ...                              choose=None)
     >>> bm.diagnostics.plot_calibration(found).axes[0].get_title()
     'value'
     """

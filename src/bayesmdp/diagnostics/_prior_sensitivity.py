@@ -123,9 +123,9 @@ class PriorSensitivity:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> found = bm.prior_sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
-        ...                        world.task, {"flat": bm.SymmetricPrior()},
-        ...                        n_draws=100)
+        >>> log, right = world.sample(200, seed=0), np.ones(25, dtype=int)
+        >>> found = bm.prior_sensitivity(right, log, world.task,
+        ...                              {"flat": bm.SymmetricPrior()}, n_draws=100)
         >>> found.to_dict()["flip_share"]
         0.0
         """
@@ -174,9 +174,9 @@ class PriorSensitivity:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> found = bm.prior_sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
-        ...                        world.task, {"flat": bm.SymmetricPrior()},
-        ...                        n_draws=100)
+        >>> log, right = world.sample(200, seed=0), np.ones(25, dtype=int)
+        >>> found = bm.prior_sensitivity(right, log, world.task,
+        ...                              {"flat": bm.SymmetricPrior()}, n_draws=100)
         >>> found.summary().splitlines()[0]
         'One policy under 1 prior, 100 draws each (seed 0)'
         """
@@ -249,7 +249,8 @@ class PriorSensitivity:
         return self.summary()
 
     def __repr__(self) -> str:
-        return f"PriorSensitivity({len(self.names)} priors, {self.fragile.size} fragile states)"
+        n, fragile = len(self.names), self.fragile.size
+        return f"PriorSensitivity({n} priors, {fragile} fragile states)"
 
 
 def prior_sensitivity(

@@ -2,7 +2,7 @@
 
 To first order ``Cov(V) ~ X diag(q) X'``, and from the start
 ``Var(rho.V) ~ sum_s d_bar[s]^2 q[s]``, whose term of each pair says how much of the
-doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
+variance it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
@@ -21,7 +21,7 @@ from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnalyticEvaluation:
-    """Approximate value and epistemic doubt of a policy, without draws."""
+    """Approximate value and epistemic uncertainty of a policy, without draws."""
 
     value: FloatArray  # [S], second order
     nominal_value: FloatArray  # [S], of the posterior-mean model
@@ -33,7 +33,7 @@ class AnalyticEvaluation:
     task: Task
 
     def summary(self, max_pairs: int = 5) -> str:
-        """Say the start value, its doubt, and which pairs cause it.
+        """Say the start value, its uncertainty, and which pairs cause it.
 
         Examples
         --------
@@ -61,9 +61,8 @@ class AnalyticEvaluation:
             )
             share = self.variance_share[state, action]
             if share > 0:
-                lines.append(
-                    f"{share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
-                )
+                pair = self.task.pair_name(state, action)
+                lines.append(f"{share:6.1%} of the variance: {pair}")
         return Sheet(title, lines, indent="  ")
 
     def _repr_html_(self) -> str:
@@ -77,7 +76,7 @@ class AnalyticEvaluation:
 
 
 def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluation:
-    """Approximate a policy's value and epistemic doubt in closed form.
+    """Approximate a policy's value and epistemic uncertainty in closed form.
 
     Parameters
     ----------

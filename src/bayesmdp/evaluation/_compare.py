@@ -49,7 +49,7 @@ class ComparisonRow:
     probability_tied: float | None  # equal but for rounding, which is not better
     epistemic_sd: float
     aleatoric_sd: float
-    low_support: float | None  # share of visits on pairs with few observations
+    low_support: float | None  # share of visits on pairs below ``min_count``
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,8 @@ class Comparison:
         notes = [
             "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
             "paired difference; better: probability of a higher value than "
-            f"{self.reference} (a tie is not better); under {self.min_count} seen: share of "
-            "visits on pairs logged less often",
+            f"{self.reference} (a tie is not better); under {self.min_count} seen: "
+            "share of visits on pairs logged less often",
             *dict.fromkeys(
                 f"note: {note}" for e in self.evaluations.values() for note in e.notes
             ),
@@ -187,8 +187,9 @@ def compare(
         From ``posterior.draws(n, seed)``: fresh ones, not those a policy was chosen on.
     reference
         Whom to compare with; the first where not given.
-    few
-        Observations below which a pair counts as poorly supported.
+    min_count
+        Observations below which a pair counts as poorly supported (``low_support``); no
+        pair is left out, as by ``min_count`` of `bayesmdp.fit`.
     solver, threads, executor, device, progress
         As in `bayesmdp.evaluate`.
 
@@ -273,7 +274,7 @@ def _flat(row: ComparisonRow) -> dict[str, Any]:
 
 
 def _low_support(evaluation: Evaluation, draws: Draws, min_count: int) -> float | None:
-    """Share of visits on pairs seen fewer than ``min_count`` times, where that is known."""
+    """Share of visits on pairs observed less often than that, where it is known."""
     share = share_of_visits(
         evaluation.occupancy, evaluation.policy, draws, fewer_than=min_count
     )

@@ -75,11 +75,13 @@ def _support(inputs: Inputs) -> list[Caution]:
     thin = f"{in_percent(row.low_support)} of the visits under “{name}”"
     if row.low_support > _POOR:
         text = (
-            f"{thin} are on pairs of state and action seen fewer than {min_count} times: "
-            "there the prior speaks louder than the data."
+            f"{thin} are on pairs of state and action with fewer than {min_count} "
+            "visits: there the posterior is dominated by the prior."
         )
         return [_say("Support", "warning", text)]
-    text = f"{thin} are on pairs of state and action seen fewer than {min_count} times."
+    text = (
+        f"{thin} are on pairs of state and action with fewer than {min_count} visits."
+    )
     return [_say("Support", "ok", text)]
 
 

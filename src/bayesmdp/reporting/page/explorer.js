@@ -33,7 +33,7 @@ function verdict(i) {
     end: ["Nothing to decide.", "Episodes end here."],
     same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, if not equally often: see the table.`],
     unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known for this belief."],
-    thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.min_count} times here.`],
+    thin: ["Defer.", `An action of “${policy}” was observed fewer than ${DATA.policies.min_count} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
     recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
   }[kind];
