@@ -319,10 +319,10 @@ def test_files_with_unavailable_actions_need_a_word() -> None:
     options = ("--discount", "0.9", "--min-count", "1", "-o", "few")
     assert run("fit", "log.csv", *options).exit_code in (0, 1)
     Path("mine.csv").write_text("state,action\n0,1\n1,1\n")
-    result = run("evaluate", "min_count", "mine.csv", *FEW)
+    result = run("evaluate", "few", "mine.csv", *FEW)
     assert result.exit_code == 2
     assert "unavailable pair: state 0, action 1; --restrict drops" in result.stderr
-    result = run("evaluate", "min_count", "mine.csv", *FEW, "--restrict")
+    result = run("evaluate", "few", "mine.csv", *FEW, "--restrict")
     assert result.exit_code == 1
     assert "dropped probability in 1 of 2 states" in result.stderr
 
