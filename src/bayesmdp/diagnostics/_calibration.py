@@ -37,10 +37,10 @@ class Calibration:
     p_values: FloatArray  # [quantities], of uniform ranks; NaN for a world
     levels: FloatArray  # [levels]
     covered: FloatArray  # [levels, quantities], share of datasets
-    covered_mcse: FloatArray  # [levels, quantities], binomial standard error
+    covered_mcse: FloatArray  # [levels, quantities], binomial
     short: tuple[str, ...]  # values whose intervals cover clearly less than they say
-    bias: FloatArray  # [quantities], mean of promise minus truth
-    bias_mcse: FloatArray  # [quantities]
+    bias: FloatArray  # [quantities], mean of predicted minus true value
+    bias_mcse: FloatArray  # [quantities], over datasets
     n_draws: int
     error_rate: float
     seed: int

@@ -18,7 +18,7 @@ from bayesmdp.model import Dynamics, Task, as_policy
 
 @dataclass(frozen=True, init=False, eq=False)
 class MDP:
-    """A decision process whose dynamics are known.
+    """A Markov decision process whose dynamics are known.
 
     Parameters
     ----------
