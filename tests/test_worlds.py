@@ -109,7 +109,7 @@ def test_synthetic_reward_stays_while_dynamics_change_with_the_seed() -> None:
     assert np.array_equal(one.dynamics.probability, again.dynamics.probability)
     assert np.array_equal(one.dynamics.probability, other.dynamics.probability)
     assert not np.array_equal(one.task.reward, other.task.reward)
-    assert one.low_support.all()
+    assert one.support.all()
 
 
 def test_synthetic_has_the_sizes_asked_for() -> None:
