@@ -160,7 +160,7 @@ def optimise(threads: int, quick: bool) -> dict[str, Any]:
         "value": result.start_value,
         "upper_bound": result.upper_bound,
         "minus_nominal": ours.difference,
-        "minus_nominal_error": ours.difference_error,
+        "minus_nominal_mcse": ours.difference_mcse,
         "starts": list(result.starts),
         "chosen_start": result.chosen_start,
         "status": result.status,

@@ -122,7 +122,7 @@ def full_support(effort: Effort) -> Found:
 def optimise(effort: Effort) -> Found:
     """Search for the best policy under the sparse clinical belief."""
     found = work("optimise", threads=effort.threads, quick=effort.quick)
-    gain, error = found["minus_nominal"], found["minus_nominal_error"]
+    gain, error = found["minus_nominal"], found["minus_nominal_mcse"]
     errors = gain / error if error > 0 else math.copysign(math.inf, gain)
     same = gain == 0.0 and error == 0.0  # the search returned the nominal policy
     errors = 0.0 if same else errors

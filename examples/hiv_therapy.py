@@ -138,7 +138,7 @@ def published() -> dict[str, dict[str, float]]:
     dynamics = over_the_years(COUNTS / COUNTS.sum(axis=1, keepdims=True))
     return {
         what: {
-            name: float(bm.World(dynamics, known).value(policy) @ known.start)
+            name: float(bm.MDP(dynamics, known).value(policy) @ known.start)
             for name, policy in THERAPIES.items()
         }
         for what, known in TASKS.items()

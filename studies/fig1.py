@@ -55,7 +55,7 @@ def _work(p_rand: float, series: int, n_draws: int) -> list[Record]:
 def measured(policy: ArrayLike, belief: bm.Posterior, n_draws: int) -> Record:
     """Value and both standard deviations of every live state, with their errors."""
     found = bm.evaluate(policy, belief.draws(n_draws, seed=0))
-    names = [f"{x}{y}" for x in ("value", *_KINDS) for y in ("", "_error")]
+    names = [f"{x}{y}" for x in ("value", *_KINDS) for y in ("", "_mcse")]
     return {name: getattr(found, name)[:_LIVE].tolist() for name in names}
 
 

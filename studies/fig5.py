@@ -96,12 +96,12 @@ def _work(
             "climbed": climb,
             "n_draws": n_draws,
             "start_value": judged.start_value,
-            "start_value_error": judged.start_value_error,
+            "start_value_mcse": judged.start_value_mcse,
             "start_gain": gain[name].difference,
-            "start_gain_error": gain[name].difference_error,
+            "start_gain_mcse": gain[name].difference_mcse,
             "start_truth": float(world.task.start @ world.value(judged.policy)),
             "value": _live(judged.value, world),
-            "value_error": _live(judged.value_error, world),
+            "value_mcse": _live(judged.value_mcse, world),
             "truth": _live(world.value(judged.policy), world),
             "seen": _live(as_seen.value(judged.policy), world),
             **_support(judged.policy, belief.counts, world),
@@ -115,19 +115,19 @@ def _work(
     ]
 
 
-def _as_seen(data: bm.Transitions, world: bm.World) -> bm.World:
+def _as_seen(data: bm.Transitions, world: bm.MDP) -> bm.MDP:
     """Return the maximum-likelihood model; where nothing was seen, death follows."""
     nothing = bm.SparsePrior(1e-9, fallback=DEATH)  # as good as no prior
     posterior = bm.fit(data, world.task, prior=nothing, min_count=MIN_COUNT)
-    return bm.World(posterior.mean(), world.task)
+    return bm.MDP(posterior.mean(), world.task)
 
 
-def _live(values: FloatArray, world: bm.World) -> list[float]:
+def _live(values: FloatArray, world: bm.MDP) -> list[float]:
     """Values of live states; the eighth digit is far below every error."""
     return [round(float(x), 8) for x in values[world.task.live]]
 
 
-def _support(policy: FloatArray, counts: bm.Counts, world: bm.World) -> Record:
+def _support(policy: FloatArray, counts: bm.Counts, world: bm.MDP) -> Record:
     """How often the likeliest action of each live state was seen, and seen to kill."""
     task = world.task
     state, action = task.live, policy.argmax(axis=1)[task.live]
@@ -201,7 +201,7 @@ def _from_the_start(records: list[Record]) -> str:
     for prior in _PRIORS:
         for policy in (_MLE, _NOMINAL, _OURS):
             x = _of(records, prior, policy)
-            error = max(row["start_gain_error"] for row in x)
+            error = max(row["start_gain_mcse"] for row in x)
             lines.append(
                 f"| {prior} | {policy} | {fixed(_all(x, 'start_value'))} | "
                 f"{fixed(_all(x, 'start_gain'))} | {error:.1g} | "

@@ -30,7 +30,7 @@ def reach(runs: list[Record], quantity: str = "value") -> Reach:
     be sooner than the shortest.
     """
     first, last = runs[0], runs[-1]
-    draws = last["n_draws"] * (last[f"{quantity}_error"] / AIM) ** 2
+    draws = last["n_draws"] * (last[f"{quantity}_mcse"] / AIM) ** 2
     slope = _seconds_a_draw(first, last)
     fixed = max(first["seconds"] - slope * first["n_draws"], 0.0)
     used = max(draws, first["n_draws"])

@@ -55,7 +55,7 @@ def _work(size: int, number: int, n_draws: int) -> list[Record]:
         "value": found.value,
         "epistemic_sd": found.epistemic_sd,
         "aleatoric_sd": found.aleatoric_sd,
-        "aleatoric_sd_error": found.aleatoric_sd_error,
+        "aleatoric_sd_mcse": found.aleatoric_sd_mcse,
         "truth": world.value(policy),
     }
     visits = belief.counts.pair_totals(world.task.n_states, world.task.n_actions)

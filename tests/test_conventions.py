@@ -181,9 +181,9 @@ def test_an_ensemble_and_a_world_take_arrays_and_sparse_matrices() -> None:
         assert np.array_equal(
             bm.evaluate(policy, bm.Ensemble(given, task)).value, expected
         )
-    true = bm.World(made[0], task).value(policy)
+    true = bm.MDP(made[0], task).value(policy)
     for one in (models[0], pairs[0], per_action[0]):
-        assert np.array_equal(bm.World(one, task).value(policy), true)
+        assert np.array_equal(bm.MDP(one, task).value(policy), true)
 
 
 def test_models_that_are_none_are_refused() -> None:
@@ -308,7 +308,7 @@ def singles() -> list[Any]:
         bm.compare(both, one),
         bm.action_values([0, 0], one),
         bm.compare_priors({"flat": PRIOR}, log, task, n_folds=0),
-        bm.sensitivity([0, 0], log, task, {"flat": PRIOR}, n_draws=2),
+        bm.prior_sensitivity([0, 0], log, task, {"flat": PRIOR}, n_draws=2),
         bm.priors.evidence_curve(log, task, grid=[1.0]),
         control,
     ]

@@ -48,13 +48,13 @@ def doubt(data: Any, **options: Any) -> tuple[bm.Task, str]:
     return task, str(only.message)
 
 
-def random_world(seed: int) -> bm.World:
+def random_world(seed: int) -> bm.MDP:
     """Twelve states, three of them terminal, rewards for being in a state."""
     rng = np.random.default_rng(seed)
     dynamics = bm.Dynamics.from_dense(rng.dirichlet(np.full(12, 0.5), size=(12, 2)))
     reward = rng.normal(size=12).round(2)
     task = bm.Task(12, 2, reward=reward, discount=0.9, terminal=[3, 7, 11])
-    return bm.World(dynamics, task)
+    return bm.MDP(dynamics, task)
 
 
 WORLDS = {
@@ -65,7 +65,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize(("world", "policy"), WORLDS.values(), ids=WORLDS)
-def test_simulated_worlds_are_recovered(world: bm.World, policy: Any) -> None:
+def test_simulated_worlds_are_recovered(world: bm.MDP, policy: Any) -> None:
     data = world.simulate(policy, 400, seed=1)
     task = quiet(data, discount=world.task.discount)
     counts = data.counts()
@@ -85,7 +85,7 @@ def test_the_value_of_a_policy_is_that_of_the_true_task() -> None:
     ends = world.task.terminal.size * world.task.n_actions  # never left
     assert data.counts().count.size == world.dynamics.probability.size - ends
     task = quiet(data, terminal=world.task.terminal, discount=0.999)
-    found = bm.World(world.dynamics, task).value(UNIFORM)
+    found = bm.MDP(world.dynamics, task).value(UNIFORM)
     assert found == pytest.approx(world.value(UNIFORM), rel=1e-12)
 
 

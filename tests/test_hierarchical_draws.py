@@ -359,7 +359,7 @@ def test_the_first_control_variate_alone_is_used(name: str) -> None:
     belief = belief_of(name)
     plain = bm.evaluate(POLICY, belief.draws(8000, seed=1), control=False)
     better = bm.evaluate(POLICY, belief.draws(2000, seed=2))
-    error = np.hypot(plain.start_value_error, better.start_value_error)
+    error = np.hypot(plain.start_value_mcse, better.start_value_mcse)
     assert abs(plain.start_value - better.start_value) < Z * error
     problem = engine.Problem.of_draws(belief.draws(2), POLICY[None])
     assert problem.rows.total is None

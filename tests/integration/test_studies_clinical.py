@@ -92,7 +92,7 @@ def test_posterior_values_agree_with_draws_solved_one_by_one(sparse: Records) ->
     policy = bm.policies.mle(belief)
     draws = belief.draws(24, seed=99)
     values = [
-        world.task.start @ bm.World(draws.dynamics(i), world.task).value(policy)
+        world.task.start @ bm.MDP(draws.dynamics(i), world.task).value(policy)
         for i in range(24)
     ]
     error = np.std(values, ddof=1) / np.sqrt(24)

@@ -174,7 +174,7 @@ A whole analysis:
   bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death -o ward
   bayesmdp optimise ward
   bayesmdp compare ward behaviour mle nominal optimised
-  bayesmdp sensitivity ward optimised
+  bayesmdp prior-sensitivity ward optimised
   bayesmdp compare-priors ward ward.csv
   bayesmdp check ward ward.csv
   bayesmdp negative-control ward ward.csv

@@ -5,10 +5,10 @@ from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
 from bayesmdp.evaluation._errors import (
-    bootstrap_error,
+    bootstrap_mcse,
     gaps,
     least_size,
-    mean_and_error,
+    mean_and_mcse,
     probability,
     tie,
 )
@@ -32,14 +32,14 @@ __all__ = [
     "Swept",
     "action_values",
     "as_draws",
-    "bootstrap_error",
+    "bootstrap_mcse",
     "compare",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
     "gaps",
     "least_size",
-    "mean_and_error",
+    "mean_and_mcse",
     "off_policy",
     "plain",
     "probability",

@@ -77,7 +77,7 @@ def _number(x: dict[str, float | None] | None) -> str:
     """Write a quantity to the precision of its error."""
     if x is None or x["value"] is None:
         return _NOTHING
-    return rounded(x["value"], x["error"] or 0.0).replace("-", "\N{MINUS SIGN}")
+    return rounded(x["value"], x["mcse"] or 0.0).replace("-", "\N{MINUS SIGN}")
 
 
 def _significant(x: float | None, digits: int = 3) -> str:

@@ -118,6 +118,6 @@ def _seeds(inputs: Inputs) -> dict[str, int]:
     found = {"comparison": inputs.best.seed}
     if inputs.optimisation is not None:
         found["optimisation"] = inputs.optimisation.seed
-    if inputs.sensitivity is not None:
-        found["sensitivity"] = inputs.sensitivity.seed
+    if inputs.prior_sensitivity is not None:
+        found["prior_sensitivity"] = inputs.prior_sensitivity.seed
     return found

@@ -163,12 +163,12 @@ def _history(
     """Return a quantity by size of the data, and its error."""
     if state is None:
         pairs = [
-            (getattr(e, f"start_{quantity}"), getattr(e, f"start_{quantity}_error"))
+            (getattr(e, f"start_{quantity}"), getattr(e, f"start_{quantity}_mcse"))
             for e in found
         ]
     else:
         pairs = [
-            (getattr(e, quantity)[state], getattr(e, f"{quantity}_error")[state])
+            (getattr(e, quantity)[state], getattr(e, f"{quantity}_mcse")[state])
             for e in found
         ]
     height, error = np.array(pairs, dtype=np.float64).T

@@ -42,7 +42,7 @@ def state_columns(
         **{
             key: column(getattr(evaluation, key)[shown], digits)
             for q in _QUANTITIES
-            for key, digits in ((q, 5), (f"{q}_error", ERROR_DIGITS))
+            for key, digits in ((q, 5), (f"{q}_mcse", ERROR_DIGITS))
         },
         "occupancy": column(evaluation.occupancy[shown], 4),
     }

@@ -198,7 +198,7 @@ def in_words(directory: Path, name: str) -> str:
 
 
 def _worth(record: Mapping[str, Any]) -> str:
-    value = rounded(record["start_value"], record["start_value_error"])
+    value = rounded(record["start_value"], record["start_value_mcse"])
     return f"a policy worth {value} from the start"
 
 

@@ -23,11 +23,12 @@ from bayesmdp.cli._options import (
     "--reference", metavar="POLICY", help="Whom to compare with; default the first."
 )
 @click.option(
-    "--few",
+    "--min-count",
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Visits in the data below which a pair counts as poorly supported.",
+    help="Visits in the data below which a pair counts as poorly supported; no pair is "
+    "left out, as by --min-count of `fit`.",
 )
 @draws_option
 @restrict_option
@@ -38,7 +39,7 @@ def command(
     run: Path,
     policies: tuple[str, ...],
     reference: str | None,
-    few: int,
+    min_count: int,
     n_draws: int,
     restricted: bool,
     seed: int,
@@ -64,7 +65,7 @@ def command(
         ),
         loaded.posterior.draws(n_draws, seed),
         reference=reference,
-        few=few,
+        min_count=min_count,
         threads=threads,
         progress=wants_progress(quiet),
     )

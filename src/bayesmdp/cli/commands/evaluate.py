@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """Say what POLICY is worth in RUN, a directory of `fit`, with both doubts.
 
-    POLICY is behaviour, mle, nominal, second-order, msbi, uniform, optimised (after
+    POLICY is behaviour, mle, nominal, second_order, msbi, uniform, optimised (after
     `bayesmdp optimise`), or a file: CSV with columns state, action and maybe
     probability, or .npy. Values and standard deviations are in units of reward.
 

@@ -28,7 +28,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal
 from bayesmdp.priors import AnyPrior
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 _A_TASK = 16  # datasets an executor gets at once
 
 
-def calibrate(
+def check_calibration(
     task: Task,
     prior: AnyPrior,
     *,
-    truth: AnyPrior | World | None = None,
+    truth: AnyPrior | MDP | None = None,
     n_visits: int | ArrayLike | Episodes = 10,
     policy: PolicyLike | None = None,
     choose: Choose | None = nominal,
@@ -122,12 +122,12 @@ def calibrate(
     --------
     >>> import bayesmdp as bm
     >>> task = bm.worlds.synthetic(0, 3, 2, discount=0.9).task
-    >>> bm.calibrate(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
+    >>> bm.check_calibration(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
     True
     >>> sure = bm.SymmetricPrior(0.01)  # believes what it saw
-    >>> found = bm.calibrate(task, sure, truth=bm.SymmetricPrior(1.0), n_visits=3,
-    ...                      n_datasets=200)
-    >>> found.passed, bool(found.bias[2] > 3 * found.bias_error[2])
+    >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0),
+    ...                              n_visits=3, n_datasets=200)
+    >>> found.passed, bool(found.bias[2] > 3 * found.bias_mcse[2])
     (False, True)
     """
     _checks.of_type("task", task, Task, ArgumentError)
@@ -159,7 +159,7 @@ def calibrate(
         kept = open_outcomes(resume, study)
         found = _run(study, n, kept, threads, executor, progress)
     said = "the prior" if truth is None else str(truth)
-    known = isinstance(truth, World)
+    known = isinstance(truth, MDP)
     return _calibration(study, found, shares, tails, rate, "a world" if known else said)
 
 
@@ -272,10 +272,10 @@ def _calibration(
         p_values=_checks.sealed(uniform),
         levels=levels,
         covered=_checks.sealed(covered),
-        covered_error=_checks.sealed(np.sqrt(covered * (1 - covered) / n)),
+        covered_mcse=_checks.sealed(np.sqrt(covered * (1 - covered) / n)),
         short=_short(study.quantities, inside.sum(axis=1), n, levels, error_rate),
         bias=_checks.sealed(gap.mean(axis=0)),
-        bias_error=_checks.sealed(gap.std(axis=0, ddof=1) / np.sqrt(n)),
+        bias_mcse=_checks.sealed(gap.std(axis=0, ddof=1) / np.sqrt(n)),
         n_draws=n_draws,
         error_rate=error_rate,
         seed=study.seed,
