@@ -1,4 +1,4 @@
-"""The clinical belief: 18,000 simulated patients, seen through a careful prior.
+"""The clinical belief: 18,000 simulated patients, under a conservative prior.
 
 Pairs seen five times or more, next states that were seen or death; or, as the other
 extreme, every pair and every next state with the same small concentration. Functions
@@ -37,7 +37,7 @@ def sparse(counts: bm.Counts, task: bm.Task) -> bm.Posterior:
 
 
 def uniform(posterior: bm.Posterior) -> Array:
-    """Even choice among available pairs, ``[S, A]``."""
+    """Return the uniform random policy over available pairs, ``[S, A]``."""
     available = posterior.available.astype(np.float64)
     return available / np.maximum(available.sum(axis=1, keepdims=True), 1.0)
 

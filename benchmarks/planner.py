@@ -41,7 +41,7 @@ def measure(repeats: int) -> dict[str, Any]:
 
 
 def residual(world: bm.MDP, value: np.ndarray) -> float:
-    """Most that any action promises beyond the value, or falls short of it."""
+    """Most that any action predicts beyond the value, or falls short of it."""
     rows, task = world.dynamics.rows, world.task
     _, paid, ahead = _pairs(world)
     q = paid + task.discount * (ahead @ value)

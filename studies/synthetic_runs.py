@@ -33,7 +33,7 @@ from studies.synthetic_data import SIZES, believe, datasets, world
 
 OURS, GRADIENT, NOMINAL = "ours", "gradient, published", "nominal"
 MLE, MAXIMUM, ADAM = "MLE", "second order", "second order, published"
-BETTER, EVEN = "better of the two", "even choice"
+BETTER, EVEN = "better of the two", "uniform random"
 PLACE = "synthetic"  # of jobs that several studies share
 N_WORLDS = 250
 SOFTNESS, RATE, N_STEPS, BATCH = 0.5, 0.01, 1000, 256

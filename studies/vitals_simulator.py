@@ -1,7 +1,7 @@
 """A second simulator with exact truth: four vital signs and three treatments.
 
 The structure and the probabilities are those of the sepsis simulator of Oberst and
-Sontag (2019), written anew as a table of probabilities. Vital signs: heart rate and
+Sontag (2019), written again as a table of probabilities. Vital signs: heart rate and
 blood pressure (low, normal, high), oxygen (low, normal), glucose (five levels, the
 middle one normal). Treatments, on or off: antibiotics, ventilation, vasopressors; an
 action sets all three. A patient with three or more abnormal vital signs dies; one with

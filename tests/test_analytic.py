@@ -101,11 +101,11 @@ def test_shares_of_the_doubt_sum_to_one_and_lie_on_what_the_policy_uses(
 ) -> None:
     policy, posterior, _ = problem(*CASES[name])
     policy = np.eye(3)[policy.argmax(axis=1)]
-    doubt = bm.evaluate_analytic(policy, posterior).variance_share
-    assert doubt.sum() == pytest.approx(1, abs=1e-12)
-    assert (doubt >= 0).all()
-    assert (doubt[policy == 0] == 0).all()
-    assert (doubt[posterior.task.terminal] == 0).all()
+    uncertainty = bm.evaluate_analytic(policy, posterior).variance_share
+    assert uncertainty.sum() == pytest.approx(1, abs=1e-12)
+    assert (uncertainty >= 0).all()
+    assert (uncertainty[policy == 0] == 0).all()
+    assert (uncertainty[posterior.task.terminal] == 0).all()
 
 
 def test_a_model_that_is_certain_leaves_no_doubt() -> None:

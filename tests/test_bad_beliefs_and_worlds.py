@@ -135,7 +135,7 @@ FIT_CASES = [
         "widen the support",
     ),
     case(
-        "a pair never seen, under a sparse prior without fallback",
+        "a pair never observed, under a sparse prior without fallback",
         PriorError,
         lambda: bm.fit(COUNTS, labelled(), prior=bm.SparsePrior()),
         "no next state for state ward, action treat",

@@ -10,7 +10,7 @@ from bayesmdp.errors import ArgumentError, EndlessError
 
 
 def circle(concentration: float) -> bm.Draws:
-    """A paid self-loop whose exit was never seen, without discount."""
+    """A paid self-loop whose exit was never observed, without discount."""
     loop = bm.Task(2, 1, [[1.0], [0.0]], discount=1.0, terminal=[1])
     prior = bm.SymmetricPrior(concentration)
     return bm.fit(counted((0, 0, 0)), loop, prior=prior).draws(2)

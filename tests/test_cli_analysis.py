@@ -298,7 +298,7 @@ def test_bad_input_is_a_sentence_and_exit_code_2(
 
 def test_a_damaged_result_is_told() -> None:
     Path("best/results/optimised.npz").write_bytes(b"cut short")
-    assert "optimised: damaged; make it anew" in run("info", "best").stdout
+    assert "optimised: damaged; recompute it" in run("info", "best").stdout
     result = run("evaluate", "best", "optimised", *FEW)
     assert result.exit_code == 2
     assert "`best/results/optimised.npz` is damaged" in result.stderr

@@ -104,9 +104,9 @@ def by_hand(
     start = V @ task.start
     spread = (chance + (V - start[:, None]) ** 2) @ task.start
     found = {"occupancy": weights @ np.array(visits), "start_values": start}
-    for prefix, of, doubt in (("", V, chance), ("start_", start, spread)):
+    for prefix, of, uncertainty in (("", V, chance), ("start_", start, spread)):
         mean = weights @ of
-        epistemic, aleatoric = weights @ (of - mean) ** 2, weights @ doubt
+        epistemic, aleatoric = weights @ (of - mean) ** 2, weights @ uncertainty
         found |= {
             f"{prefix}value": mean,
             f"{prefix}epistemic_sd": np.sqrt(epistemic),

@@ -106,7 +106,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 def enumerated(case: Case) -> tuple[float, list[tuple[float, Array]]]:
     """Evidence, and for every set its probability and its Dirichlet shapes ``[S]``.
 
-    Shapes before the data are ``a`` on the set and the imagined visits; outside the
+    Shapes before the data are ``a`` on the set and the pseudo-counts; outside the
     support these are a concentration of every set, inside they reweight sets.
     """
     length, n = len(case.support), np.array(case.n, dtype=float)

@@ -1,4 +1,4 @@
-"""What hangs on the prior, against closed forms and plain loops."""
+"""Prior sensitivity, against closed forms and plain loops."""
 
 import json
 import math
@@ -134,8 +134,8 @@ def test_flips_and_stakes_are_those_of_value_iteration() -> None:
     assert whole().flip_share == pytest.approx(visits[fragile].sum() / visits.sum())
     for p, x in enumerate(q):
         live = ~WORLD.task.is_terminal
-        promise = WORLD.task.start[live] @ x.max(axis=1)[live]
-        assert whole().predicted_value[p] == pytest.approx(promise)
+        predicted = WORLD.task.start[live] @ x.max(axis=1)[live]
+        assert whole().predicted_value[p] == pytest.approx(predicted)
         followed = visits @ (whole().recommended[p] == 1) / visits.sum()
         assert whole().agreement[p] == pytest.approx(followed)
 

@@ -80,7 +80,10 @@ def test_the_first_screen_says_what_the_evaluation_says(
     found = summary["difference_interval"]
     assert found["low"]["value"] == pytest.approx(low)
     assert found["high"]["value"] == pytest.approx(high)
-    assert f"{100 * part:.2g} % would go away" in summary["sentences"]["doubt"]
+    assert (
+        f"{100 * part:.2g} % of its variance is epistemic"
+        in summary["sentences"]["uncertainty"]
+    )
 
 
 def test_acceptability_is_the_share_of_draws(
@@ -250,8 +253,8 @@ def test_everything_given_is_shown(
     assert prior["sensitivity"]["n_fragile"] == moved.fragile.size
     assert made.data["data"]["findings"]["n_rows"] == 500
     found = levels(made)
-    doubt = moved.start_epistemic_sd.max()
-    fragile = np.ptp(moved.start_value) > doubt or moved.flip_share > 0.05
+    uncertainty = moved.start_epistemic_sd.max()
+    fragile = np.ptp(moved.start_value) > uncertainty or moved.flip_share > 0.05
     assert found["Prior"] == ("warning" if fragile else "ok")
     page = made.html()
     assert "plot-evidence" in page

@@ -29,7 +29,7 @@ def posterior(task: bm.Task = TASK) -> bm.Posterior:
 
 
 def known(theta: Any, task: bm.Task) -> bm.Ensemble:
-    """No doubt at all: one model."""
+    """No uncertainty at all: one model."""
     return bm.Ensemble([bm.Dynamics.from_dense(theta)], task)
 
 
@@ -71,7 +71,7 @@ def test_estimates_are_unbiased_and_errors_honest() -> None:
 
     Their mean has sd 0.08 and their root mean square 0.06, if estimates are normal and
     errors known; few draws leave room for the rest. Two roll-outs a draw: a tenth of
-    the spread between means would be doubt, were it not corrected for.
+    the spread between means would be uncertainty, were it not corrected for.
     """
     belief = posterior()
     truth = bm.evaluate(POLICY, belief.draws(40_000, seed=99))
@@ -108,8 +108,8 @@ def test_where_nothing_is_doubtful_chance_is_not_taken_for_doubt() -> None:
     assert "drowns in the noise" in found.notes[-1]
     spread = found.start_values.std(ddof=1)
     assert found.start_epistemic_sd < 0.5 * spread
-    doubt, error = found.epistemic_sd[:3], found.epistemic_sd_mcse[:3]
-    assert (doubt**2 <= 3 * error * np.maximum(2 * doubt, error)).all()
+    uncertainty, error = found.epistemic_sd[:3], found.epistemic_sd_mcse[:3]
+    assert (uncertainty**2 <= 3 * error * np.maximum(2 * uncertainty, error)).all()
     assert (error > 0).all()
     assert found.total_sd**2 == pytest.approx(
         found.epistemic_sd**2 + found.aleatoric_sd**2

@@ -311,7 +311,7 @@ def test_a_damaged_file_is_named(data_file: Path, content: bytes) -> None:
     data_file.write_bytes(content)
     assert said() == (
         f"`icu_sepsis` cannot read {data_file}, which may be damaged; `pip install "
-        "--no-deps icu-sepsis==2.0.1 --force-reinstall` mends it."
+        "--no-deps icu-sepsis==2.0.1 --force-reinstall` fixes it."
     )
 
 

@@ -174,7 +174,7 @@ def test_a_result_of_another_kind_or_task_is_refused(
     with pytest.raises(StorageError, match="is no comparison but of no known kind"):
         storage.load_comparison(path, "y")
     storage.save_result(path, "z", {"kind": "optimisation"})
-    with pytest.raises(StorageError, match=r"cannot be used .*: make it anew"):
+    with pytest.raises(StorageError, match=r"cannot be used .*: recompute it"):
         storage.load_optimisation(path, "z")
     storage.save_result(path, "w", {"kind": "evaluation"}, {"value": [1.0]})
     with pytest.raises(StorageError, match="Evaluation has no 'value_mcse'"):
@@ -215,7 +215,7 @@ def test_results_are_told_in_words(
         f"judged: a policy worth {worth} from the start, on {n_draws} draws",
         "own: a result of your own",
         "hollow: a result of your own",
-        "broken: damaged; make it anew",
+        "broken: damaged; recompute it",
     ):
         assert said in text
 

@@ -42,7 +42,7 @@ class Browser:
         self.driver = driver
 
     def open(self, path: Path, *, anchor: str = "") -> None:
-        """Open a file, in a window of a desk's size; anew where a link is given."""
+        """Open a file, in a window of a desk's size; again where a link is given."""
         self.size(1280, 900)
         self.theme(False)
         if anchor or self.driver.current_url.split("#")[0] != path.as_uri():
@@ -111,7 +111,7 @@ class Browser:
 
 
 def posterior_of_many() -> bm.Posterior:
-    """As large as the AI Clinician's: every pair was seen, most of them rarely."""
+    """As large as the AI Clinician's: every pair was observed, most of them rarely."""
     rng = np.random.default_rng(0)
     state = rng.integers(0, N_STATES - 2, N_ROWS)
     action = rng.integers(0, N_ACTIONS, N_ROWS)

@@ -12,7 +12,7 @@ TASK = bm.worlds.synthetic(0, 5, 3, discount=0.9).task
 SMALL = bm.worlds.synthetic(0, 3, 2, discount=0.9).task
 SETS = bm.RandomSupportPrior(1.0, 0.9)
 FLAT = bm.SymmetricPrior(1.0)
-#: Every kind that generates data, with few visits where sets are in doubt.
+#: Every kind that generates data, with few visits where sets are uncertain.
 PRIORS: dict[str, tuple[Any, bm.Task, int]] = {
     "symmetric": (FLAT, TASK, 10),
     "scaled": (bm.ScaledPrior(1.0), TASK, 10),

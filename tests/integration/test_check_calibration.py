@@ -46,7 +46,7 @@ BRIEF: dict[str, Any] = {**FEW, "n_datasets": 20}
 def same(a: Calibration, b: Calibration) -> bool:
     return all(
         np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
-        for name in ("ranks", "truths", "promises", "covered", "bias")
+        for name in ("ranks", "truths", "predicted", "covered", "bias")
     ) and np.array_equal(a.p_values, b.p_values, equal_nan=True)
 
 
@@ -219,7 +219,7 @@ def test_what_does_not_depend_on_the_model_is_always_covered() -> None:
 def test_one_dirichlet_a_row_in_place_of_random_sets_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows with the exact mean that leave out the doubt about sets are too narrow."""
+    """Rows with the exact mean that leave out the sets' uncertainty are too narrow."""
 
     def narrow(*data: Any, **more: Any) -> bm.Posterior:
         return dataclasses.replace(bm.fit(*data, **more), sets=None)
@@ -438,7 +438,7 @@ def test_the_record_counts_and_tells() -> None:
     assert (high <= 99).all()
     inside = (found.ranks >= 5) & (found.ranks <= 94)
     assert np.array_equal(found.covered[2], inside.mean(axis=0))
-    gap = found.promises - found.truths
+    gap = found.predicted - found.truths
     assert np.allclose(found.bias, gap.mean(axis=0))
     json.dumps(found.to_dict(), allow_nan=False)
     text = found.summary()

@@ -75,7 +75,7 @@ def test_truth_and_what_was_seen_are_solved_exactly(
     assert record["start_truth"] == pytest.approx(start, abs=1e-9)
     counts = dense["counts"]
     frequent = counts.copy()
-    frequent[counts.sum(axis=2) == 0, DEATH] = 1.0  # where nothing was seen
+    frequent[counts.sum(axis=2) == 0, DEATH] = 1.0  # where nothing was observed
     frequent /= frequent.sum(axis=2, keepdims=True)
     np.testing.assert_allclose(record["seen"], value(frequent, action), atol=1e-6)
     pair = np.arange(N_LIVE), action[:N_LIVE]
@@ -102,7 +102,7 @@ def test_posterior_values_agree_with_draws_solved_one_by_one(sparse: Records) ->
 
 
 def both_priors(sparse: Records) -> Records:
-    """Records as if the evidence prior promised too much, above all in five states."""
+    """Records as if the evidence prior predicted too high, above all in five states."""
     evidence = deepcopy(sparse)
     for x in evidence:
         x["prior"] = "evidence"
@@ -138,13 +138,13 @@ def test_the_verdict_on_figure_5_follows_the_records(sparse: Records) -> None:
     assert "1.0 on average in truth" in said
     assert "no climb was made" in said
     assert "Of the 5 states" in said
-    assert "100 % are promised more than the truth" in said
+    assert "100 % are predicted higher than the truth" in said
     assert said.endswith(" Confirmed.")
     for spoil, why in (
         (lambda x: set_gain(x, "value", 3.0), "size within 2 times."),
-        (lambda x: set_gain(x, "truth", -1.0), "gain is delivered."),
+        (lambda x: set_gain(x, "truth", -1.0), "gain is true."),
         (lambda x: set_gain(x, "value", -1.0), "the belief sees no gain."),
-        (spoil_outliers, "not promised more than others."),
+        (spoil_outliers, "not predicted higher than others."),
     ):
         spoiled = deepcopy(records)
         spoil(spoiled)
@@ -152,7 +152,7 @@ def test_the_verdict_on_figure_5_follows_the_records(sparse: Records) -> None:
 
 
 def spoil_outliers(records: Records) -> None:
-    """Let the states raised most be those promised too little."""
+    """Let the states raised most be those predicted too little."""
     for x in records:
         if x["prior"] == "evidence":
             for state in np.flatnonzero(x["visits"])[:5]:

@@ -1,4 +1,4 @@
-"""What was seen: transitions, and how often each was seen."""
+"""What was observed: transitions, and how often each was observed."""
 
 from bayesmdp.data._ai_clinician import read_ai_clinician
 from bayesmdp.data._collect import collect

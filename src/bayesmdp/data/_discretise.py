@@ -157,7 +157,7 @@ class Discretisation(Shown):
             f" to {sizes.max()} rows, and " + " and ".join(map(repr, self.ends)),
             f"variance within clusters: {_share(self.unexplained[0])} of all where "
             f"fitted, {_share(self.unexplained[1])} elsewhere",
-            f"actions: {self.n_actions}, of which {seen} were seen",
+            f"actions: {self.n_actions}, of which {seen} were observed",
         ]
         for name, edges in zip(self.layout.doses, self.dose_edges, strict=True):
             cuts = ", ".join(f"{x:.4g}" for x in edges)

@@ -1,6 +1,6 @@
 """Transitions in a table of some engine: the same queries, run where the rows are.
 
-Only groups reach Python: distinct transitions with how often they were seen and what
+Only groups reach Python: distinct transitions with how often they occurred and what
 they paid. A frame here has one column for each role, under the role's name.
 """
 
@@ -406,7 +406,7 @@ def settled(
 ) -> "Frame":
     """Drop what only messages need, and make ids and flags what they were checked for.
 
-    Steps become whole where next states hang on them.
+    Steps become whole where next states depend on them.
     """
     import narwhals as nw
 

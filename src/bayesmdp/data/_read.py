@@ -44,7 +44,7 @@ def read_transitions(
     """Read logged transitions, however large, from files or a dataframe.
 
     The engine that holds the rows counts them; only distinct transitions, with how
-    often they were seen and what they paid, reach Python. Rows in messages are
+    often they were observed and what they paid, reach Python. Rows in messages are
     counted from 0, headers aside.
 
     Parameters

@@ -182,7 +182,7 @@ def _steps(
         if subject.derived is not None:
             dropped = (
                 f"; {many(subject.derived.gaps, 'row')} before them would be dropped "
-                "for want of a next state"
+                "because no next state is recorded"
             )
         yield finding(
             "step-gaps",

@@ -22,7 +22,7 @@ class Calibration:
     """Ranks and coverage over simulated datasets. Made by `check_calibration`.
 
     Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
-    can be uniform. A known world promises no uniform ranks: ``p_values`` are NaN, and
+    can be uniform. With a known model they need not be: ``p_values`` are NaN, and
     ``passed`` says that no interval of a value covers clearly less than its level.
     Either is wrong for a calibrated belief with a probability of at most
     ``error_rate``, over all quantities together (Bonferroni).
@@ -33,7 +33,7 @@ class Calibration:
     quantities: tuple[str, ...]  # [quantities]
     ranks: IntArray  # [datasets, quantities], in 0..n_draws
     truths: FloatArray  # [datasets, quantities]
-    promises: FloatArray  # [datasets, quantities], posterior means
+    predicted: FloatArray  # [datasets, quantities], posterior means
     p_values: FloatArray  # [quantities], of uniform ranks; NaN for a world
     levels: FloatArray  # [levels]
     covered: FloatArray  # [levels, quantities], share of datasets
@@ -104,8 +104,8 @@ class Calibration:
         gap = rounded(abs(self.bias[q]), self.bias_mcse[q])
         return (
             f"{100 * self.levels[at]:.3g} % intervals cover "
-            f"{100 * self.covered[at, q]:.1f} %, and it promises {gap} {more} than is "
-            "true"
+            f"{100 * self.covered[at, q]:.1f} %, and its predicted value is "
+            f"{gap} {more} than the true one"
         )
 
     def histogram(self, bins: int = 20) -> IntArray:
@@ -170,13 +170,15 @@ class Calibration:
         """
         title, simulated = self._simulated()
         lines = [simulated]
-        for name, *covered, promise, p in self._cells():
+        for name, *covered, predicted, p in self._cells():
             shares = ", ".join(
                 f"{level:.3g}: {x}"
                 for level, x in zip(self.levels, covered, strict=True)
             )
             said = f"; p {p}" if p else ""
-            lines.append(f"{name}: covered {shares}; promise - truth {promise}{said}")
+            lines.append(
+                f"{name}: covered {shares}; predicted - true {predicted}{said}"
+            )
         return Sheet(title, [*lines, self.verdict], indent="  ").text()
 
     def _simulated(self) -> tuple[str, str]:
@@ -201,7 +203,7 @@ class Calibration:
     def _repr_html_(self) -> str:
         title, simulated = self._simulated()
         covered = [f"{level:.3g} covered" for level in self.levels]
-        table = Table(["", *covered, "promise - truth", "p"], self._cells())
+        table = Table(["", *covered, "predicted - true", "p"], self._cells())
         return Sheet(title, [table, simulated, self.verdict]).html()
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Do credible intervals keep their promise? Simulate, fit, and look at the truth."""
+"""Do credible intervals cover as often as they say? Simulate, fit, compare."""
 
 from collections.abc import Iterator, Sequence
 from os import PathLike
@@ -258,7 +258,7 @@ def _calibration(
     k = tails[:, None, None]
     inside = (stacked.below + stacked.ties >= k) & (stacked.below <= n_draws - k)
     covered = inside.mean(axis=1)
-    gap = stacked.promise - stacked.truth
+    gap = stacked.predicted - stacked.truth
     uniform = np.full(len(study.quantities), np.nan)
     if truth != "a world":
         uniform[:] = [p_value(ranks, n_draws + 1) for ranks in stacked.rank.T]
@@ -268,7 +268,7 @@ def _calibration(
         quantities=study.quantities,
         ranks=_checks.sealed(stacked.rank),
         truths=_checks.sealed(stacked.truth),
-        promises=_checks.sealed(stacked.promise),
+        predicted=_checks.sealed(stacked.predicted),
         p_values=_checks.sealed(uniform),
         levels=levels,
         covered=_checks.sealed(covered),

@@ -71,7 +71,7 @@ class PriorRow:
     difference: float | None  # to the best, where both give mass
     difference_error: float | None  # paired
     new_mass: float | None  # held-out share it expected on next states new to it
-    unseen_mass: float  # on next states never seen, by visits, from all the data
+    unseen_mass: float  # on next states never observed, by visits, from all the data
     predicted_value: float  # start value of the nominal policy, in its mean model
 
 
@@ -89,7 +89,7 @@ class PriorComparison(Shown):
     visits: IntArray  # [S], logged transitions from live states
     n_folds: int
     n_held_out: int  # transitions scored: those of available pairs
-    new_share: float | None  # of them, to next states the other folds had not seen
+    new_share: float | None  # of them, to next states the other folds had not observed
     new_share_error: float | None
     min_count: int
     seed: int

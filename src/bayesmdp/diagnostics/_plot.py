@@ -23,9 +23,9 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     """Draw the curve of ranks against its band, and coverage against levels.
 
     Above, for each quantity, the share of ranks below a point minus that point: inside
-    the band if calibrated; a hump is promises above the truth, a dip promises below it,
-    an S that rises first intervals that are too narrow. Below, shares of datasets
-    covered, with two standard errors, against the level that was promised.
+    the band if calibrated; a hump is predictions above the truth, a dip predictions
+    below it, an S that rises first intervals that are too narrow. Below, shares of
+    datasets covered, with two standard errors, against the nominal level.
 
     Parameters
     ----------

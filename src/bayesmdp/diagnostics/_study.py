@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     below: IntArray  # draws below the truth
     ties: IntArray  # draws equal to it
     truth: FloatArray
-    promise: FloatArray  # mean of the draws
+    predicted: FloatArray  # mean of the draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Where true models come from: a prior that generates data, or a known model.
 
 Dirichlet priors generate rows by their own concentrations. A random-support prior
-generates a size, a set of that size, and a Dirichlet on the set. With imagined visits
+generates a size, a set of that size, and a Dirichlet on the set. With pseudo-counts
 ``w[t]`` (a fallback) its density is multiplied by ``theta[t]^w[t]``: sets hold these
 states, sizes are reweighted by the mean of that factor, and the Dirichlet has ``w[t]``
 more. A mixture draws a component by its weights before the data, then a model from it.

@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper: value, epistemic and aleatoric uncertainty of a policy.
 
 Every draw of the dynamics gives the mean and the variance of the return in closed form
-(engine/_kernel.py). Over draws, the law of total variance parts the doubt::
+(engine/_kernel.py). Over draws, the law of total variance decomposes the variance::
 
     Var(return) = Var_draws(V)  +  mean_draws(return variance)
                   epistemic        aleatoric
@@ -36,7 +36,7 @@ _N_DRAWS = 1000  # of a posterior, where nobody says how many
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
 _FLOOR = 1.1  # times the error of finite chains: more draws bring no more
 _SHOWS_REDUCTION = 50  # draws from which on a ratio of variances means something
-_ROUNDING = 1e-13  # doubt of this share of the value is rounding
+_ROUNDING = 1e-13  # an sd of this share of the value is rounding
 
 
 def evaluate(

@@ -118,7 +118,7 @@ def rollout_evaluate(
     -------
     Evaluation
         ``*_mcse`` hold the noise of draws and of roll-outs. Of ``start_values`` each
-        is a mean of roll-outs, so their spread is wider than the doubt;
+        is a mean of roll-outs, so their spread is wider than the uncertainty;
         ``epistemic_sd`` is corrected for that.
 
     References

@@ -139,7 +139,7 @@ class Task(Shown):
             terminal states.
         reward
             As `Task` takes it. Where not given, each transition's logged mean: paid for
-            the transition, and 0 for those never seen, which a posterior may hold
+            the transition, and 0 for those never observed, which a posterior may hold
             possible. Where the logged reward varies for the same transition, only its
             mean is kept, and a warning says how much it varies
             (``data.reward_statistics()`` has the spread of each).

@@ -68,7 +68,7 @@ def _support(inputs: Inputs) -> list[Caution]:
     min_count, name = inputs.comparison.min_count, inputs.recommended
     if row.low_support is None:
         text = (
-            "The belief is an ensemble: how often a pair of state and action was seen "
+            "The belief is an ensemble: how often a pair of state and action occurred "
             "is not known."
         )
         return [_say("Support", "note", text)]
@@ -141,22 +141,22 @@ def _ahead(inputs: Inputs) -> list[Caution]:
 def _prior(inputs: Inputs) -> list[Caution]:
     found = inputs.prior_sensitivity
     if found is None:
-        text = "How much hangs on the choice of the prior was not examined."
+        text = "Prior sensitivity was not examined."
         return [_say("Prior", "note", text)]
     moved = float(np.ptp(found.start_value))
-    doubt = float(found.start_epistemic_sd.max())
+    uncertainty = float(found.start_epistemic_sd.max())
     flips = found.flip_share
     text = (
         f"Over {len(found.names)} priors the value moves by {moved:.2g}, "
-        f"{moved / doubt:.2g} times the largest epistemic sd; "
-        if doubt > 0
+        f"{moved / uncertainty:.2g} times the largest epistemic sd; "
+        if uncertainty > 0
         else f"Over {len(found.names)} priors the value moves by {moved:.2g}; "
     )
     text += f"recommendations flip in {in_percent(flips)} of the logged visits."
     if inputs.recommended not in inputs.examined:
         text += " This was asked of another policy than the recommended one."
         return [_say("Prior", "warning", text)]
-    bad = moved > doubt or flips > _POOR
+    bad = moved > uncertainty or flips > _POOR
     return [_say("Prior", "warning" if bad else "ok", text)]
 
 

@@ -125,7 +125,7 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
 
 
 def _next(inputs: Inputs, row: IntArray) -> dict[str, Any]:
-    """Return next states of the pairs listed that have a row and were seen."""
+    """Return next states of the pairs listed that have a row and were observed."""
     belief = inputs.posterior
     rows = belief.mean().rows
     wanted = row[row >= 0]

@@ -90,5 +90,5 @@ def _significant(x: float | None, digits: int = 3) -> str:
 
 
 def _known(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to a tenth of the doubt about it."""
+    """Write a number to a tenth of its sd."""
     return known(x, sd).replace("-", "\N{MINUS SIGN}")

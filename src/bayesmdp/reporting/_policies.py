@@ -16,7 +16,7 @@ from bayesmdp.reporting._numbers import interval, quantity, share
 
 
 def policies_section(inputs: Inputs) -> dict[str, Any]:
-    """Say what each policy is worth, and how it compares with the reference."""
+    """Return the value of each policy, and how it compares with the reference."""
     values, weights = start_values(inputs)
     exact = inputs.best.exact
     best = best_shares(values, weights, inputs.evaluations)

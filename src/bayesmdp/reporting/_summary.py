@@ -1,4 +1,4 @@
-"""The first screen: the question, the answer, its doubt, and what to be wary of."""
+"""The first screen: the question, the answer, its uncertainty, and cautions."""
 
 import math
 from typing import Any
@@ -86,12 +86,12 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     sd, ends = found["epistemic_sd"]["value"], found["interval"]
     return {
         "value": (
-            f"Under “{found['recommended']}” the expected return from the start is "
+            f"Under “{found['recommended']}” the expected value from the start is "
             f"{_with_noise(found['value'], sd)}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
             "95 %."
         ),
-        "doubt": _doubt(found),
+        "uncertainty": _uncertainty(found),
         "choice": _choice(inputs),
         "gain": _gain(found),
     }
@@ -118,13 +118,13 @@ def _gain(found: dict[str, Any]) -> str:
     )
 
 
-def _doubt(found: dict[str, Any]) -> str:
+def _uncertainty(found: dict[str, Any]) -> str:
     part = percent(found["epistemic_share"])
     return (
         f"One outcome differs from this by {_said(found['total_sd'])} (standard "
-        f"deviation). Of the doubt, {part} would go away with more data (epistemic "
-        f"sd {_said(found['epistemic_sd'])}); the rest is chance that no data remove "
-        f"(aleatoric sd {_said(found['aleatoric_sd'])})."
+        f"deviation): {part} of its variance is epistemic, which more data would "
+        f"remove (sd {_said(found['epistemic_sd'])}); the rest is aleatoric "
+        f"(sd {_said(found['aleatoric_sd'])})."
     )
 
 
@@ -147,7 +147,7 @@ def _choice(inputs: Inputs) -> str:
 
 
 def known(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to a tenth of the doubt about it, where there is some."""
+    """Write a number to a tenth of its sd, where there is some."""
     value = x["value"]
     if value is None or not sd:
         return _said(x)
@@ -158,7 +158,7 @@ def known(x: dict[str, float | None], sd: float | None) -> str:
 
 
 def _with_noise(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to its doubt, with its Monte Carlo error in brackets."""
+    """Write a number to the precision of its sd, its Monte Carlo error in brackets."""
     error = x["mcse"]
     return known(x, sd) + (f" (Monte Carlo error {error:.1g})" if sd and error else "")
 

@@ -295,4 +295,4 @@ def _sound(path: str | os.PathLike[str], result: Result, kind: str) -> Iterator[
         yield
     except (LookupError, AttributeError, TypeError, ValueError) as problem:
         said = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
-        raise StorageError(f"{where} cannot be used ({said}): make it anew.") from None
+        raise StorageError(f"{where} cannot be used ({said}): recompute it.") from None

@@ -179,7 +179,7 @@ def _read(path: Path) -> dict[str, FloatArray]:
     except (OSError, EOFError, ValueError, BadZipFile, zlib.error) as problem:
         raise DynamicsError(
             f"`icu_sepsis` cannot read {path}, which may be damaged; `{_REMEDY} "
-            "--force-reinstall` mends it."
+            "--force-reinstall` fixes it."
         ) from problem
     for name, shape in _SHAPES.items():
         array = arrays.get(name)

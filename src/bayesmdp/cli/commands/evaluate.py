@@ -50,7 +50,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Say what POLICY is worth in RUN, a directory of `fit`, with both doubts.
+    """Value of POLICY in RUN, a directory of `fit`, with both standard deviations.
 
     POLICY is behaviour, mle, nominal, second_order, msbi, uniform, optimised (after
     `bayesmdp optimise`), or a file: CSV with columns state, action and maybe

@@ -36,7 +36,7 @@ _PLAIN_WIDTH = 100  # of what is piped
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="Tell pairs of state and action that were seen fewer times.",
+    help="Tell pairs of state and action that were observed fewer times.",
 )
 @click.option("--n-states", type=click.IntRange(1), help="How many states there are.")
 @click.option("--n-actions", type=click.IntRange(1), help="How many actions there are.")
@@ -58,7 +58,7 @@ def command(
 
     FILE is CSV, Parquet or JSON lines, also packed, or a quoted glob; several files are
     one log. Rows are counted from 0, headers aside. The exit code is 0 where there is
-    nothing to mend, 1 with warnings, 2 with errors.
+    nothing to fix, 1 with warnings, 2 with errors.
 
     Example: bayesmdp validate ward.csv --columns state=cluster --n-states 752
     """

@@ -97,7 +97,7 @@ function reasons(pairs) {
 function nextTable(p) {
   const next = EXPLORER.next, from = next.first[p], to = next.first[p + 1];
   if (to === from) {
-    const why = EXPLORER.available[p] ? "are left out: it was never seen, or the file would be too large" : "are not part of the model: it was seen too rarely to be offered";
+    const why = EXPLORER.available[p] ? "are left out: it was never observed, or the file would be too large" : "are not part of the model: it was observed too rarely to be offered";
     return make("p", { class: "left-out" }, `The next states of ${actionName(p)} ${why}.`);
   }
   const rows = [];
