@@ -10,7 +10,8 @@ Models ``m`` with weights ``p[m]`` have rows ``P[m, s, a, t]`` and expected rewa
 where ``q[m] = r[m] + g P[m] v[m]``, and ``v[m]`` follows the action that is chosen for
 all models. ``b[m, t, s]`` is the probability of the model and of being in ``s`` at
 ``t`` under the policy found last; CADP begins with WSU and repeats until nothing
-changes, which never makes the mean return smaller. ``clairvoyant`` plans for each model by itself.
+changes, which never makes the mean return smaller. ``clairvoyant`` plans for each model
+by itself.
 
 ``percentile`` is value iteration on quantiles over models, one state at a time
 (Cousins et al. 2023): ``v(s) = max_a quantile_m (r[m, s, a] + g P[m, s, a] v)``.

@@ -69,13 +69,13 @@ def wet_chicken(*, discount: float = 0.95) -> MDP:
             theta[state, action, np.arange(_SIDE) * _SIDE + side] += lands
             theta[state, action, 0] += 1.0 - below[-1]  # over the fall
     pays = np.repeat(np.arange(_SIDE), _SIDE).astype(np.float64)
-    from_, action, to = np.nonzero(theta)
+    before, taken, to = np.nonzero(theta)
     start = np.zeros(n)
     start[0] = 1.0
     task = Task(
         n,
         len(_PADDLING),
-        (from_, action, to, pays[to]),
+        (before, taken, to, pays[to]),
         discount=discount,
         start=start,
         action_labels=list(_PADDLING),
