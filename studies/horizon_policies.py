@@ -1,10 +1,10 @@
 """Policies for a finite set of models over a finite horizon, as others make them.
 
-Models ``m`` with weights ``p[m]`` have rows ``P[m, s, a, t]`` and expected rewards
+Models ``m``, all equally likely, have rows ``P[m, s, a, t]`` and expected rewards
 ``r[m, s, a]``. With ``T`` steps left to go, backwards from ``v = 0``::
 
     MVP    plan for the mean model
-    WSU    a(s) maximises sum_m p[m] q[m, s, a]            (Steimle et al. 2021)
+    WSU    a(s) maximises sum_m q[m, s, a]                 (Steimle et al. 2021)
     CADP   a(t, s) maximises sum_m b[m, t, s] q[m, s, a]   (Su and Petrik 2023)
 
 where ``q[m] = r[m] + g P[m] v[m]``, and ``v[m]`` follows the action that is chosen for
@@ -89,7 +89,7 @@ def cadp(models: Models, horizon: int, most: int = 1000) -> IntArray:
             v = _taken(q, better[-1])
         plan = np.array(better[::-1])
         new = models.returns(plan).mean()
-        if new <= value * (1 + 1e-12):
+        if new <= value + 1e-12 * abs(value):
             break
         value = new
     return plan
@@ -115,11 +115,13 @@ def clairvoyant(models: Models, horizon: int) -> FloatArray:
     return np.asarray(v @ models.start)
 
 
-def percentile(models: Models, level: float, n_sweeps: int = 500) -> IntArray:
+def percentile(models: Models, level: float, most: int = 100_000) -> IntArray:
     """Stationary choice ``[S]`` of value iteration on quantiles over models."""
     v = np.zeros(models.start.size)
-    for _ in range(n_sweeps):
+    for _ in range(most):
         q = models.reward + models.discount * np.einsum("msat,t->msa", models.theta, v)
         low = np.quantile(q, level, axis=0, method="inverted_cdf")
-        v = low.max(axis=1)
+        before, v = v, low.max(axis=1)
+        if np.abs(v - before).max() <= 1e-10 * max(np.abs(v).max(), 1.0):
+            break
     return np.asarray(low.argmax(axis=1))

@@ -41,17 +41,18 @@ def test_what_is_said_is_what_draws_of_its_own_give(
     assert low < better.improvement < high
 
 
-def test_its_tail_is_better_than_that_of_the_best_mean(
-    posterior: Any, better: bm.optimisation.Improvement
-) -> None:
+def test_its_tail_is_better_than_that_of_the_best_mean() -> None:
+    """With few data the two differ; on these draws by 0.019, of which 0.01 is asked."""
+    log = WORLD.sample(60, seed=4)
+    posterior = bm.fit(log, WORLD.task, prior=bm.SymmetricPrior(0.1))
     draws = posterior.draws(4000, seed=12)
     base = bm.evaluate(UNIFORM, draws).start_values
-    best = bm.optimise(posterior, seed=0).policy
+    found = [bm.improve(posterior, UNIFORM).policy, bm.optimise(posterior).policy]
     tails = [
         np.sort(bm.evaluate(policy, draws).start_values - base)[:1000].mean()
-        for policy in (better.policy, best)
+        for policy in found
     ]
-    assert tails[0] > tails[1] - 0.01
+    assert tails[0] > tails[1] + 0.01
 
 
 def test_pairs_never_observed_keep_the_baseline_s_probability() -> None:
@@ -77,8 +78,9 @@ def test_changes_say_where_and_why(
     for x in better.changes:
         up = int(x.to_action)
         assert x.to_probability == pytest.approx((1 / 3, better.policy[x.state, up]))
-        assert x.visits == visits[x.state, up]
-        assert x.why.startswith(f"{x.visits} visits; better in ")
+        assert x.visits is not None
+        assert x.visits[1] == visits[x.state, up]
+        assert x.why.startswith(f"{x.visits[1]} visits; better in ")
     ranked = [x.share * x.gain for x in better.changes]
     assert ranked == sorted(ranked, reverse=True)
     said = better.summary(2)
@@ -116,7 +118,7 @@ def test_bad_input_is_refused(posterior: Any) -> None:
         bm.improve(posterior, tail=0)
     with pytest.raises(bm.BayesmdpError, match="`baseline`"):
         bm.improve(posterior, [0, 1])
-    with pytest.raises(bm.BayesmdpError, match="behaviour"):
+    with pytest.raises(bm.BayesmdpError, match="`baseline` must be given"):
         bm.improve(bm.worlds.casino())
 
 

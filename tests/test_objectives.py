@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import bayesmdp as bm
+from bayesmdp import engine
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import bootstrap_mcse
-from bayesmdp.optimisation import RiskObjective
+from bayesmdp.optimisation import RiskObjective, named_objective
+from bayesmdp.optimisation._oracle import Oracle
+from bayesmdp.optimisation._settings import Held
 
 Array = NDArray[np.float64]
 Make = Callable[..., RiskObjective]
@@ -105,6 +108,7 @@ def bandit() -> bm.Ensemble:
     return bm.Ensemble(theta, task, rewards, weights=[0.3, 0.2, 0.2, 0.1, 0.2])
 
 
+@pytest.mark.filterwarnings("ignore:.* rests on")
 @pytest.mark.parametrize("of", ["value", "improvement", "regret"])
 @pytest.mark.parametrize("name", ALL)
 def test_optima_are_those_of_a_fine_grid(name: str, of: str) -> None:
@@ -138,6 +142,85 @@ def test_optima_are_those_of_a_fine_grid(name: str, of: str) -> None:
     assert found.objective_mcse == 0  # every model was looked at
 
 
+def objective_at(
+    policy: Array, objective: RiskObjective, belief: bm.Ensemble, taken_off: Array
+) -> float:
+    values = bm.evaluate(policy, belief).start_values - taken_off
+    weights = belief.draws().weights
+    return objective.value(values, weights / weights.sum())
+
+
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("of", ["value", "improvement", "regret"])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients_are_central_differences(name: str, of: str, holds: bool) -> None:
+    """Of shares of what held pairs leave, on an ensemble whose models differ much."""
+    rng = np.random.default_rng(8)
+    task = bm.Task(3, 3, rng.normal(size=(3, 3)), discount=0.8, start=[0.5, 0.3, 0.2])
+    theta = rng.dirichlet(np.full(3, 0.5), size=(9, 3, 3))
+    belief = bm.Ensemble(theta, task)
+    base, shares = rng.dirichlet(np.ones(3), size=(2, 3))
+    more: dict[str, Any] = {"of": of}
+    if of == "improvement":
+        more["baseline"] = base
+    objective = SMOOTH[name](**more)
+    held = np.zeros((3, 3), dtype=bool)
+    held[0, 1] = held[2, 0] = holds
+    shares = np.where(held, 0.0, shares)
+    shares /= shares.sum(axis=1, keepdims=True)
+    rest = 1 - np.where(held, base, 0.0).sum(axis=1, keepdims=True)
+
+    def policy_of(at: Array) -> Array:
+        return np.where(held, base, rest * at)
+
+    taken_off = np.zeros(9)
+    if of == "improvement":
+        taken_off = bm.evaluate(base, belief).start_values
+    elif of == "regret":
+        one = [bm.Ensemble(theta[m][None], task) for m in range(9)]
+        best = [bm.evaluate(bm.policies.nominal(x), x).start_value for x in one]
+        taken_off = np.array(best)
+    with engine.workers(1, None) as pool:
+        oracle = Oracle(belief, objective, 0, pool, held=Held(held, base))
+        found = oracle.slopes(oracle.rows(shares), 9, 0)
+    slope = oracle.problem.rows.as_policy(found.slope)
+    step = 1e-6
+    for s in range(3):
+        free = np.flatnonzero(~held[s])
+        for a in free:
+            towards = np.zeros((3, 3))
+            towards[s, free] = (free == a) - shares[s, free]
+            up, down = (
+                objective_at(
+                    policy_of(shares + e * towards), objective, belief, taken_off
+                )
+                for e in (step, -step)
+            )
+            assert slope[s, a] == pytest.approx((up - down) / (2 * step), abs=3e-5)
+
+
+def test_an_action_that_the_baseline_takes_is_not_taken_for_its_mean() -> None:
+    """Weights of improvements depend on the baseline's rows, in use or not.
+
+    The baseline's own action is little known and looks worse; where it is good, the
+    other loses by it, and its slope is that of those draws.
+    """
+    counts = bm.Counts.from_arrays(
+        [0] * 4, [0, 0, 1, 1], [1, 2, 1, 2], [600, 400, 2, 2]
+    )
+    task = bm.Task(3, 2, [0, 1, 0], discount=0.9, start=[1, 0, 0], terminal=[1, 2])
+    belief = bm.fit(counts, task, prior=bm.SymmetricPrior(0.5))
+    objective = bm.CVaR(0.25, of="improvement", baseline=[1, 0, 0])
+    with engine.workers(1, None) as pool:
+        oracle = Oracle(belief, objective, 0, pool)
+        for other in (1e-9, 0.004):  # below what a step leaves out
+            rows = oracle.rows(np.array([[1 - other, other], [1, 0], [1, 0]]))
+            found = oracle.slopes(oracle.tried(rows), 2048, 0)
+            slope = oracle.problem.rows.as_policy(found.slope)
+            assert slope[0, 1] > 0.05  # draws in which the baseline is the better one
+
+
+@pytest.mark.filterwarnings("ignore:.* rests on")
 def test_where_rewards_alone_differ_a_linear_programme_gives_the_optimum() -> None:
     """CVaR over occupancies is linear (Brown et al. 2020); ours reaches its optimum."""
     rng = np.random.default_rng(2)
@@ -205,7 +288,7 @@ def test_a_baseline_that_is_no_policy_is_refused() -> None:
     objective = bm.CVaR(0.1, of="improvement", baseline=[7, 0])
     with pytest.raises(bm.BayesmdpError, match="`baseline`"):
         bm.optimise(bandit(), objective)
-    with pytest.raises(bm.BayesmdpError, match="behaviour"):  # an ensemble has no log
+    with pytest.raises(ArgumentError, match="`baseline` must be given"):
         bm.optimise(bandit(), bm.CVaR(0.1, of="improvement"))
 
 
@@ -216,5 +299,41 @@ def test_they_say_themselves_in_words() -> None:
     )
     assert bm.CVaR(0.1).words == "mean over the worst tenth of draws"
     assert bm.CVaR(0.15).words == "mean over the worst 15 % of draws"
+    title = bm.CVaR(0.25, of="improvement").title
+    assert title == (
+        "Mean over the worst quarter of draws of the improvement over the baseline"
+    )
     for make in ALL.values():
         assert make().words
+
+
+def test_ties_share_the_tail() -> None:
+    share = np.full(4, 0.25)
+    weights = bm.CVaR(0.5).weights(np.array([0.0, 0, 0, 1]), share)
+    assert weights == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+
+
+def test_an_aversion_near_0_is_the_mean() -> None:
+    values, share = np.array([0.0, 1.0]), np.full(2, 0.5)
+    assert bm.Entropic(1e-17).value(values, share) == pytest.approx(0.5)
+
+
+def test_few_draws_behind_a_tail_are_warned_of() -> None:
+    with pytest.warns(bm.BayesmdpWarning, match=r"CVaR\(0.1\) rests on 0.5 of 5"):
+        bm.optimise(bandit(), bm.CVaR(0.1))
+    with pytest.raises(ArgumentError, match="leave it out"):
+        named_objective("mean", "regret")
+
+
+@pytest.mark.filterwarnings("ignore:.* rests on")
+def test_models_whose_best_policy_never_ends_are_left_out_of_regrets() -> None:
+    """One model pays for ever for going round: it has no best value."""
+    theta = np.zeros((3, 2, 2, 2))
+    theta[:, 0, 0, 1] = theta[:, 1, :, 1] = 1.0
+    theta[:, 0, 1] = [[0.5, 0.5], [0.4, 0.6], [1.0, 0.0]]
+    task = bm.Task(2, 2, [[2.0, 1.0], [0, 0]], discount=1, start=[1, 0], terminal=[1])
+    belief = bm.Ensemble(theta, task)
+    found = bm.optimise(belief, bm.CVaR(0.9, of="regret"), starts={"end": [0, 0]})
+    assert np.isfinite(found.objective_value)
+    with pytest.raises(ArgumentError, match="`baseline` need not end"):
+        bm.optimise(belief, bm.CVaR(0.9, of="improvement", baseline=[1, 0]))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmdp import _checks, policies
+from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import plain, rounded
 from bayesmdp.optimisation._improve import judging_draws
 from bayesmdp.optimisation._objectives import CVaR, worst
-from bayesmdp.optimisation._optimise import optimise
+from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 
@@ -116,19 +116,23 @@ def risk_frontier(
     """
     check_belief(posterior)
     wanted = _checked(tails)
-    how: dict[str, Any] = {"seed": seed, "effort": effort, "solver": solver}
+    how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}
+    number = _checks.seed_integer(seed)  # the same draws judge all policies
     results: list[Optimisation] = []
-    starts = None
+    also: dict[str, FloatArray] = {}
     for tail in wanted[::-1]:
         objective = CVaR(tail) if tail < 1 else None
-        found = optimise(posterior, objective, starts=starts, progress=progress, **how)
+        asked = posterior, objective, None, None, number, None
+        found = find_policy(*asked, progress=progress, also=also, **how)
         results.insert(0, found)
-        starts = {"wider tail": found.policy, "nominal": policies.nominal(posterior)}
+        also = {"wider tail": found.policy}
     weights = judging_draws(posterior, results[0]).weights
-    share = weights / weights.sum()
-    values = [x.evaluation.start_values for x in results]
-    table = [[CVaR(tail).value(row, share) for tail in wanted] for row in values]
+    values = np.stack([x.evaluation.start_values for x in results])
+    known = np.isfinite(values).all(axis=0) & (weights > 0)
+    share = weights[known] / weights[known].sum()
+    every = [CVaR(tail) for tail in wanted]
+    table = [[tail.value(row[known], share) for tail in every] for row in values]
     return RiskFrontier(
         tails=_checks.frozen(np.array(wanted)),
         mean=_checks.frozen(np.array([x.start_value for x in results])),

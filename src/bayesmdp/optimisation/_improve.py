@@ -55,7 +55,8 @@ class Change:
     to_action: str  # whose probability rises most
     from_probability: tuple[float, float]  # before, after
     to_probability: tuple[float, float]
-    visits: int | None  # of the action that it goes to, in the data
+    values: tuple[float, float]  # of the two actions, followed by the policy
+    visits: tuple[int, int] | None  # of the two actions in the data
     gain: float
     gain_sd: float  # epistemic
     probability_better: float
@@ -64,8 +65,10 @@ class Change:
     @property
     def why(self) -> str:
         """Return the reason, in words."""
-        seen = "" if self.visits is None else f"{_checks.many(self.visits, 'visit')}; "
-        return f"{seen}better in {100 * self.probability_better:.3g} % of draws"
+        better = f"better in {100 * self.probability_better:.3g} % of draws"
+        if self.visits is None:
+            return better
+        return f"{_checks.many(self.visits[1], 'visit')}; {better}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +97,9 @@ class Improvement(Shown):
         names += ["tail_improvement", "tail_improvement_mcse"]
         found = {name: plain(getattr(self, name)) for name in names}
         found["improvement_interval"] = [plain(x) for x in self.improvement_interval]
-        found["changes"] = [asdict(x) | {"why": x.why} for x in self.changes]
+        found["changes"] = [
+            asdict(x) | {"why": x.why, "share": plain(x.share)} for x in self.changes
+        ]
         found["optimisation"] = self.optimisation.to_dict()
         return found
 
@@ -137,7 +142,7 @@ class Improvement(Shown):
                 x.state_name,
                 f"{x.from_action} -> {x.to_action}",
                 f"{x.to_probability[0]:.2f} -> {x.to_probability[1]:.2f}",
-                "" if x.visits is None else f"{x.visits:,}",
+                "" if x.visits is None else f"{x.visits[1]:,}",
                 f"{x.gain:.3g} ± {x.gain_sd:.2g}",
                 f"{100 * x.probability_better:.3g} %",
             ]
@@ -146,6 +151,10 @@ class Improvement(Shown):
         header = ["state", "change", "probability", "visits", "gain ± sd", "better"]
         left = len(self.changes) - len(rows)
         after = [f"({left} more states are changed)"] * (left > 0)
+        if self.tail_improvement < 0:
+            after.append("On draws that did not choose it, the tail is below 0.")
+        if not self.optimisation.converged:
+            after.append(self.optimisation.status)
         return Sheet(
             f"Improvement over the baseline {mean} (95 % {low:.3g} to {high:.3g}), "
             f"better with probability {100 * self.probability_better:.3g} %",
@@ -180,15 +189,16 @@ def improve(
     """Improve on a baseline, safely.
 
     The mean improvement over the worst draws is made large; pairs that were never
-    observed keep the baseline's probability. Where nothing helps, the baseline is
-    returned.
+    observed keep the baseline's probability (an ensemble does not know which these
+    are). Where nothing gains more than noise, the baseline is returned.
 
     Parameters
     ----------
     posterior
         What is believed.
     baseline
-        The policy to improve on; where not given, what was done in the data.
+        The policy to improve on; where not given, what was done in the data, among
+        the pairs that ``min_count`` left.
     tail
         Probability of the draws that count: 0.25 is the worst quarter. Smaller is more
         cautious, and needs more draws.
@@ -209,10 +219,15 @@ def improve(
     True
     """
     check_belief(posterior)
-    if baseline is None:
-        base = policies.behaviour(posterior)
-    else:
+    if baseline is not None:
         base = as_policy(baseline, posterior, "baseline")
+    elif posterior.counts is None:
+        raise ArgumentError(
+            "`baseline` must be given: an ensemble has no log to take what was done "
+            "from."
+        )
+    else:
+        base = policies.behaviour(posterior)
     found = find_policy(
         posterior,
         CVaR(tail, of="improvement", baseline=base),
@@ -230,6 +245,7 @@ def improve(
         held=_never_observed(posterior, base),
     )
     how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
+    how["progress"] = progress
     draws = judging_draws(posterior, found)
     both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", solver=solver, **how)
@@ -281,7 +297,8 @@ def _changes(
     visits = found.evaluation.occupancy
     share = visits / visits[live].sum()
     made = list(_each_change(posterior, found.policy, base, values, share, moved))
-    return tuple(sorted(made, key=lambda x: -x.share * x.gain))
+    finite = np.isfinite(share).all()  # without discount, visits may have no mean
+    return tuple(sorted(made, key=lambda x: -x.gain * (x.share if finite else 1.0)))
 
 
 def _each_change(
@@ -293,7 +310,7 @@ def _each_change(
     moved: BoolArray,
 ) -> Iterator[Change]:
     task, counts = posterior.task, posterior.counts
-    seen = None if counts is None else counts.pair_totals(task.n_states, task.n_actions)
+    made = None if counts is None else counts.pair_totals(task.n_states, task.n_actions)
     for state in np.flatnonzero(moved).tolist():
         step = policy[state] - base[state]
         down, up = int(step.argmin()), int(step.argmax())
@@ -304,7 +321,13 @@ def _each_change(
             to_action=task.action_name(up),
             from_probability=(float(base[state, down]), float(policy[state, down])),
             to_probability=(float(base[state, up]), float(policy[state, up])),
-            visits=None if seen is None else int(seen[state, up]),
+            values=(
+                float(values.value[state, down]),
+                float(values.value[state, up]),
+            ),
+            visits=None
+            if made is None
+            else (int(made[state, down]), int(made[state, up])),
             gain=float(values.gain[state]),
             gain_sd=float(values.gain_sd[state]),
             probability_better=float(values.gain_probability[state]),

@@ -32,7 +32,7 @@ class Selection:
     def differences(self, policies: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Objective of each policy minus that of the first, and the errors.
 
-        The first must end; another that does not is worth minus infinity.
+        The first must end; another that does not has minus infinity.
         """
         oracle = self._oracle
         ends = np.array([oracle.ends(policy) for policy in policies])
@@ -44,7 +44,9 @@ class Selection:
             return difference, error
         every = swept.sums.ended.all(axis=0) & (swept.sums.weights > 0)
         values = swept.sums.start[:, channels.START_VALUE]
-        values = oracle.looked_at(values, self._draws)[:, every]
+        values = oracle.looked_at(values, self._draws)
+        every &= np.isfinite(values).all(axis=0)
+        values = values[:, every]
         weights = swept.sums.weights[every]
         found = [
             objective_difference(oracle.objective, row, values[0], weights, self._draws)
@@ -111,8 +113,8 @@ def hindsight_bound(
     warm = plan(oracle.problem).choice
     best = hindsight_values(problem, draws.n_draws, warm, oracle.pool)
     values = start_values(policy, draws, pool=oracle.pool, solver=oracle.solver)
-    solved = np.isfinite(values)
     best, values = (oracle.looked_at(x, draws) for x in (best, values))
+    solved = np.isfinite(values) & (draws.weights > 0)
     best, values, weights = best[solved], values[solved], draws.weights[solved]
     if np.isnan(best).any():
         return np.nan, np.nan

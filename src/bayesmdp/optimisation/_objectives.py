@@ -37,6 +37,11 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.optimisation._settings import Objective, PosteriorMean
 
 OF = ("value", "improvement", "regret")
+_OF_WHAT = {
+    "value": "the value from the start",
+    "improvement": "the improvement over the baseline",
+    "regret": "the value less that of each draw's own best policy",
+}
 _FRACTIONS = {
     0.5: "half",
     0.25: "quarter",
@@ -56,6 +61,8 @@ def worst(tail: float) -> str:
     >>> worst(0.1), worst(0.15)
     ('the worst tenth', 'the worst 15 %')
     """
+    if tail == 1:
+        return "all"
     return f"the worst {_FRACTIONS.get(tail, f'{100 * tail:.3g} %')}"
 
 
@@ -88,7 +95,7 @@ class RiskObjective(Objective):
 
     def __repr__(self) -> str:
         """Return how it is made, the baseline left out."""
-        own = [x.name for x in fields(self) if x.name not in ("of", "baseline")]
+        own = [x.name for x in fields(self) if x.name not in {"of", "baseline"}]
         said = [f"{getattr(self, name):g}" for name in own]
         if self.of != "value":
             said.append(f"of={self.of!r}")
@@ -97,15 +104,30 @@ class RiskObjective(Objective):
     @property
     @abstractmethod
     def words(self) -> str:
-        """What it is, in words."""
+        """What it is over draws, in words."""
+
+    @property
+    def title(self) -> str:
+        """What it is, and of what."""
+        return f"{self.words} of {_OF_WHAT[self.of]}".capitalize()
+
+    @property
+    def tail_mass(self) -> float:
+        """Share of the draws that it rests on."""
+        return float(getattr(self, "tail", getattr(self, "level", 1.0)))
 
 
 def _tail_weights(values: FloatArray, share: FloatArray, tail: float) -> FloatArray:
-    """Part of each draw's probability that lies within the tail, to a sum of 1."""
+    """Part of each draw's probability that lies within the tail, to a sum of 1.
+
+    Draws that tie at its end have the same part of their probability in it.
+    """
     order = np.argsort(values, kind="stable")
-    before = np.cumsum(share[order]) - share[order]
-    within = np.empty_like(share)
-    within[order] = np.clip(tail - before, 0.0, share[order])
+    mass = np.cumsum(share[order])
+    end = values[order[min(np.searchsorted(mass, tail * mass[-1]), order.size - 1)]]
+    within, tied = np.where(values < end, share, 0.0), values == end
+    rest = max(tail * mass[-1] - within.sum(), 0.0)
+    within[tied] = share[tied] * min(rest / share[tied].sum(), 1.0)
     return np.asarray(within / within.sum())
 
 
@@ -114,9 +136,10 @@ def _entropic(
 ) -> tuple[float, FloatArray]:
     """Entropic value and its weights."""
     least = values[share > 0].min()
-    weight = share * np.exp(-beta * np.maximum(values - least, 0.0))
-    total = weight.sum()
-    return float(least - np.log(total) / beta), weight / total
+    above = np.maximum(values - least, 0.0)
+    value = least - np.log1p(share @ np.expm1(-beta * above)) / beta
+    weight = share * np.exp(-beta * above)
+    return float(value), np.asarray(weight / weight.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,7 +203,7 @@ class Quantile(RiskObjective):
     @property
     def words(self) -> str:
         """What it is, in words."""
-        return f"{100 * self.level:.3g}th percentile over draws"
+        return f"percentile {100 * self.level:.3g} over draws"
 
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the order statistic."""
@@ -402,7 +425,12 @@ def named_objective(text: str, of: str = "value") -> Objective:
     """
     name, *numbers = text.split(":")
     if name == "mean" and not numbers:
-        return PosteriorMean()  # has the same optimum, whatever is taken off
+        if of != "value":
+            raise ArgumentError(
+                f"`of` must be value where the objective is the mean; got {of!r}. What "
+                "is best on average does not depend on it: leave it out."
+            )
+        return PosteriorMean()
     kind = _NAMED.get(name)
     try:
         if kind is not None:

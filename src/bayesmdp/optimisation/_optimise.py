@@ -1,6 +1,7 @@
 """`optimise`: find the policy that is best given what is known, and judge it."""
 
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
-from bayesmdp.errors import ArgumentError, EndlessError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.optimisation._settings import (
     Effort,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._search import Search
+
+_FEW_TAIL = 10  # draws below which a tail says little
 
 
 def optimise(
@@ -128,8 +131,9 @@ def find_policy(
     device: str | None,
     progress: bool | None,
     held: Held | None = None,
+    also: Mapping[str, FloatArray] | None = None,
 ) -> Optimisation:
-    """Search as `optimise` does, with pairs that are held where they are."""
+    """Search as `optimise` does, with pairs that are held, and more starts."""
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._published import run_published
@@ -160,7 +164,7 @@ def find_policy(
         try:
             wanted = default_starts(posterior, level) if starts is None else starts
             made = make_starts(posterior, wanted, number, (threads, executor))
-            made = chain(_baseline(oracle, given=starts is not None), made)
+            made = chain(_more_starts(oracle, method, also), made)
             _keep_those_that_end(search, made, given=starts is not None)
             if isinstance(method, MirrorAscent):
                 search.climb(method)
@@ -180,11 +184,14 @@ def find_policy(
             return _judged(search, began, taken)
 
 
-def _baseline(oracle: "Oracle", *, given: bool) -> "list[tuple[str, FloatArray]]":
-    """First of the starts, so that states that are not reached keep its choice."""
-    if given or oracle.baseline is None:
-        return []
-    return [("baseline", oracle.baseline)]
+def _more_starts(
+    oracle: "Oracle", method: Method, also: Mapping[str, FloatArray] | None
+) -> list[tuple[str, FloatArray]]:
+    """Return the baseline first, so that states not reached keep its choice."""
+    made = list((also or {}).items())
+    if oracle.baseline is not None and isinstance(method, MirrorAscent):
+        made.insert(0, ("baseline", oracle.baseline))
+    return made
 
 
 def _check(
@@ -250,7 +257,7 @@ def _keep_those_that_end(
 
 
 def _judged(search: "Search", began: float, taken: int) -> Optimisation:
-    """Choose, evaluate on fresh draws, and bound what any policy could be worth."""
+    """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate
 
@@ -268,19 +275,19 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
     )
     value, error = evaluation.start_value, evaluation.start_value_mcse
     if not objective.linear:
-        known = np.isfinite(evaluation.start_values) & (draws.weights > 0)
+        looked_at = oracle.looked_at(evaluation.start_values, draws)
+        known = np.isfinite(looked_at) & (draws.weights > 0)
         value, error = objective_estimate(
-            objective,
-            oracle.looked_at(evaluation.start_values, draws)[known],
-            draws.weights[known],
-            draws,
+            objective, looked_at[known], draws.weights[known], draws
         )
+        _warn_of_few(objective, int(known.sum()))
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
     return Optimisation(
         policy=evaluation.policy,
         evaluation=evaluation,
         objective=objective_name(objective),
+        objective_title=getattr(objective, "title", ""),
         objective_value=value,
         objective_mcse=error,
         gap=gap,
@@ -297,3 +304,17 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
         seconds=time.perf_counter() - began,
         seed=oracle.seed,
     )
+
+
+def _warn_of_few(objective: Objective, n_draws: int) -> None:
+    """Warn where few draws stand behind a tail."""
+    tail = getattr(objective, "tail_mass", 1.0)
+    n_tail = tail * n_draws
+    if tail < 1 and n_tail < _FEW_TAIL:
+        warnings.warn(
+            f"{objective_name(objective)} rests on {n_tail:.3g} of {n_draws} draws or "
+            "models, and on others it is likely to be lower: take a larger tail, or "
+            "more of them (`effort='thorough'`).",
+            BayesmdpWarning,
+            stacklevel=2,
+        )

@@ -68,8 +68,19 @@ class Oracle:
             return None
         given = self.objective.baseline
         if given is None:
+            if self.belief.counts is None:
+                raise ArgumentError(
+                    "`baseline` must be given: an ensemble has no log to take what was "
+                    "done from."
+                )
             return policies.behaviour(self.belief)
-        return as_policy(given, self.belief, "baseline")
+        policy = as_policy(given, self.belief, "baseline")
+        if not self.ends(policy):
+            raise ArgumentError(
+                "`baseline` need not end, or has no mean, with discount 1: give one "
+                "that ends, or use a discount below 1."
+            )
+        return policy
 
     def looked_at(self, values: FloatArray, draws: Draws) -> FloatArray:
         """Values ``[..., D]`` of draws as the objective sees them; ties are 0."""
@@ -159,21 +170,37 @@ class Oracle:
             return self.belief.draws()
         return Draws(self.belief, n_draws, self.seed, purpose)
 
+    def tried(self, rows: FloatArray) -> FloatArray:
+        """Policy rows ``[R]`` to take a gradient at, without those of little use.
+
+        A row without probability stands for its mean, which is right where weights of
+        draws do not depend on it: those of improvements depend on what the baseline
+        does, and those of regrets on everything.
+        """
+        if self.objective.of == "regret":
+            return rows
+        kept = self.sparse(rows)
+        if self.baseline is None:
+            return kept
+        return np.where(self.rows(self.baseline) > 0, np.maximum(rows, kept), kept)
+
     def sparse(self, rows: FloatArray) -> FloatArray:
         """Policy rows ``[R]`` without those of little use.
 
         Where rows are independent, the gradient knows rows without probability by their
-        mean, so they cost no draw: the ascent moves among policies of few actions a
+        mean, so they cost no draw: the ascent moves among policies of few actions per
         state, and an action comes back as soon as its slope has raised it again.
         """
         problem = self.problem
         if problem.task.discount == 1.0:
             return rows  # what is of little use may be the only end
+        if self._held is not None:
+            rows = np.where(self._held[0], 0.0, rows)
         top = np.zeros(problem.n_live)
         np.maximum.at(top, problem.rows.source, rows)
         kept = np.where(rows >= _LITTLE * top[problem.rows.source], rows, 0.0)
         total = np.bincount(problem.rows.source, kept, minlength=problem.n_live)
-        return np.asarray(kept / total[problem.rows.source])
+        return np.asarray(kept / np.maximum(total, 1e-300)[problem.rows.source])
 
     def reached(self, policy: FloatArray) -> BoolArray:
         """States a policy may reach from the start, ``[S]``."""
@@ -229,6 +256,15 @@ class Oracle:
         if self._held is None:
             return policy
         return self.problem.rows.as_policy(self.full(self.rows(policy)))
+
+    def free(self, policy: FloatArray) -> FloatArray:
+        """Shares ``[S, A]`` of what held pairs leave; the policy where none is held."""
+        if self._held is None:
+            return policy
+        rows = np.where(self._held[0], 0.0, self.rows(policy))
+        shares = self.problem.rows.as_policy(rows)
+        total = shares.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(shares, total, shares, where=total > 0))
 
     def policy(self, rows: FloatArray) -> FloatArray:
         """Rows ``[R]`` as a policy ``[S, A]``, less those of little use."""

@@ -71,8 +71,8 @@ class Optimisation:
 
     ``upper_bound`` is the objective of each draw's own best value: no policy that does
     not know the model can exceed it. ``gap`` is what is left below it; it holds both
-    what a better policy could gain and what perfect information would be worth, so it
-    does not go to 0 at the optimum. Both are NaN for objectives without such a bound,
+    what a better policy could gain and the value of perfect information, so it does
+    not go to 0 at the optimum. Both are NaN for objectives without such a bound,
     and without discount where some draw's best policy would never end.
 
     Examples
@@ -101,6 +101,7 @@ class Optimisation:
     draws_used: int  # of the optimiser's own stream; `resume` goes on after them
     seconds: float
     seed: int
+    objective_title: str = ""  # what it is in words; empty for the mean
 
     @property
     def start_value(self) -> float:
@@ -191,7 +192,8 @@ class Optimisation:
         mean = rounded(self.start_value, self.start_value_mcse)
         title, more = f"Expected value {mean} from the start{most}", []
         if self.objective != repr(PosteriorMean()):
-            title = f"{self.objective} of the value from the start: {value}{most}"
+            said = self.objective_title or self.objective
+            title = f"{said}: {value}{most}"
             more = [f"expected value {mean} from the start"]
         return Sheet(
             title,

@@ -22,7 +22,7 @@ from bayesmdp._typing import ArrayLike, FloatArray
 from bayesmdp.engine import MAX_INVERSE, Slopes
 from bayesmdp.engine.ascent import AscentState, climb, soften
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
-from bayesmdp.evaluation.paired import start_moments
+from bayesmdp.evaluation.paired import start_moments, start_values
 from bayesmdp.model import as_policy
 from bayesmdp.optimisation._judging import Selection
 from bayesmdp.optimisation._oracle import Oracle
@@ -99,7 +99,8 @@ class Search:
         tolerance = method.tolerance
         if tolerance is None:
             tolerance = _EXACT_TOLERANCE if oracle.exact else effort.tolerance
-        self._tolerance = _gain(oracle, policies[0], tolerance)
+        other = [p for name, p in self.starts.items() if name != "baseline"]
+        self._tolerance = _gain(oracle, (other or policies)[0], tolerance)
         order = _distinct(policies, select.order(policies))
         order = order if oracle.exact else order[: effort.n_climbs]
         done: list[bool] = []
@@ -136,7 +137,7 @@ class Search:
         first = 0 if oracle.exact else oracle.take(n)
 
         def slopes(now: FloatArray) -> Slopes:
-            return oracle.slopes(oracle.sparse(now), n, first)
+            return oracle.slopes(oracle.tried(now), n, first)
 
         def after_step(state: AscentState, at: Slopes) -> bool:
             before = sum(step.start == name for step in self.history)
@@ -169,6 +170,11 @@ class Search:
             return chosen
         if chosen.stage is Stage.CLIMBED:
             chosen = self._rounded(choose, chosen)
+        base = self.oracle.baseline
+        if base is not None:  # what is done is left for more than noise
+            gain, noise = choose.differences([base, chosen.policy])
+            if gain[1] <= noise[1]:
+                chosen = Candidate("baseline", Stage.START, base)
         unreached = ~self.oracle.reached(chosen.policy)
         policy = chosen.policy.copy()
         policy[unreached] = starts[0].policy[unreached]
@@ -177,7 +183,7 @@ class Search:
 
     def _rounded(self, choose: Selection, chosen: Candidate) -> Candidate:
         """Make nearly certain actions certain, unless that is worse."""
-        certain = self.oracle.keep(rounded(chosen.policy))
+        certain = self.oracle.keep(rounded(self.oracle.free(chosen.policy)))
         if np.array_equal(certain, chosen.policy) or not self.oracle.ends(certain):
             return chosen
         difference, error = choose.differences([chosen.policy, certain])
@@ -211,9 +217,16 @@ def _distinct(policies: list[FloatArray], order: Iterable[int]) -> list[int]:
 
 
 def _gain(oracle: Oracle, policy: FloatArray, tolerance: float) -> float:
-    """Gain at which to stop: so many epistemic sds of a value, but above rounding."""
+    """Gain at which to stop: so many epistemic sds of a value, but above rounding.
+
+    Of what the objective looks at, where that is not the value itself.
+    """
     draws = oracle.draws("scale", oracle.affordable(2e9, 256))
-    mean, sd = start_moments(policy, draws, pool=oracle.pool, solver=oracle.solver)
+    pool, solver = oracle.pool, oracle.solver
+    mean, sd = start_moments(policy, draws, pool=pool, solver=solver)
+    if oracle.objective.of != "value":
+        values = start_values(policy, draws, pool=pool, solver=solver)
+        sd = float(np.nanstd(oracle.looked_at(values, draws)))
     return max(tolerance * sd, _ROUNDING * abs(mean))
 
 

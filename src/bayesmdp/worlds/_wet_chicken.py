@@ -1,7 +1,7 @@
 """Wet Chicken: paddle close to a waterfall without falling (Hans and Udluft 2009).
 
 The river is ``length`` squares long and ``width`` wide; state ``x * width + y``. At
-``y`` the current is ``v = 3 y / width`` squares a step, and turbulence adds a uniform
+``y`` the current is ``v = 3 y / width`` squares per step, and turbulence adds a uniform
 number between ``-(3.5 - v)`` and ``3.5 - v``; the sum with the paddling is rounded.
 Whoever is carried to ``length`` or beyond falls, and starts again at ``(0, 0)``. A step
 pays the ``x`` that it leads to, so the best place is just above the fall.

@@ -7,6 +7,8 @@ import click
 from bayesmdp.cli._options import (
     effort_option,
     output_options,
+    remark,
+    restrict_option,
     run_argument,
     seed_option,
     show,
@@ -45,16 +47,20 @@ from bayesmdp.cli._options import (
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the policy as CSV: state, action, probability.",
 )
+@restrict_option
 @seed_option
 @threads_option
 @output_options
+@click.pass_context
 def command(
+    ctx: click.Context,
     run: Path,
     baseline: str,
     tail: float,
     n_changes: int,
     effort: str,
     policy_out: Path | None,
+    restricted: bool,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -64,7 +70,8 @@ def command(
 
     The mean improvement over the worst draws of the posterior is made large; actions
     never observed in a state keep the baseline's probability. Where nothing helps, the
-    baseline is returned, and said to be.
+    baseline is returned, and said to be. Exit code 1: the search ended before it
+    converged.
 
     Example: bayesmdp improve ward --policy-out safer.csv
 
@@ -76,7 +83,7 @@ def command(
         bm.storage.check_file(policy_out, ".csv")
     loaded = bm.storage.load(run)
     ((name, policy),) = bm.storage.find_policies(
-        loaded, [baseline], seed=seed, threads=threads
+        loaded, [baseline], seed=seed, threads=threads, restricted=restricted
     ).items()
     found = bm.improve(
         loaded.posterior,
@@ -93,3 +100,9 @@ def command(
     rows = bm.storage.policy_rows(found.policy, loaded.posterior)
     said = found.summary(n_changes)
     show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)
+    if found.optimisation.interrupted:
+        remark("interrupted; this is the best policy found so far.")
+        ctx.exit(130)
+    if not found.optimisation.converged:
+        remark(f"warning: {found.optimisation.status}")
+        ctx.exit(1)
