@@ -154,7 +154,7 @@ class Improvement(Shown):
         if self.tail_improvement < 0:
             after.append("On draws that did not choose it, the tail is below 0.")
         if not self.optimisation.converged:
-            after.append(self.optimisation.status)
+            after.append("The search ended before it converged: take more effort.")
         return Sheet(
             f"Improvement over the baseline {mean} (95 % {low:.3g} to {high:.3g}), "
             f"better with probability {100 * self.probability_better:.3g} %",

@@ -192,8 +192,8 @@ class Optimisation:
         mean = rounded(self.start_value, self.start_value_mcse)
         title, more = f"Expected value {mean} from the start{most}", []
         if self.objective != repr(PosteriorMean()):
-            said = self.objective_title or self.objective
-            title = f"{said}: {value}{most}"
+            own = f"{self.objective} of the value from the start"
+            title = f"{self.objective_title or own}: {value}{most}"
             more = [f"expected value {mean} from the start"]
         return Sheet(
             title,

@@ -104,5 +104,5 @@ def command(
         remark("interrupted; this is the best policy found so far.")
         ctx.exit(130)
     if not found.optimisation.converged:
-        remark(f"warning: {found.optimisation.status}")
+        remark("warning: the search ended before it converged: take more --effort.")
         ctx.exit(1)
