@@ -246,7 +246,7 @@ def test_a_new_key_would_be_noticed() -> None:
 def test_the_page_s_data_lie_beside_it() -> None:
     CliRunner().invoke(main, ["report", "run", "-o", "page.html", *FEW])
     data = json.loads(Path("page.json").read_text())
-    kept = bm.storage.load_comparison("run")
+    kept = bm.storage.load_result("run", "comparison")
     assert data["schema_version"] == 1
     assert data["summary"]["reference"] == kept.reference
     assert "</html>" in Path("page.html").read_text()

@@ -3,15 +3,13 @@
 ::
 
     ward/
-      config.json      what was done: source, columns, prior, versions, checksums
-      counts.parquet   state, action, next_state, count
-      task.npz         plain arrays: sizes, reward, discount, start, terminal, labels
-      chains.npz       states of Markov chains, where the posterior has some
-      results/         NAME.json and NAME.npz, whatever was found since
+      config.json       what was done: source, columns, prior, task, versions, checksums
+      config-....npz    plain arrays: task, counts, states of Markov chains if any
+      results/          NAME.json and NAME-....npz, whatever was found since
 
 Rows are made again from counts, task, prior and ``min_count``, chains are read; nothing
 is ever unpickled. How a run is written so that a kill cannot spoil it stands in
-``_files.py``.
+``_bundle.py``.
 """
 
 import hashlib
@@ -21,52 +19,39 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._io import worded
+from bayesmdp._io import check_fits, worded
 from bayesmdp._sheet import Sheet
 from bayesmdp._version import __version__
-from bayesmdp.data import Findings, Transitions
-from bayesmdp.errors import (
-    BayesmdpError,
-    BayesmdpWarning,
-    StorageError,
-)
+from bayesmdp.data import Counts, Findings, Transitions
+from bayesmdp.errors import BayesmdpWarning, PriorError, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
-from bayesmdp.priors import prior_from_dict, prior_to_dict
-from bayesmdp.storage._arrays import read_arrays, write_arrays
-from bayesmdp.storage._config import (
-    FORMAT,
-    HEAD,
-    SCHEMA,
-    as_path,
-    check_target,
-    read_config,
-)
-from bayesmdp.storage._counts_file import read_counts, write_counts
-from bayesmdp.storage._files import (
+from bayesmdp.priors import AnyPrior, prior_from_dict, prior_to_dict
+from bayesmdp.storage._arrays import Arrays, open_arrays
+from bayesmdp.storage._bundle import (
     clean,
-    find_file,
+    find_arrays,
+    is_leftover,
     locked,
+    read_head,
     steady,
     write_bundle,
 )
-from bayesmdp.storage._plain import plain
-from bayesmdp.storage._results import drop_results, in_words, result_names
-from bayesmdp.storage._task_arrays import (
-    check_layout,
-    task_from_arrays,
-    task_to_arrays,
-)
+from bayesmdp.storage._config import HEAD, as_path, read_config, sound, task_of
+from bayesmdp.storage._records import Packing, Unpacking
+from bayesmdp.storage._results import check_place, drop_results, in_words, result_names
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
+_COLUMNS = ("state", "action", "next_state", "count")
+_OWN = "your own"  # kind of a prior that is not of this package
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,6 +112,7 @@ class Run:
             "notes": config["notes"],
             "warnings": list(self.warnings),
             "versions": config["versions"],
+            "log_sha256": config["log_sha256"],
             "seed": config["seed"],
             "n_states": task.n_states,
             "n_actions": task.n_actions,
@@ -170,15 +156,12 @@ class Run:
             *[f"warning: {x}" for x in self.warnings if x not in said["notes"]],
             f"written with {versions}",
             *(["results:"] if self.results else ["results: none"]),
-            *[f"  {name}: {told}" for name, told in self._results_in_words().items()],
+            *[f"  {name}: {in_words(self.path, name)}" for name in self.results],
         ]
         return Sheet(f"Run in {self.path}", lines, indent="  ")
 
     def _repr_html_(self) -> str:
         return self._sheet().html() + self.posterior._repr_html_()
-
-    def _results_in_words(self) -> dict[str, str]:
-        return {name: in_words(self.path, name) for name in self.results}
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.posterior!r})"
@@ -200,7 +183,8 @@ def save(
     Parameters
     ----------
     posterior
-        What `bayesmdp.fit` returned, with a prior of this package.
+        What `bayesmdp.fit` returned. A prior that is not of this package is kept by
+        name alone: who loads the run gives it to `load`.
     path
         A directory: new, empty, or with ``overwrite`` one that holds a run, whose
         results go with it. The directory above it must be there.
@@ -228,23 +212,17 @@ def save(
     >>> world = bm.worlds.gridworld()
     >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
     >>> path = bm.storage.save(posterior, tempfile.mkdtemp(), seed=0)
-    >>> sorted(file.name for file in path.iterdir())
-    ['chains.npz', 'config.json', 'counts.parquet', 'task.npz']
+    >>> bm.storage.load(path).config["seed"]
+    0
     """
-    config = _config(posterior, data, source, seed)
+    arrays: dict[str, NDArray[Any]] = {}
+    config = _config(posterior, data, source, seed, arrays)
     if findings is not None:
         _checks.of_type("findings", findings, Findings, StorageError)
-        config["findings"] = plain("findings", findings.to_dict())
-    config["warnings"] = plain("warnings", list(warnings))
-    arrays = task_to_arrays(posterior.task)
+        config["findings"] = Packing().pack(findings.to_dict(), "findings")
+    config["warnings"] = Packing().pack(list(warnings), "warnings")
     directory = as_path(path)
     check_target(directory, overwrite=overwrite)
-    files = {
-        "counts.parquet": partial(write_counts, counts=posterior.counts),
-        "task.npz": partial(write_arrays, arrays=arrays),
-    }
-    if kept := posterior.kept():
-        files["chains.npz"] = partial(write_arrays, arrays=kept)
     with worded(directory, "written"):
         made = not directory.exists()
         directory.mkdir(exist_ok=True)
@@ -252,9 +230,9 @@ def save(
             with locked(directory) as alone:
                 check_target(directory, overwrite=overwrite)
                 clean(directory, alone=alone)
-                written = write_bundle(directory, HEAD, config, files)
+                checksum = write_bundle(directory / HEAD, config, arrays)
                 clean(directory, alone=alone)
-                drop_results(directory, written["checksum"], alone=alone)
+                drop_results(directory, checksum, alone=alone)
         except BaseException:
             if made:
                 with suppress(OSError):  # not empty: somebody else's by now
@@ -263,7 +241,7 @@ def save(
     return directory
 
 
-def load(path: str | os.PathLike[str]) -> Run:
+def load(path: str | os.PathLike[str], *, prior: AnyPrior | None = None) -> Run:
     """Read a run directory, whatever its files hold: a run, or one sentence.
 
     Checksums are verified, nothing is unpickled, and the posterior is made again from
@@ -273,6 +251,8 @@ def load(path: str | os.PathLike[str]) -> Run:
     ----------
     path
         A directory that `save` wrote.
+    prior
+        The prior that it was fitted with, where that is one of your own.
 
     Examples
     --------
@@ -285,12 +265,12 @@ def load(path: str | os.PathLike[str]) -> Run:
     True
     """
     directory = as_path(path)
-    run = steady(directory / HEAD, lambda: _load(directory))
-    if _digest(run.posterior) != run.config["alpha_sha256"]:
+    run = steady(directory / HEAD, lambda: _load(directory, prior))
+    if _digest(*run.posterior.parameters()) != run.config["alpha_sha256"]:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
             f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
-            "machine reads its prior differently.",
+            "machine reads its prior differently, or `prior` is another.",
             BayesmdpWarning,
             stacklevel=2,
         )
@@ -298,7 +278,11 @@ def load(path: str | os.PathLike[str]) -> Run:
 
 
 def _config(
-    posterior: Fitted, data: Transitions | None, source: Any, seed: int | None
+    posterior: Fitted,
+    data: Transitions | None,
+    source: Any,
+    seed: int | None,
+    arrays: dict[str, NDArray[Any]],
 ) -> dict[str, Any]:
     if isinstance(posterior, Belief) and posterior.counts is None:
         raise StorageError(
@@ -311,22 +295,27 @@ def _config(
         )
     if data is not None:
         _checks.of_type("data", data, Transitions, StorageError)
+    plain, packing = Packing(), Packing(arrays)
+    counts = {name: getattr(posterior.counts, name) for name in _COLUMNS}
     return {
-        "format": FORMAT,
-        "schema": SCHEMA,
+        "format": "run",
         "versions": {
             "bayesmdp": __version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
         "seed": None if seed is None else _checks.seed_integer(seed),
-        "source": plain("source", source),
-        "columns": plain("columns", data.columns if data else None),
+        "source": plain.pack(source, "source"),
+        "columns": plain.pack(data.columns if data else None, "columns"),
         "labels": _labels(posterior, data),
-        "notes": plain("notes", data.notes if data else ()),
+        "notes": plain.pack(data.notes if data else (), "notes"),
         "min_count": posterior.min_count,
-        "prior": prior_to_dict(posterior.prior),
-        "alpha_sha256": _digest(posterior),
+        "prior": _prior_to_dict(posterior.prior),
+        "log_sha256": _digest(*counts.values()),
+        "alpha_sha256": _digest(*posterior.parameters()),
+        "task": packing.fields(posterior.task, "run.task"),
+        "counts": packing.pack(counts, "run.counts"),
+        "chains": packing.pack(posterior.kept(), "run.chains"),
     }
 
 
@@ -337,64 +326,134 @@ def _labels(posterior: Fitted, data: Transitions | None) -> dict[str, Any]:
         labels = getattr(data, name) if data else None
         known = getattr(posterior.task, name)
         same = labels is None or tuple(str(x) for x in labels) == known
-        found[name] = None if same else plain(name, labels)
+        found[name] = None if same else Packing().pack(labels, name)
     return found
 
 
-def load_task(path: str | os.PathLike[str]) -> Task:
-    """Read the task of a run, without fitting anything again.
+def _prior_to_dict(prior: AnyPrior) -> dict[str, Any]:
+    """Describe a prior, or name one that cannot be described."""
+    try:
+        return prior_to_dict(prior)
+    except PriorError:
+        kind = type(prior)
+        return {"kind": _OWN, "name": f"{kind.__module__}.{kind.__qualname__}"}
+
+
+def _load(directory: Path, prior: AnyPrior | None) -> Run:
+    config = read_config(directory)
+    with open_arrays(find_arrays(directory / HEAD, config)) as arrays:
+        task = task_of(directory, config, arrays)
+        counts = _counts(directory, config["counts"], arrays, task)
+        with sound(f"`{directory}` cannot be fitted again:"):
+            kept = Unpacking(arrays).unpack(Any, config["chains"], "run.chains")
+            arrays.check_all_read()
+            prior = _prior(config["prior"], prior)
+            posterior = refit(counts, task, prior, config["min_count"], kept)
+    return Run(posterior, MappingProxyType(config), directory)
+
+
+def _prior(record: Mapping[str, Any], given: AnyPrior | None) -> AnyPrior:
+    """Return the prior of a run: that of the record, or one that the record names."""
+    if record.get("kind") != _OWN:
+        return prior_from_dict(record)
+    if given is None:
+        raise StorageError(
+            f"its prior is {record.get('name')!s:.80}, not one of this package, and a "
+            "file cannot hold that; give it: bm.storage.load(path, prior=...)."
+        )
+    return given
+
+
+def _counts(
+    directory: Path, said: Mapping[str, Any], arrays: Arrays, task: Task
+) -> Counts:
+    """Read counts, checked against the sizes of the task."""
+    size = {"n_states": task.n_states, "n_actions": task.n_actions}
+    where = f"`{directory / HEAD}` does not hold counts:"
+    names = [f"counts.{x}" for x in _COLUMNS]
+    layout = [arrays.layout.get(x, (None, ())) for x in names]
+    kinds, shapes = zip(*layout, strict=True)
+    if set(said) != {*_COLUMNS} or {*kinds} != {np.dtype(np.int64)}:
+        raise StorageError(f"{where} they must be {', '.join(_COLUMNS)} as int64.")
+    n_rows = max(x[0] if x else 0 for x in shapes)
+    if n_rows > task.n_states * task.n_actions * task.n_states:
+        raise StorageError(
+            f"{where} there are {n_rows} rows, more than transitions of "
+            f"{task.n_states} states and {task.n_actions} actions."
+        )
+    check_fits(directory, 4 * 8 * len(_COLUMNS) * n_rows)  # copies, while sorted
+    with sound(where):
+        return Counts.from_arrays(*(arrays.read(x) for x in names), **size)
+
+
+def _digest(*parts: NDArray[Any]) -> str:
+    """Name arrays by what they hold."""
+    digest = hashlib.sha256()
+    for part in parts:
+        kind = "<i8" if part.dtype.kind == "i" else "<f8"
+        digest.update(np.ascontiguousarray(part, kind).data)
+    return digest.hexdigest()
+
+
+def check_target(
+    path: str | os.PathLike[str], name: str | None = None, *, overwrite: bool = False
+) -> None:
+    """Say before a long job whether `save`, or `save_result`, would refuse.
 
     Parameters
     ----------
     path
-        A directory that `save` wrote.
+        Where the run shall be; or where it is, if a result shall be kept beside it.
+    name
+        What the result shall be called.
+    overwrite
+        Whether what is there may be replaced.
 
     Examples
     --------
     >>> import tempfile, bayesmdp as bm
-    >>> world = bm.worlds.gridworld()
-    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-    >>> path = bm.storage.save(posterior, tempfile.mkdtemp())
-    >>> bm.storage.load_task(path).discount
-    0.999
+    >>> bm.storage.check_target(tempfile.mkdtemp())
     """
     directory = as_path(path)
-    return steady(directory / HEAD, lambda: _task_of(directory, read_config(directory)))
+    if name is not None:
+        check_place(directory, name, overwrite=overwrite)
+        return
+    with worded(directory, "written"):
+        if not directory.exists():
+            if not directory.parent.is_dir():
+                raise StorageError(
+                    f"`{directory}` cannot be written: there is no directory "
+                    f"`{directory.parent}`; make it first."
+                )
+            return
+        if not directory.is_dir():
+            raise StorageError(
+                f"`{directory}` is a file; a run is a directory: name another."
+            )
+        names = {x.name for x in directory.iterdir() if not is_leftover(x)}
+        names = {x for x in names if x[0] != "."}
+        if HEAD in names:
+            _check_replaceable(directory, overwrite)
+        elif names:
+            raise StorageError(
+                f"`{directory}` holds other files, such as `{min(names)}`: name a new "
+                "or an empty directory."
+            )
 
 
-def _task_of(directory: Path, config: Mapping[str, Any]) -> Task:
-    path = find_file(directory, "task.npz", config)
-    called = directory / "task.npz"
-    arrays = read_arrays(path, lambda layout: check_layout(layout, called))
-    return task_from_arrays(arrays, called)
-
-
-def _load(directory: Path) -> Run:
-    config = read_config(directory)
-    task = _task_of(directory, config)
-    counts_path = find_file(directory, "counts.parquet", config)
-    try:
-        counts = read_counts(counts_path, task.n_states, task.n_actions)
-        prior = prior_from_dict(config["prior"])
-        kept = {}
-        if "chains.npz" in config["files"]:
-            kept = read_arrays(find_file(directory, "chains.npz", config))
-        posterior = refit(counts, task, prior, config["min_count"], kept)
-    except StorageError:
-        raise
-    except (BayesmdpError, MemoryError, ValueError) as problem:
+def _check_replaceable(directory: Path, overwrite: bool) -> None:
+    if not overwrite:
         raise StorageError(
-            f"`{directory}` cannot be fitted again: {problem}"
+            f"`{directory}` holds a run already: name another directory, or say that "
+            "it may be replaced (overwrite=True, --overwrite)."
+        )
+    try:
+        read_head(directory / HEAD, "run")
+    except StorageError as problem:
+        raise StorageError(
+            f"`{directory}` is not replaced, since it may be no run of this bayesmdp; "
+            f"name another directory, or delete it yourself: {problem}"
         ) from problem
-    return Run(posterior, MappingProxyType(config), directory)
-
-
-def _digest(posterior: Fitted) -> str:
-    """Name what draws are made from: rows, and sets of next states if there are any."""
-    digest = hashlib.sha256()
-    for part in posterior.parameters():
-        digest.update(np.ascontiguousarray(part, "<f8").data)
-    return digest.hexdigest()
 
 
 def _in_words(source: Any) -> str:
