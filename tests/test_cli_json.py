@@ -30,7 +30,7 @@ EVALUATION = (
     "n_retried n_unsolved notes prior_share seed solver states variance_reduction"
 )
 RUN = (
-    "columns columns.{} discount min_count n_actions n_available n_distinct n_states "
+    "columns columns.{} discount log_sha256 min_count n_actions n_available n_distinct n_states "
     "n_transitions notes notes[] path prior results seed source source.files "
     "source.files[] source.labels terminal terminal[] versions versions.bayesmdp "
     "versions.numpy versions.python warnings warnings[]"

@@ -207,7 +207,7 @@ def test_counts_that_claim_too_much(run: Path) -> None:
         for name, content in whole.items():
             archive.writestr(name, content)
     rewritten(run)
-    refused(lambda: storage.load(run), "there are 19 rows, more than transitions of")
+    refused(lambda: storage.load(run), "counts.state' has shape (19,), not (18,)")
 
 
 def test_a_policy_that_claims_too_much(tmp_path: Path) -> None:
@@ -240,18 +240,19 @@ def test_files_without_an_end(run: Path, kind: str) -> None:
 
 
 CONFIG: list[tuple[dict[str, Any], str]] = [
-    ({"versions": {"bayesmdp": 3}}, "'versions' is {'bayesmdp': 3}"),
-    ({"columns": {"state": ["s"]}}, "'columns' is"),
-    ({"notes": ["good", 3]}, "'notes' is ['good', 3]"),
-    ({"warnings": "all"}, "'warnings' is 'all'"),
-    ({"warnings": [None]}, "'warnings' is [None]"),
-    ({"seed": True}, "'seed' is True"),
-    ({"seed": 1.0}, "'seed' is 1.0"),
-    ({"min_count": False}, "'min_count' is False"),
-    ({"findings": []}, "'findings' is []"),
-    ({"findings": {}}, "in 'findings', `record` must be"),
-    ({"findings": {"findings": 3, "n_rows": 1, "origin": "x"}}, "in 'findings'"),
-    ({"findings": {"findings": [], "n_rows": "1", "origin": "x"}}, "'1' as 'n_rows'"),
+    ({"versions": {"bayesmdp": 3}}, "it has 3 as 'versions.bayesmdp'"),
+    ({"columns": {"state": ["s"]}}, "as 'columns.state'"),
+    ({"notes": ["good", 3]}, "it has 3 as 'notes.1'"),
+    ({"warnings": "all"}, "it has 'all' as 'warnings'"),
+    ({"warnings": [None]}, "it has None as 'warnings.0'"),
+    ({"seed": True}, "it has True as 'seed'"),
+    ({"seed": 1.0}, "it has 1.0 as 'seed'"),
+    ({"min_count": False}, "it has False as 'min_count'"),
+    ({"findings": []}, "it has [] as 'findings'"),
+    ({"findings": {}}, "Findings has no 'findings'"),
+    ({"findings": {"findings": 3, "n_rows": 1, "origin": "x"}}, "3 as 'findings.findi"),
+    ({"findings": {"findings": [], "n_rows": "1", "origin": "x"}}, "'findings.n_rows'"),
+    ({"more": 1}, "Config has no field 'more'"),
 ]
 
 
@@ -278,7 +279,9 @@ def test_a_finding_of_wrong_types_is_named(run: Path) -> None:
     assert finding.code == "x"
     for name, bad in (("severity", "loud"), ("message", None), ("count", "1")):
         write(**{name: bad})
-        refused(lambda: storage.load(run), f"it has {bad!r} as {name!r}")
+        refused(
+            lambda: storage.load(run), f"it has {bad!r} as 'findings.findings.0.{name}"
+        )
 
 
 def test_infinite_numbers_in_a_config_are_named(run: Path) -> None:

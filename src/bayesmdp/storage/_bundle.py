@@ -47,6 +47,7 @@ from bayesmdp.storage._arrays import write_arrays
 Answer = TypeVar("Answer")
 
 SCHEMA = 1  # raised when an older bayesmdp could no longer read what this one writes
+HEADING = ("format", "schema", "arrays", "checksum")  # keys that every head has
 _HOUR = 3600.0
 _TRIES = 50
 _PARSED = 10  # bytes of memory that a byte of JSON may take

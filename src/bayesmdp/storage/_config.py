@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bayesmdp import _checks
 from bayesmdp._io import worded
-from bayesmdp.data import Findings
 from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.model import Task
 from bayesmdp.storage._arrays import Arrays, open_arrays
@@ -16,22 +14,6 @@ from bayesmdp.storage._bundle import find_arrays, read_head
 from bayesmdp.storage._records import Unpacking
 
 HEAD = "config.json"
-#: What every config must have, and what it may have; the rest of it is for people.
-_FIELDS: dict[str, Any] = {
-    "versions": dict[str, str],
-    "seed": int | None,
-    "source": object,
-    "columns": dict[str, str] | None,
-    "notes": list[str],
-    "min_count": int,
-    "prior": dict[str, Any],
-    "log_sha256": str,
-    "alpha_sha256": str,
-    "task": dict[str, Any],
-    "counts": dict[str, Any],
-    "chains": dict[str, Any],
-}
-_MORE: dict[str, Any] = {"warnings": list[str], "findings": dict[str, Any] | None}
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
@@ -42,7 +24,7 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """Read and check the head of a run."""
+    """Read the head of a run."""
     with worded(directory, "read"):
         if not directory.exists():
             raise StorageError(f"There is no directory `{directory}`.")
@@ -51,22 +33,7 @@ def read_config(directory: Path) -> dict[str, Any]:
                 f"`{directory}` is not a run: it has no `{HEAD}`; name a directory "
                 "that `storage.save` or `bayesmdp fit` wrote."
             )
-    config = read_head(directory / HEAD, "run")
-    for name, kind in (_FIELDS | _MORE).items():
-        there = name in config
-        if name in _FIELDS if not there else not _checks.fits(config[name], kind):
-            said = f"{config[name]!r:.40}" if there else "missing"
-            raise StorageError(
-                f"`{directory / HEAD}` is not a run's: {name!r} is {said}."
-            )
-    if config.get("findings") is not None:
-        try:
-            Findings.from_dict(config["findings"])
-        except BayesmdpError as problem:
-            raise StorageError(
-                f"`{directory / HEAD}` is not a run's: in 'findings', {problem}"
-            ) from problem
-    return config
+    return read_head(directory / HEAD, "run")
 
 
 def load_task(directory: Path, config: Mapping[str, Any]) -> Task:
@@ -78,7 +45,7 @@ def load_task(directory: Path, config: Mapping[str, Any]) -> Task:
 def task_of(directory: Path, config: Mapping[str, Any], arrays: Arrays) -> Task:
     """Make the task again."""
     with sound(f"`{directory / HEAD}` does not hold a task:"):
-        found: Task = Unpacking(arrays).record(Task, config["task"], "run.task")
+        found: Task = Unpacking(arrays).unpack(Task, config.get("task"), "run.task")
         return found
 
 

@@ -34,6 +34,7 @@ _DEPTH = 50
 #: states, k, or transitions, K. Arrays that are not named may have any shape.
 _AXES: dict[str, dict[str, tuple[str, ...]]] = {
     "Task": {"start": ("S",), "terminal": ("k",), "reward": ("S", "SA", "SAS")},
+    "Config": {"counts": ("K",)},
     "RewardTriplets": {"key": ("K",), "reward": ("K",)},
     "Optimisation": {"policy": ("SA",), "starts": ("SA",)},
     "Evaluation": {

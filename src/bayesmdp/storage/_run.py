@@ -27,16 +27,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._io import check_fits, worded
+from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
+from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Findings, Transitions
-from bayesmdp.errors import BayesmdpWarning, PriorError, StorageError
+from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
-from bayesmdp.priors import AnyPrior, prior_from_dict, prior_to_dict
-from bayesmdp.storage._arrays import Arrays, open_arrays
+from bayesmdp.priors import prior_from_dict, prior_to_dict
+from bayesmdp.storage._arrays import open_arrays
 from bayesmdp.storage._bundle import (
+    HEADING,
     clean,
     find_arrays,
     is_leftover,
@@ -51,7 +53,26 @@ from bayesmdp.storage._results import check_place, drop_results, in_words, resul
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
 _COLUMNS = ("state", "action", "next_state", "count")
-_OWN = "your own"  # kind of a prior that is not of this package
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a run keeps."""
+
+    versions: dict[str, str]
+    source: Any
+    seed: int | None
+    columns: dict[str, str] | None
+    notes: tuple[str, ...]  # of reading
+    warnings: tuple[str, ...]  # of fitting
+    findings: Findings | None
+    min_count: int
+    prior: dict[str, Any]
+    log_sha256: str
+    alpha_sha256: str  # of what draws are made from
+    task: Task
+    counts: dict[str, IntArray]  # [K] each
+    chains: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,37 +93,18 @@ class Run:
     """
 
     posterior: Fitted
-    config: Mapping[str, Any]
+    config: Mapping[str, Any]  # as it stands in the file
     path: Path
+    findings: Findings | None  # of `bayesmdp.validate`, where that was kept
+    warnings: tuple[str, ...]  # what was warned of when it was fitted
 
     @property
     def results(self) -> tuple[str, ...]:
         """Names of the results that are there now, sorted."""
         return result_names(self.path, self.config["checksum"])
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What was warned of when it was fitted, where that was kept."""
-        return tuple(self.config.get("warnings") or ())
-
-    @property
-    def findings(self) -> Findings | None:
-        """What `bayesmdp.validate` said of the data, where that was kept."""
-        said = self.config.get("findings")
-        return None if said is None else Findings.from_dict(said)
-
     def describe(self) -> dict[str, Any]:
-        """Say what the run is, as a plain dict.
-
-        Examples
-        --------
-        >>> import tempfile, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-        >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
-        >>> run.describe()["n_transitions"]
-        100
-        """
+        """Say what the run is, as a plain dict."""
         task, config = self.posterior.task, self.config
         return {
             "schema_version": DESCRIPTION,
@@ -127,22 +129,7 @@ class Run:
         }
 
     def summary(self) -> str:
-        """Say in a few lines what the run is.
-
-        Examples
-        --------
-        >>> import tempfile, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-        >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
-        >>> print(run.summary())
-        Run in ...
-          source: not said
-          written with bayesmdp ..., python ..., numpy ...
-          results: none
-        Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
-        ...
-        """
+        """Say in a few lines what the run is."""
         return f"{self._sheet().text()}\n{self.posterior.summary()}"
 
     def _sheet(self) -> Sheet:
@@ -183,8 +170,7 @@ def save(
     Parameters
     ----------
     posterior
-        What `bayesmdp.fit` returned. A prior that is not of this package is kept by
-        name alone: who loads the run gives it to `load`.
+        What `bayesmdp.fit` returned, with a prior of this package.
     path
         A directory: new, empty, or with ``overwrite`` one that holds a run, whose
         results go with it. The directory above it must be there.
@@ -215,12 +201,36 @@ def save(
     >>> bm.storage.load(path).config["seed"]
     0
     """
-    arrays: dict[str, NDArray[Any]] = {}
-    config = _config(posterior, data, source, seed, arrays)
-    if findings is not None:
-        _checks.of_type("findings", findings, Findings, StorageError)
-        config["findings"] = Packing().pack(findings.to_dict(), "findings")
-    config["warnings"] = Packing().pack(list(warnings), "warnings")
+    _check_posterior(posterior)
+    for name, given, kind in (
+        ("data", data, Transitions),
+        ("findings", findings, Findings),
+    ):
+        if given is not None:
+            _checks.of_type(name, given, kind, StorageError)
+    plain, arrays = Packing(), dict[str, NDArray[Any]]()
+    counts = {name: getattr(posterior.counts, name) for name in _COLUMNS}
+    config = Config(
+        versions={
+            "bayesmdp": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        source=plain.pack(source, "source"),
+        seed=None if seed is None else _checks.seed_integer(seed),
+        columns=plain.pack(data.columns if data else None, "columns"),
+        notes=plain.pack(data.notes if data else (), "notes"),
+        warnings=plain.pack(list(warnings), "warnings"),
+        findings=findings,
+        min_count=posterior.min_count,
+        prior=prior_to_dict(posterior.prior),
+        log_sha256=_digest(*counts.values()),
+        alpha_sha256=_digest(*posterior.parameters()),
+        task=posterior.task,
+        counts=counts,
+        chains=posterior.kept(),
+    )
+    record = {"format": "run", **Packing(arrays).fields(config, "run")}
     directory = as_path(path)
     check_target(directory, overwrite=overwrite)
     with worded(directory, "written"):
@@ -230,7 +240,7 @@ def save(
             with locked(directory) as alone:
                 check_target(directory, overwrite=overwrite)
                 clean(directory, alone=alone)
-                checksum = write_bundle(directory / HEAD, config, arrays)
+                checksum = write_bundle(directory / HEAD, record, arrays)
                 clean(directory, alone=alone)
                 drop_results(directory, checksum, alone=alone)
         except BaseException:
@@ -241,7 +251,7 @@ def save(
     return directory
 
 
-def load(path: str | os.PathLike[str], *, prior: AnyPrior | None = None) -> Run:
+def load(path: str | os.PathLike[str]) -> Run:
     """Read a run directory, whatever its files hold: a run, or one sentence.
 
     Checksums are verified, nothing is unpickled, and the posterior is made again from
@@ -251,8 +261,6 @@ def load(path: str | os.PathLike[str], *, prior: AnyPrior | None = None) -> Run:
     ----------
     path
         A directory that `save` wrote.
-    prior
-        The prior that it was fitted with, where that is one of your own.
 
     Examples
     --------
@@ -265,25 +273,19 @@ def load(path: str | os.PathLike[str], *, prior: AnyPrior | None = None) -> Run:
     True
     """
     directory = as_path(path)
-    run = steady(directory / HEAD, lambda: _load(directory, prior))
+    run = steady(directory / HEAD, lambda: _load(directory))
     if _digest(*run.posterior.parameters()) != run.config["alpha_sha256"]:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
             f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
-            "machine reads its prior differently, or `prior` is another.",
+            "machine reads its prior differently.",
             BayesmdpWarning,
             stacklevel=2,
         )
     return run
 
 
-def _config(
-    posterior: Fitted,
-    data: Transitions | None,
-    source: Any,
-    seed: int | None,
-    arrays: dict[str, NDArray[Any]],
-) -> dict[str, Any]:
+def _check_posterior(posterior: Fitted) -> None:
     if isinstance(posterior, Belief) and posterior.counts is None:
         raise StorageError(
             f"`posterior` is an {type(posterior).__name__}, which has no counts to fit "
@@ -293,97 +295,26 @@ def _config(
         raise StorageError(
             f"`posterior` must be of type Posterior; got {type(posterior).__name__}."
         )
-    if data is not None:
-        _checks.of_type("data", data, Transitions, StorageError)
-    plain, packing = Packing(), Packing(arrays)
-    counts = {name: getattr(posterior.counts, name) for name in _COLUMNS}
-    return {
-        "format": "run",
-        "versions": {
-            "bayesmdp": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
-        "seed": None if seed is None else _checks.seed_integer(seed),
-        "source": plain.pack(source, "source"),
-        "columns": plain.pack(data.columns if data else None, "columns"),
-        "labels": _labels(posterior, data),
-        "notes": plain.pack(data.notes if data else (), "notes"),
-        "min_count": posterior.min_count,
-        "prior": _prior_to_dict(posterior.prior),
-        "log_sha256": _digest(*counts.values()),
-        "alpha_sha256": _digest(*posterior.parameters()),
-        "task": packing.fields(posterior.task, "run.task"),
-        "counts": packing.pack(counts, "run.counts"),
-        "chains": packing.pack(posterior.kept(), "run.chains"),
-    }
 
 
-def _labels(posterior: Fitted, data: Transitions | None) -> dict[str, Any]:
-    """Say what the data call states and actions; None where the task's names say it."""
-    found: dict[str, Any] = {}
-    for name in ("state_labels", "action_labels"):
-        labels = getattr(data, name) if data else None
-        known = getattr(posterior.task, name)
-        same = labels is None or tuple(str(x) for x in labels) == known
-        found[name] = None if same else Packing().pack(labels, name)
-    return found
-
-
-def _prior_to_dict(prior: AnyPrior) -> dict[str, Any]:
-    """Describe a prior, or name one that cannot be described."""
-    try:
-        return prior_to_dict(prior)
-    except PriorError:
-        kind = type(prior)
-        return {"kind": _OWN, "name": f"{kind.__module__}.{kind.__qualname__}"}
-
-
-def _load(directory: Path, prior: AnyPrior | None) -> Run:
-    config = read_config(directory)
-    with open_arrays(find_arrays(directory / HEAD, config)) as arrays:
-        task = task_of(directory, config, arrays)
-        counts = _counts(directory, config["counts"], arrays, task)
-        with sound(f"`{directory}` cannot be fitted again:"):
-            kept = Unpacking(arrays).unpack(Any, config["chains"], "run.chains")
+def _load(directory: Path) -> Run:
+    head = read_config(directory)
+    said = {x: y for x, y in head.items() if x not in HEADING}
+    with open_arrays(find_arrays(directory / HEAD, head)) as arrays:
+        task = task_of(directory, head, arrays)
+        with sound(f"`{directory / HEAD}` is not a run's:"):
+            parts = Unpacking(arrays, task, (task.n_states, task.n_actions))
+            kept: Config = parts.record(
+                Config, {**said, "task": {"$task": None}}, "run"
+            )
             arrays.check_all_read()
-            prior = _prior(config["prior"], prior)
-            posterior = refit(counts, task, prior, config["min_count"], kept)
-    return Run(posterior, MappingProxyType(config), directory)
-
-
-def _prior(record: Mapping[str, Any], given: AnyPrior | None) -> AnyPrior:
-    """Return the prior of a run: that of the record, or one that the record names."""
-    if record.get("kind") != _OWN:
-        return prior_from_dict(record)
-    if given is None:
-        raise StorageError(
-            f"its prior is {record.get('name')!s:.80}, not one of this package, and a "
-            "file cannot hold that; give it: bm.storage.load(path, prior=...)."
-        )
-    return given
-
-
-def _counts(
-    directory: Path, said: Mapping[str, Any], arrays: Arrays, task: Task
-) -> Counts:
-    """Read counts, checked against the sizes of the task."""
-    size = {"n_states": task.n_states, "n_actions": task.n_actions}
-    where = f"`{directory / HEAD}` does not hold counts:"
-    names = [f"counts.{x}" for x in _COLUMNS]
-    layout = [arrays.layout.get(x, (None, ())) for x in names]
-    kinds, shapes = zip(*layout, strict=True)
-    if set(said) != {*_COLUMNS} or {*kinds} != {np.dtype(np.int64)}:
-        raise StorageError(f"{where} they must be {', '.join(_COLUMNS)} as int64.")
-    n_rows = max(x[0] if x else 0 for x in shapes)
-    if n_rows > task.n_states * task.n_actions * task.n_states:
-        raise StorageError(
-            f"{where} there are {n_rows} rows, more than transitions of "
-            f"{task.n_states} states and {task.n_actions} actions."
-        )
-    check_fits(directory, 4 * 8 * len(_COLUMNS) * n_rows)  # copies, while sorted
-    with sound(where):
-        return Counts.from_arrays(*(arrays.read(x) for x in names), **size)
+    with sound(f"`{directory}` cannot be fitted again:"):
+        sizes = {"n_states": task.n_states, "n_actions": task.n_actions}
+        counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **sizes))
+        prior = prior_from_dict(kept.prior)
+        posterior = refit(counts, task, prior, kept.min_count, kept.chains)
+    config = MappingProxyType(head)
+    return Run(posterior, config, directory, kept.findings, kept.warnings)
 
 
 def _digest(*parts: NDArray[Any]) -> str:
