@@ -275,8 +275,8 @@ def _bounded(records: list[Record]) -> str:
             "max_reward": x["max_reward"],
             "failure": _FAILURE,
         }
-        exact = bm.draws_needed(AIM, **given)
-        walks = bm.draws_needed(AIM, **given, horizon=x["horizon"])
+        exact = bm.evaluation.draws_needed(AIM, **given)
+        walks = bm.evaluation.draws_needed(AIM, **given, horizon=x["horizon"])
         top = x["max_reward"] / (1 - x["discount"])
         least = math.floor(math.log(AIM / top) / math.log(x["discount"])) + 1
         lines.append(

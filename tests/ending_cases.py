@@ -33,7 +33,7 @@ class Row(NamedTuple):
 class Case:
     """A belief and a policy, and the rows in use of each component."""
 
-    belief: bm.Posterior | bm.MixturePosterior
+    belief: bm.Posterior | bm.posterior.MixturePosterior
     policy: Array  # [S, A]
     n_live: int
     components: list[list[Row]]

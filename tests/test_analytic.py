@@ -146,7 +146,9 @@ def test_more_data_on_the_pair_of_most_doubt_reduces_it_most() -> None:
 def test_draws_needed_is_the_hoeffding_bound(
     error: float, discount: float, failure: float
 ) -> None:
-    needed = bm.draws_needed(error, discount=discount, max_reward=3, failure=failure)
+    needed = bm.evaluation.draws_needed(
+        error, discount=discount, max_reward=3, failure=failure
+    )
     v_max = 3 / (1 - discount)
 
     def chance_of_failure(n: int) -> float:
@@ -158,19 +160,19 @@ def test_draws_needed_is_the_hoeffding_bound(
 
 def test_rollouts_need_what_is_left_after_truncation() -> None:
     lost = 0.9**100 / 0.1
-    exact = bm.draws_needed(0.1 - lost, discount=0.9)
-    assert bm.draws_needed(0.1, discount=0.9, horizon=100) == exact
-    assert bm.draws_needed(0.1, discount=0.9, horizon=10_000) == bm.draws_needed(
-        0.1, discount=0.9
-    )
+    exact = bm.evaluation.draws_needed(0.1 - lost, discount=0.9)
+    assert bm.evaluation.draws_needed(0.1, discount=0.9, horizon=100) == exact
+    assert bm.evaluation.draws_needed(
+        0.1, discount=0.9, horizon=10_000
+    ) == bm.evaluation.draws_needed(0.1, discount=0.9)
 
 
 def test_a_horizon_that_loses_too_much_is_refused_with_the_least_that_does() -> None:
     with pytest.raises(bm.BayesmdpError, match=r"at least 13809\."):
-        bm.draws_needed(0.001, discount=0.999, horizon=13_808)
-    assert bm.draws_needed(0.001, discount=0.999, horizon=13_809) > 0
+        bm.evaluation.draws_needed(0.001, discount=0.999, horizon=13_808)
+    assert bm.evaluation.draws_needed(0.001, discount=0.999, horizon=13_809) > 0
 
 
 def test_draws_needed_is_undefined_at_discount_one() -> None:
     with pytest.raises(bm.BayesmdpError, match="below 1"):
-        bm.draws_needed(0.1, discount=1.0)
+        bm.evaluation.draws_needed(0.1, discount=1.0)

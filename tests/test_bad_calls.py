@@ -131,25 +131,27 @@ DRAW_CASES = [
     case(
         "a bound on draws without discount",
         ArgumentError,
-        lambda: bm.draws_needed(0.1, discount=1.0),
+        lambda: bm.evaluation.draws_needed(0.1, discount=1.0),
         "`discount` must be below 1",
     ),
     case(
         "a bound on draws for no error",
         ArgumentError,
-        lambda: bm.draws_needed(0.0, discount=0.9),
+        lambda: bm.evaluation.draws_needed(0.0, discount=0.9),
         "`error` must be in (0, inf); got 0.",
     ),
     case(
         "a bound on draws that never fails",
         ArgumentError,
-        lambda: bm.draws_needed(0.1, discount=0.9, failure=0.0),
+        lambda: bm.evaluation.draws_needed(0.1, discount=0.9, failure=0.0),
         "`failure` must be in (0, 1]; got 0.",
     ),
     case(
         "a horizon too short",
         ArgumentError,
-        lambda: bm.draws_needed(0.001, discount=0.999, max_reward=1.0, horizon=13_808),
+        lambda: bm.evaluation.draws_needed(
+            0.001, discount=0.999, max_reward=1.0, horizon=13_808
+        ),
         "`horizon` 13808",
         "`error` 0.001",
         "at least 13809.",
@@ -181,7 +183,7 @@ def test_threads_given_as_an_argument_overrule_the_environment(
 
 
 def test_the_least_horizon_that_is_offered_is_enough() -> None:
-    assert bm.draws_needed(0.001, discount=0.999, horizon=13_809) > 0
+    assert bm.evaluation.draws_needed(0.001, discount=0.999, horizon=13_809) > 0
 
 
 def test_an_error_is_a_value_error() -> None:

@@ -74,8 +74,8 @@ WRONG_NUMBERS: dict[str, Callable[[Any], object]] = {
     "draws(seed)": lambda bad: POSTERIOR.draws(2, seed=bad),
     "dynamics(draw)": POSTERIOR.draws(2).dynamics,
     "counts_by_fold(n_folds)": LOG.counts_by_fold,
-    "draws_needed(error)": lambda bad: bm.draws_needed(bad, discount=0.5),
-    "draws_needed(discount)": lambda bad: bm.draws_needed(0.1, discount=bad),
+    "draws_needed(error)": lambda bad: bm.evaluation.draws_needed(bad, discount=0.5),
+    "draws_needed(discount)": lambda bad: bm.evaluation.draws_needed(0.1, discount=bad),
     "gridworld(p_rand)": bm.worlds.gridworld,
     "gridworld(width)": lambda bad: bm.worlds.gridworld(width=bad),
 }
@@ -93,7 +93,7 @@ OPTIONAL_NUMBERS: dict[str, Callable[[Any], object]] = {
     "evaluate(tolerance)": lambda bad: bm.evaluate(
         EVEN, POSTERIOR.draws(2), tolerance=bad
     ),
-    "draws_needed(horizon)": lambda bad: bm.draws_needed(
+    "draws_needed(horizon)": lambda bad: bm.evaluation.draws_needed(
         0.1, discount=0.5, horizon=bad
     ),
     "SparsePrior(fallback)": lambda bad: bm.fit(
@@ -176,7 +176,7 @@ def test_the_wrong_type_is_our_error(call: Callable[[Any], object], bad: Any) ->
             id="dynamics that are NaN",
         ),
         pytest.param(
-            lambda: bm.draws_needed(1e-200, discount=0.5),
+            lambda: bm.evaluation.draws_needed(1e-200, discount=0.5),
             id="an error too small to square",
         ),
     ],

@@ -485,3 +485,33 @@ def test_bad_input_to_the_commands_on_priors_is_one_sentence() -> None:
         assert told.exit_code == 2
         assert said in told.stderr
         assert len(told.stderr.splitlines()) == 1
+
+
+def test_improve_says_what_the_library_says() -> None:
+    asked = ("--tail", "0.5", "--effort", "quick", "--seed", "2")
+    result = run("improve", "ward", *asked, "--policy-out", "safer.csv")
+    posterior = bm.storage.load("ward").posterior
+    wanted = bm.improve(posterior, tail=0.5, effort="quick", seed=2)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(wanted.summary().splitlines()[0])
+    read = bm.storage.read_policy("safer.csv", posterior)
+    assert np.array_equal(read, wanted.policy)
+    record = json.loads(run("improve", "ward", *asked, "--json").stdout)
+    assert record["tail_improvement"] == wanted.tail_improvement
+    assert len(record["changes"]) == len(wanted.changes)
+    refused = run("improve", "ward", "--tail", "2")
+    assert refused.exit_code == 2
+    assert refused.stderr == "bayesmdp: `tail` must be in (0, 1]; got 2.\n"
+
+
+def test_an_objective_is_given_by_name() -> None:
+    asked = ("--objective", "cvar:0.5", "--effort", "quick", "--json")
+    record = json.loads(run("optimise", "ward", *asked).stdout)
+    posterior = bm.storage.load("ward").posterior
+    wanted = bm.optimise(posterior, bm.CVaR(0.5), effort="quick", seed=0)
+    assert record["objective"] == "CVaR(0.5)"
+    assert record["objective_value"] == wanted.objective_value
+    for text in ("cvar", "cvar:x", "tail:0.1", "cvar:0.1:2"):
+        refused = run("optimise", "best", "--overwrite", "--objective", text)
+        assert refused.exit_code == 2
+        assert "such as cvar:0.1 for the worst tenth" in refused.stderr

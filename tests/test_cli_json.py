@@ -29,11 +29,17 @@ EVALUATION = (
     f"{MEASURED} {STATE} interval interval[] exact n_draws n_endless "
     "n_retried n_unsolved notes prior_share seed solver states variance_reduction"
 )
+OPTIMISATION = (
+    "chosen_stage chosen_start converged draws_used evaluation gap gap_mcse "
+    "interrupted objective objective_mcse objective_value outcome seconds seed "
+    "start_value start_value_mcse status steps upper_bound upper_bound_mcse "
+    + " ".join(f"evaluation.{key}" for key in EVALUATION.split())
+)
 RUN = (
-    "columns columns.{} discount log_sha256 min_count n_actions n_available n_distinct n_states "
-    "n_transitions notes notes[] path prior results seed source source.files "
-    "source.files[] source.labels terminal terminal[] versions versions.bayesmdp "
-    "versions.numpy versions.python warnings warnings[]"
+    "columns columns.{} discount log_sha256 min_count n_actions n_available "
+    "n_distinct n_states n_transitions notes notes[] path prior results seed source "
+    "source.files source.files[] source.labels terminal terminal[] versions "
+    "versions.bayesmdp versions.numpy versions.python warnings warnings[]"
 )
 FINDINGS = (
     "findings findings[] findings[].code findings[].column findings[].count "
@@ -87,11 +93,13 @@ KEYS = {
     "matplotlib mpi4py narwhals numba numpy platform plotly python rich "
     "scikit-learn scipy threads",
     "evaluate": f"run policy {EVALUATION}",
-    "optimise": "chosen_stage chosen_start converged draws_used evaluation gap "
-    "gap_mcse interrupted objective objective_mcse objective_value outcome policy "
-    "policy[] policy[].action policy[].probability policy[].state result run seconds "
-    "seed start_value start_value_mcse status steps upper_bound upper_bound_mcse "
-    + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
+    "optimise": f"policy policy[] policy[].action policy[].probability policy[].state "
+    f"result run {OPTIMISATION}",
+    "improve": "baseline changes improvement improvement_interval "
+    "improvement_interval[] improvement_mcse policy policy[] policy[].action "
+    "policy[].probability policy[].state probability_better run tail tail_improvement "
+    "tail_improvement_mcse optimisation "
+    + " ".join(f"optimisation.{key}" for key in OPTIMISATION.split()),
     "compare": f"min_count n_draws reference result {ROWS} run seed",
     "compare-priors": "actions actions[] actions[][] agreement agreement[] "
     "agreement[][] best fallback min_count n_folds n_held_out new_share "
@@ -174,6 +182,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "fit": ("fit", "log.csv", *KNOWN, "-o", "new"),
     "evaluate": ("evaluate", "run", "mle", *FEW),
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
+    "improve": ("improve", "run", "--effort", "quick", "--baseline", "uniform"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
     "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),

@@ -148,10 +148,10 @@ def test_the_density_is_that_of_the_mean_model_fitted_to_the_other_folds() -> No
 
 
 def expected(
-    posterior: bm.Posterior | bm.MixturePosterior, policy: np.ndarray
+    posterior: bm.Posterior | bm.posterior.MixturePosterior, policy: np.ndarray
 ) -> float:
     """Value from the start in the mean model, of a mixture in each component's."""
-    mixed = isinstance(posterior, bm.MixturePosterior)
+    mixed = isinstance(posterior, bm.posterior.MixturePosterior)
     parts = posterior.components if mixed else (posterior,)
     weights = posterior.weights if mixed else [1.0]
     values = [bm.MDP(x.mean(), TASK).value(policy) @ TASK.start for x in parts]

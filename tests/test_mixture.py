@@ -52,7 +52,9 @@ POLICY = rng.dirichlet(np.ones(A), size=S)
 CHOICE = np.eye(A)[[0, 1, 2, 0, 0]]
 
 
-def mixed(*priors: Any, data: bm.Counts = COUNTS, **more: Any) -> bm.MixturePosterior:
+def mixed(
+    *priors: Any, data: bm.Counts = COUNTS, **more: Any
+) -> bm.posterior.MixturePosterior:
     return bm.fit(data, TASK, prior=bm.MixturePrior(priors, **more))
 
 
@@ -392,7 +394,7 @@ def test_a_mixture_comes_back_from_a_run_directory(
     prior = bm.MixturePrior([WIDE, NARROW], weights=[0.1, 0.9])
     posterior = bm.fit(COUNTS, TASK, prior=prior, min_count=min_count)
     again = bm.storage.load(bm.storage.save(posterior, tmp_path / "run")).posterior
-    assert isinstance(again, bm.MixturePosterior)
+    assert isinstance(again, bm.posterior.MixturePosterior)
     assert np.array_equal(again.weights, posterior.weights)
     for one, other in zip(again.parameters(), posterior.parameters(), strict=True):
         assert np.array_equal(one, other)
@@ -401,7 +403,7 @@ def test_a_mixture_comes_back_from_a_run_directory(
 # ------------------------------------------------------------------ discount 1
 
 
-def looped(*concentrations: float, **more: Any) -> bm.MixturePosterior:
+def looped(*concentrations: float, **more: Any) -> bm.posterior.MixturePosterior:
     """A state that pays 1 a step and is left with the given prior concentrations."""
     task = bm.Task(2, 1, [1.0, 0.0], discount=1.0, start=0, terminal=[1])
     counts = bm.Counts.from_arrays([0], [0], [0])

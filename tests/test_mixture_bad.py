@@ -23,7 +23,7 @@ def mixture(*priors: Any, **more: Any) -> bm.MixturePrior:
     return bm.MixturePrior(priors or (ONE, TWO), **more)
 
 
-def fitted(*priors: Any, **more: Any) -> bm.MixturePosterior:
+def fitted(*priors: Any, **more: Any) -> bm.posterior.MixturePosterior:
     return bm.fit(COUNTS, labelled(), prior=mixture(*priors, **more))
 
 

@@ -141,7 +141,7 @@ def test_truncation_hides_what_it_must_and_no_more_than_the_bound(horizon: int) 
 def test_the_bound_is_that_of_the_paper() -> None:
     grid = bm.worlds.gridworld().task
     assert truncation_bound(grid, 13_808) > 0.001 > truncation_bound(grid, 13_809)
-    assert bm.draws_needed(0.001, discount=0.999, horizon=13_809) > 0
+    assert bm.evaluation.draws_needed(0.001, discount=0.999, horizon=13_809) > 0
     endless = bm.Task(2, 1, [1, 0], discount=1.0, terminal=[1])
     assert truncation_bound(endless, 10) == np.inf
     free = bm.Task(2, 1, [0, 0], discount=1.0, terminal=[1])

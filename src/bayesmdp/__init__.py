@@ -1,26 +1,22 @@
 """From logged transitions to a policy you can defend.
 
 The everyday names; each lives in the room its docstring names, and nothing is computed
-here.
+here. Rooms can be reached as attributes (``bm.data.discretise``).
 """
 
 from bayesmdp import _startup  # noqa: F401  before all that takes long
 
 # isort: split
 
-from bayesmdp import (
-    data,
-    diagnostics,
-    errors,
-    evaluation,
-    model,
-    policies,
-    posterior,
-    priors,
-    reporting,
-    storage,
-    worlds,
-)
+from bayesmdp import data as data
+from bayesmdp import diagnostics as diagnostics
+from bayesmdp import errors as errors
+from bayesmdp import evaluation as evaluation
+from bayesmdp import model as model
+from bayesmdp import optimisation as optimisation
+from bayesmdp import policies, priors, storage, worlds
+from bayesmdp import posterior as posterior
+from bayesmdp import reporting as reporting
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.diagnostics import (
@@ -33,26 +29,31 @@ from bayesmdp.diagnostics import (
 )
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
-    ActionValues,
-    AnalyticEvaluation,
     Comparison,
     Evaluation,
     action_values,
     compare,
-    draws_needed,
     evaluate,
     evaluate_analytic,
     off_policy,
 )
 from bayesmdp.model import Dynamics, Task, policy_table, restrict
 from bayesmdp.optimisation import (
+    CVaR,
+    Entropic,
+    EVaR,
+    MeanSd,
     MirrorAscent,
     Optimisation,
     PosteriorMean,
+    Quantile,
+    SoftRobust,
     StochasticGradient,
+    improve,
     optimise,
+    risk_frontier,
 )
-from bayesmdp.posterior import Draws, Ensemble, MixturePosterior, Posterior, fit
+from bayesmdp.posterior import Draws, Ensemble, Posterior, fit
 from bayesmdp.priors import (
     EvidencePrior,
     FallbackPrior,
@@ -68,28 +69,31 @@ from bayesmdp.worlds import MDP
 
 __all__ = [
     "MDP",
-    "ActionValues",
-    "AnalyticEvaluation",
     "BayesmdpError",
     "BayesmdpWarning",
+    "CVaR",
     "Comparison",
     "Counts",
     "Draws",
     "Dynamics",
+    "EVaR",
     "Ensemble",
+    "Entropic",
     "Evaluation",
     "EvidencePrior",
     "FallbackPrior",
     "HierarchicalPrior",
+    "MeanSd",
     "MirrorAscent",
-    "MixturePosterior",
     "MixturePrior",
     "Optimisation",
     "Posterior",
     "PosteriorMean",
+    "Quantile",
     "RandomSupportPrior",
     "Report",
     "ScaledPrior",
+    "SoftRobust",
     "SparsePrior",
     "StochasticGradient",
     "SymmetricPrior",
@@ -102,29 +106,22 @@ __all__ = [
     "compare",
     "compare_priors",
     "cross_fit",
-    "data",
-    "diagnostics",
-    "draws_needed",
-    "errors",
     "evaluate",
     "evaluate_analytic",
-    "evaluation",
     "fit",
-    "model",
+    "improve",
     "negative_control",
     "off_policy",
-    "optimisation",
     "optimise",
     "plots",
     "policies",
     "policy_table",
-    "posterior",
     "prior_sensitivity",
     "priors",
     "read_transitions",
     "report",
-    "reporting",
     "restrict",
+    "risk_frontier",
     "storage",
     "validate",
     "worlds",

@@ -54,7 +54,7 @@ def ensemble() -> bm.Ensemble:
     return bm.Ensemble(models, SMALL.task, rewards, weights)
 
 
-def mixture() -> bm.MixturePosterior:
+def mixture() -> bm.posterior.MixturePosterior:
     """Two priors that the data cannot tell apart."""
     priors = [bm.SymmetricPrior(1.0), bm.ScaledPrior(1.0)]
     mixed = bm.MixturePrior(priors, posterior_weights=[0.4, 0.6])

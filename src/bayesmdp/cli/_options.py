@@ -160,6 +160,18 @@ def priors_beside(
     )
 
 
+def effort_option(function: Function) -> Function:
+    """``--effort``."""
+    return click.option(
+        "--effort",
+        type=click.Choice(["quick", "normal", "thorough"]),
+        default="normal",
+        show_default=True,
+        help="How many draws and steps; quick takes about a third of normal, thorough "
+        "twenty times as long.",
+    )(function)
+
+
 def labels_option(function: Function) -> Function:
     """``--labels``."""
     return click.option(

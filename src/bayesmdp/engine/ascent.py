@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine._backend import Nominal, blank
 from bayesmdp.engine._join import BLOCK, Sums
@@ -58,12 +58,14 @@ def slopes(
     total: float | None = None,
     exact: bool = False,
     solver: str = "auto",
+    held: BoolArray | None = None,
 ) -> Slopes:
     """Gradient of a policy ``[R]`` on draws of a problem that holds every row.
 
     Draws are weighted by ``weights`` [D], which may be 0 or negative, and sums divided
     by ``total``, by default what the draws that end weigh. With ``exact`` the draws are
-    all there are.
+    all there are. Where rows that are ``held`` [R] keep their probability, the gradient
+    is that of the others' shares of what is left in their state.
     """
     one = problem.with_policies(policy[None])
     around = _around(one, Want(gradient=True), pool, solver)
@@ -80,7 +82,8 @@ def slopes(
             weights=None if weights is None else weights[begin:end],
         )
         share = None if total is None else total * (end - begin) / n_draws
-        parts.append(_Part.of(sums, share))
+        part = _Part.of(sums, share)
+        parts.append(part if held is None else part.without(held, policy, problem))
     every = sum(part.total for part in parts)
     shares = [part.total / every for part in parts]
     value, slope, visits = (
@@ -157,6 +160,17 @@ class _Part:
             noise=np.maximum(square - slope**2, 0.0) / max(n - 1, 1),
             visits=sums.state[0, channels.D] / total,
         )
+
+    def without(self, held: BoolArray, policy: FloatArray, problem: Problem) -> "_Part":
+        """Turn slopes into those of shares of what rows that are held leave."""
+        source, n = problem.rows.source, problem.n_live
+        free = np.where(held, 0.0, policy)
+        total, mean = np.bincount(source, free, minlength=n), np.zeros(n)
+        weighted = np.bincount(source, free * self.slope, minlength=n)
+        np.divide(weighted, total, mean, where=total > 0)
+        share = np.where(held, 0.0, total[source])
+        slope = share * (self.slope - mean[source])
+        return replace(self, slope=slope, noise=share**2 * self.noise)
 
 
 def _gap(parts: list[_Part], problem: Problem) -> tuple[float, float]:

@@ -107,15 +107,15 @@ _HELD = 1 << 20  # entries of draws that are held at once
 
 
 def hindsight_values(
-    problem: Problem, n_draws: int, warm: IntArray, pool: Pool
+    problem: Problem, n_draws: int, warm: IntArray, pool: Pool, first: int = 0
 ) -> FloatArray:
-    """Optimal start values of draws ``0..n_draws-1``, ``[D]``.
+    """Optimal start values of ``n_draws`` draws from ``first`` on, ``[D]``.
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
     jobs = (
-        (problem, warm, first, min(BLOCK, n_draws - first))
-        for first in range(0, n_draws, BLOCK)
+        (problem, warm, first + at, min(BLOCK, n_draws - at))
+        for at in range(0, n_draws, BLOCK)
     )
     with results(pool, _run, jobs) as parts:
         return np.concatenate(list(parts))

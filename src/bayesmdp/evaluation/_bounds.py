@@ -51,9 +51,9 @@ def draws_needed(
     Examples
     --------
     >>> import bayesmdp as bm
-    >>> bm.draws_needed(0.1, discount=0.9)
+    >>> bm.evaluation.draws_needed(0.1, discount=0.9)
     73778
-    >>> bm.draws_needed(0.1, discount=0.9, horizon=100)
+    >>> bm.evaluation.draws_needed(0.1, discount=0.9, horizon=100)
     74172
     """
     error = _checks.real("error", error, ArgumentError, 0, open_low=True)

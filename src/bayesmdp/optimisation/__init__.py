@@ -1,5 +1,17 @@
 """Which is best: objectives, methods, and the search for a policy."""
 
+from bayesmdp.optimisation._frontier import RiskFrontier, risk_frontier
+from bayesmdp.optimisation._improve import Change, Improvement, improve
+from bayesmdp.optimisation._objectives import (
+    CVaR,
+    Entropic,
+    EVaR,
+    MeanSd,
+    Quantile,
+    RiskObjective,
+    SoftRobust,
+    named_objective,
+)
 from bayesmdp.optimisation._optimise import optimise
 from bayesmdp.optimisation._result import Optimisation, Outcome, Stage, Step
 from bayesmdp.optimisation._settings import (
@@ -10,13 +22,26 @@ from bayesmdp.optimisation._settings import (
 )
 
 __all__ = [
+    "CVaR",
+    "Change",
+    "EVaR",
+    "Entropic",
+    "Improvement",
+    "MeanSd",
     "MirrorAscent",
     "Objective",
     "Optimisation",
     "Outcome",
     "PosteriorMean",
+    "Quantile",
+    "RiskFrontier",
+    "RiskObjective",
+    "SoftRobust",
     "Stage",
     "Step",
     "StochasticGradient",
+    "improve",
+    "named_objective",
     "optimise",
+    "risk_frontier",
 ]

@@ -43,7 +43,8 @@ class Selection:
             difference[ends], error[ends] = differences(swept, 0)
             return difference, error
         every = swept.sums.ended.all(axis=0) & (swept.sums.weights > 0)
-        values = swept.sums.start[:, channels.START_VALUE, every]
+        values = swept.sums.start[:, channels.START_VALUE]
+        values = oracle.looked_at(values, self._draws)[:, every]
         weights = swept.sums.weights[every]
         found = [
             objective_difference(oracle.objective, row, values[0], weights, self._draws)
@@ -111,6 +112,7 @@ def hindsight_bound(
     best = hindsight_values(problem, draws.n_draws, warm, oracle.pool)
     values = start_values(policy, draws, pool=oracle.pool, solver=oracle.solver)
     solved = np.isfinite(values)
+    best, values = (oracle.looked_at(x, draws) for x in (best, values))
     best, values, weights = best[solved], values[solved], draws.weights[solved]
     if np.isnan(best).any():
         return np.nan, np.nan

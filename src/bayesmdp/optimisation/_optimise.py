@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.optimisation._settings import (
     Effort,
+    Held,
     Method,
     MirrorAscent,
     Objective,
@@ -26,6 +28,7 @@ from bayesmdp.posterior import Belief, check_belief
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._search import Search
 
 
@@ -54,7 +57,8 @@ def optimise(
     posterior
         What is believed.
     objective
-        What to make large, ``PosteriorMean()`` by default.
+        What to make large, ``PosteriorMean()`` by default; `CVaR`, `Quantile`,
+        `MeanSd`, `SoftRobust`, `Entropic` and `EVaR` look at bad draws more closely.
     method
         ``MirrorAscent()``, the default, or ``StochasticGradient(...)``, which runs as
         published: from the nominal policy, its last policy returned as it is.
@@ -91,6 +95,41 @@ def optimise(
     >>> result.upper_bound > result.start_value
     True
     """
+    return find_policy(
+        posterior,
+        objective,
+        method,
+        starts,
+        seed,
+        resume,
+        effort=effort,
+        max_seconds=max_seconds,
+        solver=solver,
+        threads=threads,
+        executor=executor,
+        device=device,
+        progress=progress,
+    )
+
+
+def find_policy(
+    posterior: Belief,
+    objective: Objective | None,
+    method: Method | None,
+    starts: Iterable[str] | Mapping[str, ArrayLike] | None,
+    seed: Seed,
+    resume: Optimisation | None,
+    *,
+    effort: str,
+    max_seconds: float | None,
+    solver: str,
+    threads: int | None,
+    executor: "Executor | None",
+    device: str | None,
+    progress: bool | None,
+    held: Held | None = None,
+) -> Optimisation:
+    """Search as `optimise` does, with pairs that are held where they are."""
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._published import run_published
@@ -115,12 +154,13 @@ def optimise(
         progress_bar("optimising", _most_steps(method, level), progress) as show,
     ):
         used = 0 if resume is None else resume.draws_used
-        oracle = Oracle(posterior, objective, number, pool, used, solver)
+        oracle = Oracle(posterior, objective, number, pool, used, solver, held)
         search = Search(oracle, level, until, show, resumed=resume is not None)
         taken = 0 if resume is None else resume.steps_before + resume.steps
         try:
             wanted = default_starts(posterior, level) if starts is None else starts
             made = make_starts(posterior, wanted, number, (threads, executor))
+            made = chain(_baseline(oracle, given=starts is not None), made)
             _keep_those_that_end(search, made, given=starts is not None)
             if isinstance(method, MirrorAscent):
                 search.climb(method)
@@ -140,6 +180,13 @@ def optimise(
             return _judged(search, began, taken)
 
 
+def _baseline(oracle: "Oracle", *, given: bool) -> "list[tuple[str, FloatArray]]":
+    """First of the starts, so that states that are not reached keep its choice."""
+    if given or oracle.baseline is None:
+        return []
+    return [("baseline", oracle.baseline)]
+
+
 def _check(
     posterior: object, objective: object, method: object, resume: object, solver: str
 ) -> None:
@@ -149,8 +196,8 @@ def _check(
     check_solver(solver)
     if not isinstance(objective, Objective):
         raise ArgumentError(
-            "`objective` must be PosteriorMean() or derive from "
-            f"bayesmdp.optimisation.Objective; got {objective!r:.60}."
+            "`objective` must be PosteriorMean(), CVaR(0.1) or another that derives "
+            f"from bayesmdp.optimisation.Objective; got {objective!r:.60}."
         )
     if not isinstance(method, MirrorAscent | StochasticGradient):
         raise ArgumentError(
@@ -189,7 +236,7 @@ def _keep_those_that_end(
         elif not search.oracle.ends(policy):
             search.left_out = (*search.left_out, name)
         else:
-            search.starts[name] = policy
+            search.starts[name] = search.oracle.keep(policy)
         if search.late and search.starts:  # the others take their time
             return
     if not search.starts:
@@ -224,7 +271,7 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
         known = np.isfinite(evaluation.start_values) & (draws.weights > 0)
         value, error = objective_estimate(
             objective,
-            evaluation.start_values[known],
+            oracle.looked_at(evaluation.start_values, draws)[known],
             draws.weights[known],
             draws,
         )

@@ -1,10 +1,16 @@
-"""Gradients of an objective at policies, on fresh draws of a belief."""
+"""Gradients of an objective at policies, on fresh draws of a belief.
+
+**Held pairs** keep the probability that they have under a given policy; a search then
+moves the shares that the other actions of a state have of the rest. Rows ``[R]`` that a
+search knows are these shares, and `full` makes the policy of them.
+"""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bayesmdp import policies
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import (
     BLOCK,
@@ -15,8 +21,11 @@ from bayesmdp.engine import (
     draw_values,
     slopes,
 )
+from bayesmdp.engine.planning import hindsight_values, plan
 from bayesmdp.errors import ArgumentError, EndlessError
-from bayesmdp.optimisation._settings import Objective, objective_value
+from bayesmdp.evaluation import gaps
+from bayesmdp.model import as_policy
+from bayesmdp.optimisation._settings import Held, Objective, objective_value
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
@@ -34,6 +43,7 @@ class Oracle:
         pool: Pool,
         used: int = 0,
         solver: str = "auto",
+        held: Held | None = None,
     ) -> None:
         self.belief, self.objective, self.seed = belief, objective, seed
         self.pool, self.solver = pool, solver
@@ -42,6 +52,60 @@ class Oracle:
         stream = belief.stream(None if self.exact else 1, seed, "optimise")
         self.problem = Problem.of_belief(belief).with_stream(stream)
         self.used = used  # draws, of the stream that gradients take theirs from
+        self._held = None if held is None else self._of_rows(held)
+        self.baseline = self._checked_baseline()
+        self._references: dict[tuple[str, int, int], FloatArray] = {}
+
+    def _of_rows(self, held: Held) -> tuple[BoolArray, FloatArray]:
+        """Which rows are held, and at which probability, both ``[R]``."""
+        of_rows = self.problem.rows.of_rows
+        mask = of_rows(held.pairs.astype(np.float64)) > 0
+        return mask, np.where(mask, of_rows(held.policy), 0.0)
+
+    def _checked_baseline(self) -> FloatArray | None:
+        """Return the policy that improvements are over, ``[S, A]``."""
+        if self.objective.of != "improvement":
+            return None
+        given = self.objective.baseline
+        if given is None:
+            return policies.behaviour(self.belief)
+        return as_policy(given, self.belief, "baseline")
+
+    def looked_at(self, values: FloatArray, draws: Draws) -> FloatArray:
+        """Values ``[..., D]`` of draws as the objective sees them; ties are 0."""
+        if self.objective.of == "value":
+            return values
+        problem = self.problem.with_stream(draws.stream)
+        weights = draws.weights if draws.exact else None
+        of = draws.purpose, problem, draws.n_draws, 0, weights
+        return gaps(values, self._reference(*of))
+
+    def _reference(
+        self,
+        purpose: str,
+        problem: Problem,
+        n_draws: int,
+        first: int,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        key = purpose, n_draws, first
+        if key not in self._references:
+            if self.objective.of == "regret":
+                warm = plan(self.problem).choice
+                found = hindsight_values(problem, n_draws, warm, self.pool, first)
+            else:
+                assert self.baseline is not None
+                found, _ = draw_values(
+                    problem,
+                    self.rows(self.baseline),
+                    n_draws,
+                    pool=self.pool,
+                    first=first,
+                    weights=weights,
+                    solver=self.solver,
+                )
+            self._references[key] = found
+        return self._references[key]
 
     def affordable(self, budget: float, most: int, least: int = 64) -> int:
         """Draws within a budget of operations, in whole blocks.
@@ -74,9 +138,15 @@ class Oracle:
             assert self.problem.stream is not None
             weights = self.problem.stream.weights(n_draws)
         how |= {"first": first, "weights": weights}
+        if self._held is not None:
+            how["held"], policy = self._held[0], self.full(policy)
         if self.objective.linear:
             return slopes(self.problem, policy, n_draws, exact=self.exact, **how)
-        values, visits = draw_values(self.problem, policy, n_draws, **how)
+        asked = {name: x for name, x in how.items() if name != "held"}
+        values, visits = draw_values(self.problem, policy, n_draws, **asked)
+        if self.objective.of != "value":
+            of = "optimise", self.problem, n_draws, first, weights
+            values = gaps(values, self._reference(*of))
         probability = np.ones(n_draws) if weights is None else weights
         how["weights"], value = weighted(self.objective, values, probability)
         how |= {"total": float(n_draws), "exact": self.exact}
@@ -137,9 +207,32 @@ class Oracle:
         """Policy ``[S, A]`` as probabilities of rows, ``[R]``."""
         return self.problem.rows.of_rows(policy)
 
+    def full(self, rows: FloatArray) -> FloatArray:
+        """Rows ``[R]`` with held ones at their probability, others scaled to the rest.
+
+        Where others have no probability at all, they share the rest alike.
+        """
+        if self._held is None:
+            return rows
+        held, kept = self._held
+        source, n = self.problem.rows.source, self.problem.n_live
+        free = np.where(held, 0.0, rows)
+        empty = np.bincount(source, free, minlength=n)[source] == 0
+        free = np.where(empty & ~held, 1.0, free)
+        total = np.bincount(source, free, minlength=n)[source]
+        rest = 1.0 - np.bincount(source, kept, minlength=n)[source]
+        share = np.divide(free, total, np.zeros_like(free), where=total > 0)
+        return np.asarray(kept + rest * share)
+
+    def keep(self, policy: FloatArray) -> FloatArray:
+        """Policy ``[S, A]`` with held pairs at their probability."""
+        if self._held is None:
+            return policy
+        return self.problem.rows.as_policy(self.full(self.rows(policy)))
+
     def policy(self, rows: FloatArray) -> FloatArray:
         """Rows ``[R]`` as a policy ``[S, A]``, less those of little use."""
-        out = self.problem.rows.as_policy(self.sparse(rows))
+        out = self.problem.rows.as_policy(self.full(self.sparse(rows)))
         total = out.sum(axis=1, keepdims=True)
         np.divide(out, total, out, where=total > 0)
         return out

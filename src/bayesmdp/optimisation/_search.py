@@ -177,7 +177,7 @@ class Search:
 
     def _rounded(self, choose: Selection, chosen: Candidate) -> Candidate:
         """Make nearly certain actions certain, unless that is worse."""
-        certain = rounded(chosen.policy)
+        certain = self.oracle.keep(rounded(chosen.policy))
         if np.array_equal(certain, chosen.policy) or not self.oracle.ends(certain):
             return chosen
         difference, error = choose.differences([chosen.policy, certain])

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.errors import ArgumentError
 
 
@@ -34,14 +34,27 @@ class Objective(ABC):
     #: Whether a value that is nowhere smaller has an objective that is not smaller:
     #: each draw's own best value then bounds it.
     monotone: bool = False
+    #: What it looks at in each draw: the value, or what that adds to the value of a
+    #: baseline ("improvement") or of the draw's own best policy ("regret").
+    of: str = "value"
+    #: The policy that improvements are over; behaviour where not given.
+    baseline: ArrayLike | None = None
 
     @abstractmethod
     def value(self, values: FloatArray, probability: FloatArray) -> float:
-        """Objective of values ``[D]`` of draws with probabilities ``[D]``."""
+        """Objective of numbers ``[D]`` of draws with probabilities ``[D]``."""
 
     @abstractmethod
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Pairs that keep the probability that they have under a policy."""
+
+    pairs: BoolArray  # [S, A]
+    policy: FloatArray  # [S, A]
 
 
 def objective_value(

@@ -6,6 +6,7 @@ import click
 
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
+    effort_option,
     output_options,
     remark,
     run_argument,
@@ -27,13 +28,22 @@ from bayesmdp.cli._policies import OPTIMISED
     help="Most steps from one start.",
 )
 @click.option(
-    "--effort",
-    type=click.Choice(["quick", "normal", "thorough"]),
-    default="normal",
+    "--objective",
+    default="mean",
     show_default=True,
-    help="How many draws and steps; quick takes about a third of normal, thorough "
-    "twenty times as long.",
+    metavar="NAME",
+    help="What to make large: mean, cvar:TAIL (cvar:0.1 is the mean over the worst "
+    "tenth of draws), quantile:LEVEL, mean-sd:WEIGHT, soft-robust:WEIGHT:TAIL, "
+    "entropic:BETA or evar:TAIL.",
 )
+@click.option(
+    "--of",
+    type=click.Choice(["value", "improvement", "regret"]),
+    default="value",
+    show_default=True,
+    help="Of what: the value, its improvement over the behaviour, or the regret.",
+)
+@effort_option
 @click.option(
     "--max-seconds",
     type=click.FloatRange(0),
@@ -62,6 +72,8 @@ def command(
     ctx: click.Context,
     run: Path,
     steps: int,
+    objective: str,
+    of: str,
     effort: str,
     max_seconds: float | None,
     starts: tuple[str, ...],
@@ -75,11 +87,15 @@ def command(
 ) -> None:
     """Find the policy of the largest posterior mean value, and keep it in RUN.
 
+    Another --objective looks at the worst draws of the posterior instead.
+
     RUN is a directory of `fit`. Other commands call what is found `optimised`. After
     Ctrl-C the best policy so far is kept, the exit code is 130, and --resume goes on;
     a second Ctrl-C gives up. Exit code 1: it ended before the search converged.
 
     Example: bayesmdp optimise ward --policy-out best.csv
+
+    Example: bayesmdp optimise ward --objective cvar:0.1
 
     Example: bayesmdp optimise ward --resume --effort thorough
     """
@@ -97,6 +113,7 @@ def command(
     try:
         result = bm.optimise(
             loaded.posterior,
+            bm.optimisation.named_objective(objective, of),
             method=bm.MirrorAscent(n_steps=steps),
             starts=starts or None,
             seed=seed,

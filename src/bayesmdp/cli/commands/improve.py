@@ -1,0 +1,97 @@
+"""``bayesmdp improve``: a policy that is better than a baseline also in bad draws."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp._io import check_file
+from bayesmdp.cli._options import (
+    effort_option,
+    output_options,
+    run_argument,
+    seed_option,
+    show,
+    threads_option,
+    wants_progress,
+)
+from bayesmdp.cli._policies import find_policies
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--baseline",
+    default="behaviour",
+    show_default=True,
+    metavar="POLICY",
+    help="Policy to improve on: a name or a file, as in `bayesmdp evaluate`.",
+)
+@click.option(
+    "--tail",
+    type=float,
+    default=0.25,
+    show_default=True,
+    help="Tail mass of the draws that count: 0.25 is the worst quarter.",
+)
+@click.option(
+    "--changes",
+    "n_changes",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="How many changes to show, those that matter most first; --json has all.",
+)
+@effort_option
+@click.option(
+    "--policy-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the policy as CSV: state, action, probability.",
+)
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    baseline: str,
+    tail: float,
+    n_changes: int,
+    effort: str,
+    policy_out: Path | None,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Improve on a baseline where the evidence suffices, in RUN, a directory of `fit`.
+
+    The mean improvement over the worst draws of the posterior is made large; actions
+    never observed in a state keep the baseline's probability. Where nothing helps, the
+    baseline is returned, and said to be.
+
+    Example: bayesmdp improve ward --policy-out safer.csv
+
+    Example: bayesmdp improve ward --baseline protocol.csv --tail 0.1
+    """
+    import bayesmdp as bm
+
+    if policy_out is not None:
+        check_file(policy_out, ".csv")
+    loaded = bm.storage.load(run)
+    ((name, policy),) = find_policies(
+        loaded, [baseline], seed=seed, threads=threads
+    ).items()
+    found = bm.improve(
+        loaded.posterior,
+        policy,
+        tail,
+        seed=seed,
+        effort=effort,
+        threads=threads,
+        progress=wants_progress(quiet),
+    )
+    if policy_out is not None:
+        bm.storage.write_policy(found.policy, loaded.posterior, policy_out)
+    record = {"run": str(run), "baseline": name, **found.to_dict()}
+    rows = bm.model.used_pairs(found.policy, loaded.posterior.task)
+    said = found.summary(n_changes)
+    show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)

@@ -1,0 +1,155 @@
+"""`risk_frontier`: what a better mean costs in the worst draws, and the other way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks, policies
+from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._typing import FloatArray, Seed
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import plain, rounded
+from bayesmdp.optimisation._improve import judging_draws
+from bayesmdp.optimisation._objectives import CVaR, worst
+from bayesmdp.optimisation._optimise import optimise
+from bayesmdp.optimisation._result import Optimisation
+from bayesmdp.posterior import Belief, check_belief
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+_TAILS = (0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskFrontier(Shown):
+    """Policies for several tails, each with its mean and its mean over its own tail.
+
+    Made by `bayesmdp.risk_frontier`. Values are on draws that no policy was found on.
+    """
+
+    tails: FloatArray  # [T], tail masses, the smallest first
+    mean: FloatArray  # [T], posterior mean of the value from the start
+    mean_mcse: FloatArray  # [T]
+    tail_mean: FloatArray  # [T], mean over the worst draws of each policy's own tail
+    tail_mean_mcse: FloatArray  # [T]
+    tail_means: FloatArray  # [T, T], of each policy (row) over each tail (column)
+    policies: FloatArray  # [T, S, A]
+    results: tuple[Optimisation, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        names = ["tails", "mean", "mean_mcse", "tail_mean", "tail_mean_mcse"]
+        found = {name: [plain(x) for x in getattr(self, name)] for name in names}
+        found["tail_means"] = [[plain(x) for x in row] for row in self.tail_means]
+        return found
+
+    def summary(self) -> str:
+        """Return a table with one row per tail.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> print(bm.risk_frontier(bm.worlds.casino(), (0.5, 1.0)).summary())
+        Best policies for the worst draws
+        found for               mean  mean of its tail
+        the worst half           ...
+        """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        rows = [
+            [
+                "the mean" if tail == 1 else worst(tail),
+                rounded(self.mean[i], self.mean_mcse[i]),
+                rounded(self.tail_mean[i], self.tail_mean_mcse[i]),
+            ]
+            for i, tail in enumerate(self.tails.tolist())
+        ]
+        header = ["found for", "mean", "mean of its tail"]
+        return Sheet("Best policies for the worst draws", [Table(header, rows)])
+
+    def __repr__(self) -> str:
+        return (
+            f"RiskFrontier({_checks.many(self.tails.size, 'tail')}, mean "
+            f"{self.mean.min():.4g} to {self.mean.max():.4g})"
+        )
+
+
+def risk_frontier(
+    posterior: Belief,
+    tails: Sequence[float] = _TAILS,
+    *,
+    seed: Seed = 0,
+    effort: str = "normal",
+    solver: str = "auto",
+    threads: int | None = None,
+    executor: "Executor | None" = None,
+    device: str | None = None,
+    progress: bool | None = None,
+) -> RiskFrontier:
+    """Find the best policy for each of several tails, from the mean to the worst draws.
+
+    Each search also starts from the policy of the next larger tail.
+
+    Parameters
+    ----------
+    posterior
+        What is believed.
+    tails
+        Tail masses: 0.1 is the worst tenth of draws, 1 the mean.
+    seed, effort, solver, threads, executor, device, progress
+        As in `bayesmdp.optimise`.
+
+    Returns
+    -------
+    RiskFrontier
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> front = bm.risk_frontier(bm.worlds.casino(), (0.5, 1.0))
+    >>> front.mean[0] < front.mean[1], front.tail_means[0, 0] > front.tail_means[1, 0]
+    (np.True_, np.True_)
+    """
+    check_belief(posterior)
+    wanted = _checked(tails)
+    how: dict[str, Any] = {"seed": seed, "effort": effort, "solver": solver}
+    how |= {"threads": threads, "executor": executor, "device": device}
+    results: list[Optimisation] = []
+    starts = None
+    for tail in wanted[::-1]:
+        objective = CVaR(tail) if tail < 1 else None
+        found = optimise(posterior, objective, starts=starts, progress=progress, **how)
+        results.insert(0, found)
+        starts = {"wider tail": found.policy, "nominal": policies.nominal(posterior)}
+    weights = judging_draws(posterior, results[0]).weights
+    share = weights / weights.sum()
+    values = [x.evaluation.start_values for x in results]
+    table = [[CVaR(tail).value(row, share) for tail in wanted] for row in values]
+    return RiskFrontier(
+        tails=_checks.frozen(np.array(wanted)),
+        mean=_checks.frozen(np.array([x.start_value for x in results])),
+        mean_mcse=_checks.frozen(np.array([x.start_value_mcse for x in results])),
+        tail_mean=_checks.frozen(np.array([x.objective_value for x in results])),
+        tail_mean_mcse=_checks.frozen(np.array([x.objective_mcse for x in results])),
+        tail_means=_checks.frozen(np.array(table)),
+        policies=_checks.frozen(np.stack([x.policy for x in results])),
+        results=tuple(results),
+    )
+
+
+def _checked(tails: Sequence[float]) -> list[float]:
+    """Return tails in ascending order, each once."""
+    if isinstance(tails, str) or not np.ndim(tails) == 1 or not len(tails):
+        raise ArgumentError(
+            f"`tails` must be a list of tail masses, such as {_TAILS}; got "
+            f"{tails!r:.60}."
+        )
+    found = [
+        _checks.real(f"tails[{i}]", x, ArgumentError, 0, 1, open_low=True)
+        for i, x in enumerate(tails)
+    ]
+    return sorted(set(found))

@@ -1,0 +1,312 @@
+"""`improve`: a policy that is better than a baseline also where the model is a bad one.
+
+With ``D[k] = J[k](pi) - J[k](b)`` the improvement over the baseline in draw ``k``, the
+policy makes the mean over the worst part of the draws large, ``CVaR(tail)`` of ``D``.
+The baseline itself has 0, so that nothing is changed where no change is likely to help.
+Pairs that were never observed keep the probability that the baseline gives them: what
+happens there the data cannot say.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks, policies
+from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._typing import BoolArray, FloatArray, PolicyLike, Seed
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import (
+    ActionValues,
+    Comparison,
+    action_values,
+    compare,
+    plain,
+    rounded,
+)
+from bayesmdp.model import as_policy
+from bayesmdp.optimisation._objectives import CVaR, worst
+from bayesmdp.optimisation._optimise import find_policy
+from bayesmdp.optimisation._result import Optimisation
+from bayesmdp.optimisation._settings import Held
+from bayesmdp.posterior import Belief, Draws, check_belief
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pandas as pd
+
+_SAME = 1e-6  # probabilities closer than this are no change
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done otherwise in one state.
+
+    ``gain`` is that of deciding once as the policy does rather than as the baseline,
+    both followed by the policy, over draws.
+    """
+
+    state: int
+    state_name: str
+    from_action: str  # whose probability falls most
+    to_action: str  # whose probability rises most
+    from_probability: tuple[float, float]  # before, after
+    to_probability: tuple[float, float]
+    visits: int | None  # of the action that it goes to, in the data
+    gain: float
+    gain_sd: float  # epistemic
+    probability_better: float
+    share: float  # of the policy's visits that are in this state
+
+    @property
+    def why(self) -> str:
+        """Return the reason, in words."""
+        seen = "" if self.visits is None else f"{_checks.many(self.visits, 'visit')}; "
+        return f"{seen}better in {100 * self.probability_better:.3g} % of draws"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvement(Shown):
+    """A policy that improves on a baseline, by how much, and where it departs from it.
+
+    Made by `bayesmdp.improve`. Values are on draws that the policy was not found on.
+    """
+
+    policy: FloatArray  # [S, A]
+    baseline: FloatArray  # [S, A]
+    tail: float
+    probability_better: float  # than the baseline, over draws
+    improvement: float  # mean over draws
+    improvement_mcse: float
+    improvement_interval: tuple[float, float]  # 95 % over draws
+    tail_improvement: float  # mean over the worst draws
+    tail_improvement_mcse: float
+    changes: tuple[Change, ...]  # those that matter most first
+    optimisation: Optimisation
+    comparison: Comparison
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON."""
+        names = ["tail", "probability_better", "improvement", "improvement_mcse"]
+        names += ["tail_improvement", "tail_improvement_mcse"]
+        found = {name: plain(getattr(self, name)) for name in names}
+        found["improvement_interval"] = [plain(x) for x in self.improvement_interval]
+        found["changes"] = [asdict(x) | {"why": x.why} for x in self.changes]
+        found["optimisation"] = self.optimisation.to_dict()
+        return found
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the changes as a data frame; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ArgumentError(
+                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
+            ) from None
+        return pd.DataFrame([asdict(x) | {"why": x.why} for x in self.changes])
+
+    def summary(self, max_changes: int = _SHOWN) -> str:
+        """Say what is gained, and where the policy departs from the baseline.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> world = bm.worlds.synthetic(0, 3, 2)
+        >>> posterior = bm.fit(world.sample(300, seed=0), world.task)
+        >>> print(bm.improve(posterior, seed=0).summary(1).splitlines()[0])
+        Improvement over the baseline ...
+        """
+        return self._sheet(max_changes).text()
+
+    def _sheet(self, shown: int = _SHOWN) -> Sheet:
+        if not self.changes:
+            return Sheet(
+                "No change: nothing was found that improves on the baseline in "
+                f"{worst(self.tail)} of draws",
+                [self.optimisation.status],
+                indent="  ",
+            )
+        low, high = self.improvement_interval
+        mean = rounded(self.improvement, self.improvement_mcse)
+        tail = rounded(self.tail_improvement, self.tail_improvement_mcse)
+        rows = [
+            [
+                x.state_name,
+                f"{x.from_action} -> {x.to_action}",
+                f"{x.to_probability[0]:.2f} -> {x.to_probability[1]:.2f}",
+                "" if x.visits is None else f"{x.visits:,}",
+                f"{x.gain:.3g} ± {x.gain_sd:.2g}",
+                f"{100 * x.probability_better:.3g} %",
+            ]
+            for x in self.changes[:shown]
+        ]
+        header = ["state", "change", "probability", "visits", "gain ± sd", "better"]
+        left = len(self.changes) - len(rows)
+        after = [f"({left} more states are changed)"] * (left > 0)
+        return Sheet(
+            f"Improvement over the baseline {mean} (95 % {low:.3g} to {high:.3g}), "
+            f"better with probability {100 * self.probability_better:.3g} %",
+            [
+                f"mean over {worst(self.tail)} of draws: {tail}",
+                Table(header, rows),
+                *after,
+            ],
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Improvement({self.improvement:.4g}, in {worst(self.tail)} of draws "
+            f"{self.tail_improvement:.4g}, {_checks.many(len(self.changes), 'change')})"
+        )
+
+
+def improve(
+    posterior: Belief,
+    baseline: PolicyLike | None = None,
+    tail: float = 0.25,
+    *,
+    seed: Seed = 0,
+    effort: str = "normal",
+    max_seconds: float | None = None,
+    solver: str = "auto",
+    threads: int | None = None,
+    executor: "Executor | None" = None,
+    device: str | None = None,
+    progress: bool | None = None,
+) -> Improvement:
+    """Improve on a baseline, safely.
+
+    The mean improvement over the worst draws is made large; pairs that were never
+    observed keep the baseline's probability. Where nothing helps, the baseline is
+    returned.
+
+    Parameters
+    ----------
+    posterior
+        What is believed.
+    baseline
+        The policy to improve on; where not given, what was done in the data.
+    tail
+        Probability of the draws that count: 0.25 is the worst quarter. Smaller is more
+        cautious, and needs more draws.
+    seed, effort, max_seconds, solver, threads, executor, device, progress
+        As in `bayesmdp.optimise`.
+
+    Returns
+    -------
+    Improvement
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0, 3, 2)
+    >>> posterior = bm.fit(world.sample(300, seed=0), world.task)
+    >>> better = bm.improve(posterior, seed=0)
+    >>> better.improvement > better.tail_improvement > 0
+    True
+    """
+    check_belief(posterior)
+    if baseline is None:
+        base = policies.behaviour(posterior)
+    else:
+        base = as_policy(baseline, posterior, "baseline")
+    found = find_policy(
+        posterior,
+        CVaR(tail, of="improvement", baseline=base),
+        None,
+        None,
+        seed,
+        None,
+        effort=effort,
+        max_seconds=max_seconds,
+        solver=solver,
+        threads=threads,
+        executor=executor,
+        device=device,
+        progress=progress,
+        held=_never_observed(posterior, base),
+    )
+    how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
+    draws = judging_draws(posterior, found)
+    both = {"baseline": base, "improved": found.policy}
+    table = compare(both, draws, reference="baseline", solver=solver, **how)
+    (row,) = (x for x in table.rows if x.name == "improved")
+    return Improvement(
+        policy=found.policy,
+        baseline=_checks.frozen(base),
+        tail=float(tail),
+        probability_better=row.probability_better or 0.0,
+        improvement=row.difference,
+        improvement_mcse=row.difference_mcse,
+        improvement_interval=row.difference_interval or (np.nan, np.nan),
+        tail_improvement=found.objective_value,
+        tail_improvement_mcse=found.objective_mcse,
+        changes=_changes(posterior, found, base, draws, how),
+        optimisation=found,
+        comparison=table,
+    )
+
+
+def judging_draws(posterior: Belief, found: Optimisation) -> Draws:
+    """Return the draws that a policy was judged on."""
+    if found.evaluation.exact:
+        return posterior.draws()
+    return Draws(posterior, found.evaluation.n_draws, found.seed, "judge")
+
+
+def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
+    """Hold pairs without visits where they are; an ensemble knows of no visits."""
+    counts, task = posterior.counts, posterior.task
+    if counts is None:
+        return None
+    return Held(counts.pair_totals(task.n_states, task.n_actions) == 0, base)
+
+
+def _changes(
+    posterior: Belief,
+    found: Optimisation,
+    base: FloatArray,
+    draws: Draws,
+    how: dict[str, Any],
+) -> tuple[Change, ...]:
+    """List what is done otherwise where, the largest gains by visits first."""
+    live = ~posterior.task.is_terminal
+    moved = live & (np.abs(found.policy - base).max(axis=1) > _SAME)
+    if not moved.any():
+        return ()
+    values = action_values(found.policy, draws, reference=base, **how)
+    visits = found.evaluation.occupancy
+    share = visits / visits[live].sum()
+    made = list(_each_change(posterior, found.policy, base, values, share, moved))
+    return tuple(sorted(made, key=lambda x: -x.share * x.gain))
+
+
+def _each_change(
+    posterior: Belief,
+    policy: FloatArray,
+    base: FloatArray,
+    values: ActionValues,
+    share: FloatArray,
+    moved: BoolArray,
+) -> Iterator[Change]:
+    task, counts = posterior.task, posterior.counts
+    seen = None if counts is None else counts.pair_totals(task.n_states, task.n_actions)
+    for state in np.flatnonzero(moved).tolist():
+        step = policy[state] - base[state]
+        down, up = int(step.argmin()), int(step.argmax())
+        yield Change(
+            state=state,
+            state_name=task.state_name(state),
+            from_action=task.action_name(down),
+            to_action=task.action_name(up),
+            from_probability=(float(base[state, down]), float(policy[state, down])),
+            to_probability=(float(base[state, up]), float(policy[state, up])),
+            visits=None if seen is None else int(seen[state, up]),
+            gain=float(values.gain[state]),
+            gain_sd=float(values.gain_sd[state]),
+            probability_better=float(values.gain_probability[state]),
+            share=float(share[state]),
+        )
