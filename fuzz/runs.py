@@ -36,7 +36,13 @@ ODD: list[Any] = [
     [None],
     1e308,
 ]
-ODD += [{"kind": "SparsePrior"}, {"array": {}}, {"number": "nan"}, {"tuple": [1]}, [[]]]
+ODD += [
+    {"$record": "SparsePrior"},
+    {"array": {}},
+    {"number": "nan"},
+    {"tuple": [1]},
+    [[]],
+]
 ODD += [{"$array": "task.start"}, {"$number": "inf"}, {"$task": None}, {"$array": 3}]
 ODD += [{"$record": "Evaluation"}, {"$record": "Step", "step": 1}]
 ODD += ["\ud800", "../x", "é", {"a": {"b": [1, 2]}}, -(2**63), 10**7, "\x1b[1m"]

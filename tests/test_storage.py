@@ -147,7 +147,7 @@ def test_the_config_says_what_was_done(tmp_path: Path) -> None:
     assert config["columns"] == {"state": "s", "action": "a", "next_state": "sp"}
     assert config["task"]["state_labels"] == ["30", "40"]
     assert config["prior"] == {
-        "kind": "SparsePrior",
+        "$record": "SparsePrior",
         "concentration": 2.0,
         "fallback": None,
     }
@@ -240,7 +240,7 @@ def test_results_come_back_and_belong_to_their_run(tmp_path: Path) -> None:
     assert run.results == ("bare", "first.try")
     result = load_result(path, "first.try")
     (found, last), back = result.pop("inner"), result.pop("odd")
-    assert result == {"value": 0.1, "tags": ["a", None], "n": 3, "none": {}}
+    assert result == {"value": 0.1, "tags": ("a", None), "n": 3, "none": {}}
     assert last == {"0": 1}
     assert [math.copysign(1, x) for x in back] == [1, -1, -1, 1]
     assert back == odd
@@ -329,7 +329,10 @@ BAD_CALLS: list[tuple[Any, str]] = [
     (lambda p: save(POSTERIORS["grid"], ""), "`path` must be the path"),
     (lambda p: save(POSTERIORS["grid"], "a\0b"), "cannot be written"),
     (lambda p: save(POSTERIORS["grid"], p, data=[1]), "`data` must be of type"),
-    (lambda p: save(POSTERIORS["grid"], p, source=p), "`source` must be text"),
+    (
+        lambda p: save(POSTERIORS["grid"], p, source=p),
+        "which cannot be saved: give tex",
+    ),
     (
         lambda p: save(POSTERIORS["grid"], p, source={"x": [float("nan")]}),
         "`source.x.0` is nan",
@@ -358,9 +361,9 @@ def test_bad_calls_get_one_sentence_and_write_nothing(
 BAD_RESULTS: list[tuple[Any, str]] = [
     ([], "`result` must be a result of this package or a dict; got list"),
     (3, "`result` must be a result of this package or a dict; got int"),
-    ({"y": {1}}, "`result.y` must be text, numbers, lists and dicts, arrays and resul"),
-    ({"y": COUNTS}, "results; got Counts"),
-    ({"y": [bm.Task]}, "`result.y.0` must be text"),
+    ({"y": {1}}, "`result.y` is of type set, which cannot be saved: give text"),
+    ({"y": COUNTS}, "`result.y` is of type Counts, which cannot be saved"),
+    ({"y": [bm.Task]}, "`result.y.0` is of type type"),
     ({"y": {2: 1}}, "`result.y` must have text as keys"),
     ({"$array": "y"}, "not beginning with $; got '$array'"),
     ({"y": np.array([None])}, "`result.y` must hold numbers, text or True and False"),
@@ -406,6 +409,6 @@ class Doubling:
 
 def test_a_prior_of_ones_own_is_refused_with_the_remedy(tmp_path: Path) -> None:
     posterior = bm.fit(COUNTS, task(np.arange(4.0)), prior=Doubling())
-    with pytest.raises(bm.errors.PriorError, match=r"Doubling, which .*: keep the log"):
+    with pytest.raises(StorageError, match=r"Doubling, which cannot .*: keep the log"):
         save(posterior, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

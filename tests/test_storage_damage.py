@@ -98,6 +98,18 @@ def test_damage_is_named(run: Path, name: str, how: str) -> None:
         refused(call, f"`{path}`")
 
 
+SPARSE = {"$record": "SparsePrior", "concentration": 1.0, "fallback": None}
+HIERARCHICAL = {"$record": "HierarchicalPrior", "base": "local", "support": None}
+HIERARCHICAL |= {"fallback": None}
+
+
+def nested(n: int) -> Any:
+    found: Any = None
+    for _ in range(n):
+        found = SPARSE | {"fallback": found}
+    return found
+
+
 def rewritten(run: Path, head: str = "config.json", **changes: Any) -> None:
     """Change a head by hand, checksum included."""
     path = run / head
@@ -123,11 +135,18 @@ def rewritten(run: Path, head: str = "config.json", **changes: Any) -> None:
         ({"counts": {}}, ("which bayesmdp did not write",)),
         ({"counts": {"x": {"$array": "counts.state"}}}, ("did not write",)),
         ({"chains": {"x": {"$array": "x"}}}, ("no array 'x'",)),
-        ({"chains": {}, "prior": {"kind": "HierarchicalPrior"}}, ("fitted again",)),
-        ({"prior": None}, ("it has None as 'prior'",)),
-        ({"prior": {}}, ("cannot be fitted again", "must be a dict with a 'kind'")),
-        ({"prior": {"kind": "Later"}}, ("unknown kind, 'Later'", "newer")),
-        ({"prior": {"kind": "PooledPrior"}}, ("no PooledPrior", "--prior hier")),
+        ({"chains": {}, "prior": HIERARCHICAL}, ("fitted again",)),
+        ({"prior": None}, ("cannot be fitted again", "its prior is none but None")),
+        ({"prior": {}}, ("cannot be fitted again", "its prior is none but {}")),
+        ({"prior": {"$record": "Later"}}, ("unknown kind, 'Later'", "newer")),
+        ({"prior": {"$record": ["x"]}}, ("unknown kind", "newer")),
+        ({"prior": {"$record": "Step"}}, ("Step has no 'start'",)),
+        ({"prior": {"$record": "SparsePrior"}}, ("SparsePrior has no 'concentr",)),
+        ({"prior": {"$record": "SparsePrior", "x": 1}}, ("SparsePrior has no",)),
+        ({"prior": SPARSE | {"concentration": -1}}, ("`concentration` must be in",)),
+        ({"prior": SPARSE | {"fallback": [2]}}, ("again: `fallback` must be a whole",)),
+        ({"prior": SPARSE | {"fallback": {"$array": "x"}}}, ("no array 'x'",)),
+        ({"prior": nested(400)}, ("is nested more than 50 times",)),
         ({"min_count": "3"}, ("it has '3' as 'min_count'",)),
         ({"min_count": -1}, ("cannot be fitted again", "`min_count`")),
         ({"versions": 3}, ("it has 3 as 'versions'",)),
@@ -409,7 +428,9 @@ junk = st.binary(max_size=200)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
 tags = st.sampled_from(["$array", "$number", "$task", "$record", "x"])
 values = st.recursive(
-    scalars | st.sampled_from(["task.start", "nan", "Evaluation", "Task"]),
+    scalars
+    | st.sampled_from(["task.start", "nan", "Evaluation", "Task", "SparsePrior"])
+    | st.just(SPARSE),
     lambda x: st.lists(x, max_size=3) | st.dictionaries(tags | st.text(max_size=5), x),
     max_leaves=6,
 )

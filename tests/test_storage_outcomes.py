@@ -186,7 +186,7 @@ def test_a_result_of_another_kind_or_task_is_refused(
         storage.load_result(path, "y", Comparison)
     for name, bad, said in (
         ("kind", {"$record": "Optimisation"}, "Optimisation has no 'policy'"),
-        ("no kind", {"$record": "Run"}, "it has {'$record': 'Run'} as"),
+        ("no kind", {"$record": "Run"}, "a record of an unknown kind, 'Run'"),
         ("number", {"$number": 1}, "it has {'$number': 1} as"),
         ("array", {"$array": "value"}, "there is no array 'value'"),
         ("task", {"$task": None, "x": 1}, "as ''"),
@@ -235,6 +235,8 @@ def every_kind() -> dict[str, Any]:
             "off": bm.off_policy([1] * 5, log, task),
             "priors": bm.compare_priors(priors, log, task),
             "sensitivity": bm.prior_sensitivity(policy, log, task, priors, n_draws=20),
+            "improve": bm.improve(posterior, effort="quick"),
+            "frontier": bm.risk_frontier(posterior, (0.5, 1.0), effort="quick"),
             "order": bm.diagnostics.markov_order(log, n_permutations=9),
         }
 

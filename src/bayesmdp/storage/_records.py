@@ -5,12 +5,14 @@ for is a dict whose one key begins with ``$``::
 
     {"$array": "task.start"}     an array of the ``.npz`` file, by its name there
     {"$number": "nan"}           a number that is not finite
+    {"$tuple": [1, 2]}
     {"$task": null}              the task of the run
     {"$record": "Evaluation", "n_draws": 100, ...}
 
-A record is a dataclass that one of the rooms of results lists, so that a new one needs
-nothing here. Its fields are read by their type hints, which say what records are inside
-and which lists are tuples; a value that does not fit its hint is refused.
+A record is a dataclass that the priors' room or one of the rooms of results lists, so
+that a new one needs nothing here. Fields of results are read by their type hints, which
+say what records are inside and which lists are tuples; a value that does not fit its
+hint is refused. Priors check what they are made of themselves.
 """
 
 import math
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp.errors import StorageError
 from bayesmdp.model import Task
+from bayesmdp.priors import AnyPrior
 from bayesmdp.storage._arrays import KINDS, Arrays
 
 _DEPTH = 50
@@ -50,10 +53,10 @@ Shapes = list[tuple[range, ...]]
 
 @cache
 def kinds() -> dict[str, type]:
-    """Every record of results, by name."""
-    from bayesmdp import diagnostics, evaluation, optimisation
+    """Every record that can be kept, by name."""
+    from bayesmdp import diagnostics, evaluation, optimisation, priors
 
-    rooms = (evaluation, optimisation, diagnostics)
+    rooms = (priors, evaluation, optimisation, diagnostics)
     found = {name: getattr(room, name) for room in rooms for name in room.__all__}
     return {
         name: x
@@ -86,17 +89,20 @@ class Packing:
             return value
         if isinstance(value, list | tuple) and not (inside and _is_record(type(value))):
             each = enumerate(value)
-            return [self.pack(x, f"{where}.{i}", inside=inside) for i, x in each]
+            found = [self.pack(x, f"{where}.{i}", inside=inside) for i, x in each]
+            is_list = isinstance(value, list) or inside or self.arrays is None
+            return found if is_list else {"$tuple": found}
         if isinstance(value, Mapping):
             return self._mapping(value, where, inside)
         return self._special(value, where, inside)
 
     def fields(self, record: Any, where: str) -> dict[str, Any]:
         """Return the fields of a record."""
-        return {
-            name: self.pack(getattr(record, name), f"{where}.{name}", inside=True)
-            for name in _names(type(record))
-        }
+        kind, found = type(record), {}
+        for name in _names(kind):
+            at, value = f"{where}.{name}", getattr(record, name)
+            found[name] = self.pack(value, at, inside=not _is_open(kind))
+        return found
 
     def _mapping(
         self, value: Mapping[Any, Any], where: str, inside: bool
@@ -127,14 +133,17 @@ class Packing:
         if isinstance(value, Task) and self.task is not None:
             self._check_size(value)
             return {"$task": None}
-        if inside and _is_record(kind):
+        if inside and _is_record(kind) and not _is_open(kind):
             return self.fields(value, where)
         if self.arrays is not None and kinds().get(kind.__name__) is kind:
             return {"$record": kind.__name__, **self.fields(value, where)}
-        rich = "" if self.arrays is None else ", arrays and results"
+        remedy = "give text, numbers, lists and dicts"
+        if isinstance(value, AnyPrior):
+            remedy = "keep the log, and `fit` gives the same posterior again"
+        elif self.arrays is not None:
+            remedy += ", arrays and results of this package"
         raise StorageError(
-            f"`{where}` must be text, numbers, lists and dicts{rich}; got "
-            f"{kind.__name__}."
+            f"`{where}` is of type {kind.__name__}, which cannot be saved: {remedy}."
         )
 
     def _check_size(self, task: Task) -> None:
@@ -163,6 +172,8 @@ class Unpacking:
         def inner(hint: Any, item: Any, name: object) -> Any:
             return self.unpack(hint, item, f"{where}.{name}", shapes)
 
+        if where.count(".") > _DEPTH:
+            raise StorageError(f"{where!r:.80} is nested more than {_DEPTH} times")
         hint = _alternative(hint, value)
         origin, inside = get_origin(hint), get_args(hint)
         if _is_tagged(value):
@@ -198,7 +209,8 @@ class Unpacking:
         for name in names:
             axes, at = forms.get(name) or forms.get("") or (), f"{where}.{name}"
             shapes = [tuple(inner._axis(x, said) for x in form) for form in axes]
-            values[name] = inner.unpack(hints[name], said[name], at, shapes or None)
+            hint = Any if _is_open(kind) else hints[name]
+            values[name] = inner.unpack(hint, said[name], at, shapes or None)
         return kind(**values)
 
     def _axis(self, axis: str, said: Mapping[str, Any]) -> range:
@@ -215,8 +227,16 @@ class Unpacking:
     def _tagged(self, value: dict[str, Any], where: str, shapes: Shapes | None) -> Any:
         """Make what JSON has no word for."""
         (tag, content), *more = value.items()
-        if tag == "$record" and isinstance(content, str) and content in kinds():
+        if tag == "$record":
+            if not isinstance(content, str) or content not in kinds():
+                raise StorageError(
+                    f"it holds a record of an unknown kind, {content!r:.40}, which a "
+                    "newer bayesmdp may know"
+                )
             return self.record(kinds()[content], dict(more), where)
+        if tag == "$tuple" and isinstance(content, list) and not more:
+            each = enumerate(content)
+            return tuple(self.unpack(Any, x, f"{where}.{i}") for i, x in each)
         if tag == "$number" and content in ("nan", "inf", "-inf") and not more:
             return float(content)
         if tag == "$task" and self.task is not None and not more:
@@ -242,9 +262,14 @@ def _sizes(said: Any) -> tuple[int, int]:
 def _names(kind: type) -> tuple[str, ...]:
     """Fields that a record is made of."""
     if is_dataclass(kind):
-        return tuple(x.name for x in fields(kind))
+        return tuple(x.name for x in fields(kind) if x.init)
     found: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     return found
+
+
+def _is_open(kind: type) -> bool:
+    """Whether hints of a record do not say what it holds."""
+    return kind.__module__.startswith("bayesmdp.priors")
 
 
 def _is_record(hint: Any) -> bool:

@@ -35,7 +35,7 @@ from bayesmdp.data import Counts, Findings, Transitions
 from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
-from bayesmdp.priors import prior_from_dict, prior_to_dict
+from bayesmdp.priors import AnyPrior
 from bayesmdp.storage._arrays import open_arrays
 from bayesmdp.storage._bundle import (
     HEADING,
@@ -67,7 +67,7 @@ class Config:
     warnings: tuple[str, ...]  # of fitting
     findings: Findings | None
     min_count: int
-    prior: dict[str, Any]
+    prior: Any
     log_sha256: str
     alpha_sha256: str  # of what draws are made from
     task: Task
@@ -223,7 +223,7 @@ def save(
         warnings=plain.pack(list(warnings), "warnings"),
         findings=findings,
         min_count=posterior.min_count,
-        prior=prior_to_dict(posterior.prior),
+        prior=posterior.prior,
         log_sha256=_digest(*counts.values()),
         alpha_sha256=_digest(*posterior.parameters()),
         task=posterior.task,
@@ -311,8 +311,9 @@ def _load(directory: Path) -> Run:
     with sound(f"`{directory}` cannot be fitted again:"):
         sizes = {"n_states": task.n_states, "n_actions": task.n_actions}
         counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **sizes))
-        prior = prior_from_dict(kept.prior)
-        posterior = refit(counts, task, prior, kept.min_count, kept.chains)
+        if not isinstance(kept.prior, AnyPrior):
+            raise StorageError(f"its prior is none but {kept.prior!r:.40}")
+        posterior = refit(counts, task, kept.prior, kept.min_count, kept.chains)
     config = MappingProxyType(head)
     return Run(posterior, config, directory, kept.findings, kept.warnings)
 
