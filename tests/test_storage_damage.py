@@ -140,7 +140,7 @@ def rewritten(run: Path, head: str = "config.json", **changes: Any) -> None:
         ({"prior": {}}, ("cannot be fitted again", "its prior is none but {}")),
         ({"prior": {"$record": "Later"}}, ("unknown kind, 'Later'", "newer")),
         ({"prior": {"$record": ["x"]}}, ("unknown kind", "newer")),
-        ({"prior": {"$record": "Step"}}, ("Step has no 'start'",)),
+        ({"prior": {"$record": "OffPolicy"}}, ("OffPolicy has no 'name'",)),
         ({"prior": {"$record": "SparsePrior"}}, ("SparsePrior has no 'concentr",)),
         ({"prior": {"$record": "SparsePrior", "x": 1}}, ("SparsePrior has no",)),
         ({"prior": SPARSE | {"concentration": -1}}, ("`concentration` must be in",)),

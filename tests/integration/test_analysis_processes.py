@@ -85,8 +85,8 @@ def test_from_a_table_to_a_page() -> None:
     assert data["summary"]["recommended"] == "optimised"
     assert data["summary"]["reference"] == "behaviour"
     told = run("info", "ward/").stdout
-    assert "optimised: a policy worth 0." in told
-    assert "compared with behaviour on 10000 draws" in told
+    assert "optimised: Optimisation(PosteriorMean(): 0." in told
+    assert "comparison: Comparison(" in told
 
 
 def large_run() -> bm.Posterior:

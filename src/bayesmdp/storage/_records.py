@@ -9,10 +9,10 @@ for is a dict whose one key begins with ``$``::
     {"$task": null}              the task of the run
     {"$record": "Evaluation", "n_draws": 100, ...}
 
-A record is a dataclass that the priors' room or one of the rooms of results lists, so
-that a new one needs nothing here. Fields of results are read by their type hints, which
-say what records are inside and which lists are tuples; a value that does not fit its
-hint is refused. Priors check what they are made of themselves.
+A record is a prior, or a dataclass with a summary that a room of results lists, so that
+a new one needs nothing here. Fields of results are read by their type hints, which say
+what records are inside and which lists are tuples; a value that does not fit its hint
+is refused. Priors check what they are made of themselves.
 """
 
 import math
@@ -61,7 +61,9 @@ def kinds() -> dict[str, type]:
     return {
         name: x
         for name, x in found.items()
-        if isinstance(x, type) and is_dataclass(x) and name == x.__name__
+        if isinstance(x, type)
+        and is_dataclass(x)
+        and (hasattr(x, "summary") or name.endswith("Prior"))
     }
 
 
