@@ -8,6 +8,7 @@ from bayesmdp.worlds._mdp import MDP
 from bayesmdp.worlds._mdptoolbox import from_mdptoolbox
 from bayesmdp.worlds._sepsis import SepsisMDP, icu_sepsis
 from bayesmdp.worlds._synthetic import synthetic
+from bayesmdp.worlds._wet_chicken import wet_chicken, wet_chicken_baseline
 
 __all__ = [
     "MDP",
@@ -19,4 +20,6 @@ __all__ = [
     "gridworld",
     "icu_sepsis",
     "synthetic",
+    "wet_chicken",
+    "wet_chicken_baseline",
 ]
