@@ -100,7 +100,8 @@ def test_an_optimised_policy_is_searched_for_in_each_fold(
     told = run("off-policy", "log", "log.csv", "--policy", "optimised")
     assert told.exit_code == 0, told.output
     assert "of optimised from 600 episodes, chosen and judged in 2" in told.stdout
-    run("optimise", "log", "--steps", "1", "--start", "nominal")
+    done = run("optimise", "log", "--steps", "1", "--start", "nominal")
+    assert done.exit_code in (0, 1), done.output
     again = run("off-policy", "log", "log.csv")
     assert again.stdout == told.stdout
 
