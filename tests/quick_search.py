@@ -14,7 +14,9 @@ def make_quick(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("bayesmdp.cli._sepsis_demo._PERMUTATIONS", 2)
 
 
-def quick_search(posterior: Any, **asked: Any) -> bm.Optimisation:
+def quick_search(
+    posterior: Any, objective: Any = None, **asked: Any
+) -> bm.Optimisation:
     """Return the nominal policy, judged on a few draws."""
     policy = bm.policies.nominal(posterior)
     judged = bm.evaluate(policy, posterior.draws(16, seed=7))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -99,7 +100,7 @@ def test_optimise_keeps_what_the_library_finds() -> None:
     method = bm.MirrorAscent(n_steps=2)
     wanted = bm.optimise(posterior, method=method, starts=["nominal", "mle"], seed=2)
     assert result.exit_code == int(not wanted.converged)
-    kept = bm.storage.load_optimisation("ward")
+    kept = bm.storage.load_result("ward", "optimised")
     assert np.array_equal(kept.policy, wanted.policy)
     assert (kept.start_value, kept.seed) == (wanted.start_value, 2)
     assert "Expected value " in result.stdout
@@ -112,13 +113,16 @@ def test_a_policy_that_is_kept_is_replaced_only_when_asked() -> None:
     result = run("optimise", "best", *QUICK)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "is there already: --resume goes on from it, --overwrite" in result.stderr
-    before = bm.storage.load_optimisation("best")
+    before = bm.storage.load_result("best", "optimised")
     assert run("optimise", "best", "--resume", "--steps", "1").exit_code in (0, 1)
-    resumed = bm.storage.load_optimisation("best")
+    resumed = bm.storage.load_result("best", "optimised")
     assert list(resumed.starts) == ["resumed"]
     assert resumed.draws_used > before.draws_used
     assert run("optimise", "best", "--overwrite", *QUICK).exit_code in (0, 1)
-    assert list(bm.storage.load_optimisation("best").starts) == ["nominal", "mle"]
+    assert list(bm.storage.load_result("best", "optimised").starts) == [
+        "nominal",
+        "mle",
+    ]
 
 
 def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,9 +137,9 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
         result = run("optimise", "ward", *QUICK)
     assert result.exit_code == 130, result.output
     assert "interrupted; the best so far is kept, and `--resume`" in result.stderr
-    assert bm.storage.load_optimisation("ward").interrupted
+    assert bm.storage.load_result("ward", "optimised").interrupted
     assert run("optimise", "ward", "--resume", "--steps", "2").exit_code in (0, 1)
-    assert not bm.storage.load_optimisation("ward").interrupted
+    assert not bm.storage.load_result("ward", "optimised").interrupted
 
 
 def test_ctrl_c_before_the_first_policy_says_that_nothing_is_kept(
@@ -151,7 +155,7 @@ def test_ctrl_c_before_the_first_policy_says_that_nothing_is_kept(
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "bayesmdp: interrupted; nothing of this search is kept.\n"
     with pytest.raises(bm.errors.BayesmdpError):
-        bm.storage.load_optimisation("ward")
+        bm.storage.load_result("ward", "optimised")
 
 
 def test_a_search_without_an_end_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +163,7 @@ def test_a_search_without_an_end_is_a_warning(monkeypatch: pytest.MonkeyPatch) -
 
     from bayesmdp.optimisation import Outcome, Stage
 
-    found = bm.storage.load_optimisation("best")
+    found = bm.storage.load_result("best", "optimised")
     stage, outcome = Stage.CLIMBED, Outcome.STEPS
     unfinished = dataclasses.replace(found, chosen_stage=stage, outcome=outcome)
     monkeypatch.setattr(bm, "optimise", lambda *_, **__: unfinished)
@@ -175,16 +179,18 @@ def test_compare_sets_policies_side_by_side_and_keeps_the_table() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     posterior = bm.storage.load("best").posterior
     policies = {name: getattr(bm.policies, name)(posterior) for name in names[:2]}
-    policies["optimised"] = bm.storage.load_optimisation("best").policy
+    policies["optimised"] = bm.storage.load_result("best", "optimised").policy
     policies["behaviour"] = bm.policies.behaviour(posterior)
     draws = posterior.draws(200, 3)
     wanted = bm.compare(policies, draws, reference="behaviour")
     assert result.stdout == f"{wanted}\nSaved in best/results/comparison.json\n"
-    assert bm.storage.load_comparison("best").rows == wanted.rows
+    assert bm.storage.load_result("best", "comparison").rows == wanted.rows
     again = run("compare", "best", "mle", "uniform", *FEW, "--min-count", "2", "--json")
     record = json.loads(again.stdout)
     assert (record["reference"], record["min_count"], record["seed"]) == ("mle", 2, 3)
-    assert record["rows"] == bm.storage.load_comparison("best").to_dict()["rows"]
+    assert (
+        record["rows"] == bm.storage.load_result("best", "comparison").to_dict()["rows"]
+    )
 
 
 class _Pages:
@@ -215,7 +221,7 @@ def test_report_shows_what_is_kept(pages: _Pages) -> None:
     assert Path("page.json").exists()
     given = pages.arguments
     assert set(given["comparison"].evaluations) == {"mle", "optimised"}
-    best = bm.storage.load_optimisation("best")
+    best = bm.storage.load_result("best", "optimised")
     assert given["optimisation"].start_value == best.start_value
     codes = [x.code for x in bm.validate("ward.csv")]
     assert [x.code for x in given["findings"]] == codes
@@ -244,6 +250,36 @@ def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
     bad = run("report", "ward", "-o", "page.pdf")
     assert bad.exit_code == 2
     assert "`page.pdf` must end in .html" in bad.stderr
+
+
+def test_report_compares_again_where_the_optimised_policy_is_another(
+    pages: _Pages,
+) -> None:
+    def report() -> tuple[Any, str]:
+        told = run("report", "best", "-o", "page.html", "--draws", "32")
+        assert told.exit_code == 0, told.output
+        return pages.arguments["comparison"], told.stderr
+
+    made, why = report()
+    assert "no comparison was kept, so that one is made" in why
+    assert list(made.evaluations) == ["behaviour", "mle", "nominal", "optimised"]
+    assert (made.reference, made.evaluations["mle"].n_draws) == ("behaviour", 32)
+    again, why = report()
+    assert why == ""
+    assert again.rows == made.rows
+    run("compare", "best", "uniform", "mle", "--min-count", "3", *FEW)
+    made, why = report()
+    assert "lacks the optimised policy as it is now" in why
+    assert list(made.evaluations) == ["uniform", "mle", "optimised"]
+    assert (made.reference, made.min_count) == ("uniform", 3)
+    best = bm.storage.load_result("best", "optimised", bm.Optimisation)
+    other = bm.policies.behaviour(bm.storage.load("best").posterior)
+    changed = replace(best, policy=other)
+    bm.storage.save_result("best", "optimised", changed, overwrite=True)
+    made, why = report()
+    assert "as it is now" in why
+    assert np.array_equal(made.evaluations["optimised"].policy, other)
+    assert report()[1] == ""
 
 
 def test_report_replaces_its_own_data_and_no_others() -> None:
@@ -297,11 +333,12 @@ def test_bad_input_is_a_sentence_and_exit_code_2(
 
 
 def test_a_damaged_result_is_told() -> None:
-    Path("best/results/optimised.npz").write_bytes(b"cut short")
+    (arrays,) = Path("best/results").glob("optimised-*.npz")
+    arrays.write_bytes(b"cut short")
     assert "optimised: damaged; recompute it" in run("info", "best").stdout
     result = run("evaluate", "best", "optimised", *FEW)
     assert result.exit_code == 2
-    assert "`best/results/optimised.npz` is damaged" in result.stderr
+    assert f"`{arrays}` is damaged" in result.stderr
 
 
 def test_a_result_of_another_run_is_not_taken() -> None:
@@ -332,11 +369,11 @@ def test_a_place_that_cannot_be_written_is_told_before_the_search() -> None:
     result = run("optimise", "ward")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "`ward/results` cannot be written" in result.stderr
-    before = Path("best/results/optimised.npz").read_bytes()
+    before = Path("best/results/optimised.json").read_bytes()
     bad = run("optimise", "best", "--overwrite", *QUICK, "--policy-out", "no/p.csv")
     assert bad.exit_code == 2
     assert "`no/p.csv` cannot be written: there is no directory `no`;" in bad.stderr
-    assert Path("best/results/optimised.npz").read_bytes() == before
+    assert Path("best/results/optimised.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

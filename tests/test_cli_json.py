@@ -36,10 +36,10 @@ OPTIMISATION = (
     + " ".join(f"evaluation.{key}" for key in EVALUATION.split())
 )
 RUN = (
-    "columns columns.{} discount min_count n_actions n_available n_distinct n_states "
-    "n_transitions notes notes[] path prior results seed source source.files "
-    "source.files[] source.labels terminal terminal[] versions versions.bayesmdp "
-    "versions.numpy versions.python warnings warnings[]"
+    "columns columns.{} discount log_sha256 min_count n_actions n_available "
+    "n_distinct n_states n_transitions notes notes[] path prior results seed source "
+    "source.files source.files[] source.labels terminal terminal[] versions "
+    "versions.bayesmdp versions.numpy versions.python warnings warnings[]"
 )
 FINDINGS = (
     "findings findings[] findings[].code findings[].column findings[].count "
@@ -255,7 +255,7 @@ def test_a_new_key_would_be_noticed() -> None:
 def test_the_page_s_data_lie_beside_it() -> None:
     CliRunner().invoke(main, ["report", "run", "-o", "page.html", *FEW])
     data = json.loads(Path("page.json").read_text())
-    kept = bm.storage.load_comparison("run")
+    kept = bm.storage.load_result("run", "comparison")
     assert data["schema_version"] == 1
     assert data["summary"]["reference"] == kept.reference
     assert "</html>" in Path("page.html").read_text()

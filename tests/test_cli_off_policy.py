@@ -51,7 +51,8 @@ def _there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept() -> dict[str, object]:
-    return dict(bm.storage.load_result("log", "off_policy").record)
+    found: OffPolicy = bm.storage.load_result("log", "off_policy", OffPolicy)
+    return found.to_dict()
 
 
 def test_a_policy_of_the_log_is_chosen_and_judged_in_folds() -> None:
@@ -67,7 +68,8 @@ def test_a_policy_of_the_log_is_chosen_and_judged_in_folds() -> None:
     assert told.stdout == wanted.summary() + "\n"
     assert "of nominal from 600 episodes, chosen and judged in 2 folds" in told.stdout
     assert kept() == wanted.to_dict()
-    assert OffPolicy.from_dict(kept()).summary() == wanted.summary()
+    found = bm.storage.load_result("log", "off_policy")
+    assert found.summary() == wanted.summary()
     record = json.loads(run("off-policy", "log", "log.csv", "--json").stdout)
     assert (record["run"], record["n_folds"], record["seed"]) == ("log", 2, 0)
 
@@ -98,7 +100,8 @@ def test_an_optimised_policy_is_searched_for_in_each_fold(
     told = run("off-policy", "log", "log.csv", "--policy", "optimised")
     assert told.exit_code == 0, told.output
     assert "of optimised from 600 episodes, chosen and judged in 2" in told.stdout
-    run("optimise", "log", "--steps", "1", "--start", "nominal")
+    done = run("optimise", "log", "--steps", "1", "--start", "nominal")
+    assert done.exit_code in (0, 1), done.output
     again = run("off-policy", "log", "log.csv")
     assert again.stdout == told.stdout
 

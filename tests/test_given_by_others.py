@@ -212,7 +212,6 @@ def test_a_task_is_no_belief(tmp_path: Path) -> None:
     )
     for call in (
         lambda: bm.storage.write_policy([0, 0, 0], task, path),
-        lambda: bm.storage.policy_rows([0, 0, 0], task),
         lambda: bm.storage.read_policy(path, task),
     ):
         with pytest.raises(PolicyError, match="as a posterior does; got Task"):

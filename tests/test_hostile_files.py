@@ -3,7 +3,6 @@
 Each gets one sentence, soon, and before memory is taken for what it claims.
 """
 
-import base64
 import hashlib
 import json
 import os
@@ -11,12 +10,10 @@ import re
 import tracemalloc
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import h5py
 import numpy as np
 import pytest
@@ -55,14 +52,19 @@ def refused(call: Callable[[], object], *said: str, error: type = StorageError) 
     assert re.search(".*".join(map(re.escape, said)), message), message
 
 
+def arrays_of(run: Path, name: str = "config") -> Path:
+    """Where arrays are; their names hold a checksum."""
+    (path,) = run.glob(f"{name}-*.npz")
+    return path
+
+
 def rewritten(run: Path, **changes: Any) -> None:
     """Change the config by hand, checksum included."""
     record = json.loads((run / "config.json").read_text())
     del record["checksum"]
-    for name in ("task.npz", "counts.parquet"):
-        content = (run / name).read_bytes()
-        named = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-        record["files"][name] = named
+    content = arrays_of(run).read_bytes()
+    named = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    record["arrays"] |= named
     text = json.dumps(record | changes, sort_keys=True, separators=(",", ":"))
     checksum = hashlib.sha256(text.encode()).hexdigest()
     (run / "config.json").write_text(
@@ -79,12 +81,12 @@ def header(kind: str, shape: tuple[int, ...]) -> bytes:
 
 def changed_task(run: Path, method: int = zipfile.ZIP_DEFLATED, **parts: bytes) -> None:
     """Replace arrays of a run's task by other bytes."""
-    with zipfile.ZipFile(run / "task.npz") as archive:
+    path = arrays_of(run)
+    with zipfile.ZipFile(path) as archive:
         whole = {x: archive.read(x) for x in archive.namelist()}
-    with zipfile.ZipFile(run / "task.npz", "w", method) as archive:
-        for name, content in (
-            whole | {f"{k}.npy": x for k, x in parts.items()}
-        ).items():
+    whole |= {f"task.{k}.npy": x for k, x in parts.items()}
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in whole.items():
             archive.writestr(name, content)
     rewritten(run)
 
@@ -92,19 +94,15 @@ def changed_task(run: Path, method: int = zipfile.ZIP_DEFLATED, **parts: bytes) 
 ZEROS = b"\0" * 8 * 10**6
 PARTS: dict[str, tuple[dict[str, bytes], str]] = {
     "nothing there": ({"start": header("<f8", (MANY,))}, "800000000000 bytes, and hol"),
-    "of no size": ({"state_labels": header("<U0", (MANY,))}, "is 0 bytes, and holds 0"),
+    "of no size": ({"more": header("<U0", (MANY,))}, "is 0 bytes, and holds 0"),
     "less": ({"start": header("<f8", (4,)) + ZEROS[:24]}, "32 bytes, and holds 24"),
     "more": ({"start": header("<f8", (2,)) + ZEROS[:24]}, "16 bytes, and holds 24"),
-    "negative": ({"reward": header("<f8", (-3, -1)) + ZEROS[:24]}, "not suit 3 states"),
-    "states": ({"start": header("<f8", (10**6,)) + ZEROS}, "not suit 1000000"),
-    "terminal": ({"terminal": header("<i8", (10**6,)) + ZEROS}, "not suit 3 states"),
-    "reward": ({"reward": header("<f8", (10**6,)) + ZEROS}, "not suit 3 states"),
-    "pairs": ({"reward": header("<f8", (3, 2, 5)) + ZEROS[:240]}, "not suit 3 states"),
-    "keys": ({"reward_key": header("<i8", (10**6,)) + ZEROS}, "not suit 3 states"),
-    "labels": (
-        {"state_labels": header("<U1", (10**6,)) + ZEROS[: 4 * 10**6]},
-        "'state_labels' of shape (1000000,) does not suit",
-    ),
+    "negative": ({"reward": header("<f8", (-3, -1)) + ZEROS[:24]}, "(-3, -1), not"),
+    "states": ({"start": header("<f8", (10**6,)) + ZEROS}, "(1000000,), not (3,)"),
+    "terminal": ({"terminal": header("<i8", (10**6,)) + ZEROS}, "(1000000,), not"),
+    "reward": ({"reward": header("<f8", (10**6,)) + ZEROS}, "(1000000,), not (3,)"),
+    "pairs": ({"reward": header("<f8", (3, 2, 5)) + ZEROS[:240]}, "(3, 2, 5), not"),
+    "strange": ({"more": header("<i8", (10**6,)) + ZEROS}, "holds 'task.more', which"),
     "format": ({"start": b"\x93NUMPY\x03\x00" + ZEROS[:99]}, "is of format (3, 0)"),
 }
 
@@ -113,28 +111,43 @@ PARTS: dict[str, tuple[dict[str, bytes], str]] = {
 def test_arrays_of_a_task_that_claim_too_much(run: Path, name: str) -> None:
     parts, said = PARTS[name]
     changed_task(run, **parts)
-    refused(lambda: storage.load(run), "task.npz`", said)
+    refused(lambda: storage.load(run), said)
+
+
+@pytest.mark.parametrize(("n", "said"), [(10**6, "(1000000,), not (18,)"), (2, "`rew")])
+def test_keys_and_rewards_of_different_length(run: Path, n: int, said: str) -> None:
+    changed_task(run, key=header("<i8", (n,)) + ZEROS[: 8 * n])
+    task = json.loads((run / "config.json").read_text())["task"]
+    keys = {"key": {"$array": "task.key"}, "reward": {"$array": "task.reward"}}
+    rewritten(run, task=task | {"reward": keys})
+    refused(lambda: storage.load(run), "config.json` does not hold a task: ", said)
 
 
 def test_more_states_than_there_can_be(run: Path) -> None:
+    n = 2 * 10**7
+    path = arrays_of(run)
     changed_task(run)
-    with zipfile.ZipFile(run / "task.npz", "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.filelist = [x for x in archive.filelist if x.filename != "start.npy"]
-        del archive.NameToInfo["start.npy"]
-        with archive.open("start.npy", "w") as stream:
-            stream.write(header("<f8", (2 * 10**7,)))
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        name = "task.start.npy"
+        archive.filelist = [x for x in archive.filelist if x.filename != name]
+        del archive.NameToInfo[name]
+        with archive.open(name, "w") as stream:
+            stream.write(header("<f8", (n,)))
             for _ in range(20):
                 stream.write(ZEROS)
-    rewritten(run)
-    assert (run / "task.npz").stat().st_size < 10**6
-    refused(lambda: storage.load(run), "claims 20000000 states, and 10000001 is the")
+    task = json.loads((run / "config.json").read_text())["task"]
+    rewritten(run, task=task | {"n_states": n})
+    assert path.stat().st_size < 10**6
+    refused(lambda: storage.load(run), "`n_states` must be at most 10000001")
+    rewritten(run, task=task)
+    refused(lambda: storage.load(run), "has shape (20000000,), not (3,)")
 
 
 def test_packed_parts_that_cannot_be(run: Path) -> None:
-    path = run / "task.npz"
+    path = arrays_of(run)
     whole = path.read_bytes()
     with zipfile.ZipFile(path, "a") as archive:
-        archive.filelist[3].file_size = MANY  # in the directory of the archive alone
+        archive.filelist[1].file_size = MANY  # in the directory of the archive alone
         archive._didModify = True  # type: ignore[attr-defined]
     rewritten(run)
     refused(lambda: storage.load(run), "start.npy, packed", "bayesmdp did not write")
@@ -152,42 +165,44 @@ def test_packed_parts_that_cannot_be(run: Path) -> None:
 def test_memory_is_looked_at_before_arrays_are_read(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage.save_result(run, "large", {}, {"x": np.zeros(10**6)})
-    assert storage.load_result(run, "large").arrays["x"].size == 10**6
+    storage.save_result(run, "large", {"x": np.zeros(10**6)})
+    assert storage.load_result(run, "large")["x"].size == 10**6
     monkeypatch.setenv("BAYESMDP_MEMORY", "7MB")
-    refused(lambda: storage.load_result(run, "large"), "large.npz` takes 8 MB", "7 MB")
+    refused(lambda: storage.load_result(run, "large"), "npz` takes 8 MB", "7 MB")
 
 
-def packed(shape: list[int], n_bytes: int, kind: str = "|b1") -> dict[str, Any]:
-    content = zlib.compress(b"\0" * n_bytes)
-    text = base64.b64encode(content).decode()
-    return {"array": {"dtype": kind, "shape": shape, "zlib": text}}
-
-
-@pytest.mark.parametrize(
-    ("support", "said"),
-    [
-        (packed([10**6, 10**6], 100), "claims 125000000000 bytes"),
-        (packed([4 * 10**7, 8], 4 * 10**7), "takes 640 MB of memory, and 50 MB"),
-        (packed([MANY], 0, "<U0"), "not an array as it was saved"),
-    ],
-    ids=["nothing there", "memory", "of no size"],
-)
 def test_arrays_of_a_prior_that_claim_too_much(
-    run: Path, support: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BAYESMDP_MEMORY", "50MB")
-    prior = {"kind": "SymmetricPrior", "concentration": 1.0, "support": support}
+    changed_task(run, support=header("|b1", (1, 3, 10**8)) + ZEROS)
+    refused(lambda: storage.load(run), "is 300000000 bytes, and holds 8000000")
+    path = arrays_of(run)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        name = "task.support.npy"
+        archive.filelist = [x for x in archive.filelist if x.filename != name]
+        del archive.NameToInfo[name]
+        with archive.open(name, "w") as stream:
+            stream.write(header("|b1", (10**4, 8000)))
+            for _ in range(10):
+                stream.write(ZEROS)
+    support = {"$array": "task.support"}
+    prior = {"$record": "SymmetricPrior", "concentration": 1.0, "support": support}
     rewritten(run, prior=prior)
-    refused(lambda: storage.load(run), "`prior.support`", said)
+    refused(lambda: storage.load(run), "takes 80 MB of memory, and 50 MB")
 
 
 def test_counts_that_claim_too_much(run: Path) -> None:
-    row = "0::bigint as state, 0::bigint as action, 1::bigint as next_state"
-    query = f"select {row}, 1::bigint as count from range(19)"
-    duckdb.sql(query).write_parquet(str(run / "counts.parquet"))
+    path = arrays_of(run)
+    with zipfile.ZipFile(path) as archive:
+        whole = {x: archive.read(x) for x in archive.namelist()}
+    names = [f"counts.{x}.npy" for x in ("state", "action", "next_state", "count")]
+    whole |= dict.fromkeys(names, header("<i8", (19,)) + ZEROS[: 8 * 19])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in whole.items():
+            archive.writestr(name, content)
     rewritten(run)
-    refused(lambda: storage.load(run), "claims 19 rows, more than there are")
+    refused(lambda: storage.load(run), "counts.state' has shape (19,), not (18,)")
 
 
 def test_a_policy_that_claims_too_much(tmp_path: Path) -> None:
@@ -200,9 +215,10 @@ def test_a_policy_that_claims_too_much(tmp_path: Path) -> None:
     refused(lambda: storage.read_policy(path, POSTERIOR), "Python objects")
 
 
-@pytest.mark.parametrize("name", ["config.json", "task.npz", "counts.parquet"])
+@pytest.mark.parametrize("kind", ["json", "npz"])
 @pytest.mark.timeout(20)
-def test_files_without_an_end(run: Path, name: str) -> None:
+def test_files_without_an_end(run: Path, kind: str) -> None:
+    name = "config.json" if kind == "json" else arrays_of(run).name
     content = (run / name).read_bytes()
     (run / name).unlink()
     os.mkfifo(run / name)  # reading would wait for ever
@@ -219,18 +235,19 @@ def test_files_without_an_end(run: Path, name: str) -> None:
 
 
 CONFIG: list[tuple[dict[str, Any], str]] = [
-    ({"versions": {"bayesmdp": 3}}, "'versions' is {'bayesmdp': 3}"),
-    ({"columns": {"state": ["s"]}}, "'columns' is"),
-    ({"notes": ["good", 3]}, "'notes' is ['good', 3]"),
-    ({"warnings": "all"}, "'warnings' is 'all'"),
-    ({"warnings": [None]}, "'warnings' is [None]"),
-    ({"seed": True}, "'seed' is True"),
-    ({"seed": 1.0}, "'seed' is 1.0"),
-    ({"min_count": False}, "'min_count' is False"),
-    ({"findings": []}, "'findings' is []"),
-    ({"findings": {}}, "in 'findings', `record` must be"),
-    ({"findings": {"findings": 3, "n_rows": 1, "origin": "x"}}, "in 'findings'"),
-    ({"findings": {"findings": [], "n_rows": "1", "origin": "x"}}, "'1' as 'n_rows'"),
+    ({"versions": {"bayesmdp": 3}}, "it has 3 as 'versions.bayesmdp'"),
+    ({"columns": {"state": ["s"]}}, "as 'columns.state'"),
+    ({"notes": ["good", 3]}, "it has 3 as 'notes.1'"),
+    ({"warnings": "all"}, "it has 'all' as 'warnings'"),
+    ({"warnings": [None]}, "it has None as 'warnings.0'"),
+    ({"seed": True}, "it has True as 'seed'"),
+    ({"seed": 1.0}, "it has 1.0 as 'seed'"),
+    ({"min_count": False}, "it has False as 'min_count'"),
+    ({"findings": []}, "it has [] as 'findings'"),
+    ({"findings": {}}, "Findings has no 'findings'"),
+    ({"findings": {"findings": 3, "n_rows": 1, "origin": "x"}}, "3 as 'findings.findi"),
+    ({"findings": {"findings": [], "n_rows": "1", "origin": "x"}}, "'findings.n_rows'"),
+    ({"more": 1}, "Config has no field 'more'"),
 ]
 
 
@@ -257,7 +274,9 @@ def test_a_finding_of_wrong_types_is_named(run: Path) -> None:
     assert finding.code == "x"
     for name, bad in (("severity", "loud"), ("message", None), ("count", "1")):
         write(**{name: bad})
-        refused(lambda: storage.load(run), f"it has {bad!r} as {name!r}")
+        refused(
+            lambda: storage.load(run), f"it has {bad!r} as 'findings.findings.0.{name}"
+        )
 
 
 def test_infinite_numbers_in_a_config_are_named(run: Path) -> None:
@@ -275,104 +294,103 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         warnings.simplefilter("ignore")
         best = bm.optimise(POSTERIOR, method=method, starts=["nominal"])
     policies = {"a": [0, 0, 0], "b": [1, 0, 0]}
-    storage.save_optimisation(path, best)
-    storage.save_evaluation(path, best.evaluation, "evaluation")
-    storage.save_comparison(path, bm.compare(policies, POSTERIOR.draws(50)))
+    storage.save_result(path, "optimised", best)
+    storage.save_result(path, "evaluation", best.evaluation)
+    storage.save_result(path, "comparison", bm.compare(policies, POSTERIOR.draws(50)))
     return path
 
 
-#: Result, place in its record, prefix of its arrays, and a wrong value of some fields.
-WRONG: list[tuple[str, tuple[str | int, ...], str, dict[str, Any]]] = [
+#: Result, place in its record, and a wrong value of some fields.
+WRONG: list[tuple[str, tuple[str | int, ...], dict[str, Any]]] = [
     (
-        "evaluation", (), "",
+        "evaluation", (),
         {
             "start_value": ["x"], "n_draws": True, "exact": 1, "solver": 3, "seed": 1.0,
-            "notes": [3], "value": {"x": 1}, "prior_share": "0.5",
+            "notes": [3], "value": {"x": 1}, "prior_share": "0.5", "policy": None,
+            "task": {"$number": "nan"}, "values": [1.0], "occupancy": 3.0,
         },
     ),
-    ("optimised", (), "", {"outcome": 3, "chosen_stage": 1, "policy": [1], "gap": "x"}),
-    ("optimised", ("evaluation",), "evaluation_", {"start_total_sd": "x"}),
-    ("comparison", ("rows", 1), "row_1_", {"name": 3, "low_support": [0.5]}),
-    ("comparison", ("evaluations", 0), "evaluation_0_", {"occupancy": "x"}),
+    ("optimised", (), {"outcome": 3, "chosen_stage": 1, "policy": [1], "gap": "x"}),
+    ("optimised", (), {"starts": None, "history": {}, "left_out": {"a": 1}}),
+    ("optimised", ("history", 0), {"start": 1, "gap": "x", "step": 0.5}),
+    ("optimised", ("evaluation",), {"start_total_sd": "x"}),
+    ("comparison", (), {"rows": None, "min_count": "5", "evaluations": []}),
+    ("comparison", (), {"reference": ["a"]}),
+    ("comparison", ("rows", 1), {"name": 3, "low_support": [0.5]}),
+    ("comparison", ("evaluations", "a"), {"occupancy": "x"}),
 ]  # fmt: skip
-LOAD = {
-    "evaluation": storage.load_evaluation,
-    "optimised": storage.load_optimisation,
-    "comparison": storage.load_comparison,
-}
+
+
+def copied(kept: Path, name: str) -> Any:
+    """Return the head of a result, to be changed and written under another name."""
+    return json.loads((kept / "results" / f"{name}.json").read_text())
+
+
+def written(kept: Path, head: Any) -> None:
+    """Write a result with a checksum that is right."""
+    head.pop("checksum", None)
+    text = json.dumps(head, sort_keys=True, separators=(",", ":"))
+    head["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    (kept / "results" / "bad.json").write_text(json.dumps(head))
+
+
+def bad(kept: Path) -> Any:
+    return storage.load_result(kept, "bad")
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "prefix", "field", "bad"),
+    ("name", "place", "field", "wrong"),
     [(*rest, field, bad) for *rest, wrong in WRONG for field, bad in wrong.items()],
 )
 def test_wrong_types_in_a_result_are_named_on_load(
-    kept: Path,
-    name: str,
-    place: tuple[str | int, ...],
-    prefix: str,
-    field: str,
-    bad: Any,
+    kept: Path, name: str, place: tuple[str | int, ...], field: str, wrong: Any
 ) -> None:
-    good = storage.load_result(kept, name)
-    record = inner = json.loads(json.dumps(good.record))
+    head = copied(kept, name)
+    written(kept, head)
+    bad(kept)
+    inner = head["record"]
     for step in place:
         inner = inner[step]
-    inner[field] = bad
-    arrays = {x: y for x, y in good.arrays.items() if x != prefix + field}
-    storage.save_result(kept, "bad", record, arrays, overwrite=True)
-    refused(lambda: LOAD[name](kept, "bad"), "cannot be used", f"as {field!r}")
+    inner[field] = wrong
+    written(kept, head)
+    where = ".".join(map(str, (*place, field)))
+    refused(lambda: bad(kept), "cannot be used: it has", f"as '{where}")
 
 
 @pytest.mark.parametrize("field", ["value", "policy", "start_values"])
 def test_wrong_arrays_in_a_result_are_named_on_load(kept: Path, field: str) -> None:
-    good = storage.load_result(kept, "evaluation")
-    whole = good.arrays[field]
-    for wrong in (whole[:1], whole.astype(np.float32), whole[None]):
-        arrays = {**good.arrays, field: wrong}
-        storage.save_result(kept, "bad", good.record, arrays, overwrite=True)
-        refused(lambda: storage.load_evaluation(kept, "bad"), "cannot be used", field)
+    head = copied(kept, "evaluation")
+    with np.load(arrays_of(kept / "results", "evaluation")) as found:
+        whole = dict(found)
+    right = whole[field]
+    path = kept / "results" / f"bad-{'0' * 16}.npz"
+    for wrong in (right[:1], right.astype(np.float32), right[None]):
+        np.savez(path, **{**whole, field: wrong})
+        content = path.read_bytes()
+        named = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+        written(kept, head | {"arrays": {**named, "file": path.name}})
+        refused(lambda: bad(kept), "cannot be used", field)
 
 
 def test_other_parts_of_results_are_named_on_load(kept: Path) -> None:
-    def changed(name: str, arrays: dict[str, Any] | None = None, **record: Any) -> None:
-        good = storage.load_result(kept, name)
-        storage.save_result(
-            kept, "bad", good.record | record, {**good.arrays, **(arrays or {})},
-            overwrite=True,
-        )  # fmt: skip
+    def refused_with(name: str, **changes: Any) -> None:
+        head = copied(kept, name)
+        head["record"] |= changes
+        written(kept, head)
+        refused(lambda: bad(kept), "cannot be used")
 
-    def compared() -> None:
-        refused(lambda: storage.load_comparison(kept, "bad"), "cannot be used")
-
-    def optimised() -> None:
-        refused(lambda: storage.load_optimisation(kept, "bad"), "cannot be used")
-
-    for reference in ("c", None, ["a"]):
-        changed("comparison", reference=reference)
-        compared()
-    for rows in (
-        None,
-        [],
-        {},
-        "ab",
-        storage.load_result(kept, "comparison").record["rows"][:1],
-    ):
-        changed("comparison", rows=rows)
-        compared()
-    changed("comparison", min_count="5")
-    compared()
-    for starts in (None, ["a", "b"], [1], {"nominal": 1}):
-        changed("optimised", starts=starts)
-        optimised()
-    changed("optimised", history_starts=[1])
-    optimised()
-    changed("optimised", {"start_0": np.zeros((5, 5))})
-    optimised()
-    changed("optimised", {"history_start": np.array([7])})
-    optimised()
-    changed("optimised", {"history_gap": np.array(["x"])})
-    optimised()
+    rows = copied(kept, "comparison")["record"]["rows"]
+    for change in ({"reference": "c"}, {"reference": None}, {"rows": rows[:1]}):
+        refused_with("comparison", **change)
+    for odd in ([], {}, "ab", [rows[0], rows[0]]):
+        refused_with("comparison", rows=odd)
+    value = {"$array": "evaluation.value"}
+    for starts in (["a", "b"], [1], {"nominal": 1}, {"nominal": value}, {"a": {}}):
+        refused_with("optimised", starts=starts)
+    refused_with("optimised", policy={"$array": "starts.nominal", "x": 1})
+    refused_with("optimised", policy={"$array": 3})
+    refused_with("optimised", evaluation={"$record": "Evaluation"})
+    refused_with("optimised", evaluation=None)
 
 
 def dataset(path: Path, steps: int, metadata: Any = None, **how: Any) -> Path:

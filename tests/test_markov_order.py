@@ -126,9 +126,9 @@ def test_actions_and_episodes_make_contexts() -> None:
     assert markov_order(shuffled).p_value > 0.01
 
 
-def test_records_come_back() -> None:
+def test_records_say_what_they_are() -> None:
     found = markov_order(EXAMPLE, seed=5)
-    assert MarkovOrder.from_dict(found.to_dict()) == found
+    assert MarkovOrder(**found.to_dict()) == found
     assert repr(found) == (
         "MarkovOrder(G^2=0.5992, df=2, p_value=1, log_bayes_factor=0.916)"
     )

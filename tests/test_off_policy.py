@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -397,18 +398,22 @@ def test_refusals_name_the_remedy(
         bm.off_policy(policy, log, TASK, **options)  # type: ignore[arg-type]
 
 
-def test_a_record_comes_back_as_it_was() -> None:
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     made = problems.graph()
     found = bm.off_policy(made.judged, made.log(0), made.task, name="more up")
-    again = OffPolicy.from_dict({"run": "ward", **found.to_dict()})
-    assert again.to_dict() == found.to_dict()
-    assert again.summary() == found.summary() == str(found)
+    belief = bm.fit(made.log(0), made.task)
+    path = bm.storage.save(belief, tmp_path / "run")
+    none = replace(found, estimates=dict.fromkeys(NAMES, math.nan))
+    for name, kept in (("found", found), ("none", none)):
+        bm.storage.save_result(path, name, kept)
+        again = bm.storage.load_result(path, name, OffPolicy)
+        assert again.to_dict() == kept.to_dict()
+        assert again.summary() == kept.summary() == str(kept)
+    assert math.isnan(again.estimates["IS"])
     lines = found.summary().splitlines()
     assert lines[0] == "Off-policy estimates of more up from 200 episodes"
     assert [x.split()[0] for x in lines[2:9]] == ["logged", *NAMES]
     assert "more up" in found._repr_html_()
-    none = replace(found, estimates=dict.fromkeys(NAMES, math.nan))
-    assert math.isnan(OffPolicy.from_dict(none.to_dict()).estimates["IS"])
     assert "effective episodes)" in repr(found)
 
 

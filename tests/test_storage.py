@@ -1,11 +1,12 @@
 """Run directories: what comes back is what was kept, to the bit."""
 
+import hashlib
 import json
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 
@@ -144,10 +145,9 @@ def test_the_config_says_what_was_done(tmp_path: Path) -> None:
     assert config["seed"] == 7
     assert config["source"] == {"files": [str(log)], "rows": [1, 2]}
     assert config["columns"] == {"state": "s", "action": "a", "next_state": "sp"}
-    names = config["labels"]["state_labels"] or load(path).posterior.task.state_labels
-    assert [str(x) for x in names] == ["30", "40"]
+    assert config["task"]["state_labels"] == ["30", "40"]
     assert config["prior"] == {
-        "kind": "SparsePrior",
+        "$record": "SparsePrior",
         "concentration": 2.0,
         "fallback": None,
     }
@@ -172,19 +172,49 @@ def test_notes_of_reading_are_kept(tmp_path: Path) -> None:
 def test_anyone_can_read_the_files(tmp_path: Path) -> None:
     posterior = POSTERIORS["state reward"]
     path = save(posterior, tmp_path / "run")
-    rows = duckdb.sql(f"from '{path / 'counts.parquet'}'").fetchall()
-    counts = posterior.counts
-    columns = (counts.state, counts.action, counts.next_state, counts.count)
-    assert rows == list(zip(*(x.tolist() for x in columns), strict=True))
-    with np.load(path / "task.npz", allow_pickle=False) as arrays:
-        assert np.array_equal(arrays["reward"], posterior.task.reward)
-        assert arrays["state_labels"].tolist() == LABELS["state_labels"]
-    assert json.loads((path / "config.json").read_text())["format"] == "bayesmdp run"
+    config = json.loads((path / "config.json").read_text())
+    assert config["format"] == "bayesmdp run"
+    assert config["task"]["state_labels"] == LABELS["state_labels"]
+    with np.load(path / config["arrays"]["file"], allow_pickle=False) as arrays:
+        for name in ("state", "action", "next_state", "count"):
+            wanted = getattr(posterior.counts, name)
+            assert np.array_equal(arrays[f"counts.{name}"], wanted)
+        assert np.array_equal(arrays["task.reward"], posterior.task.reward)
+    assert len(list(path.iterdir())) == 2
+
+
+def test_a_run_remembers_a_digest_of_its_log(tmp_path: Path) -> None:
+    """Of what was fitted, not of rows: in any order, and no matter the prior."""
+    log = WORLD.sample(200, seed=0)
+    counts = log.counts()
+    triplets = np.array([counts.state, counts.action, counts.next_state])
+    rows = np.repeat(triplets, counts.count, axis=1)
+    mixed = bm.Transitions.from_arrays(
+        *rows[:, np.random.default_rng(0).permutation(200)]
+    )
+    fewer = bm.Transitions.from_arrays(*rows[:, 1:])
+    said = [
+        load(save(bm.fit(x, WORLD.task, prior=prior), tmp_path / str(i))).describe()
+        for i, (x, prior) in enumerate(
+            [
+                (log, bm.SparsePrior(fallback=0)),
+                (mixed, bm.SymmetricPrior(0.1)),
+                (fewer, None),
+            ]
+        )
+    ]
+    one, other, another = (x["log_sha256"] for x in said)
+    assert one == other != another
+    columns = (*triplets, counts.count)
+    digest = hashlib.sha256(b"".join(x.astype("<i8").tobytes() for x in columns))
+    assert one == digest.hexdigest()
 
 
 def test_the_same_posterior_gives_the_same_files(tmp_path: Path) -> None:
     one, other = (save(POSTERIORS["grid"], tmp_path / x) for x in "ab")
-    for name in ("config.json", "counts.parquet", "task.npz"):
+    names = sorted(x.name for x in one.iterdir())
+    assert names == sorted(x.name for x in other.iterdir())
+    for name in names:
         assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
@@ -201,25 +231,29 @@ def test_a_run_is_replaced_only_when_asked(tmp_path: Path) -> None:
 
 def test_results_come_back_and_belong_to_their_run(tmp_path: Path) -> None:
     path = save(POSTERIORS["grid"], tmp_path / "run")
-    arrays = {"policy": np.eye(3), "file": np.array(["x"]), "n": 3, "empty": []}
-    save_result(path, "first.try", {"value": 0.1, "tags": ("a", None)}, arrays)
+    arrays = {"policy": np.eye(3), "file": np.array(["x"]), "a b": np.zeros((0, 2))}
+    plain = {"value": 0.1, "tags": ("a", None), "n": np.int64(3), "none": {}}
+    odd = [float("inf"), -float("inf"), -0.0, 5e-324]
+    save_result(path, "first.try", {**plain, "odd": odd, "inner": [arrays, {"0": 1}]})
     save_result(path, "bare", {})
     run = load(path)
     assert run.results == ("bare", "first.try")
     result = load_result(path, "first.try")
-    assert result.record == {"value": 0.1, "tags": ["a", None]}
-    assert {k: v.tolist() for k, v in result.arrays.items()} == {
-        "policy": np.eye(3).tolist(),
-        "file": ["x"],
-        "n": 3,
-        "empty": [],
-    }
-    assert not any(x.flags.writeable for x in result.arrays.values())
-    assert load_result(path, "bare").arrays == {}
+    (found, last), back = result.pop("inner"), result.pop("odd")
+    assert result == {"value": 0.1, "tags": ("a", None), "n": 3, "none": {}}
+    assert last == {"0": 1}
+    assert [math.copysign(1, x) for x in back] == [1, -1, -1, 1]
+    assert back == odd
+    assert list(found) == list(arrays)
+    for name, x in arrays.items():
+        assert (found[name].dtype, found[name].shape) == (x.dtype, x.shape)
+        assert np.array_equal(found[name], x)
+        assert not found[name].flags.writeable
+    assert load_result(path, "bare") == {}
     with pytest.raises(StorageError, match="is there already"):
         save_result(path, "bare", {"other": 1})
     save_result(path, "bare", {"other": 1}, overwrite=True)
-    assert load_result(path, "bare").record == {"other": 1}
+    assert load_result(path, "bare") == {"other": 1}
 
     save(POSTERIORS["grid"], path, overwrite=True)  # the same: results still hold
     assert run.results == ("bare", "first.try")
@@ -232,13 +266,13 @@ def test_results_that_a_replaced_run_left_behind_do_not_count(tmp_path: Path) ->
     path = save(POSTERIORS["grid"], tmp_path / "run")
     save_result(path, "old", {"value": 1})
     other = save(POSTERIORS["triplets"], tmp_path / "other")
-    for name in ("config.json", "counts.parquet", "task.npz"):
-        (path / name).write_bytes((other / name).read_bytes())
+    for file in other.iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
     assert load(path).results == ()
     with pytest.raises(StorageError, match="belongs to another run"):
         load_result(path, "old")
     save_result(path, "old", {"value": 2})
-    assert load_result(path, "old").record == {"value": 2}
+    assert load_result(path, "old") == {"value": 2}
 
 
 def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
@@ -248,9 +282,9 @@ def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
     record = run.describe()
     assert json.loads(json.dumps(record)) == record
     assert " ".join(record) == (
-        "schema_version path source columns notes warnings versions seed n_states "
-        "n_actions terminal discount n_transitions n_distinct n_available min_count "
-        "prior results"
+        "schema_version path source columns notes warnings versions log_sha256 seed "
+        "n_states n_actions terminal discount n_transitions n_distinct n_available "
+        "min_count prior results"
     )
     assert record["schema_version"] == 1
     assert record["n_states"] == 25
@@ -295,10 +329,13 @@ BAD_CALLS: list[tuple[Any, str]] = [
     (lambda p: save(POSTERIORS["grid"], ""), "`path` must be the path"),
     (lambda p: save(POSTERIORS["grid"], "a\0b"), "cannot be written"),
     (lambda p: save(POSTERIORS["grid"], p, data=[1]), "`data` must be of type"),
-    (lambda p: save(POSTERIORS["grid"], p, source=p), "`source` must be text"),
+    (
+        lambda p: save(POSTERIORS["grid"], p, source=p),
+        "which cannot be saved: give tex",
+    ),
     (
         lambda p: save(POSTERIORS["grid"], p, source={"x": [float("nan")]}),
-        "`source.x[0]` is nan",
+        "`source.x.0` is nan",
     ),
     (lambda p: save(POSTERIORS["grid"], p, source={1: 2}), "text as keys"),
     (lambda p: load(p), "There is no directory"),
@@ -306,12 +343,6 @@ BAD_CALLS: list[tuple[Any, str]] = [
     (lambda p: save_result(p, "x", {}), "There is no directory"),
     (lambda p: save_result(p, "../x", {}), "`name` must be letters"),
     (lambda p: save_result(p, ".x", {}), "`name` must be letters"),
-    (lambda p: save_result(p, "x", []), "`record` must be a dict"),
-    (lambda p: save_result(p, "x", {"y": {1}}), "`record.y` must be text"),
-    (lambda p: save_result(p, "x", {}, [1]), "`arrays` must map names"),
-    (lambda p: save_result(p, "x", {}, {"a b": [1]}), "must have names of"),
-    (lambda p: save_result(p, "x", {}, {"a": [None]}), "'a' must hold numbers"),
-    (lambda p: save_result(p, "x", {}, {"a": [[1], []]}), "'a' must hold numbers"),
     (lambda p: load_result(p, "x"), "There is no directory"),
 ]
 
@@ -327,11 +358,57 @@ def test_bad_calls_get_one_sentence_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_label_that_numpy_would_shorten_is_refused(tmp_path: Path) -> None:
-    labels = ["a\0", "b", "c", "d"]
+BAD_RESULTS: list[tuple[Any, str]] = [
+    ([], "`result` must be a result of this package or a dict; got list"),
+    (3, "`result` must be a result of this package or a dict; got int"),
+    ({"y": {1}}, "`result.y` is of type set, which cannot be saved: give text"),
+    ({"y": COUNTS}, "`result.y` is of type Counts, which cannot be saved"),
+    ({"y": [bm.Task]}, "`result.y.0` is of type type"),
+    ({"y": {2: 1}}, "`result.y` must have text as keys"),
+    ({"$array": "y"}, "not beginning with $; got '$array'"),
+    ({"y": np.array([None])}, "`result.y` must hold numbers, text or True and False"),
+]
+
+
+@pytest.mark.parametrize(("result", "said"), BAD_RESULTS, ids=range(len(BAD_RESULTS)))
+def test_results_that_cannot_be_kept_are_refused(
+    tmp_path: Path, result: Any, said: str
+) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run")
+    with pytest.raises(StorageError) as caught:
+        save_result(path, "x", result)
+    assert said in str(caught.value)
+    assert not (path / "results").exists()
+
+
+def test_a_result_without_an_end_is_refused(tmp_path: Path) -> None:
+    path = save(POSTERIORS["grid"], tmp_path / "run")
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(StorageError, match="is nested more than 50 times"):
+        save_result(path, "x", {"y": endless})
+
+
+def test_labels_that_numpy_would_shorten_come_back(tmp_path: Path) -> None:
+    labels = ["a\0", "b", "\ud800", "d"]
     posterior = bm.fit(
         COUNTS, task(np.zeros(4), state_labels=labels), prior=bm.SymmetricPrior()
     )
-    with pytest.raises(StorageError, match="ends in a zero character"):
+    again = load(save(posterior, tmp_path / "run")).posterior
+    assert again.task.state_labels == tuple(labels)
+
+
+class Doubling:
+    """A prior of one's own."""
+
+    looks_at_data = False
+
+    def concentrations(self, pair: Any, counts: Any, task: bm.Task) -> Any:
+        return bm.SymmetricPrior(2).concentrations(pair, counts, task)
+
+
+def test_a_prior_of_ones_own_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    posterior = bm.fit(COUNTS, task(np.arange(4.0)), prior=Doubling())
+    with pytest.raises(StorageError, match=r"Doubling, which cannot .*: keep the log"):
         save(posterior, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

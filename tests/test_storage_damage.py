@@ -1,6 +1,7 @@
 """Run directories that are damaged, foreign, newer or out of reach: a sentence each."""
 
 import errno
+import hashlib
 import json
 import os
 import pickle
@@ -10,12 +11,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,10 +23,8 @@ from hypothesis import strategies as st
 
 import bayesmdp as bm
 from bayesmdp.errors import StorageError
-from bayesmdp.storage import _files, load, load_result, save, save_result
+from bayesmdp.storage import load, load_result, save, save_result
 from bayesmdp.storage._arrays import write_arrays
-from bayesmdp.storage._counts_file import write_counts
-from bayesmdp.storage._task_arrays import task_to_arrays
 
 TASK = bm.Task(3, 1, reward=[0, 0, 1], discount=0.5, terminal=[2])
 POSTERIOR = bm.fit(
@@ -35,14 +33,23 @@ POSTERIOR = bm.fit(
 OTHER = bm.fit(
     bm.Counts.from_arrays([0, 1], [0, 0], [2, 2]), TASK, prior=bm.SymmetricPrior()
 )
-FILES = ("config.json", "counts.parquet", "task.npz")
+FILES = ("config.json", "config.npz", "results/found.json", "results/found.npz")
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = save(POSTERIOR, tmp_path_factory.mktemp("whole"))
-    save_result(path, "found", {"k": 1}, {"k": [1, 2, 3]})
+    save_result(path, "found", {"k": 1, "x": np.array([1, 2, 3])})
     return path
+
+
+def place(run: Path, name: str) -> Path:
+    """Where a file is; names of arrays hold a checksum."""
+    path = run / name
+    if path.suffix == ".json":
+        return path
+    (found,) = path.parent.glob(f"{path.stem}-*.npz")
+    return found
 
 
 @pytest.fixture
@@ -62,10 +69,10 @@ def refused(call: Callable[[], object], *said: str) -> None:
         message = message[message.index(fragment) + len(fragment) :]
 
 
-@pytest.mark.parametrize("name", [*FILES, "results/found.json", "results/found.npz"])
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("how", ["missing", "empty", "cut", "longer", "flipped"])
 def test_damage_is_named(run: Path, name: str, how: str) -> None:
-    path = run / name
+    path = place(run, name)
     content = path.read_bytes()
     call = (
         (lambda: load_result(run, "found")) if "results" in name else lambda: load(run)
@@ -91,12 +98,25 @@ def test_damage_is_named(run: Path, name: str, how: str) -> None:
         refused(call, f"`{path}`")
 
 
-def rewritten(run: Path, **changes: Any) -> None:
-    """Change the config by hand, checksum included."""
-    path = run / "config.json"
+SPARSE = {"$record": "SparsePrior", "concentration": 1.0, "fallback": None}
+HIERARCHICAL = {"$record": "HierarchicalPrior", "base": "local", "support": None}
+HIERARCHICAL |= {"fallback": None}
+
+
+def nested(n: int) -> Any:
+    found: Any = None
+    for _ in range(n):
+        found = SPARSE | {"fallback": found}
+    return found
+
+
+def rewritten(run: Path, head: str = "config.json", **changes: Any) -> None:
+    """Change a head by hand, checksum included."""
+    path = run / head
     record = json.loads(path.read_text()) | changes
-    del record["checksum"]
-    record["checksum"] = _files._checksum(record)
+    record.pop("checksum", None)
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     path.write_text(json.dumps(record))
 
 
@@ -107,17 +127,30 @@ def rewritten(run: Path, **changes: Any) -> None:
         ({"schema": "1"}, ("no schema number but '1'",)),
         ({"schema": True}, ("no schema number",)),
         ({"format": "other"}, ("was not written by bayesmdp",)),
-        ({"files": []}, ("does not name its files",)),
-        ({"files": {"counts.parquet": {}}}, ("does not name its files",)),
-        ({"files": {}}, ("does not name a file `task.npz`",)),
-        ({"prior": None}, ("'prior' is None",)),
-        ({"prior": {}}, ("cannot be fitted again", "must be a dict with a 'kind'")),
-        ({"prior": {"kind": "Later"}}, ("unknown kind, 'Later'", "newer")),
-        ({"prior": {"kind": "PooledPrior"}}, ("no PooledPrior", "--prior hier")),
-        ({"min_count": "3"}, ("'min_count' is '3'",)),
+        ({"arrays": []}, ("does not name its arrays",)),
+        ({"arrays": {"file": "config.npz"}}, ("does not name its arrays",)),
+        ({"arrays": None}, ("does not hold a task", "no array 'task.")),
+        ({"task": None}, ("does not hold a task", "it has None as 'task'")),
+        ({"task": {}}, ("does not hold a task", "Task has no 'n_states'")),
+        ({"counts": {}}, ("which bayesmdp did not write",)),
+        ({"counts": {"x": {"$array": "counts.state"}}}, ("did not write",)),
+        ({"chains": {"x": {"$array": "x"}}}, ("no array 'x'",)),
+        ({"chains": {}, "prior": HIERARCHICAL}, ("fitted again",)),
+        ({"prior": None}, ("cannot be fitted again", "its prior is none but None")),
+        ({"prior": {}}, ("cannot be fitted again", "its prior is none but {}")),
+        ({"prior": {"$record": "Later"}}, ("unknown kind, 'Later'", "newer")),
+        ({"prior": {"$record": ["x"]}}, ("unknown kind", "newer")),
+        ({"prior": {"$record": "OffPolicy"}}, ("OffPolicy has no 'name'",)),
+        ({"prior": {"$record": "SparsePrior"}}, ("SparsePrior has no 'concentr",)),
+        ({"prior": {"$record": "SparsePrior", "x": 1}}, ("SparsePrior has no",)),
+        ({"prior": SPARSE | {"concentration": -1}}, ("`concentration` must be in",)),
+        ({"prior": SPARSE | {"fallback": [2]}}, ("again: `fallback` must be a whole",)),
+        ({"prior": SPARSE | {"fallback": {"$array": "x"}}}, ("no array 'x'",)),
+        ({"prior": nested(400)}, ("is nested more than 50 times",)),
+        ({"min_count": "3"}, ("it has '3' as 'min_count'",)),
         ({"min_count": -1}, ("cannot be fitted again", "`min_count`")),
-        ({"versions": 3}, ("'versions' is 3",)),
-        ({"notes": None}, ("'notes' is None",)),
+        ({"versions": 3}, ("it has 3 as 'versions'",)),
+        ({"notes": None}, ("it has None as 'notes'",)),
     ],
     ids=str,
 )
@@ -129,7 +162,8 @@ def test_a_foreign_or_newer_config_is_named(
 
 
 @pytest.mark.parametrize(
-    "key", ["versions", "seed", "source", "columns", "notes", "min_count", "prior"]
+    "key",
+    ["versions", "seed", "source", "columns", "notes", "min_count", "prior", "task"],
 )
 def test_a_key_that_is_missing_is_named(run: Path, key: str) -> None:
     path = run / "config.json"
@@ -137,7 +171,8 @@ def test_a_key_that_is_missing_is_named(run: Path, key: str) -> None:
     del record[key]
     path.write_text(json.dumps(record))
     rewritten(run)
-    refused(lambda: load(run), f"{key!r} is missing")
+    said = "it has None as 'task'" if key == "task" else f"Config has no {key!r}"
+    refused(lambda: load(run), "config.json`", said)
 
 
 @pytest.mark.parametrize(
@@ -161,24 +196,30 @@ def test_another_config_is_named(run: Path, text: str) -> None:
     refused(lambda: save_result(run, "x", {}), "config.json")
 
 
-def refilled(run: Path, files: Mapping[str, Callable[[Path], None]]) -> None:
-    """Give a run other files, with checksums that are right."""
-    record = json.loads((run / "config.json").read_text())
-    del record["checksum"]
-    good = {
-        name: lambda path, name=name: shutil.copy(run / name, path) and None
-        for name in FILES[1:]
-    }
-    _files.write_bundle(run, "config.json", record, {**good, **files})
+def refilled(run: Path, write: Callable[[Path], object], **changes: Any) -> None:
+    """Give a run other arrays, with checksums that are right."""
+    path = place(run, "config.npz")
+    write(path)
+    content = path.read_bytes()
+    named = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    rewritten(run, arrays={**named, "file": path.name}, **changes)
+
+
+def arrays_of(run: Path) -> dict[str, Any]:
+    with np.load(place(run, "config.npz")) as found:
+        return dict(found)
+
+
+def changed(run: Path, arrays: dict[str, Any]) -> None:
+    """Change arrays of a run."""
+    whole = {**arrays_of(run), **arrays}
+    refilled(run, lambda path: write_arrays(path, whole))
 
 
 def zipped(path: Path, **members: bytes) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(f"{name}.npy", content)
-
-
-GOOD = task_to_arrays(TASK)
 
 
 class Bomb:
@@ -190,89 +231,83 @@ class Bomb:
 
 def objects(path: Path) -> None:
     bomb = np.array([Bomb()], dtype=object)
-    with zipfile.ZipFile(path, "w") as archive, archive.open("n_states.npy", "w") as f:
+    with zipfile.ZipFile(path, "w") as archive, archive.open("task.npy", "w") as f:
         np.lib.format.write_array(f, bomb, allow_pickle=True)
 
 
 @pytest.mark.parametrize(
     ("write", "said"),
     [
-        (lambda p: p.write_bytes(b"no zip"), ("cannot be read",)),
-        (lambda p: p.write_bytes(pickle.dumps(Bomb())), ("cannot be read",)),
-        (objects, ("holds Python objects, which are never loaded",)),
-        (lambda p: zipped(p, n_states=b"no array"), ("cannot be read",)),
-        (lambda p: zipped(p), ("lacks 'n_states'",)),
-        (lambda p: write_arrays(p, GOOD | {"more": np.zeros(3)}), ("holds 'more'",)),
-        (
-            lambda p: write_arrays(p, GOOD | {"discount": np.array(2.0)}),
-            ("does not hold a task", "`discount`"),
-        ),
-        (
-            lambda p: write_arrays(p, GOOD | {"discount": np.array(1)}),
-            ("'discount' has 0 axes of int64",),
-        ),
-        (
-            lambda p: write_arrays(p, GOOD | {"start": np.zeros((3, 1))}),
-            ("'start' has 2 axes",),
-        ),
-        (
-            lambda p: write_arrays(p, GOOD | {"start": np.zeros(3, np.float32)}),
-            ("'start' has 1 axes of float32",),
-        ),
-        (
-            lambda p: write_arrays(p, GOOD | {"n_states": np.array(2**62)}),
-            ("`start` is of 3 states",),
-        ),
-        (
-            lambda p: write_arrays(p, GOOD | {"n_actions": np.array(2**40)}),
-            ("does not hold a task", "`n_actions` must be at most 10000001"),
-        ),
-        (
-            lambda p: write_arrays(p, GOOD | {"reward_key": np.arange(3) - 1}),
-            ("does not hold a task",),
-        ),
+        (lambda p: p.write_bytes(b"no zip"), "cannot be read"),
+        (lambda p: p.write_bytes(pickle.dumps(Bomb())), "cannot be read"),
+        (objects, "holds Python objects, which are never loaded"),
+        (lambda p: zipped(p, n_states=b"no array"), "cannot be read"),
+        (lambda p: zipped(p), "there is no array 'task."),
     ],
-    ids=range(13),
+    ids=range(5),
 )
-def test_a_foreign_task_is_named(run: Path, write: Any, said: tuple[str, ...]) -> None:
-    refilled(run, {"task.npz": write})
-    refused(lambda: load(run), *said)
-
-
-def queried(sql: str) -> Callable[[Path], None]:
-    def write(path: Path) -> None:
-        duckdb.sql(sql).write_parquet(str(path))
-
-    return write
-
-
-ROW = "0::bigint as state, 0::bigint as action, {}::bigint as next_state"
+def test_foreign_arrays_are_named(run: Path, write: Any, said: str) -> None:
+    refilled(run, write)
+    refused(lambda: load(run), said)
 
 
 @pytest.mark.parametrize(
-    ("write", "said"),
+    ("name", "array", "said"),
     [
-        (lambda p: p.write_bytes(b"no parquet"), ("cannot be read",)),
-        (queried("select 1 as x"), ("does not hold counts", "x INTEGER")),
-        (queried(f"select {ROW.format(1)}, 1 as count"), ("count INTEGER",)),
-        (queried(f"select {ROW.format(9)}, 1::bigint as count"), ("`next_state`",)),
-        (queried(f"select {ROW.format(1)}, -1::bigint as count"), ("`count`",)),
-        (queried(f"select {ROW.format(1)}, null::bigint as count"), ("has gaps",)),
-        (queried(f"select {ROW.format(1)}, 1::bigint as count limit 0"), ("fitted",)),
+        ("more", np.zeros(3), ("holds 'more', which bayesmdp did not write",)),
+        ("task.start", np.zeros((3, 1)), ("shape (3, 1), not (3,)",)),
+        ("task.start", np.zeros(3, np.float32), ("as 'task.start'",)),
+        ("task.start", np.zeros(4), ("has shape (4,), not (3,)",)),
+        ("task.start", np.zeros(3), ("does not hold a task", "`start`")),
+        ("task.start", np.zeros(3, "U1"), ("as 'task.start'",)),
+        ("task.terminal", np.array([2.0]), ("as 'task.terminal'",)),
+        ("task.terminal", np.array([9]), ("does not hold a task", "`terminal`")),
+        ("task.reward", np.zeros((3, 2)), ("not (3,) or (3, 1) or (3, 1, 3)",)),
+        ("counts.count", np.ones(2, np.int32), ("as 'counts.count'",)),
+        ("counts.count", np.ones(2), ("as 'counts.count'",)),
+        ("counts.count", np.array([1, -1]), ("fitted again: `count`",)),
+        ("counts.count", np.array([0, 0]), ("cannot be fitted again",)),
+        ("counts.count", np.array([1]), ("cannot be fitted again", "number of rows")),
+        ("counts.count", np.array(1), ("'counts.count' has shape (), not",)),
+        ("counts.next_state", np.array([9, 9]), ("fitted again: `next_state`",)),
     ],
-    ids=range(7),
+    ids=range(16),
 )
-def test_foreign_counts_are_named(run: Path, write: Any, said: tuple[str, ...]) -> None:
-    refilled(run, {"counts.parquet": write})
+def test_other_arrays_are_named(
+    run: Path, name: str, array: Any, said: tuple[str, ...]
+) -> None:
+    changed(run, {name: array})
     refused(lambda: load(run), *said)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"discount": 2.0}, "`discount`"),
+        ({"discount": "x"}, "it has 'x' as 'task.discount'"),
+        ({"n_states": 2**62}, "`n_states` must be at most 10000001"),
+        ({"n_states": 4}, "has shape (3,), not (4,)"),
+        ({"n_actions": 2**40}, "`n_actions` must be at most 10000001"),
+        ({"state_labels": ["a"]}, "`state_labels` must have 3 entries"),
+        ({"state_labels": [1, 2, 3]}, "it has 1 as 'task.state_labels.0'"),
+        ({"reward": {"key": {"$array": "task.terminal"}}}, "has no 'reward'"),
+        ({"reward": [0.0, 0.0, 1.0]}, "as 'task.reward'"),
+        ({"start": None}, "it has None as 'task.start'"),
+        ({"start": {"$array": "task.none"}}, "'task.none'"),
+        ({"start": {"$task": None}}, "as 'task.start'"),
+        ({"more": 3}, "Task has no field 'more'"),
+    ],
+    ids=str,
+)
+def test_a_foreign_task_is_named(run: Path, change: dict[str, Any], said: str) -> None:
+    task = json.loads((run / "config.json").read_text())["task"]
+    rewritten(run, task=task | change)
+    refused(lambda: load(run), "config.json` does not hold a task", said)
 
 
 def test_a_result_that_holds_no_record_is_named(run: Path) -> None:
     head = run / "results" / "found.json"
-    record = json.loads(head.read_text()) | {"record": 3}
-    del record["checksum"]
-    record["checksum"] = _files._checksum(record)
-    head.write_text(json.dumps(record))
+    rewritten(run, "results/found.json", record=3)
     refused(lambda: load_result(run, "found"), "holds no record")
     head.write_text("mine")
     assert load(run).results == ("found",)
@@ -385,18 +420,27 @@ def test_without_locks_writers_still_do_not_delete_each_others_files(
     assert not old.exists()
 
 
-KEYS = ["format", "schema", "versions", "seed", "source", "files", "columns", "labels"]
+KEYS = ["format", "schema", "versions", "seed", "source", "arrays", "columns", "labels"]
 KEYS += ["notes", "min_count", "prior", "alpha_sha256", "warnings", "findings", "x"]
+KEYS += ["task", "counts", "chains", "log_sha256"]
+TASK_KEYS = ["n_states", "n_actions", "reward", "discount", "start", "terminal", "x"]
 junk = st.binary(max_size=200)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+tags = st.sampled_from(["$array", "$number", "$task", "$record", "x"])
 values = st.recursive(
-    scalars,
-    lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=5), x),
+    scalars
+    | st.sampled_from(["task.start", "nan", "Evaluation", "Task", "SparsePrior"])
+    | st.just(SPARSE),
+    lambda x: st.lists(x, max_size=3) | st.dictionaries(tags | st.text(max_size=5), x),
     max_leaves=6,
 )
 settings_changes = st.dictionaries(st.sampled_from(KEYS), values)
+task_changes = st.dictionaries(st.sampled_from(TASK_KEYS), values, max_size=2)
 arrays = st.dictionaries(
-    st.sampled_from([*GOOD, "reward_key", "state_labels", "x"]),
+    st.sampled_from(
+        ["task.start", "task.reward", "task.terminal", "x"]
+        + [f"counts.{x}" for x in ("state", "action", "next_state", "count")]
+    ),
     st.integers(-(2**63), 2**63 - 1).map(np.array)
     | st.floats().map(np.array)
     | st.lists(st.integers(-5, 5), max_size=4).map(lambda x: np.array(x, np.int64))
@@ -404,41 +448,26 @@ arrays = st.dictionaries(
     | st.lists(st.text(max_size=3), max_size=4).map(lambda x: np.array(x, np.str_)),
     max_size=3,
 )
-triplets = st.lists(
-    st.tuples(*[st.integers(-1, 3)] * 3, st.integers(-1, 2**62)), max_size=4
-)
 
 
-@settings(max_examples=40, deadline=None)
-@given(settings_changes, junk | arrays, junk | triplets, st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+@given(settings_changes, task_changes, junk | arrays, values)
 def test_any_directory_gives_a_run_or_a_sentence(
     whole: Path,
     changes: dict[str, Any],
-    task: bytes | dict[str, Any],
-    counts: bytes | list[tuple[int, ...]],
-    which: int,
+    task: dict[str, Any],
+    parts: bytes | dict[str, Any],
+    record: Any,
 ) -> None:
-    def write_task(path: Path) -> None:
-        if isinstance(task, bytes):
-            path.write_bytes(task)
-        else:
-            write_arrays(path, GOOD | task)
-
-    def write_table(path: Path) -> None:
-        if isinstance(counts, bytes):
-            path.write_bytes(counts)
-        else:
-            names = ("state", "action", "next_state", "count")
-            table = np.array(counts, dtype=np.int64).reshape(-1, 4).T
-            write_counts(path, _Table(**dict(zip(names, table, strict=True))))  # type: ignore[arg-type]
-
-    files = {"task.npz": write_task, "counts.parquet": write_table}
     with tempfile.TemporaryDirectory() as folder:
         run = shutil.copytree(whole, Path(folder, "run"))
-        chosen = [x for i, x in enumerate(files) if which >> i & 1]
-        refilled(run, {name: files[name] for name in chosen})
+        if isinstance(parts, bytes):
+            refilled(run, lambda path: path.write_bytes(parts))
+        elif parts:
+            changed(run, parts)
+        said = json.loads((run / "config.json").read_text())["task"]
         with suppress(ValueError):  # NaN is not JSON
-            text = json.dumps(changes, allow_nan=False)
+            text = json.dumps({"task": said | task, **changes}, allow_nan=False)
             rewritten(run, **json.loads(text))
         with suppress(bm.BayesmdpError, bm.BayesmdpWarning):  # another posterior
             found = load(run)
@@ -448,11 +477,17 @@ def test_any_directory_gives_a_run_or_a_sentence(
             load_result(run, "found")
 
 
-class _Table:
-    """Columns by name."""
-
-    def __init__(self, **columns: Any) -> None:
-        self.__dict__.update(columns)
+@settings(max_examples=60, deadline=None)
+@given(values)
+def test_any_record_gives_a_result_or_a_sentence(whole: Path, record: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = shutil.copytree(whole, Path(folder, "run"))
+        with suppress(ValueError):
+            text = json.dumps({"record": {"x": record}}, allow_nan=False)
+            rewritten(run, "results/found.json", **json.loads(text))
+        with suppress(bm.BayesmdpError):
+            load_result(run, "found")
+        assert "found: " in load(run).summary()
 
 
 @settings(max_examples=100, deadline=None)
@@ -462,7 +497,10 @@ def test_any_bytes_give_a_run_or_a_sentence(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = shutil.copytree(whole, Path(folder, "run"))
-        before = (run / name).read_bytes()
-        (run / name).write_bytes(before[:at] + content)
+        path = place(run, name)
+        before = path.read_bytes()
+        path.write_bytes(before[:at] + content)
         with suppress(bm.BayesmdpError):
             load(run)
+        with suppress(bm.BayesmdpError):
+            load_result(run, "found")

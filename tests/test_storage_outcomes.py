@@ -1,7 +1,10 @@
-"""Evaluations, optimisations and comparisons come back equal to the bit."""
+"""Results of every kind come back equal to the bit, by one pair of functions."""
 
 import dataclasses
+import hashlib
 import json
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +74,14 @@ def test_an_evaluation_comes_back(path: Path) -> None:
         occupancy=np.array([np.nan, -np.inf, -0.0, 1e-308, 0.1]),
     )
     for name, kept in (("plain", evaluation), ("odd", odd)):
-        storage.save_evaluation(path, kept, name)
-        same(kept, storage.load_evaluation(path, name))
+        storage.save_result(path, name, kept)
+        same(kept, storage.load_result(path, name))
     with_values = bm.evaluate(np.full((5, 5), 0.2), DRAWS, keep_values=True)
-    storage.save_evaluation(path, with_values, "odd", overwrite=True)
-    same(with_values, storage.load_evaluation(path, "odd"))
-    storage.save_evaluation(path, odd, "odd", overwrite=True)
+    storage.save_result(path, "odd", with_values, overwrite=True)
+    same(with_values, storage.load_result(path, "odd"))
+    storage.save_result(path, "odd", odd, overwrite=True)
     text = (path / "results" / "odd.json").read_text()
-    assert json.loads(text)["record"]["variance_reduction"] is None
+    assert json.loads(text)["record"]["variance_reduction"] == {"$number": "inf"}
     assert storage.load(path).results == ("odd", "plain")
 
 
@@ -86,8 +89,8 @@ def test_an_optimisation_comes_back_and_can_be_resumed(
     path: Path, result: bm.Optimisation
 ) -> None:
     assert result.history
-    storage.save_optimisation(path, result)
-    found = storage.load_optimisation(path)
+    storage.save_result(path, "optimised", result)
+    found = storage.load_result(path, "optimised", bm.Optimisation)
     same(result, found)
     method = bm.MirrorAscent(n_steps=1)
     one, other = (
@@ -105,12 +108,12 @@ def test_an_optimisation_without_steps_or_bound_comes_back(
     bare = dataclasses.replace(
         result, history=(), gap=nan, starts={"odd, <name>": DRAWN}, left_out=("<b>",)
     )
-    storage.save_optimisation(path, bare, "bare")
-    same(bare, storage.load_optimisation(path, "bare"))
+    storage.save_result(path, "bare", bare)
+    same(bare, storage.load_result(path, "bare"))
     step = Step("a", 1, nan, float("inf"), 16)
     stepped = dataclasses.replace(result, history=(step, step))
-    storage.save_optimisation(path, stepped, "bare", overwrite=True)
-    same(stepped, storage.load_optimisation(path, "bare"))
+    storage.save_result(path, "bare", stepped, overwrite=True)
+    same(stepped, storage.load_result(path, "bare"))
     assert bare.to_dict()["gap"] is None
     assert "nan" not in bare.summary()
     assert "perfect information" in result.summary()
@@ -124,13 +127,13 @@ DRAWN.flags.writeable = False
 def test_a_comparison_comes_back(path: Path, table: Comparison) -> None:
     odd = dataclasses.replace(table.rows[0], difference_mcse=float("nan"))
     table = dataclasses.replace(table, rows=(odd, *table.rows[1:]))
-    storage.save_comparison(path, table)
-    found = storage.load_comparison(path)
+    storage.save_result(path, "comparison", table)
+    found = storage.load_result(path, "comparison")
     same(table, found)
     assert str(found) == str(table)
     with pytest.raises(StorageError, match="is there already"):
-        storage.save_comparison(path, table)
-    storage.save_comparison(path, table, overwrite=True)
+        storage.save_result(path, "comparison", table)
+    storage.save_result(path, "comparison", table, overwrite=True)
 
 
 def test_weights_of_models_come_back(path: Path) -> None:
@@ -138,131 +141,170 @@ def test_weights_of_models_come_back(path: Path) -> None:
     models = [DRAWS.dynamics(i) for i in range(3)]
     exact = bm.Ensemble(models, WORLD.task, weights=weights).draws()
     kept = bm.evaluate([0] * 5, exact)
-    storage.save_evaluation(path, kept, "exact")
-    found = storage.load_evaluation(path, "exact")
+    storage.save_result(path, "exact", kept)
+    found = storage.load_result(path, "exact")
     same(kept, found)
     assert found.interval() == kept.interval()
     assert found.weights is not None
     assert found.weights.tolist() == pytest.approx(weights)
     short = dataclasses.replace(kept, weights=kept.weights[:2])  # type: ignore[index]
-    storage.save_evaluation(path, short, "short")
+    storage.save_result(path, "short", short)
     with pytest.raises(StorageError, match=r"'weights' has shape \(2,\), not \(3,\)"):
-        storage.load_evaluation(path, "short")
+        storage.load_result(path, "short")
+
+
+def changed(path: Path, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the record of a result by hand, and sign it again."""
+    head = path / "results" / f"{name}.json"
+    said = json.loads(head.read_text())
+    del said["checksum"]
+    change(said["record"])
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    said["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    head.write_text(json.dumps(said))
 
 
 @pytest.mark.parametrize("ends", [None, 1.0, [], [0.1], [0.1, 0.2, 0.3], ["a", "b"]])
 def test_an_interval_that_has_not_two_ends_is_refused(
     ends: object, path: Path, table: Comparison
 ) -> None:
-    storage.save_comparison(path, table)
-    found = storage.load_result(path, "comparison")
-    rows = [{**row, "interval": ends} for row in found.record["rows"]]
-    record = {**found.record, "rows": rows}
-    storage.save_result(path, "comparison", record, found.arrays, overwrite=True)
-    with pytest.raises(StorageError, match=r"ComparisonRow has .* as 'interval'"):
-        storage.load_comparison(path)
+    storage.save_result(path, "comparison", table)
+    changed(path, "comparison", lambda x: x["rows"][0].update(interval=ends))
+    with pytest.raises(StorageError, match=r"it has .* as 'rows\.0\.interval"):
+        storage.load_result(path, "comparison")
 
 
 def test_a_result_of_another_kind_or_task_is_refused(
     path: Path, table: Comparison, result: bm.Optimisation, tmp_path: Path
 ) -> None:
-    storage.save_comparison(path, table, "x")
-    for load in (storage.load_optimisation, storage.load_evaluation):
-        with pytest.raises(StorageError, match=r"'x' of `.*run` is no .* but compar"):
-            load(path, "x")
+    storage.save_result(path, "x", table)
+    for kind in (bm.Optimisation, bm.Evaluation, dict):
+        with pytest.raises(StorageError, match=r"'x' of `.*run` is of type Comparison"):
+            storage.load_result(path, "x", kind)
     storage.save_result(path, "y", {"value": 1})
-    with pytest.raises(StorageError, match="is no comparison but of no known kind"):
-        storage.load_comparison(path, "y")
-    storage.save_result(path, "z", {"kind": "optimisation"})
-    with pytest.raises(StorageError, match=r"cannot be used .*: recompute it"):
-        storage.load_optimisation(path, "z")
-    storage.save_result(path, "w", {"kind": "evaluation"}, {"value": [1.0]})
-    with pytest.raises(StorageError, match="Evaluation has no 'value_mcse'"):
-        storage.load_evaluation(path, "w")
-    ones = {field.name: 1 for field in dataclasses.fields(bm.Evaluation)}
-    storage.save_result(path, "v", {**ones, "kind": "evaluation"})
-    with pytest.raises(
-        StorageError, match=r"'v' of .* cannot be used .*: recompute it"
+    with pytest.raises(StorageError, match="is of type dict, not Comparison"):
+        storage.load_result(path, "y", Comparison)
+    for name, bad, said in (
+        ("kind", {"$record": "Optimisation"}, "Optimisation has no 'policy'"),
+        ("no kind", {"$record": "Run"}, "a record of an unknown kind, 'Run'"),
+        ("number", {"$number": 1}, "it has {'$number': 1} as"),
+        ("array", {"$array": "value"}, "there is no array 'value'"),
+        ("task", {"$task": None, "x": 1}, "as ''"),
     ):
-        storage.load_evaluation(path, "v")
+        storage.save_result(path, "y", {"value": 1}, overwrite=True)
+        changed(path, "y", lambda x, bad=bad: [x.clear(), x.update(bad)])  # type: ignore[misc]
+        with pytest.raises(
+            StorageError, match=r"cannot be used: .*; recompute it"
+        ) as e:
+            storage.load_result(path, "y")
+        assert said in str(e.value), name
+    storage.save_result(path, "v", result.evaluation)
+    changed(path, "v", lambda x: x.update(more=1))
+    with pytest.raises(StorageError, match="Evaluation has no field 'more'"):
+        storage.load_result(path, "v")
+    storage.save_result(path, "w", {"x": np.zeros(2)})
+    changed(path, "w", lambda x: x.clear())
+    with pytest.raises(StorageError, match="holds 'x', which bayesmdp did not write"):
+        storage.load_result(path, "w")
     small = bm.Task(2, 1, reward=[0, 1], discount=0.5)
     other = bm.fit(
         bm.Counts.from_arrays([0, 1], [0, 0], [1, 0]), small, prior=bm.SymmetricPrior()
     )
     elsewhere = storage.save(other, tmp_path / "other")
-    with pytest.raises(StorageError, match="a run of 2 states and 1 actions"):
-        storage.save_optimisation(elsewhere, result)
-    with pytest.raises(StorageError, match="`comparison` must be of type Comparison"):
-        storage.save_comparison(path, result)  # type: ignore[arg-type]
+    for about in (result, table, {"mine": [result.evaluation]}):
+        with pytest.raises(StorageError, match="a run of 2 states and 1 actions, and"):
+            storage.save_result(elsewhere, "x", about)
     assert storage.load(elsewhere).results == ()
+
+
+def every_kind() -> dict[str, Any]:
+    """What functions of this package return, with numbers of all sorts."""
+    policy = np.full((5, 5), 0.2)
+    log = WORLD.simulate(policy, 30, max_steps=5, seed=0)
+    task, prior = WORLD.task, bm.SymmetricPrior()
+    priors = {"flat": prior, "sparse": bm.SparsePrior(fallback=0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = bm.fit(log, task, prior=prior)
+        return {
+            "analytic": bm.evaluate_analytic(policy, posterior),
+            "actions": bm.evaluation.action_values(policy, posterior.draws(20)),
+            "check": bm.check(posterior, log, n_draws=20, n_permutations=9),
+            "control": bm.negative_control(log, task, prior, n_permutations=3),
+            "cross": bm.cross_fit(log, task, prior),
+            "off": bm.off_policy([1] * 5, log, task),
+            "priors": bm.compare_priors(priors, log, task),
+            "sensitivity": bm.prior_sensitivity(policy, log, task, priors, n_draws=20),
+            "improve": bm.improve(posterior, effort="quick"),
+            "frontier": bm.risk_frontier(posterior, (0.5, 1.0), effort="quick"),
+            "order": bm.diagnostics.markov_order(log, n_permutations=9),
+        }
+
+
+def test_every_result_of_the_package_comes_back(
+    path: Path, table: Comparison, result: bm.Optimisation
+) -> None:
+    made = every_kind()
+    # A record that is added must be made here as well.
+    rooms = (bm.evaluation, bm.optimisation, bm.diagnostics)
+    listed = [getattr(room, name) for room in rooms for name in room.__all__]
+    wanted = {x for x in listed if isinstance(x, type) and hasattr(x, "summary")}
+    others = {type(table), type(result), type(result.evaluation)}  # above
+    others |= {bm.diagnostics.Calibration}  # is made slowly
+    assert wanted == {type(x) for x in made.values()} | others
+    hollow = made["check"].tests[0]
+    hollow = dataclasses.replace(hollow, effect=float("nan"), effect_se=float("nan"))
+    made["odd"] = dataclasses.replace(
+        made["check"], gap=float("nan"), survival=None, order=None, tests=(hollow,)
+    )
+    for name, result in made.items():
+        storage.save_result(path, name, result)
+        found = storage.load_result(path, name)
+        same(result, found)
+        assert found.summary() == result.summary()
+    storage.save_result(path, "all", {"of": made, "n": len(made)})
+    found = storage.load_result(path, "all")
+    assert found["n"] == len(made)
+    same(made, found["of"])
+    assert storage.load(path).summary().count("damaged") == 0
 
 
 def test_results_are_told_in_words(
     path: Path, table: Comparison, result: bm.Optimisation
 ) -> None:
-    storage.save_comparison(path, table)
-    storage.save_optimisation(path, result)
-    storage.save_evaluation(path, result.evaluation, "judged")
+    storage.save_result(path, "comparison", table)
+    storage.save_result(path, "optimised", result)
+    storage.save_result(path, "judged", result.evaluation)
     storage.save_result(path, "own", {"a": 1})
-    hollow = {"kind": "comparison", "rows": [], "reference": "x", "evaluations": []}
-    storage.save_result(path, "hollow", hollow)
+    storage.save_result(path, "hollow", table)
+    changed(path, "hollow", lambda x: x.update(rows=[]))
     (path / "results" / "broken.json").write_text("{")
     text = storage.load(path).summary()
-    names = ", ".join(row.name for row in table.rows)
-    worth = bm.evaluation.rounded(result.start_value, result.start_value_mcse)
-    n_draws = result.evaluation.n_draws
     for said in (
-        f"comparison: {names} (best first), compared with 2 on 64 draws",
-        f"optimised: a policy worth {worth} from the start; {result.status}",
-        f"judged: a policy worth {worth} from the start, on {n_draws} draws",
+        f"comparison: {table!r}",
+        f"optimised: {result!r}",
+        f"judged: {result.evaluation!r}",
         "own: a result of your own",
-        "hollow: a result of your own",
+        "hollow: damaged; recompute it",
         "broken: damaged; recompute it",
     ):
         assert said in text
 
 
 def test_a_place_for_a_result_is_checked_before_the_work(path: Path) -> None:
-    storage.check_result(path, "optimised")
+    storage.check_target(path, "optimised")
     assert not (path / "results").exists()
     storage.save_result(path, "optimised", {})
     with pytest.raises(StorageError, match="is there already"):
-        storage.check_result(path, "optimised")
-    storage.check_result(path, "optimised", overwrite=True)
-    (other,) = {x.name for x in (path / "results").iterdir()} - {"optimised.json"}
-    assert other == "optimised.npz"
+        storage.check_target(path, "optimised")
+    storage.check_target(path, "optimised", overwrite=True)
+    assert [x.name for x in (path / "results").iterdir()] == ["optimised.json"]
 
 
 def test_a_place_that_cannot_be_written_is_told_before_the_work(path: Path) -> None:
     (path / "results").write_text("a file where a folder should be")
     with pytest.raises(StorageError, match="results` cannot be written"):
-        storage.check_result(path, "optimised")
-
-
-def test_the_current_comparison_is_made_where_it_is_missing_or_old(
-    path: Path, result: bm.Optimisation, table: Comparison
-) -> None:
-    run = storage.load(path)
-    made, why = storage.current_comparison(run, n_draws=32, seed=4)
-    assert why.startswith("no comparison was kept")
-    assert set(made.evaluations) == {"behaviour", "mle", "nominal"}
-    assert made.reference == "behaviour"
-    assert made.evaluations["mle"].n_draws == 32
-    same(made, storage.current_comparison(run)[0])  # as it was kept
-    storage.save_optimisation(path, result)
-    made, why = storage.current_comparison(run, n_draws=32)
-    assert "lacks the optimised policy as it is now" in why
-    assert np.array_equal(made.evaluations["optimised"].policy, result.policy)
-    assert storage.current_comparison(run)[1] == ""
-    storage.save_comparison(path, table, overwrite=True)  # policies of one's own
-    made, why = storage.current_comparison(run, n_draws=32)
-    assert list(made.evaluations) == ["<all> 0", "always 1", "2", "optimised"]
-    assert (made.reference, made.min_count) == ("2", 3)
-    changed = dataclasses.replace(result, policy=DRAWN)
-    storage.save_optimisation(path, changed, overwrite=True)
-    made, why = storage.current_comparison(run, n_draws=32)
-    assert "as it is now" in why
-    assert np.array_equal(made.evaluations["optimised"].policy, DRAWN)
+        storage.check_target(path, "optimised")
 
 
 def test_warnings_and_findings_of_a_fit_last(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import bayesmdp as bm
 from bayesmdp import storage
+from bayesmdp._io import check_file
+from bayesmdp.cli._policies import find_policies
 from bayesmdp.errors import BayesmdpError, PolicyError, StorageError
 
 TASK = bm.Task(
@@ -198,10 +200,10 @@ def test_only_plain_files_are_replaced() -> None:
     with pytest.raises(StorageError, match=r"`link.csv` is not a plain file"):
         storage.write_policy(MIXED, POSTERIOR, "link.csv")
     assert Path("link.csv").is_symlink()
-    storage.check_file("p.csv")
+    check_file("p.csv")
     assert not Path("p.csv").exists()
     with pytest.raises(StorageError, match=r"`no/p.csv` .* no directory `no`; make"):
-        storage.check_file("no/p.csv")
+        check_file("no/p.csv")
 
 
 def test_ids_are_refused_where_names_are_numbers() -> None:
@@ -235,19 +237,19 @@ def test_policies_are_found_by_name() -> None:
     }
     assert tuple(named) == bm.policies.POLICY_NAMES
     np.save("mine.npy", MIXED)
-    found = storage.find_policies(run, [*named, "./mine.npy"], seed=7)
+    found = find_policies(run, [*named, "./mine.npy"], seed=7)
     for name, policy in (named | {"mine": MIXED}).items():
         assert np.array_equal(found[name], policy)
     with pytest.raises(StorageError, match="no optimised policy yet: `bayesmdp opti"):
-        storage.find_policies(run, ["optimised"])
+        find_policies(run, ["optimised"])
     with pytest.raises(PolicyError, match=r"two policies 'mine': leave out 'mine.csv"):
-        storage.find_policies(run, ["mine.npy", "mine.csv"])
+        find_policies(run, ["mine.npy", "mine.csv"])
     np.save("mle.npy", MIXED)  # not to be taken for the one that is made
-    assert list(storage.find_policies(run, ["mle", "mle.npy"])) == ["mle", "mle.npy"]
+    assert list(find_policies(run, ["mle", "mle.npy"])) == ["mle", "mle.npy"]
     method = bm.MirrorAscent(n_steps=1)
     best = bm.optimise(POSTERIOR, method=method, starts=["nominal"])
-    storage.save_optimisation("run", best)
-    found = storage.find_policies(run, ["optimised"])
+    storage.save_result("run", "optimised", best)
+    found = find_policies(run, ["optimised"])
     assert np.array_equal(found["optimised"], best.policy)
 
 
@@ -258,6 +260,6 @@ def test_policies_are_found_by_name() -> None:
 def test_a_misspelt_name_is_told(said: str, meant: str) -> None:
     run = storage.load(storage.save(POSTERIOR, "run"))
     with pytest.raises(PolicyError, match=f"policy '{said}' .did you mean '{meant}"):
-        storage.find_policies(run, [said])
+        find_policies(run, [said])
     with pytest.raises(PolicyError, match="`name` must be one of behaviour, mle"):
         bm.policies.named_policy(said, POSTERIOR)

@@ -1,25 +1,30 @@
-"""Priors as dicts: every prior comes back the same, and nothing else comes back."""
+"""Priors come back the same from a run, and nothing else comes back as one."""
 
 import dataclasses
-import json
-from contextlib import suppress
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import bayesmdp as bm
 from bayesmdp import priors
-from bayesmdp.errors import PriorError
-from bayesmdp.priors import prior_from_dict, prior_to_dict
+from bayesmdp.errors import StorageError
+
+COUNTS = bm.Counts.from_arrays([0, 1], [0, 0], [1, 2])
+TASK = bm.Task(3, 1, reward=[0, 0, 1], discount=0.5, terminal=[2])
 
 
-def trip(prior: Any) -> Any:
-    """Through JSON and back."""
-    return prior_from_dict(json.loads(json.dumps(prior_to_dict(prior))))
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    posterior = bm.fit(COUNTS, TASK, prior=bm.SymmetricPrior())
+    return bm.storage.save(posterior, tmp_path_factory.mktemp("run"))
+
+
+def trip(run: Path, prior: Any) -> Any:
+    """Into a file and back."""
+    bm.storage.save_result(run, "prior", {"it": prior}, overwrite=True)
+    return bm.storage.load_result(run, "prior")["it"]
 
 
 def same(x: Any, y: Any) -> bool:
@@ -61,172 +66,57 @@ TRIPLETS = (np.array([0, 1]), np.array([0, 0]), np.array([1, 1]))
         bm.MixturePrior([bm.SparsePrior(), bm.EvidencePrior()], None, [0.1, 0.9]),
     ],
 )
-def test_every_prior_comes_back_the_same(prior: Any) -> None:
-    assert same(prior, trip(prior))
+def test_every_prior_comes_back_the_same(run: Path, prior: Any) -> None:
+    assert same(prior, trip(run, prior))
 
 
-def test_a_clinical_support_takes_little_room() -> None:
+def test_a_posterior_has_its_prior_again(tmp_path: Path) -> None:
+    inside = bm.FallbackPrior(bm.SymmetricPrior(0.5, COUNTS_SUPPORT), 2, 0.25)
+    prior = bm.MixturePrior([inside, bm.SparsePrior(1, 2)], None, [0.25, 0.75])
+    posterior = bm.fit(COUNTS, TASK, prior=prior)
+    again = bm.storage.load(bm.storage.save(posterior, tmp_path / "run")).posterior
+    assert same(again.prior, prior)
+    one, two = (x.draws(9).dynamics(5).probability for x in (posterior, again))
+    assert np.array_equal(one, two)
+
+
+COUNTS_SUPPORT = (np.array([0, 1]), np.array([0, 0]), np.array([1, 2]))
+
+
+def test_every_prior_of_the_room_is_known(run: Path) -> None:
+    found = [getattr(priors, name) for name in priors.__all__]
+    listed = [x for x in found if isinstance(x, type) and x.__name__.endswith("Prior")]
+    made = [x for x in listed if dataclasses.is_dataclass(x)]
+    assert len(made) == 8
+    needed: dict[str, tuple[Any, ...]] = {
+        "FallbackPrior": (bm.SparsePrior(), 1),
+        "MixturePrior": ([bm.SparsePrior(), bm.ScaledPrior()],),
+    }
+    for kind in made:
+        prior = kind(*needed.get(kind.__name__, ()))
+        assert same(prior, trip(run, prior))
+
+
+def test_a_clinical_support_takes_little_room(run: Path) -> None:
     rng = np.random.default_rng(0)
     mask = rng.random((752, 25, 752)) < 0.005  # as sparse as the clinical problem
-    text = json.dumps(prior_to_dict(bm.SymmetricPrior(support=mask)))
-    assert len(text) < mask.sum() * 16  # less than triplets of whole numbers would
-    assert same(bm.SymmetricPrior(support=mask), prior_from_dict(json.loads(text)))
-
-
-@dataclass(frozen=True, eq=False)
-class Wrapped:
-    """Stands in for priors to come: priors and much else inside."""
-
-    base: Any = None
-    parts: Any = ()
-    derived: int = dataclasses.field(default=0, init=False)
-
-    looks_at_data = False
-
-    def concentrations(self, pair: Any, counts: Any, task: Any) -> Any:
-        """Never asked."""
-
-
-@pytest.fixture
-def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priors, "Wrapped", Wrapped, raising=False)
-    monkeypatch.setattr(priors, "__all__", [*priors.__all__, "Wrapped"])
-
-
-PARTS = [
-    [bm.SparsePrior(1, 2), Wrapped(bm.SymmetricPrior(support=MASK), (1.5, None))],
-    {"icu": 3, 4: [True, "x", {}]},
-    (float("inf"), -float("inf"), float("nan"), -0.0),
-    np.array(["icu", "ward"]),
-    np.array([], dtype=np.float32),
-    np.arange(6, dtype=">u2").reshape(2, 3).astype("=u2"),
-    np.zeros((0, 3), dtype=bool),
-    np.array(True),
-]
-
-
-@pytest.mark.usefixtures("_known")
-@pytest.mark.parametrize("parts", PARTS)
-def test_a_prior_that_the_room_lists_needs_nothing_more(parts: Any) -> None:
-    prior = Wrapped(bm.SparsePrior(0.1, "death"), parts)
-    assert same(prior, trip(prior))
+    assert same(bm.SymmetricPrior(support=mask), trip(run, bm.SymmetricPrior(1, mask)))
+    (file,) = (run / "results").glob("prior-*.npz")
+    assert file.stat().st_size < mask.sum() * 16  # less than triplets would
 
 
 @pytest.mark.parametrize(
     ("prior", "said"),
     [
-        (Wrapped(), "type Wrapped, which cannot be saved (known are "),
-        ("SparsePrior", "must be a prior; got 'SparsePrior'"),
-        (None, "must be a prior"),
-        (bm.SparsePrior(1, object()), "`prior.fallback` is of type object"),  # type: ignore[arg-type]
+        (bm.SparsePrior(1, object()), "`result.it.fallback` is of type object"),  # type: ignore[arg-type]
         (
             bm.SymmetricPrior(support=np.array([None, {}], dtype=object)),
-            "`prior.support` holds an array of object",
+            "`result.it.support` must hold numbers, text or True and False",
         ),
-        (bm.SparsePrior(1, {(1, 2): 3}), "has a key that cannot be saved"),  # type: ignore[arg-type]
+        (bm.SparsePrior(1, {(1, 2): 3}), "must have text as keys"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_described_is_refused(prior: Any, said: str) -> None:
-    with pytest.raises(PriorError, match="`prior") as caught:
-        prior_to_dict(prior)
+def test_what_cannot_be_kept_is_refused(run: Path, prior: Any, said: str) -> None:
+    with pytest.raises(StorageError) as caught:
+        trip(run, prior)
     assert said in str(caught.value)
-
-
-GOOD = prior_to_dict(bm.SymmetricPrior(support=MASK))["support"]["array"]
-
-
-@pytest.mark.parametrize(
-    ("record", "said"),
-    [
-        (None, "must be a dict with a 'kind'"),
-        ({}, "must be a dict with a 'kind'"),
-        ({"kind": "SparcePrior"}, "did you mean 'SparsePrior'?"),
-        ({"kind": ["x"]}, "unknown kind"),
-        ({"kind": "Prior"}, "unknown kind"),
-        ({"kind": "prior_to_dict"}, "unknown kind"),
-        ({"kind": "SparsePrior", "weight": 1}, "has no field 'weight'"),
-        ({"kind": "SparsePrior", "concentration": -1}, "`concentration` must be in"),
-        ({"kind": "SymmetricPrior", "support": {}}, "`prior.support` is none of"),
-        ({"kind": "SymmetricPrior", "support": {"array": 3}}, "not an array"),
-        ({"kind": "SymmetricPrior", "support": {"array": {}}}, "not an array"),
-    ]
-    + [
-        (
-            {"kind": "SymmetricPrior", "support": {"array": GOOD | change}},
-            "not an array",
-        )
-        for change in (
-            {"dtype": "O"},
-            {"dtype": "|V3"},
-            {"dtype": "nonsense,("},
-            {"shape": [7, 3, 8]},
-            {"shape": [2**70]},
-            {"shape": [-1]},
-            {"shape": "abc"},
-            {"zlib": "!"},
-            {"zlib": GOOD["zlib"][:-8]},
-            {"zlib": ""},
-        )
-    ],
-)
-def test_what_is_no_description_is_refused(record: Any, said: str) -> None:
-    with pytest.raises(PriorError) as caught:
-        prior_from_dict(record)
-    assert said in str(caught.value)
-
-
-def test_priors_inside_priors_have_an_end() -> None:
-    record: Any = {"kind": "SparsePrior"}
-    for _ in range(400):
-        record = {"kind": "SparsePrior", "fallback": record}
-    with pytest.raises(PriorError, match="nested more than"):
-        prior_from_dict(record)
-    deep: Any = None
-    for _ in range(400):
-        deep = [deep]
-    with pytest.raises(PriorError, match="nested more than"):
-        prior_to_dict(bm.SparsePrior(1, deep))
-
-
-words = st.sampled_from(
-    [
-        "kind",
-        "array",
-        "tuple",
-        "mapping",
-        "number",
-        "dtype",
-        "shape",
-        "zlib",
-        "fallback",
-        "SparsePrior",
-        "SymmetricPrior",
-        "concentration",
-        "support",
-        "<i8",
-        "|b1",
-        "x",
-    ]
-)
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | words | st.text(),
-    lambda x: st.lists(x, max_size=3) | st.dictionaries(words, x, max_size=4),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(anything)
-def test_any_record_gives_a_prior_or_a_sentence(record: Any) -> None:
-    with suppress(bm.BayesmdpError):
-        prior_from_dict(record)
-
-
-@pytest.mark.parametrize("inside", [False, True])
-def test_a_prior_that_is_gone_is_refused_with_its_successor(inside: bool) -> None:
-    gone: dict[str, Any] = {"kind": "PooledPrior", "concentration": "evidence"}
-    record = {"kind": "FallbackPrior", "base": gone, "fallback": 1} if inside else gone
-    with pytest.raises(PriorError, match="no PooledPrior any more") as told:
-        prior_from_dict(record)
-    assert "HierarchicalPrior()" in str(told.value)
-    assert str(told.value).count(". ") == 0

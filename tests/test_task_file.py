@@ -1,5 +1,6 @@
 """Task files: what they may say, what is said of those that say something else."""
 
+import tempfile
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import bayesmdp as bm
 from bayesmdp.errors import StorageError, TaskError, TooLargeError
-from bayesmdp.storage import make_task, read_task, task_template, write_template
+from bayesmdp.storage import read_task, write_template
 
 HEAD = """
 discount = 0.9
@@ -27,6 +28,11 @@ def read(tmp_path: Path, text: str, data: bm.Transitions | None = None) -> bm.Ta
     path = tmp_path / "task.toml"
     path.write_text(text, encoding="utf-8")
     return read_task(path, data)
+
+
+def task_template(log: bm.Transitions) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return write_template(log, Path(folder, "task.toml")).read_text("utf-8")
 
 
 def frame(**columns: list[Any]) -> bm.Transitions:
@@ -95,7 +101,7 @@ def test_numbers_that_are_names_are_names(tmp_path: Path) -> None:
     assert found.state_labels == ("0", "1", "20")
     assert found.terminal.tolist() == [0]
     assert found.start.tolist() == [0, 0, 1]
-    by_id = make_task({"discount": 1, "terminal": [0], "start": 1}, data)
+    by_id = read_task({"discount": 1, "terminal": [0], "start": 1}, data)
     assert (by_id.terminal.tolist(), by_id.start.tolist()) == ([0], [0, 1, 0])
 
 
@@ -255,7 +261,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="is not UTF-8"):
         read_task(tmp_path / "x.toml")
     with pytest.raises(TaskError, match="`data` must be of type Transitions"):
-        make_task({"discount": 1}, LOG.counts())  # type: ignore[arg-type]
+        read_task({"discount": 1}, LOG.counts())  # type: ignore[arg-type]
 
 
 def test_a_table_that_does_not_fit_is_refused(
@@ -344,7 +350,7 @@ def test_any_settings_give_a_task_or_a_sentence(
     base = GOOD if labelled else tomllib.loads(IDS + "reward.state.2 = 1")
     for record in (base | changes, changes):
         with suppress(bm.BayesmdpError):
-            make_task(record)
+            read_task(record)
 
 
 @settings(max_examples=100, deadline=None)

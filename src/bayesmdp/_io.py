@@ -70,8 +70,8 @@ def check_file(
 
     Examples
     --------
-    >>> import pathlib, tempfile, bayesmdp as bm
-    >>> bm.storage.check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
+    >>> import pathlib, tempfile
+    >>> check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
     """
     file = Path(path)
     if suffix and file.suffix.lower() != suffix:
@@ -104,10 +104,15 @@ def write_atomic(
             fresh.unlink(missing_ok=True)
 
 
-def write_fresh(target: Path, content: str | bytes | Writer) -> Path:
-    """Write a file that can take the target's place; it is on the disk."""
+def write_fresh(
+    target: Path, content: str | bytes | Writer, like: Path | None = None
+) -> Path:
+    """Write a file that can take the target's place; it is on the disk.
+
+    Who may read it is as for the target, or for the file that it is ``like``.
+    """
     fresh = target.with_name(f"{HIDDEN}{uuid.uuid4().hex}")
-    mode = _mode(target)
+    mode = _mode(like or target)
     try:
         made = os.open(fresh, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
         os.close(made)

@@ -85,8 +85,8 @@ def test_from_a_table_to_a_page() -> None:
     assert data["summary"]["recommended"] == "optimised"
     assert data["summary"]["reference"] == "behaviour"
     told = run("info", "ward/").stdout
-    assert "optimised: a policy worth 0." in told
-    assert "compared with behaviour on 10000 draws" in told
+    assert "optimised: Optimisation(PosteriorMean(): 0." in told
+    assert "comparison: Comparison(" in told
 
 
 def large_run() -> bm.Posterior:
@@ -132,7 +132,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on() -> None:
     assert code == 130, screen
     assert "interrupted; the best so far is kept, and `--resume` goes on." in screen
     assert "Traceback" not in screen
-    kept = bm.storage.load_optimisation("run")
+    kept = bm.storage.load_result("run", "optimised")
     assert kept.interrupted
     assert kept.status.startswith("interrupted")
     bm.model.as_policy(kept.policy, posterior)
@@ -144,7 +144,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on() -> None:
     )
     assert done.returncode in (0, 1), done.stderr
     assert json.loads(done.stdout)["interrupted"] is False
-    resumed = bm.storage.load_optimisation("run")
+    resumed = bm.storage.load_result("run", "optimised")
     assert resumed.draws_used > kept.draws_used
     assert resumed.start_value > kept.start_value - 5 * kept.start_value_mcse
 
@@ -166,7 +166,7 @@ def test_a_pipe_that_closes_early_spoils_nothing() -> None:
     )
     assert done.stdout == "{\n0\n"
     assert done.stderr == ""
-    assert bm.storage.load_comparison("ward").reference == "mle"
+    assert bm.storage.load_result("ward", "comparison").reference == "mle"
 
 
 @needs_bash
@@ -185,7 +185,7 @@ def test_nothing_is_half_written_where_nothing_can_be_written() -> None:
     assert "`wall/p.csv` cannot be written" in done.stderr
     compare = ("compare", "ward", "mle", "nominal")
     run(*compare)
-    kept = Path("ward/results/comparison.npz")
+    (kept,) = Path("ward/results").glob("comparison-*.npz")
     before = kept.read_bytes()
     limited = f"ulimit -f 20; {' '.join([*COMMAND, *compare])} --seed 1"  # 20 kB a file
     done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
@@ -193,7 +193,7 @@ def test_nothing_is_half_written_where_nothing_can_be_written() -> None:
     assert "results/comparison.json` cannot be written: File too large" in done.stderr
     assert done.stderr.count("\n") == 1
     assert kept.read_bytes() == before
-    assert bm.storage.load_comparison("ward").evaluations["mle"].seed == 0
+    assert bm.storage.load_result("ward", "comparison").evaluations["mle"].seed == 0
     names = {path.name for path in Path().rglob("*")}
     assert not {name for name in names if name.startswith(".")}
     if Path("/dev/full").exists():

@@ -48,7 +48,7 @@ def load_run_and_log(
 
     posterior = bm.storage.load(run).posterior
     if result is not None:
-        bm.storage.check_result(run, result, overwrite=True)
+        bm.storage.check_target(run, result, overwrite=True)
     log = bm.read_transitions(list(files), columns=columns, labels=labels)
     if bm.model.align(log, posterior.task)[0] != posterior.counts:
         raise bm.errors.ArgumentError(
@@ -64,6 +64,6 @@ def keep_and_show(
     """Keep the record beside the run, in place of an earlier one, and print it."""
     import bayesmdp as bm
 
-    record = result.to_dict()
-    bm.storage.save_result(run, name, record, overwrite=True)
-    show(result.summary(), {"run": str(run), **record}, as_json=as_json, quiet=quiet)
+    bm.storage.save_result(run, name, result, overwrite=True)
+    record = {"run": str(run), **result.to_dict()}
+    show(result.summary(), record, as_json=as_json, quiet=quiet)

@@ -22,7 +22,7 @@ the chosen policy's discounted visits on such pairs.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -83,15 +83,6 @@ class CrossFit(Shown):
         record["interval"] = [plain(x) for x in self.interval]
         record["notes"] = list(self.notes)
         return {x: plain(v) if isinstance(v, float) else v for x, v in record.items()}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "CrossFit":
-        """Restore what `to_dict` returned."""
-        kept = {name: record[name] for name in cls.__dataclass_fields__}
-        for name in _FOLDS:
-            kept[name] = _checks.sealed(np.array(kept[name], dtype=np.float64))
-        low, high = kept["interval"]
-        return cls(**kept | {"interval": (low, high), "notes": tuple(kept["notes"])})
 
     def summary(self) -> str:
         """Table of the folds, and what they come to.

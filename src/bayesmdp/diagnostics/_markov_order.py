@@ -72,11 +72,6 @@ class MarkovOrder(Shown):
         """Plain numbers, for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> "MarkovOrder":
-        """Make it again from what `to_dict` gave."""
-        return cls(**record)
-
     def summary(self) -> str:
         """Both answers, and what each asks.
 

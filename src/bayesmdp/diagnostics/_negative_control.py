@@ -20,7 +20,6 @@ exchangeable, and p is valid however short chains are. Too short ones would cost
 """
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple
@@ -101,7 +100,7 @@ class NegativeControl(Shown):
         >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
         ...                             bm.SymmetricPrior(), permute="state",
         ...                             n_permutations=9)
-        >>> bm.diagnostics.NegativeControl.from_dict(found.to_dict()).p_value
+        >>> found.to_dict()["p_value"]
         0.2
         """
         return {
@@ -120,14 +119,6 @@ class NegativeControl(Shown):
             "seed": self.seed,
             "notes": list(self.notes),
         }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "NegativeControl":
-        """Restore what `to_dict` returned."""
-        kept = {name: record[name] for name in cls.__dataclass_fields__}
-        for name in ("null_gains", "null_probabilities"):
-            kept[name] = _checks.sealed(np.array(kept[name], dtype=np.float64))
-        return cls(**kept | {"notes": tuple(kept["notes"])})
 
     def summary(self) -> str:
         """Table of the claim and of those without effect.

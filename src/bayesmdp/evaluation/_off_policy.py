@@ -76,19 +76,6 @@ class OffPolicy(Shown):
         }
         return record | {"notes": list(self.notes)}
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "OffPolicy":
-        """Read what `to_dict` wrote; keys that it did not write are left out."""
-        found = {name: record[name] for name in cls.__dataclass_fields__}
-        for name in ("estimates", "effective_sample_size"):
-            found[name] = {x: _number(y) for x, y in found[name].items()}
-        found["intervals"] = {
-            name: None if x is None else (float(x[0]), float(x[1]))
-            for name, x in found["intervals"].items()
-        }
-        found["observed_se"] = _number(found["observed_se"])
-        return cls(**found | {"notes": tuple(found["notes"])})
-
     def summary(self) -> str:
         """Table of the estimators, below the mean of the log."""
         return self._sheet().text()

@@ -18,7 +18,6 @@ from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._named import AnyPrior, named_prior, usual_priors
 from bayesmdp.priors._random_support import RandomSupportPrior
-from bayesmdp.priors._record import prior_from_dict, prior_to_dict
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sets import Imagined, OnSets, Sets
 from bayesmdp.priors._sparse import SparsePrior
@@ -49,8 +48,6 @@ __all__ = [
     "locate",
     "log_rising",
     "named_prior",
-    "prior_from_dict",
-    "prior_to_dict",
     "rows_from_keys",
     "rows_of",
     "tuned",

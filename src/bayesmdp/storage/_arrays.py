@@ -5,9 +5,9 @@
 bytes.
 """
 
-import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +18,10 @@ from bayesmdp._io import MOST_PACKED, Layout, check_fits, read_layout, worded
 from bayesmdp.errors import StorageError
 
 KINDS = "biufcU"  # truth values, numbers, text
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-
-
-def check_arrays(arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Refuse names and contents that would not come back as they are."""
-    if not isinstance(arrays, Mapping):
-        raise StorageError(
-            f"`arrays` must map names to arrays; got {type(arrays).__name__}."
-        )
-    found = {}
-    for name, value in arrays.items():
-        if not (isinstance(name, str) and _NAME.fullmatch(name)):
-            raise StorageError(
-                f"`arrays` must have names of letters, digits and _; got {name!r:.80}."
-            )
-        try:
-            array = np.asarray(value)
-        except (TypeError, ValueError):  # ragged
-            array = np.array(None)
-        if array.dtype.kind not in KINDS:
-            raise StorageError(
-                f"`arrays`: {name!r} must hold numbers, text or True and False; got "
-                f"{type(value).__name__} of {array.dtype}."
-            )
-        found[name] = array
-    return found
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write checked arrays; callers word what goes wrong, as the name is hidden."""
+    """Write arrays of these kinds; callers word what goes wrong."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980
@@ -56,32 +30,61 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
-def read_arrays(
-    path: Path, check: Callable[[dict[str, Layout]], None] = lambda _: None
-) -> dict[str, NDArray[Any]]:
-    """Read every array of a file, read-only, once ``check`` has seen kinds and shapes.
+class Arrays:
+    """Arrays of an open file: what they claim to be, and what they are once asked for.
 
     What a file claims is compared with its size first: a few bytes can claim any.
     """
-    with worded(path, "read"), zipfile.ZipFile(path) as archive:
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile | None = None) -> None:
+        self._path, self._archive = path, archive
+        self._entries: dict[str, zipfile.ZipInfo] = {}
+        self._left: set[str] = set()  # not read yet
+        self.layout: dict[str, Layout] = {}
+        if archive is None:
+            return
         entries = archive.infolist()
         _check_sizes(path, entries)
-        layout = {}
         for entry in entries:
             name = entry.filename.removesuffix(".npy")
             with archive.open(entry) as stream:
                 kind, shape = read_layout(stream, entry.file_size)
-            if kind.kind not in KINDS or name in layout:
+            if kind.kind not in KINDS or name in self.layout:
                 raise _foreign(path, entry.filename)
-            layout[name] = kind, shape
-        check(layout)
+            self.layout[name], self._entries[name] = (kind, shape), entry
+        self._left = set(self.layout)
         check_fits(path, sum(entry.file_size for entry in entries))
-        found = {}
-        for name, entry in zip(layout, entries, strict=True):
-            with archive.open(entry) as stream:
-                found[name] = np.lib.format.read_array(stream, allow_pickle=False)
-            found[name].flags.writeable = False
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return what shape an array claims to have."""
+        if name not in self.layout:
+            raise StorageError(f"there is no array {name!r:.80}")
+        return self.layout[name][1]
+
+    def read(self, name: str) -> NDArray[Any]:
+        """Return an array, read-only."""
+        self.shape(name)
+        assert self._archive is not None
+        self._left.discard(name)
+        with self._archive.open(self._entries[name]) as stream:
+            found: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        found.flags.writeable = False
         return found
+
+    def check_all_read(self) -> None:
+        """Refuse arrays that nobody asked for."""
+        if self._left:
+            raise _foreign(self._path, min(self._left))
+
+
+@contextmanager
+def open_arrays(path: Path | None) -> Iterator[Arrays]:
+    """Open a file of arrays; without one, there are none."""
+    if path is None:
+        yield Arrays(Path())
+        return
+    with worded(path, "read"), zipfile.ZipFile(path) as archive:
+        yield Arrays(path, archive)
 
 
 def _check_sizes(path: Path, entries: list[zipfile.ZipInfo]) -> None:

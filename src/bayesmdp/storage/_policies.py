@@ -1,4 +1,4 @@
-"""Policies by name, from a run's results, or from files that people write.
+"""Policies from files that people write, and into such.
 
 A file is ``.npy``, an array as everywhere else, or CSV: a row for each action that may
 be taken, in columns ``state``, ``action`` and, unless every state has one action,
@@ -11,101 +11,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._io import check_file, check_plain, read_array, worded, write_atomic
-from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
-from bayesmdp.errors import PolicyError, StorageError
+from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike
+from bayesmdp.errors import PolicyError
 from bayesmdp.model import Task, as_policy, check_knows, restrict, used_pairs
-from bayesmdp.policies import POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._outcomes import OPTIMISED, load_optimisation
-from bayesmdp.storage._run import Run
 
 _COLUMNS = ("state", "action", "probability")
-_SUFFIXES = (".csv", ".npy")
-
-
-def find_policies(
-    run: Run,
-    wanted: Iterable[str],
-    *,
-    seed: Seed = 0,
-    threads: int | None = None,
-    restricted: bool = False,
-) -> dict[str, FloatArray]:
-    """Return policies for a run by what people call them.
-
-    Parameters
-    ----------
-    run
-        From `load`.
-    wanted
-        Names that `policies.named_policy` knows, ``optimised`` for what
-        `save_optimisation` kept, or files as `read_policy` takes them, which are called
-        by their names without ending.
-    seed, threads
-        As for `policies.named_policy`.
-    restricted
-        Whether policies from files lose actions that are not available, with a
-        warning, as `bayesmdp.restrict` does it.
-
-    Returns
-    -------
-    dict
-        Policies ``[S, A]`` by name, in the order given.
-
-    Examples
-    --------
-    >>> import tempfile, bayesmdp as bm
-    >>> world = bm.worlds.synthetic(0)
-    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-    >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
-    >>> list(bm.storage.find_policies(run, ["mle", "uniform"]))
-    ['mle', 'uniform']
-    """
-    found: dict[str, FloatArray] = {}
-    for said in wanted:
-        name = _called(said)
-        if name in found:
-            raise PolicyError(f"There are two policies {name!r}: leave out {said!r}.")
-        found[name] = _find(run, said, seed, threads, restricted)
-    return found
-
-
-def _called(said: str) -> str:
-    """Name a file by its stem, unless another policy is known by that."""
-    stem = Path(said).stem
-    return Path(said).name if _is_name(said) or _is_name(stem) else stem
-
-
-def _is_name(said: str) -> bool:
-    return said in (*POLICY_NAMES, OPTIMISED)
-
-
-def _find(
-    run: Run, said: str, seed: Seed, threads: int | None, restricted: bool
-) -> FloatArray:
-    if said == OPTIMISED:
-        if OPTIMISED not in run.results:
-            raise StorageError(
-                f"`{run.path}` has no optimised policy yet: `bayesmdp optimise "
-                f"{run.path}` makes it."
-            )
-        return load_optimisation(run.path).policy
-    if _is_name(said):
-        return named_policy(said, run.posterior, seed=seed, threads=threads)
-    if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
-        return read_policy(said, run.posterior, restricted=restricted)
-    known = (*POLICY_NAMES, OPTIMISED)
-    raise PolicyError(
-        f"There is no policy {said!r:.60}{_checks.did_you_mean(said, known)}: take one "
-        f"of {', '.join(known)}, or a file that ends in .csv or .npy."
-    )
 
 
 def read_policy(
@@ -252,27 +169,6 @@ def _share(where: str, said: str | None) -> float:
     return share
 
 
-def policy_rows(policy: PolicyLike, belief: Belief) -> list[dict[str, Any]]:
-    """Say a policy in words: state, action and probability of all it may do.
-
-    Parameters
-    ----------
-    policy
-        ``[S, A]`` or ``[S]``.
-    belief
-        What the policy is for.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9, terminal=[1])
-    >>> posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task)
-    >>> bm.storage.policy_rows([1, 0], posterior)
-    [{'state': '0', 'action': '1', 'probability': 1.0}]
-    """
-    return used_pairs(as_policy(policy, belief), belief.task)
-
-
 def write_policy(
     policy: PolicyLike, belief: Belief, path: str | os.PathLike[str]
 ) -> Path:
@@ -300,7 +196,7 @@ def write_policy(
     ['state,action,probability', 'up,1,1.0']
     """
     file = as_path(path)
-    rows = policy_rows(policy, belief)
+    rows = used_pairs(as_policy(policy, belief), belief.task)
     check_file(file, ".csv")
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")

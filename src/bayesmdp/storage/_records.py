@@ -1,69 +1,311 @@
-"""Frozen records as plain values and arrays, and back, equal to the bit.
+"""Records as JSON and arrays, and back, equal to the bit: one way for all of them.
 
-Numbers, truth values and text go into the JSON record, arrays into the ``.npz`` file. A
-number that is not finite, which JSON cannot hold, is None in the record and stands
-among the arrays.
+Numbers, truth values, text, lists and dicts stand for themselves. What JSON has no word
+for is a dict whose one key begins with ``$``::
+
+    {"$array": "task.start"}     an array of the ``.npz`` file, by its name there
+    {"$number": "nan"}           a number that is not finite
+    {"$tuple": [1, 2]}
+    {"$task": null}              the task of the run
+    {"$record": "Evaluation", "n_draws": 100, ...}
+
+A record is a prior, or a dataclass with a summary that a room of results lists, so that
+a new one needs nothing here. Fields of results are read by their type hints, which say
+what records are inside and which lists are tuples; a value that does not fit its hint
+is refused. Priors check what they are made of themselves.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import Field, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeVar, get_type_hints
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp.errors import StorageError
+from bayesmdp.model import Task
+from bayesmdp.priors import AnyPrior
+from bayesmdp.storage._arrays import KINDS, Arrays
 
-Record = TypeVar("Record")
-Arrays = dict[str, NDArray[Any]]
+_DEPTH = 50
+#: Axes of arrays in records: S states, A actions, D draws, at most as many as there are
+#: states, k, or transitions, K. Arrays that are not named may have any shape.
+_AXES: dict[str, dict[str, tuple[str, ...]]] = {
+    "Task": {"start": ("S",), "terminal": ("k",), "reward": ("S", "SA", "SAS")},
+    "Config": {"counts": ("K",)},
+    "RewardTriplets": {"key": ("K",), "reward": ("K",)},
+    "Optimisation": {"policy": ("SA",), "starts": ("SA",)},
+    "Evaluation": {
+        "policy": ("SA",),
+        "start_values": ("D",),
+        "values": ("DS",),
+        "weights": ("D",),
+        "": ("S",),  # all others
+    },
+}
+Shapes = list[tuple[range, ...]]
 
 
-def pack(
-    value: Any, arrays: Arrays, prefix: str = "", *, leave: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Return the plain fields of a record; arrays are added to ``arrays``."""
-    record: dict[str, Any] = {}
-    for name in _names(value, leave):
-        found = getattr(value, name)
-        if isinstance(found, np.ndarray):
-            arrays[prefix + name] = found
-        elif isinstance(found, float) and not math.isfinite(found):
-            arrays[prefix + name] = np.array(found)
-            record[name] = None
+@cache
+def kinds() -> dict[str, type]:
+    """Every record that can be kept, by name."""
+    from bayesmdp import diagnostics, evaluation, optimisation, priors
+
+    rooms = (priors, evaluation, optimisation, diagnostics)
+    found = {name: getattr(room, name) for room in rooms for name in room.__all__}
+    return {
+        name: x
+        for name, x in found.items()
+        if isinstance(x, type)
+        and is_dataclass(x)
+        and (hasattr(x, "summary") or name.endswith("Prior"))
+    }
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where arrays go, None where there may be none; and whose results are kept."""
+
+    arrays: dict[str, NDArray[Any]] | None = None
+    task: Task | None = None
+
+    def pack(self, value: Any, where: str, *, inside: bool = False) -> Any:
+        """Return a value as JSON holds it; ``where`` names it, and its arrays.
+
+        What is ``inside`` a record has a hint that says what it is.
+        """
+        if where.count(".") > _DEPTH:
+            raise StorageError(f"`{where:.80}` is nested more than {_DEPTH} times.")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, float) and not math.isfinite(value):
+            if self.arrays is None:
+                raise StorageError(f"`{where}` is {value}, which JSON cannot hold.")
+            return {"$number": repr(value)}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list | tuple) and not (inside and _is_record(type(value))):
+            each = enumerate(value)
+            found = [self.pack(x, f"{where}.{i}", inside=inside) for i, x in each]
+            is_list = isinstance(value, list) or inside or self.arrays is None
+            return found if is_list else {"$tuple": found}
+        if isinstance(value, Mapping):
+            return self._mapping(value, where, inside)
+        return self._special(value, where, inside)
+
+    def fields(self, record: Any, where: str) -> dict[str, Any]:
+        """Return the fields of a record."""
+        kind, found = type(record), {}
+        for name in _names(kind):
+            at, value = f"{where}.{name}", getattr(record, name)
+            found[name] = self.pack(value, at, inside=not _is_open(kind))
+        return found
+
+    def _mapping(
+        self, value: Mapping[Any, Any], where: str, inside: bool
+    ) -> dict[str, Any]:
+        found = {}
+        for i, (key, x) in enumerate(value.items()):
+            if not isinstance(key, str) or key.startswith("$"):
+                raise StorageError(
+                    f"`{where}` must have text as keys, not beginning with $; got "
+                    f"{key!r:.80}."
+                )
+            plain = key.isascii() and key.isidentifier() and len(key) < 100
+            found[key] = self.pack(x, f"{where}.{key if plain else i}", inside=inside)
+        return found
+
+    def _special(self, value: Any, where: str, inside: bool) -> Any:
+        """Return what JSON has no word for."""
+        kind = type(value)
+        if isinstance(value, np.ndarray) and self.arrays is not None:
+            if value.dtype.kind not in KINDS:
+                raise StorageError(
+                    f"`{where}` must hold numbers, text or True and False; it is an "
+                    f"array of {value.dtype}."
+                )
+            name = where.partition(".")[2]
+            self.arrays[name] = value
+            return {"$array": name}
+        if isinstance(value, Task) and self.task is not None:
+            self._check_size(value)
+            return {"$task": None}
+        if inside and _is_record(kind) and not _is_open(kind):
+            return self.fields(value, where)
+        if self.arrays is not None and kinds().get(kind.__name__) is kind:
+            return {"$record": kind.__name__, **self.fields(value, where)}
+        remedy = "give text, numbers, lists and dicts"
+        if isinstance(value, AnyPrior):
+            remedy = "keep the log, and `fit` gives the same posterior again"
+        elif self.arrays is not None:
+            remedy += ", arrays and results of this package"
+        raise StorageError(
+            f"`{where}` is of type {kind.__name__}, which cannot be saved: {remedy}."
+        )
+
+    def _check_size(self, task: Task) -> None:
+        sizes = [(x.n_states, x.n_actions) for x in (self.task, task) if x]
+        if len({*sizes}) > 1:
+            run, result = (f"{s} states and {a} actions" for s, a in sizes)
+            raise StorageError(
+                f"This is a run of {run}, and the result is of {result}: save it in "
+                "its own run."
+            )
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    """Where arrays come from, and the task of the run with its sizes."""
+
+    arrays: Arrays
+    task: Task | None = None
+    sizes: tuple[int, int] = (0, 0)
+
+    def unpack(
+        self, hint: Any, value: Any, where: str, shapes: Shapes | None = None
+    ) -> Any:
+        """Make a value again, as ``hint`` says it must be."""
+
+        def inner(hint: Any, item: Any, name: object) -> Any:
+            return self.unpack(hint, item, f"{where}.{name}", shapes)
+
+        if where.count(".") > _DEPTH:
+            raise StorageError(f"{where!r:.80} is nested more than {_DEPTH} times")
+        hint = _alternative(hint, value)
+        origin, inside = get_origin(hint), get_args(hint)
+        if _is_tagged(value):
+            found = self._tagged(value, where, shapes)
+        elif _is_record(hint) and isinstance(value, dict):
+            return self.record(hint, value, where)
+        elif isinstance(value, dict) and (hint is Any or origin in (dict, Mapping)):
+            of = Any if hint is Any else inside[1]
+            return {key: inner(of, x, key) for key, x in value.items()}
+        elif isinstance(value, list) and hint is Any:
+            return [inner(Any, x, i) for i, x in enumerate(value)]
+        elif isinstance(value, list) and origin is tuple:
+            hints = inside[:1] * len(value) if inside[-1] is Ellipsis else inside
+            if len(hints) == len(value):
+                return tuple(map(inner, hints, value, range(len(value))))
+            found = None
         else:
-            record[name] = list(found) if isinstance(found, tuple) else found
-    return record
+            found = _enumerated(hint, value)
+        if not _checks.fits(found, hint):
+            raise _wrong(value, where)
+        return found
+
+    def record(self, kind: type, said: Mapping[str, Any], where: str) -> Any:
+        """Make a record of its fields."""
+        names, hints = _names(kind), get_type_hints(kind)
+        for name in {**dict.fromkeys(names), **said}:
+            if name not in said or name not in names:
+                how = "no" if name not in said else "no field"
+                raise StorageError(f"{kind.__name__} has {how} {name!r:.40}")
+        inner = replace(self, sizes=_sizes(said)) if kind is Task else self
+        forms = _AXES.get(kind.__name__, {})
+        values = {}
+        for name in names:
+            axes, at = forms.get(name) or forms.get("") or (), f"{where}.{name}"
+            shapes = [tuple(inner._axis(x, said) for x in form) for form in axes]
+            hint = Any if _is_open(kind) else hints[name]
+            values[name] = inner.unpack(hint, said[name], at, shapes or None)
+        return kind(**values)
+
+    def _axis(self, axis: str, said: Mapping[str, Any]) -> range:
+        """Return which lengths an axis may have."""
+        n, m = self.sizes
+        if axis == "D":
+            draws = said["n_draws"]
+            if type(draws) is not int:
+                raise _wrong(draws, ".n_draws")
+            return range(draws, draws + 1)
+        least, most = {"S": (n, n), "A": (m, m), "k": (0, n), "K": (0, n * m * n)}[axis]
+        return range(least, most + 1)
+
+    def _tagged(self, value: dict[str, Any], where: str, shapes: Shapes | None) -> Any:
+        """Make what JSON has no word for."""
+        (tag, content), *more = value.items()
+        if tag == "$record":
+            if not isinstance(content, str) or content not in kinds():
+                raise StorageError(
+                    f"it holds a record of an unknown kind, {content!r:.40}, which a "
+                    "newer bayesmdp may know"
+                )
+            return self.record(kinds()[content], dict(more), where)
+        if tag == "$tuple" and isinstance(content, list) and not more:
+            each = enumerate(content)
+            return tuple(self.unpack(Any, x, f"{where}.{i}") for i, x in each)
+        if tag == "$number" and content in ("nan", "inf", "-inf") and not more:
+            return float(content)
+        if tag == "$task" and self.task is not None and not more:
+            return self.task
+        if tag != "$array" or not isinstance(content, str) or more:
+            raise _wrong(value, where)
+        shape = self.arrays.shape(content)
+        if shapes is not None and not any(_suits(shape, x) for x in shapes):
+            said = " or ".join(str(tuple(y.stop - 1 for y in x)) for x in shapes)
+            raise StorageError(f"{content!r} has shape {shape}, not {said}")
+        return self.arrays.read(content)
 
 
-def unpack(
-    kind: type[Record],
-    record: object,
-    arrays: Mapping[str, NDArray[Any]],
-    prefix: str = "",
-    **rest: Any,
-) -> Record:
-    """Make the record again; ``rest`` are the fields that were left out."""
-    if not isinstance(record, dict):
-        raise StorageError(f"there is no {kind.__name__}")
-    values, hints = {}, get_type_hints(kind)
-    for name in _names(kind, tuple(rest)):
-        found = record.get(name)
-        if found is None and prefix + name in arrays:
-            array = arrays[prefix + name]
-            found = array if array.ndim else array.item()
-        elif name not in record:
-            raise StorageError(f"{kind.__name__} has no {name!r}")
-        values[name] = tuple(found) if isinstance(found, list) else found
-        if isinstance(hints[name], type) and issubclass(hints[name], StrEnum):
-            values[name] = {x.value: x for x in hints[name]}.get(found, found)
-        if not _checks.fits(values[name], hints[name]):
-            raise StorageError(f"{kind.__name__} has {found!r:.40} as {name!r}")
-    return kind(**values, **rest)
+def _sizes(said: Any) -> tuple[int, int]:
+    """Numbers of states and actions, of a task or what is said of one."""
+    n, m = said["n_states"], said["n_actions"]
+    return (
+        _checks.size("n_states", n, StorageError),
+        _checks.size("n_actions", m, StorageError),
+    )
 
 
-def _names(kind: Any, leave: tuple[str, ...]) -> list[str]:
-    every: tuple[Field[Any], ...] = fields(kind)
-    return [field.name for field in every if field.name not in leave]
+def _names(kind: type) -> tuple[str, ...]:
+    """Fields that a record is made of."""
+    if is_dataclass(kind):
+        return tuple(x.name for x in fields(kind) if x.init)
+    found: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return found
+
+
+def _is_open(kind: type) -> bool:
+    """Whether hints of a record do not say what it holds."""
+    return kind.__module__.startswith("bayesmdp.priors")
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields"))
+
+
+def _is_tagged(value: Any) -> bool:
+    return isinstance(value, dict) and any(x.startswith("$") for x in value)
+
+
+def _enumerated(hint: Any, value: Any) -> Any:
+    """Return the member of an enumeration that text stands for."""
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return next((x for x in hint if x.value == value), value)
+    return value
+
+
+def _alternative(hint: Any, value: Any) -> Any:
+    """Return the one of several types that a value may be of."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    some = [x for x in get_args(hint) if x is not NoneType]
+    if value is None and len(some) < len(get_args(hint)):
+        return NoneType
+    is_record = isinstance(value, dict) and not _is_tagged(value)
+    fitting = [x for x in some if _is_record(x) == is_record] or some
+    return fitting[0] if len(fitting) == 1 else Union[tuple(fitting)]  # noqa: UP007
+
+
+def _suits(shape: tuple[int, ...], axes: tuple[range, ...]) -> bool:
+    return len(shape) == len(axes) and all(
+        n in axis for n, axis in zip(shape, axes, strict=True)
+    )
+
+
+def _wrong(value: object, where: str) -> StorageError:
+    return StorageError(f"it has {value!r:.40} as {where.partition('.')[2]!r}")

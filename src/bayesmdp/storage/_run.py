@@ -3,15 +3,13 @@
 ::
 
     ward/
-      config.json      what was done: source, columns, prior, versions, checksums
-      counts.parquet   state, action, next_state, count
-      task.npz         plain arrays: sizes, reward, discount, start, terminal, labels
-      chains.npz       states of Markov chains, where the posterior has some
-      results/         NAME.json and NAME.npz, whatever was found since
+      config.json       what was done: source, columns, prior, task, versions, checksums
+      config-....npz    plain arrays: task, counts, states of Markov chains if any
+      results/          NAME.json and NAME-....npz, whatever was found since
 
 Rows are made again from counts, task, prior and ``min_count``, chains are read; nothing
 is ever unpickled. How a run is written so that a kill cannot spoil it stands in
-``_files.py``.
+``_bundle.py``.
 """
 
 import hashlib
@@ -21,52 +19,60 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
+from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
-from bayesmdp.data import Findings, Transitions
-from bayesmdp.errors import (
-    BayesmdpError,
-    BayesmdpWarning,
-    StorageError,
-)
+from bayesmdp.data import Counts, Findings, Transitions
+from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
-from bayesmdp.priors import prior_from_dict, prior_to_dict
-from bayesmdp.storage._arrays import read_arrays, write_arrays
-from bayesmdp.storage._config import (
-    FORMAT,
-    HEAD,
-    SCHEMA,
-    as_path,
-    check_target,
-    read_config,
-)
-from bayesmdp.storage._counts_file import read_counts, write_counts
-from bayesmdp.storage._files import (
+from bayesmdp.priors import AnyPrior
+from bayesmdp.storage._arrays import open_arrays
+from bayesmdp.storage._bundle import (
+    HEADING,
     clean,
-    find_file,
+    find_arrays,
+    is_leftover,
     locked,
+    read_head,
     steady,
     write_bundle,
 )
-from bayesmdp.storage._plain import plain
-from bayesmdp.storage._results import drop_results, in_words, result_names
-from bayesmdp.storage._task_arrays import (
-    check_layout,
-    task_from_arrays,
-    task_to_arrays,
-)
+from bayesmdp.storage._config import HEAD, as_path, read_config, sound, task_of
+from bayesmdp.storage._records import Packing, Unpacking
+from bayesmdp.storage._results import check_place, drop_results, in_words, result_names
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
+_COLUMNS = ("state", "action", "next_state", "count")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a run keeps."""
+
+    versions: dict[str, str]
+    source: Any
+    seed: int | None
+    columns: dict[str, str] | None
+    notes: tuple[str, ...]  # of reading
+    warnings: tuple[str, ...]  # of fitting
+    findings: Findings | None
+    min_count: int
+    prior: Any
+    log_sha256: str
+    alpha_sha256: str  # of what draws are made from
+    task: Task
+    counts: dict[str, IntArray]  # [K] each
+    chains: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,37 +93,18 @@ class Run:
     """
 
     posterior: Fitted
-    config: Mapping[str, Any]
+    config: Mapping[str, Any]  # as it stands in the file
     path: Path
+    findings: Findings | None  # of `bayesmdp.validate`, where that was kept
+    warnings: tuple[str, ...]  # what was warned of when it was fitted
 
     @property
     def results(self) -> tuple[str, ...]:
         """Names of the results that are there now, sorted."""
         return result_names(self.path, self.config["checksum"])
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What was warned of when it was fitted, where that was kept."""
-        return tuple(self.config.get("warnings") or ())
-
-    @property
-    def findings(self) -> Findings | None:
-        """What `bayesmdp.validate` said of the data, where that was kept."""
-        said = self.config.get("findings")
-        return None if said is None else Findings.from_dict(said)
-
     def describe(self) -> dict[str, Any]:
-        """Say what the run is, as a plain dict.
-
-        Examples
-        --------
-        >>> import tempfile, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-        >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
-        >>> run.describe()["n_transitions"]
-        100
-        """
+        """Say what the run is, as a plain dict."""
         task, config = self.posterior.task, self.config
         return {
             "schema_version": DESCRIPTION,
@@ -127,6 +114,7 @@ class Run:
             "notes": config["notes"],
             "warnings": list(self.warnings),
             "versions": config["versions"],
+            "log_sha256": config["log_sha256"],
             "seed": config["seed"],
             "n_states": task.n_states,
             "n_actions": task.n_actions,
@@ -141,22 +129,7 @@ class Run:
         }
 
     def summary(self) -> str:
-        """Say in a few lines what the run is.
-
-        Examples
-        --------
-        >>> import tempfile, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-        >>> run = bm.storage.load(bm.storage.save(posterior, tempfile.mkdtemp()))
-        >>> print(run.summary())
-        Run in ...
-          source: not said
-          written with bayesmdp ..., python ..., numpy ...
-          results: none
-        Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
-        ...
-        """
+        """Say in a few lines what the run is."""
         return f"{self._sheet().text()}\n{self.posterior.summary()}"
 
     def _sheet(self) -> Sheet:
@@ -170,15 +143,12 @@ class Run:
             *[f"warning: {x}" for x in self.warnings if x not in said["notes"]],
             f"written with {versions}",
             *(["results:"] if self.results else ["results: none"]),
-            *[f"  {name}: {told}" for name, told in self._results_in_words().items()],
+            *[f"  {name}: {in_words(self.path, name)}" for name in self.results],
         ]
         return Sheet(f"Run in {self.path}", lines, indent="  ")
 
     def _repr_html_(self) -> str:
         return self._sheet().html() + self.posterior._repr_html_()
-
-    def _results_in_words(self) -> dict[str, str]:
-        return {name: in_words(self.path, name) for name in self.results}
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.posterior!r})"
@@ -228,23 +198,41 @@ def save(
     >>> world = bm.worlds.gridworld()
     >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
     >>> path = bm.storage.save(posterior, tempfile.mkdtemp(), seed=0)
-    >>> sorted(file.name for file in path.iterdir())
-    ['chains.npz', 'config.json', 'counts.parquet', 'task.npz']
+    >>> bm.storage.load(path).config["seed"]
+    0
     """
-    config = _config(posterior, data, source, seed)
-    if findings is not None:
-        _checks.of_type("findings", findings, Findings, StorageError)
-        config["findings"] = plain("findings", findings.to_dict())
-    config["warnings"] = plain("warnings", list(warnings))
-    arrays = task_to_arrays(posterior.task)
+    _check_posterior(posterior)
+    for name, given, kind in (
+        ("data", data, Transitions),
+        ("findings", findings, Findings),
+    ):
+        if given is not None:
+            _checks.of_type(name, given, kind, StorageError)
+    plain, arrays = Packing(), dict[str, NDArray[Any]]()
+    counts = {name: getattr(posterior.counts, name) for name in _COLUMNS}
+    config = Config(
+        versions={
+            "bayesmdp": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        source=plain.pack(source, "source"),
+        seed=None if seed is None else _checks.seed_integer(seed),
+        columns=plain.pack(data.columns if data else None, "columns"),
+        notes=plain.pack(data.notes if data else (), "notes"),
+        warnings=plain.pack(list(warnings), "warnings"),
+        findings=findings,
+        min_count=posterior.min_count,
+        prior=posterior.prior,
+        log_sha256=_digest(*counts.values()),
+        alpha_sha256=_digest(*posterior.parameters()),
+        task=posterior.task,
+        counts=counts,
+        chains=posterior.kept(),
+    )
+    record = {"format": "run", **Packing(arrays).fields(config, "run")}
     directory = as_path(path)
     check_target(directory, overwrite=overwrite)
-    files = {
-        "counts.parquet": partial(write_counts, counts=posterior.counts),
-        "task.npz": partial(write_arrays, arrays=arrays),
-    }
-    if kept := posterior.kept():
-        files["chains.npz"] = partial(write_arrays, arrays=kept)
     with worded(directory, "written"):
         made = not directory.exists()
         directory.mkdir(exist_ok=True)
@@ -252,9 +240,9 @@ def save(
             with locked(directory) as alone:
                 check_target(directory, overwrite=overwrite)
                 clean(directory, alone=alone)
-                written = write_bundle(directory, HEAD, config, files)
+                checksum = write_bundle(directory / HEAD, record, arrays)
                 clean(directory, alone=alone)
-                drop_results(directory, written["checksum"], alone=alone)
+                drop_results(directory, checksum, alone=alone)
         except BaseException:
             if made:
                 with suppress(OSError):  # not empty: somebody else's by now
@@ -286,7 +274,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     """
     directory = as_path(path)
     run = steady(directory / HEAD, lambda: _load(directory))
-    if _digest(run.posterior) != run.config["alpha_sha256"]:
+    if _digest(*run.posterior.parameters()) != run.config["alpha_sha256"]:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
             f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
@@ -297,9 +285,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     return run
 
 
-def _config(
-    posterior: Fitted, data: Transitions | None, source: Any, seed: int | None
-) -> dict[str, Any]:
+def _check_posterior(posterior: Fitted) -> None:
     if isinstance(posterior, Belief) and posterior.counts is None:
         raise StorageError(
             f"`posterior` is an {type(posterior).__name__}, which has no counts to fit "
@@ -309,92 +295,97 @@ def _config(
         raise StorageError(
             f"`posterior` must be of type Posterior; got {type(posterior).__name__}."
         )
-    if data is not None:
-        _checks.of_type("data", data, Transitions, StorageError)
-    return {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "versions": {
-            "bayesmdp": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
-        "seed": None if seed is None else _checks.seed_integer(seed),
-        "source": plain("source", source),
-        "columns": plain("columns", data.columns if data else None),
-        "labels": _labels(posterior, data),
-        "notes": plain("notes", data.notes if data else ()),
-        "min_count": posterior.min_count,
-        "prior": prior_to_dict(posterior.prior),
-        "alpha_sha256": _digest(posterior),
-    }
 
 
-def _labels(posterior: Fitted, data: Transitions | None) -> dict[str, Any]:
-    """Say what the data call states and actions; None where the task's names say it."""
-    found: dict[str, Any] = {}
-    for name in ("state_labels", "action_labels"):
-        labels = getattr(data, name) if data else None
-        known = getattr(posterior.task, name)
-        same = labels is None or tuple(str(x) for x in labels) == known
-        found[name] = None if same else plain(name, labels)
-    return found
+def _load(directory: Path) -> Run:
+    head = read_config(directory)
+    said = {x: y for x, y in head.items() if x not in HEADING}
+    with open_arrays(find_arrays(directory / HEAD, head)) as arrays:
+        task = task_of(directory, head, arrays)
+        with sound(f"`{directory / HEAD}` is not a run's:"):
+            parts = Unpacking(arrays, task, (task.n_states, task.n_actions))
+            kept: Config = parts.record(
+                Config, {**said, "task": {"$task": None}}, "run"
+            )
+            arrays.check_all_read()
+    with sound(f"`{directory}` cannot be fitted again:"):
+        sizes = {"n_states": task.n_states, "n_actions": task.n_actions}
+        counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **sizes))
+        if not isinstance(kept.prior, AnyPrior):
+            raise StorageError(f"its prior is none but {kept.prior!r:.40}")
+        posterior = refit(counts, task, kept.prior, kept.min_count, kept.chains)
+    config = MappingProxyType(head)
+    return Run(posterior, config, directory, kept.findings, kept.warnings)
 
 
-def load_task(path: str | os.PathLike[str]) -> Task:
-    """Read the task of a run, without fitting anything again.
+def _digest(*parts: NDArray[Any]) -> str:
+    """Name arrays by what they hold."""
+    digest = hashlib.sha256()
+    for part in parts:
+        kind = "<i8" if part.dtype.kind == "i" else "<f8"
+        digest.update(np.ascontiguousarray(part, kind).data)
+    return digest.hexdigest()
+
+
+def check_target(
+    path: str | os.PathLike[str], name: str | None = None, *, overwrite: bool = False
+) -> None:
+    """Say before a long job whether `save`, or `save_result`, would refuse.
 
     Parameters
     ----------
     path
-        A directory that `save` wrote.
+        Where the run shall be; or where it is, if a result shall be kept beside it.
+    name
+        What the result shall be called.
+    overwrite
+        Whether what is there may be replaced.
 
     Examples
     --------
     >>> import tempfile, bayesmdp as bm
-    >>> world = bm.worlds.gridworld()
-    >>> posterior = bm.fit(world.sample(100, seed=0), world.task)
-    >>> path = bm.storage.save(posterior, tempfile.mkdtemp())
-    >>> bm.storage.load_task(path).discount
-    0.999
+    >>> bm.storage.check_target(tempfile.mkdtemp())
     """
     directory = as_path(path)
-    return steady(directory / HEAD, lambda: _task_of(directory, read_config(directory)))
+    if name is not None:
+        check_place(directory, name, overwrite=overwrite)
+        return
+    with worded(directory, "written"):
+        if not directory.exists():
+            if not directory.parent.is_dir():
+                raise StorageError(
+                    f"`{directory}` cannot be written: there is no directory "
+                    f"`{directory.parent}`; make it first."
+                )
+            return
+        if not directory.is_dir():
+            raise StorageError(
+                f"`{directory}` is a file; a run is a directory: name another."
+            )
+        names = {x.name for x in directory.iterdir() if not is_leftover(x)}
+        names = {x for x in names if x[0] != "."}
+        if HEAD in names:
+            _check_replaceable(directory, overwrite)
+        elif names:
+            raise StorageError(
+                f"`{directory}` holds other files, such as `{min(names)}`: name a new "
+                "or an empty directory."
+            )
 
 
-def _task_of(directory: Path, config: Mapping[str, Any]) -> Task:
-    path = find_file(directory, "task.npz", config)
-    called = directory / "task.npz"
-    arrays = read_arrays(path, lambda layout: check_layout(layout, called))
-    return task_from_arrays(arrays, called)
-
-
-def _load(directory: Path) -> Run:
-    config = read_config(directory)
-    task = _task_of(directory, config)
-    counts_path = find_file(directory, "counts.parquet", config)
-    try:
-        counts = read_counts(counts_path, task.n_states, task.n_actions)
-        prior = prior_from_dict(config["prior"])
-        kept = {}
-        if "chains.npz" in config["files"]:
-            kept = read_arrays(find_file(directory, "chains.npz", config))
-        posterior = refit(counts, task, prior, config["min_count"], kept)
-    except StorageError:
-        raise
-    except (BayesmdpError, MemoryError, ValueError) as problem:
+def _check_replaceable(directory: Path, overwrite: bool) -> None:
+    if not overwrite:
         raise StorageError(
-            f"`{directory}` cannot be fitted again: {problem}"
+            f"`{directory}` holds a run already: name another directory, or say that "
+            "it may be replaced (overwrite=True, --overwrite)."
+        )
+    try:
+        read_head(directory / HEAD, "run")
+    except StorageError as problem:
+        raise StorageError(
+            f"`{directory}` is not replaced, since it may be no run of this bayesmdp; "
+            f"name another directory, or delete it yourself: {problem}"
         ) from problem
-    return Run(posterior, MappingProxyType(config), directory)
-
-
-def _digest(posterior: Fitted) -> str:
-    """Name what draws are made from: rows, and sets of next states if there are any."""
-    digest = hashlib.sha256()
-    for part in posterior.parameters():
-        digest.update(np.ascontiguousarray(part, "<f8").data)
-    return digest.hexdigest()
 
 
 def _in_words(source: Any) -> str:

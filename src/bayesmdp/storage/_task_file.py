@@ -21,24 +21,19 @@ A key such as ``home`` is a label where states have labels, else an id.
 
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._io import check_plain, worded
+from bayesmdp._memory import check_room
+from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
-from bayesmdp.model import Task
+from bayesmdp.model import RewardTriplets, Task, reward_triplets
 from bayesmdp.storage._config import as_path
-from bayesmdp.storage._task_reward import (
-    as_name,
-    by_state,
-    check_keys,
-    read_reward,
-)
 
 _KEYS = (
     "discount",
@@ -50,44 +45,25 @@ _KEYS = (
     "action_labels",
     "reward",
 )
+_LABELS = ("state_labels", "action_labels")
 _LOGGED = "logged"
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Sizes and labels, from the file or the data."""
-
-    n_states: int
-    n_actions: int
-    state_labels: tuple[str, ...] | None
-    action_labels: tuple[str, ...] | None
-
-    @property
-    def labels(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """Of states and of actions."""
-        return self.state_labels, self.action_labels
-
-    def resolver(self) -> Task:
-        """Return a task that does nothing but know its names."""
-        reward = np.zeros(self.n_states)
-        return Task(
-            self.n_states,
-            self.n_actions,
-            reward,
-            discount=0.0,
-            state_labels=self.state_labels,
-            action_labels=self.action_labels,
-        )
+_REWARDS = ("state", "state_action", "transition", "from_data")
+_TRANSITION = ("state", "action", "next_state", "value")
 
 
-def read_task(path: str | os.PathLike[str], data: Transitions | None = None) -> Task:
+def read_task(
+    source: str | os.PathLike[str] | Mapping[str, Any], data: Transitions | None = None
+) -> Task:
     """Read a task file.
 
     Parameters
     ----------
-    path
+    source
         A TOML file with a ``discount``, and what it says about ``terminal`` states,
-        ``start``, sizes, labels and ``[reward]``; `task_template` writes one.
+        ``start``, sizes, labels and ``[reward]``; `write_template` writes one. Or a
+        dict of what such a file says.
     data
         Where sizes, labels, rewards and terminal states come from if the file does
         not say them.
@@ -107,48 +83,13 @@ def read_task(path: str | os.PathLike[str], data: Transitions | None = None) -> 
     >>> bm.storage.read_task(path).reward.tolist()
     [0.0, 0.0, 1.0]
     """
-    file = as_path(path)
-    with worded(file, "read"):
-        check_plain(file)
-        content = file.read_bytes()
-    try:
-        settings = tomllib.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise TaskError(f"`{file}` is not UTF-8 text: save it as UTF-8.") from None
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as problem:
-        said = " ".join(str(problem).split())
-        raise TaskError(f"`{file}` is not a task file in TOML: {said}.") from problem
-    return make_task(settings, data, origin=f"`{file}`")
-
-
-def make_task(
-    settings: Mapping[str, Any],
-    data: Transitions | None = None,
-    *,
-    origin: str = "the task",
-) -> Task:
-    """Make a task from what a task file would say.
-
-    Parameters
-    ----------
-    settings
-        Keys and values as in a task file.
-    data
-        As for `read_task`.
-    origin
-        What the settings are called in messages.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> settings = {"discount": 0.9, "n_states": 2, "n_actions": 1, "terminal": [1]}
-    >>> bm.storage.make_task(settings | {"reward": {"state": {"1": 5.0}}}).terminal
-    array([1])
-    """
+    settings, origin = (
+        (source, "the task") if isinstance(source, Mapping) else _settings(source)
+    )
     if data is not None:
         _checks.of_type("data", data, Transitions, TaskError)
     try:
-        check_keys(settings, _KEYS, "")
+        _check_keys(settings, _KEYS, "")
         return _make(settings, data)
     except MemoryError:
         raise TooLargeError(f"{origin}: a task of these sizes does not fit.") from None
@@ -156,12 +97,26 @@ def make_task(
         raise type(problem)(f"{origin}: {problem}") from problem
 
 
+def _settings(path: Any) -> tuple[dict[str, Any], str]:
+    """Return what a file says, and how it is called."""
+    file = as_path(path)
+    with worded(file, "read"):
+        check_plain(file)
+        content = file.read_bytes()
+    try:
+        return tomllib.loads(content.decode("utf-8-sig")), f"`{file}`"
+    except UnicodeDecodeError:
+        raise TaskError(f"`{file}` is not UTF-8 text: save it as UTF-8.") from None
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as problem:
+        said = " ".join(str(problem).split())
+        raise TaskError(f"`{file}` is not a task file in TOML: {said}.") from problem
+
+
 def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     if "discount" not in settings:
         raise TaskError("`discount` is missing: give a number in [0, 1].")
-    names = _names(settings, data)
-    known = names.resolver()
-    reward = read_reward(settings.get("reward", {"from_data": True}), known)
+    known = _names(settings, data)
+    reward = _read_reward(settings.get("reward", {"from_data": True}), known)
     terminal = settings.get("terminal")
     if terminal is not None:
         if not isinstance(terminal, list):
@@ -170,17 +125,17 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
                 f"{terminal!r:.40}."
             )
         terminal = [
-            known.state(as_name(x, known.state_labels), "terminal") for x in terminal
+            known.state(_as_name(x, known.state_labels), "terminal") for x in terminal
         ]
     start = _start(settings.get("start", "uniform"), known)
     rest = {"discount": settings["discount"], "start": start, "terminal": terminal}
     if reward is None or terminal is None or start is _LOGGED:
-        return _from_data(data, names, {**rest, "reward": reward})
-    labels = {x: getattr(names, x) for x in ("state_labels", "action_labels")}
-    return Task(names.n_states, names.n_actions, reward, **rest, **labels)
+        return _from_data(data, known, {**rest, "reward": reward})
+    labels = {x: getattr(known, x) for x in _LABELS}
+    return Task(known.n_states, known.n_actions, reward, **rest, **labels)
 
 
-def _from_data(data: Transitions | None, names: _Names, known: dict[str, Any]) -> Task:
+def _from_data(data: Transitions | None, names: Task, known: dict[str, Any]) -> Task:
     """Have the data say what the file leaves out."""
     if data is None:
         wanted = {
@@ -190,7 +145,7 @@ def _from_data(data: Transitions | None, names: _Names, known: dict[str, Any]) -
         }
         lacking = next(name for name, missing in wanted.items() if missing)
         raise TaskError(f"There are no data to read the task off: give {lacking}.")
-    for name in ("state_labels", "action_labels"):
+    for name in _LABELS:
         seen = getattr(data, name)
         wanted = getattr(names, name)
         if seen is not None and [str(x) for x in seen] != list(wanted):
@@ -219,7 +174,8 @@ def _by_name(known: dict[str, Any], labels: list[str]) -> dict[str, Any]:
     return {**known, "terminal": terminal, "start": start}
 
 
-def _names(settings: Mapping[str, Any], data: Transitions | None) -> _Names:
+def _names(settings: Mapping[str, Any], data: Transitions | None) -> Task:
+    """Return a task that does nothing but know its sizes and names."""
     found: dict[str, Any] = {}
     for what in ("state", "action"):
         labels = settings.get(f"{what}_labels")
@@ -241,9 +197,8 @@ def _names(settings: Mapping[str, Any], data: Transitions | None) -> _Names:
                 f"`n_{what}s` is {size}, but there are {len(labels)} names: leave it "
                 f"out, or list {size} names in `{what}_labels`."
             )
-        names = None if labels is None else tuple(labels)
-        found |= {f"n_{what}s": size, f"{what}_labels": names}
-    return _Names(**found)
+        found |= {f"n_{what}s": size, f"{what}_labels": labels}
+    return Task(**found, reward=np.zeros(found["n_states"]), discount=0.0)
 
 
 def _start(start: Any, known: Task) -> Any:
@@ -251,7 +206,127 @@ def _start(start: Any, known: Task) -> Any:
     if start == _LOGGED:
         return _LOGGED
     if isinstance(start, dict):
-        return by_state(start, known, "start")
+        return _by_state(start, known, "start")
     if isinstance(start, str | int) and start != "uniform":
-        return known.state(as_name(start, known.state_labels), "start")
+        return known.state(_as_name(start, known.state_labels), "start")
     return start
+
+
+def _read_reward(reward: Any, known: Task) -> Any:
+    """Return a reward in a form a task takes; None where the data say it."""
+    if not isinstance(reward, dict):
+        raise TaskError(
+            "`reward` must be a table: [reward] with one of "
+            f"{', '.join(_REWARDS)}; got {reward!r:.40}."
+        )
+    _check_keys(reward, _REWARDS, "reward.")
+    if len(reward) != 1:
+        raise TaskError(
+            f"`reward` must say one of {', '.join(_REWARDS)}; it has "
+            f"{' and '.join(reward) or 'none'}."
+        )
+    ((kind, content),) = reward.items()
+    if kind == "from_data":
+        if content is not True:
+            raise TaskError("`reward.from_data` must be true, or left out.")
+        return None
+    if kind == "state":
+        return _by_state(content, known, "reward.state")
+    if kind == "state_action":
+        return _by_action(content, known)
+    return _by_transition(content, known)
+
+
+def _by_state(content: Any, known: Task, where: str) -> FloatArray:
+    """Numbers by state, ``[S]``."""
+    values = np.zeros(known.n_states)
+    for key, value in _table(content, where, "{ home = 1.0 }").items():
+        state = known.state(_as_name(key, known.state_labels), where)
+        values[state] = _number(value, f"{where}.{key}")
+    return values
+
+
+def _by_action(content: Any, known: Task) -> FloatArray:
+    """Numbers by state and action, ``[S, A]``."""
+    where, needed = "reward.state_action", 16 * known.n_states * known.n_actions
+    check_room(needed, f"`{where}` takes", lambda _: "say `reward.transition`")
+    values = np.zeros((known.n_states, known.n_actions))
+    for key, row in _table(content, where, "{ icu = { treat = -1.0 } }").items():
+        state = known.state(_as_name(key, known.state_labels), where)
+        for name, value in _table(row, f"{where}.{key}", "{ treat = -1.0 }").items():
+            action = known.action(_as_name(name, known.action_labels))
+            values[state, action] = _number(value, f"{where}.{key}.{name}")
+    return values
+
+
+def _by_transition(content: Any, known: Task) -> RewardTriplets:
+    """Numbers by state, action and next state."""
+    where = "reward.transition"
+    if not isinstance(content, list):
+        raise TaskError(f"`{where}` must be a list of tables: [[{where}]].")
+    rows: dict[tuple[int, int, int], float] = {}
+    for i, row in enumerate(content):
+        said = _table(row, f"{where} {i}", "{ state = 0, action = 1, ... }")
+        _check_keys(said, _TRANSITION, f"{where} {i}.")
+        missing = next((x for x in _TRANSITION if x not in said), None)
+        if missing is not None:
+            raise TaskError(f"`{where}` {i} lacks `{missing}`.")
+        triplet = (
+            known.state(_as_name(said["state"], known.state_labels), where),
+            known.action(_as_name(said["action"], known.action_labels)),
+            known.state(_as_name(said["next_state"], known.state_labels), where),
+        )
+        if triplet in rows:
+            raise TaskError(
+                f"`{where}` {i} repeats {list(rows).index(triplet)}: leave one out."
+            )
+        rows[triplet] = _number(said["value"], f"{where} {i}.value")
+    state, action, next_state = np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
+    value = np.array(list(rows.values()), dtype=np.float64)
+    return reward_triplets(
+        state,
+        action,
+        next_state,
+        value,
+        n_states=known.n_states,
+        n_actions=known.n_actions,
+    )
+
+
+def _table(content: Any, where: str, example: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise TaskError(
+            f"`{where}` must be a table, such as {example}; got {content!r:.40}."
+        )
+    return content
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool):
+        raise TaskError(f"`{where}` must be a number; got {value}.")
+    return _checks.real(where, value, TaskError, -np.inf)
+
+
+def _check_keys(settings: Any, known: Sequence[str], where: str) -> None:
+    """Refuse a key that means nothing: most likely it is misspelt."""
+    if not isinstance(settings, Mapping):
+        raise TaskError(f"`{where or 'settings'}` must be a table.")
+    for key in settings:
+        if key not in known:
+            hint = _checks.did_you_mean(key, known)
+            raise TaskError(
+                f"`{where}{key:.40}` is not a key of a task{hint}; keys are "
+                f"{', '.join(known)}."
+            )
+
+
+def _as_name(value: Any, labels: Sequence[str] | None) -> Any:
+    """Read a name: where nothing has a label, ``"3"`` is the id 3."""
+    if (
+        isinstance(value, str)
+        and labels is None
+        and value.isascii()
+        and value.isdigit()
+    ):
+        return int(value[:20])
+    return value

@@ -45,34 +45,39 @@ start = "{start}"
 """
 
 
-def task_template(data: Transitions) -> str:
+def write_template(
+    data: Transitions, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
     """Write a commented task file for data, to be looked at and edited.
+
+    `read_task` reads it as it is. A file that is there is never replaced unasked, and
+    then in one moment; whatever goes wrong, it stays.
 
     Parameters
     ----------
     data
         Transitions; they are counted.
-
-    Returns
-    -------
-    str
-        TOML that `read_task` reads as it is.
+    path
+        The file.
+    overwrite
+        Whether a file that is there may be replaced.
 
     Examples
     --------
-    >>> import bayesmdp as bm
+    >>> import pathlib, tempfile, bayesmdp as bm
     >>> log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2])
-    >>> for line in bm.storage.task_template(log).splitlines():
-    ...     if line and line[0] != "#":
-    ...         print(line)
-    discount = 0.99
-    terminal = [2]
-    start = "uniform"
-    n_states = 3
-    n_actions = 2
-    [reward]
-    state = { 2 = 0.0 }
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "task.toml")
+    >>> bm.storage.read_task(bm.storage.write_template(log, path)).terminal
+    array([2])
     """
+    file = as_path(path)
+    check_file(file, overwrite=overwrite)
+    with worded(file, "written"):
+        write_atomic(file, _template(data), overwrite=overwrite)
+    return file
+
+
+def _template(data: Transitions) -> str:
     _checks.of_type("data", data, Transitions, ArgumentError)
     counts = data.counts()
     labels = {"state": data.state_labels, "action": data.action_labels}
@@ -102,37 +107,6 @@ def task_template(data: Transitions) -> str:
         s=_value(live, labels["state"]),
         a=_value(0, labels["action"]),
     )
-
-
-def write_template(
-    data: Transitions, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> Path:
-    """Write what `task_template` says into a file; never over another unasked.
-
-    A file that is replaced goes in one moment; whatever goes wrong, it stays.
-
-    Parameters
-    ----------
-    data
-        Transitions.
-    path
-        The file.
-    overwrite
-        Whether a file that is there may be replaced.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, bayesmdp as bm
-    >>> log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2])
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "task.toml")
-    >>> bm.storage.read_task(bm.storage.write_template(log, path)).terminal
-    array([2])
-    """
-    file = as_path(path)
-    check_file(file, overwrite=overwrite)
-    with worded(file, "written"):
-        write_atomic(file, task_template(data), overwrite=overwrite)
-    return file
 
 
 def _begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:

@@ -14,6 +14,7 @@ from bayesmdp.cli._options import (
     threads_option,
     wants_progress,
 )
+from bayesmdp.cli._policies import COMPARISON, find_policies
 
 
 @click.command()
@@ -57,10 +58,10 @@ def command(
     """
     import bayesmdp as bm
 
-    bm.storage.check_result(run, bm.storage.COMPARISON, overwrite=True)
+    bm.storage.check_target(run, COMPARISON, overwrite=True)
     loaded = bm.storage.load(run)
     comparison = bm.compare(
-        bm.storage.find_policies(
+        find_policies(
             loaded, policies, seed=seed, threads=threads, restricted=restricted
         ),
         loaded.posterior.draws(n_draws, seed),
@@ -69,7 +70,7 @@ def command(
         threads=threads,
         progress=wants_progress(quiet),
     )
-    kept = bm.storage.save_comparison(run, comparison, overwrite=True)
+    kept = bm.storage.save_result(run, COMPARISON, comparison, overwrite=True)
     made = {"run": str(run), "result": str(kept), "n_draws": n_draws, "seed": seed}
     record = {**made, **comparison.to_dict()}
     show(f"{comparison}\nSaved in {kept}", record, as_json=as_json, quiet=quiet)

@@ -67,7 +67,7 @@ def command(
         seed=seed,
         threads=threads,
     )
-    record = comparison.to_dict() | {"fallback": fallback}
-    bm.storage.save_result(run, "compare_priors", record, overwrite=True)
-    record = {"run": str(run), **record}
+    found = {"comparison": comparison, "fallback": fallback}
+    bm.storage.save_result(run, "compare_priors", found, overwrite=True)
+    record = {"run": str(run), **comparison.to_dict(), "fallback": fallback}
     show(comparison.summary(), record, as_json=as_json, quiet=quiet)

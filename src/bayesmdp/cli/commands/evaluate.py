@@ -14,6 +14,7 @@ from bayesmdp.cli._options import (
     threads_option,
     wants_progress,
 )
+from bayesmdp.cli._policies import find_policies
 
 
 @click.command()
@@ -63,7 +64,7 @@ def command(
     import bayesmdp as bm
 
     loaded = bm.storage.load(run)
-    ((name, found),) = bm.storage.find_policies(
+    ((name, found),) = find_policies(
         loaded, [policy], seed=seed, threads=threads, restricted=restricted
     ).items()
     evaluation = bm.evaluate(

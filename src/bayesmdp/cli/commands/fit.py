@@ -1,10 +1,12 @@
 """``bayesmdp fit``: from logged transitions to a posterior in a run directory."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     PRIORS,
     columns_option,
@@ -17,6 +19,7 @@ from bayesmdp.cli._options import (
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
+    from bayesmdp.data import Findings
     from bayesmdp.priors import AnyPrior
 
 
@@ -107,7 +110,7 @@ def command(
         )
     if init is not None:
         _check_init(how)
-        bm.storage.check_file(init, overwrite=overwrite)
+        check_file(init, overwrite=overwrite)
     elif out is not None:
         _check_options(how)
         bm.storage.check_target(out, overwrite=overwrite)
@@ -121,7 +124,7 @@ def command(
         prior = _prior(task, how)
         posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
         findings = bm.validate(data)
-        bm.storage.warn_of(findings, task)
+        _warn_of(findings, task)
         bm.storage.save(
             posterior,
             out,
@@ -160,6 +163,28 @@ def _check_options(how: dict[str, Any]) -> None:
         )
 
 
+def _warn_of(findings: "Findings", task: "Task") -> None:
+    """Warn of what `validate` finds in a log, and of a task that pays nothing."""
+    from bayesmdp import BayesmdpWarning
+
+    wrong = (*findings.errors, *findings.warnings)
+    if wrong:
+        codes = ", ".join(dict.fromkeys(x.code for x in wrong))
+        warnings.warn(
+            f"`bayesmdp validate` finds {len(wrong)} things to fix in these data "
+            f"({codes})",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    if not task.pays:
+        warnings.warn(
+            "every reward is 0, so that all policies are alike; say in the task file "
+            "what pays",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+
+
 def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     import bayesmdp as bm
 
@@ -168,7 +193,7 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     settings: dict[str, Any] = {"discount": how["discount"]}
     if how["terminal"]:
         settings["terminal"] = list(how["terminal"])
-    return bm.storage.make_task(settings, data, origin="the options")
+    return bm.storage.read_task(settings, data)
 
 
 def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior":

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     effort_option,
     output_options,
@@ -15,6 +16,7 @@ from bayesmdp.cli._options import (
     threads_option,
     wants_progress,
 )
+from bayesmdp.cli._policies import find_policies
 
 
 @click.command()
@@ -80,9 +82,9 @@ def command(
     import bayesmdp as bm
 
     if policy_out is not None:
-        bm.storage.check_file(policy_out, ".csv")
+        check_file(policy_out, ".csv")
     loaded = bm.storage.load(run)
-    ((name, policy),) = bm.storage.find_policies(
+    ((name, policy),) = find_policies(
         loaded, [baseline], seed=seed, threads=threads, restricted=restricted
     ).items()
     found = bm.improve(
@@ -97,7 +99,7 @@ def command(
     if policy_out is not None:
         bm.storage.write_policy(found.policy, loaded.posterior, policy_out)
     record = {"run": str(run), "baseline": name, **found.to_dict()}
-    rows = bm.storage.policy_rows(found.policy, loaded.posterior)
+    rows = bm.model.used_pairs(found.policy, loaded.posterior.task)
     said = found.summary(n_changes)
     show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)
     if found.optimisation.interrupted:

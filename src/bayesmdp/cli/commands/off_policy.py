@@ -13,6 +13,7 @@ from bayesmdp.cli._options import (
     threads_option,
     wants_progress,
 )
+from bayesmdp.cli._policies import OPTIMISED, find_policies
 from bayesmdp.cli._run_and_log import (
     keep_and_show,
     load_run_and_log,
@@ -78,14 +79,14 @@ def command(
     posterior, log = load_run_and_log(run, files, columns, labels, result="off_policy")
     loaded = bm.storage.load(run)
     if policy is None:
-        kept = bm.storage.OPTIMISED in loaded.results
-        policy = bm.storage.OPTIMISED if kept else "nominal"
+        kept = OPTIMISED in loaded.results
+        policy = OPTIMISED if kept else "nominal"
 
     def choose(counts: "Counts", task: "Task") -> "FloatArray":
         belief = bm.fit(
             counts, task, prior=posterior.prior, min_count=posterior.min_count
         )
-        if policy == bm.storage.OPTIMISED:
+        if policy == OPTIMISED:
             bar = wants_progress(quiet)
             return bm.optimise(belief, seed=seed, threads=threads, progress=bar).policy
         return bm.policies.named_policy(policy, belief, seed=seed, threads=threads)
@@ -94,7 +95,7 @@ def command(
     if chosen and folds:
         name, given = policy, None
     else:
-        ((name, given),) = bm.storage.find_policies(
+        ((name, given),) = find_policies(
             loaded, [policy], seed=seed, threads=threads, restricted=restricted
         ).items()
     found = bm.off_policy(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     effort_option,
     output_options,
@@ -14,6 +15,7 @@ from bayesmdp.cli._options import (
     threads_option,
     wants_progress,
 )
+from bayesmdp.cli._policies import OPTIMISED
 
 
 @click.command()
@@ -101,11 +103,13 @@ def command(
 
     if resume and starts:
         raise click.UsageError("--resume goes on from what is kept: leave out --start.")
-    bm.storage.check_result(run, bm.storage.OPTIMISED, overwrite=overwrite or resume)
+    bm.storage.check_target(run, OPTIMISED, overwrite=overwrite or resume)
     if policy_out is not None:
-        bm.storage.check_file(policy_out, ".csv")
+        check_file(policy_out, ".csv")
     loaded = bm.storage.load(run)
-    earlier = bm.storage.load_optimisation(run) if resume else None
+    earlier = None
+    if resume:
+        earlier = bm.storage.load_result(run, OPTIMISED, bm.Optimisation)
     try:
         result = bm.optimise(
             loaded.posterior,
@@ -122,11 +126,11 @@ def command(
     except KeyboardInterrupt:  # before there is a policy, or for the second time
         remark("interrupted; nothing of this search is kept.")
         ctx.exit(130)
-    kept = bm.storage.save_optimisation(run, result, overwrite=overwrite or resume)
+    kept = bm.storage.save_result(run, OPTIMISED, result, overwrite=overwrite or resume)
     if policy_out is not None:
         bm.storage.write_policy(result.policy, loaded.posterior, policy_out)
     record = {"run": str(run), "result": str(kept), **result.to_dict()}
-    rows = bm.storage.policy_rows(result.policy, loaded.posterior)
+    rows = bm.model.used_pairs(result.policy, loaded.posterior.task)
     said = f"{result.summary()}\nSaved in {kept}"
     show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)
     if result.interrupted:

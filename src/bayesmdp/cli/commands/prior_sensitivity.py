@@ -15,6 +15,7 @@ from bayesmdp.cli._options import (
     show,
     threads_option,
 )
+from bayesmdp.cli._policies import find_policies
 
 
 @click.command()
@@ -76,8 +77,8 @@ def command(
 
     loaded = bm.storage.load(run)
     how: dict[str, Any] = {"seed": seed, "threads": threads, "restricted": restricted}
-    ((name, found),) = bm.storage.find_policies(loaded, [policy], **how).items()
-    ((over, base),) = bm.storage.find_policies(loaded, [baseline], **how).items()
+    ((name, found),) = find_policies(loaded, [policy], **how).items()
+    ((over, base),) = find_policies(loaded, [baseline], **how).items()
     posterior = loaded.posterior
     under = bm.prior_sensitivity(
         found,

@@ -1,7 +1,7 @@
 """``bayesmdp report``: one page that can be defended."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,18 @@ from bayesmdp.cli._options import (
     threads_option,
     wants_progress,
 )
+from bayesmdp.cli._policies import (
+    COMPARISON,
+    OPTIMISED,
+    find_policies,
+    load_optimised,
+)
+
+if TYPE_CHECKING:
+    from bayesmdp import Comparison, Optimisation
+    from bayesmdp.storage import Run
+
+_USUAL = ("behaviour", "mle", "nominal")
 
 
 @click.command()
@@ -63,8 +75,10 @@ def command(
     data = bm.reporting.check_page(out)
     loaded = bm.storage.load(run)
     posterior, task = loaded.posterior, loaded.posterior.task
-    comparison, why = bm.storage.current_comparison(
+    best = load_optimised(loaded)
+    comparison, why = _comparison(
         loaded,
+        best,
         n_draws=n_draws,
         seed=seed,
         threads=threads,
@@ -72,11 +86,8 @@ def command(
     )
     if why:
         remark(why, quiet=quiet)
-    best = None
-    if bm.storage.OPTIMISED in loaded.results:
-        best = bm.storage.load_optimisation(run)
     made: dict[str, Any] = {
-        name: kind.from_dict(bm.storage.load_result(run, name).record)
+        name: bm.storage.load_result(run, name, kind)
         for name, kind in (
             ("check", bm.diagnostics.Check),
             ("negative_control", bm.diagnostics.NegativeControl),
@@ -87,8 +98,8 @@ def command(
     }
     predictor, fallback = None, None
     if "compare_priors" in loaded.results:
-        record = bm.storage.load_result(run, "compare_priors").record
-        predictor, fallback = record["best"], record["fallback"]
+        kept = bm.storage.load_result(run, "compare_priors", dict)
+        predictor, fallback = kept["comparison"].best, kept["fallback"]
     tried = None
     if prior_sensitivity:
         first = comparison.evaluations[comparison.rows[0].name]
@@ -125,3 +136,42 @@ def command(
         "prior_sensitivity": prior_sensitivity,
     }
     show(f"Wrote {out} and {data}", record, as_json=as_json, quiet=quiet)
+
+
+def _comparison(
+    run: "Run", best: "Optimisation | None", *, n_draws: int, seed: int, **how: Any
+) -> "tuple[Comparison, str]":
+    """Return the comparison kept with a run, made again where it is not up to date.
+
+    It is made, and kept, where there is none, and where the optimised policy is missing
+    in it or has changed since; also says why.
+    """
+    import bayesmdp as bm
+
+    kept: Comparison | None = None
+    if COMPARISON in run.results:
+        kept = bm.storage.load_result(run.path, COMPARISON, bm.Comparison)
+    if kept is not None and _knows(kept, best):
+        return kept, ""
+    bm.storage.check_target(run.path, COMPARISON, overwrite=True)
+    if kept is None:
+        policies = find_policies(run, _USUAL, seed=seed, threads=how["threads"])
+        reference, min_count, why = _USUAL[0], 5, "no comparison was kept"
+    else:
+        policies = {name: x.policy for name, x in kept.evaluations.items()}
+        reference, min_count = kept.reference, kept.min_count
+        why = "the comparison kept lacks the optimised policy as it is now"
+    if best is not None:
+        policies[OPTIMISED] = best.policy
+    draws = run.posterior.draws(n_draws, seed)
+    made = bm.compare(policies, draws, reference=reference, min_count=min_count, **how)
+    bm.storage.save_result(run.path, COMPARISON, made, overwrite=True)
+    return made, f"{why}, so that one is made: {', '.join(policies)}"
+
+
+def _knows(kept: "Comparison", best: "Optimisation | None") -> bool:
+    """Whether the optimised policy is compared as it is now, or there is none."""
+    if best is None:
+        return True
+    compared = kept.evaluations.get(OPTIMISED)
+    return compared is not None and bool((compared.policy == best.policy).all())

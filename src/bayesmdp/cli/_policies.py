@@ -1,0 +1,85 @@
+"""Policies by what people call them on the command line."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bayesmdp import Optimisation
+    from bayesmdp._typing import FloatArray
+    from bayesmdp.storage import Run
+
+#: What results of a run are called.
+OPTIMISED, COMPARISON = "optimised", "comparison"
+_SUFFIXES = (".csv", ".npy")
+
+
+def find_policies(
+    run: "Run",
+    wanted: Iterable[str],
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    restricted: bool = False,
+) -> "dict[str, FloatArray]":
+    """Return policies ``[S, A]`` by name, in the order given.
+
+    A name is one that `policies.named_policy` knows, ``optimised`` for what `optimise`
+    kept, or a file, which is called by its name without ending. Policies from files
+    that are ``restricted`` lose actions that are not available.
+    """
+    from bayesmdp.errors import PolicyError
+
+    found: dict[str, FloatArray] = {}
+    for said in wanted:
+        name = _called(said)
+        if name in found:
+            raise PolicyError(f"There are two policies {name!r}: leave out {said!r}.")
+        found[name] = _find(run, said, seed, threads, restricted)
+    return found
+
+
+def load_optimised(run: "Run") -> "Optimisation | None":
+    """Return what `optimise` kept in a run, if it did."""
+    import bayesmdp as bm
+
+    if OPTIMISED not in run.results:
+        return None
+    found: Optimisation = bm.storage.load_result(run.path, OPTIMISED, bm.Optimisation)
+    return found
+
+
+def _known() -> tuple[str, ...]:
+    from bayesmdp.policies import POLICY_NAMES
+
+    return (*POLICY_NAMES, OPTIMISED)
+
+
+def _called(said: str) -> str:
+    """Name a file by its stem, unless another policy is known by that."""
+    file = Path(said)
+    return file.name if {said, file.stem} & {*_known()} else file.stem
+
+
+def _find(
+    run: "Run", said: str, seed: int, threads: int | None, restricted: bool
+) -> "FloatArray":
+    import bayesmdp as bm
+    from bayesmdp._checks import did_you_mean
+
+    if said == OPTIMISED:
+        kept = load_optimised(run)
+        if kept is None:
+            raise bm.errors.StorageError(
+                f"`{run.path}` has no optimised policy yet: `bayesmdp optimise "
+                f"{run.path}` makes it."
+            )
+        return kept.policy
+    if said in _known():
+        return bm.policies.named_policy(said, run.posterior, seed=seed, threads=threads)
+    if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
+        return bm.storage.read_policy(said, run.posterior, restricted=restricted)
+    raise bm.errors.PolicyError(
+        f"There is no policy {said!r:.60}{did_you_mean(said, _known())}: take one of "
+        f"{', '.join(_known())}, or a file that ends in .csv or .npy."
+    )
