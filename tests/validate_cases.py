@@ -31,13 +31,13 @@ CASES: dict[str, Case] = {
         3,
     ),
     "an empty next state": (
-        put(next_state=(6, None)),
+        put(next_state=(3, None)),
         {},
         "missing-next-states",
         "error",
         1,
         "next_state",
-        6,
+        3,
     ),
     "infinite": (
         put(reward=(3, float("inf"))),

@@ -80,9 +80,18 @@ EPISODE_CASES: dict[str, Case] = {
         {},
         "missing-next-states",
         "warning",
-        3,
+        2,
         None,
         2,
+    ),
+    "a censored last row": (
+        without("next_state"),
+        {},
+        "censored-rows",
+        "note",
+        1,
+        None,
+        None,
     ),
     "states from 1": (
         {

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from bayesmdp.posterior import Fitted
     from bayesmdp.priors import AnyPrior
 
+#: Options of `reading_options`.
+READING = ("columns", "labels", "censored")
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -101,18 +104,6 @@ def restrict_option(function: Function) -> Function:
     )(function)
 
 
-def columns_option(function: Function) -> Function:
-    """``--columns``."""
-    return click.option(
-        "--columns",
-        multiple=True,
-        metavar="ROLE=NAME",
-        callback=_columns,
-        help="Which column is the state, action, next_state, reward, episode, step, "
-        "...; may be repeated; found by usual names where not given.",
-    )(function)
-
-
 def priors_options(function: Function) -> Function:
     """``--prior`` and ``--fallback``, of commands that compare priors."""
     prior = click.option(
@@ -160,13 +151,38 @@ def priors_beside(
     )
 
 
-def labels_option(function: Function) -> Function:
-    """``--labels``."""
-    return click.option(
+def reading_options(function: Function) -> Function:
+    """``--columns``, ``--labels`` and ``--censored``: how a log is read.
+
+    The command gets them as ``reading``, arguments of `bayesmdp.read_transitions`.
+    """
+
+    @wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        reading = {name: options.pop(name) for name in READING}
+        return function(*args, reading=reading, **options)
+
+    columns = click.option(
+        "--columns",
+        multiple=True,
+        metavar="ROLE=NAME",
+        callback=_columns,
+        help="Which column is the state, action, next_state, reward, episode, step, "
+        "...; may be repeated; found by usual names where not given.",
+    )
+    labels = click.option(
         "--labels",
         is_flag=True,
         help="Whole numbers are names of states and actions, not ids from 0.",
-    )(function)
+    )
+    censored = click.option(
+        "--censored",
+        multiple=True,
+        metavar="LABEL",
+        help="A label of states or outcomes that says that only the follow-up ended, "
+        "such as alive; may be repeated; `censored` always does.",
+    )
+    return cast("Function", columns(labels(censored(wrapper))))
 
 
 def _columns(
@@ -188,6 +204,7 @@ def _columns(
 
 _SPOKEN = {  # how the library names an argument, and how the command line does
     r"labels=True": "--labels",
+    r"censored=\[\.\.\.\]": "--censored LABEL",
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"min_count=(\d+)": r"--min-count \1",

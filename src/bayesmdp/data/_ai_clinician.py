@@ -88,7 +88,7 @@ def read_ai_clinician(
     refuse(wrong)
     table = Source(frame, found, origin, wrong, {}, connection)
     n_rows, _ = check_rows(table, labels=False, n_states=None, n_actions=None)
-    frame = settled(frame, origin, steps=True)
+    frame = settled(frame, origin, table.coding, steps=True)
     refuse([repeated_steps(frame, found, origin, n_rows)])
     sizes = {
         "state": _size(frame, "state", n_states, found, origin),
@@ -98,7 +98,8 @@ def read_ai_clinician(
     _refuse_changes(frame, found, origin)
     died, late = _tally(frame, origin)
     n_live = sizes["state"]
-    derived = with_next_state(_from_zero(frame, n_live), found, origin, n_rows)
+    zeroed = _from_zero(frame, n_live)
+    derived = with_next_state(zeroed, found, origin, n_rows, table.coding)
     note = f"{derived.note}."
     if derived.gaps:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)

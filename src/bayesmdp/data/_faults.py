@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bayesmdp._checks import MAX_ID
+from bayesmdp.data._censoring import Coding
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._queries import (
     TEXT,
@@ -58,6 +59,10 @@ class Fault:
         return CountsError(f"{self.message}{self.join}{self.remedy}.")
 
 
+_OPEN_REMEDY = (
+    "fill them in, or flag rows with which only the follow-up ended in a column "
+    "`truncated`, which leaves them out of the counts as censored"
+)
 _LABELS = "number from 0, or give labels=True to take the numbers as names"
 _OR_NAMES = ", or give labels=True and the numbers as text, to take them as names"
 #: What is wrong, and the remedy.
@@ -97,6 +102,7 @@ def row_tests(
     labels: bool,
     n_states: int | None,
     n_actions: int | None,
+    coding: Coding,
 ) -> "Tests":
     """Return what is asked of each row; an expression is true where it is bad."""
     import narwhals as nw
@@ -107,8 +113,10 @@ def row_tests(
         known, asked = _column_tests(role, schema[role])
         if f"{TEXT}{role}" in schema:
             text = has_value(role, nw.String, TEXT)
-            asked = {"text id" if role in IDS else "text": text} | asked
             asked["empty"] = asked["empty"] & ~text
+            if role in STATES:
+                text = text & ~coding.is_censored(frame, f"{TEXT}{role}")
+            asked = {"text id" if role in IDS else "text": text} | asked
         if role in IDS and schema[role].is_numeric() and not labels:
             upper = n_actions if role == "action" else n_states
             x = nw.col(role)
@@ -120,8 +128,11 @@ def row_tests(
             }
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
-        if role == "outcome":  # empty: the row is not the last, or its end unknown
+        if role == "outcome":  # empty: the row is not the last, or it is censored
             del asked["empty"]
+        if role == "next_state" and "truncated" in roles:
+            cut = is_true("truncated", schema["truncated"]).fill_null(False)
+            asked["empty"] = asked["empty"] & ~cut
         tests |= {(role, kind): test for kind, test in asked.items()}
     return tests
 
@@ -163,12 +174,36 @@ def has_value(role: str, kind: Any, prefix: str = "") -> "nw.Expr":
     return known & ~x.is_in(MISSING) if text else known
 
 
+def is_empty(frame: "Frame", role: str) -> "nw.Expr":
+    """Tell rows without a value."""
+    return ~has_value(role, frame.collect_schema()[role])
+
+
+def is_open(frame: "Frame", coding: Coding) -> "nw.Expr":
+    """Tell censored rows of a table of next states: they have none recorded."""
+    labels = [coding.is_censored(frame, x) for x in ("state", "next_state")]
+    return labels[0] | labels[1] | is_empty(frame, "next_state")
+
+
+def is_true(role: str, kind: Any) -> "nw.Expr":
+    """Tell rows with a flag, however it is spelled."""
+    import narwhals as nw
+
+    x = nw.col(role)
+    if kind.is_numeric():
+        return (x == 1).alias(role)
+    if kind == nw.String:
+        return x.str.to_lowercase().is_in(list(TRUE)).alias(role)
+    return x
+
+
 def tally(
-    frame: "Frame", tests: "Tests", origin: str
+    frame: "Frame", tests: "Tests", origin: str, coding: Coding
 ) -> tuple[int, dict[tuple[str, str], int]]:
     """Look at every row once, by the engine: count rows, and those with each fault.
 
-    Counts of the kind ``code`` are of missing-value codes, which are no fault.
+    Counts of the kinds ``code`` and ``censored`` are of missing-value codes and of
+    censored rows without a next state, which are no fault.
     """
     import narwhals as nw
 
@@ -178,6 +213,8 @@ def tally(
         column = f"{TEXT}{role}" if f"{TEXT}{role}" in schema else role
         if schema[column] == nw.String:
             tests[role, "code"] = nw.col(column).is_in(CODES)
+    if "next_state" in schema:
+        tests["next_state", "censored"] = is_open(frame, coding)
     asked = [how_many(test).alias("/".join(key)) for key, test in tests.items()]
     with worded(origin):
         query = frame.select(nw.len().alias("n"), *asked)
@@ -205,6 +242,8 @@ def faults(
         column = f"{TEXT}{role}" if kind.startswith("text") else role
         first = first_bad(frame, tests[role, kind], [column], origin)
         said, remedy = _WORDS[kind]
+        if (role, kind) == ("next_state", "empty"):
+            remedy = _OPEN_REMEDY
         value = first.values[column]
         floats = frame.collect_schema()[role].is_float()
         words = {
@@ -228,3 +267,11 @@ def said_codes(n: int) -> str:
     """Say how many missing-value codes there are."""
     many = "1 missing-value code" if n == 1 else f"{n} missing-value codes"
     return f"{many} ({', '.join(CODES[:-1])} or {CODES[-1]})"
+
+
+def said_open(n: int, n_rows: int, origin: str) -> str:
+    """Say how many censored rows a table of next states has."""
+    return (
+        f"{n} of {n_rows} rows of {origin} censored, with no next state recorded, and "
+        "left out of the counts"
+    )

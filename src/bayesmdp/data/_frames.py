@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
+from bayesmdp.data._censoring import Coding
 from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._counts import Counts
-from bayesmdp.data._derive import is_empty
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
-from bayesmdp.data._faults import IDS, MISSING, STATES, TRIPLET, TRUE, Fault
+from bayesmdp.data._faults import (
+    IDS,
+    MISSING,
+    STATES,
+    TRIPLET,
+    Fault,
+    is_empty,
+    is_open,
+    is_true,
+)
 from bayesmdp.data._folds import check_folds, scramble
 from bayesmdp.data._labels import Levels, names_in, numbers
 from bayesmdp.data._queries import (
@@ -402,29 +411,39 @@ _REMEDIES = {
 
 
 def settled(
-    frame: "Frame", origin: str, extra: tuple[str, ...] = (), *, steps: bool = False
+    frame: "Frame",
+    origin: str,
+    coding: Coding,
+    extra: tuple[str, ...] = (),
+    *,
+    steps: bool = False,
+    censored: bool = False,
 ) -> "Frame":
     """Drop what only messages need, and make ids and flags what they were checked for.
 
-    Steps become whole where next states hang on them.
+    Steps become whole where next states are derived from them. Where the table has
+    next states, rows without one are left out, unless ``censored`` ones are to stay.
     """
     import narwhals as nw
 
     schema = frame.collect_schema()
+    if "next_state" in schema and not censored:
+        frame = frame.filter(~is_open(frame, coding))
+    whole = TRIPLET[:2] if censored else TRIPLET
     columns = []
     for name, kind in schema.items():
         x = nw.col(name)
         if name == FILE or name.startswith(TEXT):
             if name in extra:
                 columns.append(x)
-        elif (name in TRIPLET and kind.is_numeric()) or (name == "step" and steps):
+        elif (name in whole and kind.is_numeric()) or (name == "step" and steps):
             columns.append(x.cast(nw.Int64))
         elif name == "episode" and kind.is_float():  # 0.0 and -0.0 are one
             columns.append(nw.when(x == 0).then(nw.lit(0.0)).otherwise(x).alias(name))
-        elif name in FLAGS and kind.is_numeric():
-            columns.append((x == 1).alias(name))
-        elif name in FLAGS and kind == nw.String:
-            columns.append(x.str.to_lowercase().is_in(list(TRUE)).alias(name))
+        elif name in FLAGS:
+            columns.append(is_true(name, kind))
+        elif name == "outcome":
+            columns.append(coding.outcome(frame))
         else:
             columns.append(x)
     with worded(origin):

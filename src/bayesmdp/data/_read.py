@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
+from bayesmdp.data._censoring import Coding, Labels
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import (
     FLAG_REMEDY,
@@ -13,7 +14,15 @@ from bayesmdp.data._derive import (
     repeated_steps,
     with_next_state,
 )
-from bayesmdp.data._faults import IDS, Fault, faults, row_tests, said_codes, tally
+from bayesmdp.data._faults import (
+    IDS,
+    Fault,
+    faults,
+    row_tests,
+    said_codes,
+    said_open,
+    tally,
+)
 from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
 from bayesmdp.data._labels import Levels, numbers_as_text
@@ -31,6 +40,7 @@ def read_transitions(
     *,
     columns: Mapping[str, str] | None = None,
     labels: bool = False,
+    censored: Labels = (),
     n_states: int | None = None,
     n_actions: int | None = None,
 ) -> Transitions:
@@ -51,16 +61,21 @@ def read_transitions(
         ``step``, ``terminated``, ``truncated``, where its name does not say so
         (``state``, ``s``, ``obs``; ``next_state``, ``sp``; ``episode``,
         ``icustayid``; ``step``, ``bloc``; and others; case does not matter). Without
-        a next state, it is the state of the same episode one step later; rows before
-        a gap, and last ones, are dropped, counted in ``notes`` and warned of, unless
-        ``outcome`` names a column with the state that the last row led to. Flags are
-        True and False, or 0 and 1.
+        a next state, it is the state of the same episode one step later, and of the
+        last row the one in the column ``outcome``, empty where it is censored. Rows
+        before a gap, and last ones without a next state, are left out of the counts and
+        counted in ``notes``. Flags are True and False, or 0 and 1.
     labels
         Whether whole numbers are names, to be numbered in sorted order, as text
         always is (``w2`` before ``w10``; ordered categories as they are ordered);
         ``state_labels`` and ``action_labels`` keep them. Otherwise they are ids, and a
         gap is a state that was not visited. In text files, ``3E1``, ``1_2`` and ``007``
         are names, never numbers; ``NA``, ``NaN``, ``NULL`` and ``.`` are missing.
+    censored
+        Labels in columns of states and outcomes that say that only the follow-up ended,
+        such as ``["alive", "lost"]``; ``censored`` always does. They are no states: a
+        row that leads to one is left out of the counts, as one that is ``truncated``
+        and has no next state.
     n_states, n_actions
         Sizes; where not given, the task's sizes rule.
 
@@ -81,19 +96,20 @@ def read_transitions(
     n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
-    source = open_source(source, columns, labels)
+    source = open_source(source, columns, labels, Coding.of(censored))
     found, origin = source.found, source.origin
     refuse(source.faults)
     n_rows, notes = check_rows(source, labels, n_states, n_actions)
     derive = "next_state" not in found
-    frame = settled(source.frame, origin, steps=derive)
+    frame = settled(source.frame, origin, source.coding, steps=derive)
     if derive:
         refuse([repeated_steps(frame, found, origin, n_rows)])
-        frame, n_rows, gaps, lost, note = with_next_state(frame, found, origin, n_rows)
+        derived = with_next_state(frame, found, origin, n_rows, source.coding)
+        frame, n_rows = derived.frame, derived.n_rows
         if not n_rows:
-            raise CountsError(f"{note}: no transition is left.")
-        notes = (f"{note}.", *notes)
-        if gaps + lost:
+            raise CountsError(f"{derived.note}: no transition is left.")
+        notes = (f"{derived.note}.", *notes)
+        if derived.gaps + derived.lost:
             warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
         flag = outcome_as_flag(source.frame, found, origin)
         if flag is not None:
@@ -130,9 +146,12 @@ class Source:
     faults: list[Fault]  # of whole columns
     levels: Levels
     connection: object = None  # kept open, for files
+    coding: Coding = field(default_factory=Coding)
 
 
-def open_source(source: Any, columns: Mapping[str, str] | None, labels: bool) -> Source:
+def open_source(
+    source: Any, columns: Mapping[str, str] | None, labels: bool, coding: Coding
+) -> Source:
     """Open files or a dataframe; what cannot be a table of transitions is refused."""
     connection: object = None
     if is_paths(source):
@@ -141,13 +160,13 @@ def open_source(source: Any, columns: Mapping[str, str] | None, labels: bool) ->
     else:
         frame, found, origin = open_frame(source, columns)
     frame, wrong, levels = converted(frame, found, origin)
-    return Source(frame, found, origin, wrong, levels, connection)
+    return Source(frame, found, origin, wrong, levels, connection, coding)
 
 
 def check_rows(
     source: Source, labels: bool, n_states: int | None, n_actions: int | None
 ) -> tuple[int, tuple[str, ...]]:
-    """Refuse the first fault of any row, or return the number of rows and notes."""
+    """Refuse the first fault of any row, or return how many rows to keep, and notes."""
     roles = [x for x in (*IDS, "reward", "episode", *FLAGS) if x in source.found]
     if "next_state" not in source.found:
         roles.append("step")
@@ -157,14 +176,20 @@ def check_rows(
         labels=labels,
         n_states=n_states,
         n_actions=n_actions,
+        coding=source.coding,
     )
-    n_rows, counts = tally(source.frame, tests, source.origin)
+    n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
     sizes = (n_states, n_actions)
     refuse(faults(source.frame, tests, counts, source.found, source.origin, sizes))
     n_codes = counts.get(("outcome", "code"), 0)
     column = f"Column `{source.found.get('outcome')}` of {source.origin}"
-    note = f"{column} has {said_codes(n_codes)}, taken as no value."
-    return n_rows, (note,) if n_codes else ()
+    notes = [f"{column} has {said_codes(n_codes)}, taken as no value."] * bool(n_codes)
+    n_open = counts.get(("next_state", "censored"), 0)
+    if n_open:
+        notes.append(f"{said_open(n_open, n_rows, source.origin)}.")
+    if n_open == n_rows:
+        raise CountsError(f"{notes[-1][:-1]}: no transition is left.")
+    return n_rows - n_open, tuple(notes)
 
 
 def refuse(found: Iterable[Fault | None]) -> None:

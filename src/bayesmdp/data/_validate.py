@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
+from bayesmdp.data._censoring import Coding, Labels
 from bayesmdp.data._derive import FLAG_REMEDY, outcome_as_flag
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._labels import names_in, numbers_as_text
@@ -47,6 +48,7 @@ def validate(
     *,
     columns: Mapping[str, str] | None = None,
     labels: bool = False,
+    censored: Labels = (),
     n_states: int | None = None,
     n_actions: int | None = None,
     min_count: int = 5,
@@ -65,7 +67,7 @@ def validate(
     task
         The task that the data are for, a `bayesmdp.Task`: its sizes, labels, terminal
         states and rewards are then held against the data.
-    columns, labels
+    columns, labels, censored
         As for `read_transitions`.
     n_states, n_actions
         Sizes, where there is no task.
@@ -86,7 +88,7 @@ def validate(
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     sizes = _sizes(task, n_states, n_actions)
-    source = as_source(data, columns, labels)
+    source = as_source(data, columns, labels, Coding.of(censored))
     names: tuple[Names, Names] = None, None
     if isinstance(data, Transitions):
         labels, sizes = _as_read(data, task, sizes)
@@ -96,8 +98,7 @@ def validate(
         told += [_read_note(note) for note in data.notes]
     if subject is not None:
         derived = subject.derived
-        dropped = 0 if derived is None else derived.gaps + derived.lost
-        whole = subject.n_rows == n_rows and not dropped
+        whole = n_rows == (subject.n_rows if derived is None else derived.n_rows)
         told += _checks_of(subject, names, task, min_count, whole)
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)

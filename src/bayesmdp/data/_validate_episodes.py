@@ -11,7 +11,8 @@ import numpy as np
 from bayesmdp._checks import many
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import KEYS, is_empty, repeated_steps, size
+from bayesmdp.data._derive import KEYS, repeated_steps, size
+from bayesmdp.data._faults import is_empty
 from bayesmdp.data._queries import Offender, fetch, fetch_one, worded, zero_or_one
 from bayesmdp.data._validate_groups import Groups
 from bayesmdp.data._validate_open import Subject, finding, repeats
@@ -85,6 +86,8 @@ def _episodes(subject: Subject, ends: list[Any]) -> "Frame":
         where = ["next_state"] if "next_state" in there else ["state", "outcome"]
         arrived = [nw.col(x).is_in(ends).fill_null(False) for x in where if x in there]
         marks["home"] = nw.any_horizontal(*arrived, ignore_nulls=True)
+    if "outcome" in there:
+        marks["censored"] = is_empty(rows, "outcome")
     then = {f"__{name}": nw.when(mark).then(at) for name, mark in marks.items()}
     asked = [
         nw.col("n").sum(),
@@ -121,7 +124,7 @@ def _open_end(episodes: "Frame") -> "nw.Expr":
     there = episodes.collect_schema().names()
     tests = [
         (nw.col(f"last_{x}") == nw.col("high")).fill_null(False)
-        for x in (*FLAGS, "home")
+        for x in (*FLAGS, "home", "censored")
         if f"last_{x}" in there
     ]
     return ~nw.any_horizontal(*tests, nw.lit(False), ignore_nulls=True)
@@ -181,8 +184,8 @@ def _steps(
         dropped = ""
         if subject.derived is not None:
             dropped = (
-                f"; {many(subject.derived.gaps, 'row')} before them would be dropped "
-                "for want of a next state"
+                f"; {many(subject.derived.gaps, 'row')} before them would be left out, "
+                "with no next state recorded"
             )
         yield finding(
             "step-gaps",
@@ -285,7 +288,8 @@ def _unfinished(
         tally["open"],
         f"{tally['open']} of {tally['episodes']} episodes without an end: the last row "
         "is neither terminated nor truncated, nor does it lead to a terminal state",
-        "mark logs that were cut off as `truncated`, or look for the missing rows",
+        "look for the missing rows, or flag rows with which only the follow-up ended "
+        "in a column `truncated`",
         column=subject.found["episode"],
         first=_row_of(subject, first["episode"], first["high"]),
     )
@@ -298,10 +302,7 @@ def _last_rows(subject: Subject, ends: list[Any]) -> Iterator[Finding]:
     if subject.derived is None or not subject.derived.lost:
         return
     with worded(subject.origin):
-        last = subject.rows.group_by("episode").agg(nw.col("step").max())
-        rows = subject.rows.join(last, on=list(KEYS), how="inner")
-        if "outcome" in subject.found:
-            rows = rows.filter(is_empty(rows, "outcome"))
+        rows = subject.derived.last
         rows = rows.filter(~nw.col("state").is_in(ends)) if ends else rows
     n = size(rows, subject.origin)
     if n:
@@ -309,8 +310,10 @@ def _last_rows(subject: Subject, ends: list[Any]) -> Iterator[Finding]:
             "missing-next-states",
             "warning",
             n,
-            f"{many(n, 'last row')} of an episode would be dropped for want of a next "
-            "state",
-            "give the state that the episode ended in as columns={'outcome': ...}",
+            f"{many(n, 'last row')} of an episode without a next state, which would be "
+            "left out of the counts as if censored",
+            "where the process ended, give the state it ended in as "
+            "columns={'outcome': ...}; where only the follow-up did, flag the row in a "
+            "column `truncated`, or leave its outcome empty",
             first=subject.first(frame=rows),
         )

@@ -347,6 +347,7 @@ def check_states(
             + ("" if terminal is None else ", though episodes do not end there"),
             "say which states are terminal, by a task or a `terminated` column"
             if terminal is None
-            else "make them terminal, or look for their missing rows",
+            else "look for their missing rows, say which are terminal, and name those "
+            "that stand for the end of follow-up with censored=[...]",
             first=subject.first_with({"next_state": groups.values("next_state", mask)}),
         )

@@ -6,6 +6,8 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from bayesmdp._checks import many
+from bayesmdp.data._censoring import Coding
 from bayesmdp.data._derive import KEYS, Derived, repeated_steps, size, with_next_state
 from bayesmdp.data._faults import (
     TRIPLET,
@@ -13,6 +15,7 @@ from bayesmdp.data._faults import (
     faults,
     row_tests,
     said_codes,
+    said_open,
     tally,
 )
 from bayesmdp.data._files import connect
@@ -127,13 +130,16 @@ def from_fault(
     )
 
 
-def as_source(data: Any, columns: Mapping[str, str] | None, labels: bool) -> Source:
+def as_source(
+    data: Any, columns: Mapping[str, str] | None, labels: bool, coding: Coding
+) -> Source:
     """Open whatever `validate` was given."""
     if not isinstance(data, Transitions):
-        return open_source(data, columns, labels)
-    if columns is not None or labels:
+        return open_source(data, columns, labels, coding)
+    if columns is not None or labels or coding != Coding():
         raise ArgumentError(
-            "`columns` and `labels` are for reading; `data` has been read already."
+            "`columns`, `labels` and `censored` are for reading; `data` has been read "
+            "already."
         )
     table = data.table
     levels: Levels = {}
@@ -162,9 +168,14 @@ def open_subject(
     unfit = {fault.role for fault in source.faults}
     roles = tuple(role for role in source.found if role not in unfit)
     tests = row_tests(
-        source.frame, roles, labels=labels, n_states=sizes[0], n_actions=sizes[1]
+        source.frame,
+        roles,
+        labels=labels,
+        n_states=sizes[0],
+        n_actions=sizes[1],
+        coding=source.coding,
     )
-    n_rows, counts = tally(source.frame, tests, source.origin)
+    n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
     loose = not derive  # then nothing hangs on steps, and readers let them be
     told = [from_fault(x, source.found) for x in source.faults]
     told += [
@@ -183,20 +194,31 @@ def open_subject(
     needed = [*TRIPLET[:2], *(KEYS if derive else TRIPLET[2:])]
     if unfit.intersection(needed):
         return n_rows, [*told, _unchecked("a column that they need is unfit")], None
-    frame, n_sound = _sound(source, roles, bad, n_rows)
+    sound, n_sound = _sound(source, roles, bad, n_rows)
     if n_sound < n_rows:
         told.append(_left_out(n_rows - n_sound, n_rows))
-    if not n_sound:
+    origin, coding = source.origin, source.coding
+    frame = settled(sound, origin, coding, (FILE,), steps="step" in roles)
+    n_kept = n_sound if derive else size(frame, origin)
+    rows = frame
+    if n_kept < n_sound:
+        rows = settled(sound, origin, coding, (FILE,), censored=True)
+        n, said = n_sound - n_kept, said_open(n_sound - n_kept, n_sound, origin)
+        told.append(finding("censored-rows", "note", n, said, _CENSORED_REMEDY))
+    if not n_kept:
         return n_rows, told, None
     found = {role: source.found[role] for role in roles}
     if not derive:
-        origin, kept = source.origin, (source.levels, source.connection)
+        kept = (source.levels, source.connection)
         subject = Subject(
-            frame, frame, found, origin, n_sound, labels, sizes, None, *kept
+            rows, frame, found, origin, n_kept, labels, sizes, None, *kept
         )
         return n_rows, told, subject
     more, derived = _derive(frame, found, source, n_sound, labels, sizes)
     return n_rows, told + more, derived
+
+
+_CENSORED_REMEDY = "nothing: what came after them is not known"
 
 
 def _sound(
@@ -210,9 +232,7 @@ def _sound(
             n_rows = size(frame, source.origin)
         unused = [x for x in source.found if x not in roles]
         there = frame.collect_schema().names()
-        frame = frame.select(*(x for x in there if x not in unused))
-        frame = settled(frame, source.origin, (FILE,), steps="step" in roles)
-    return frame, n_rows
+        return frame.select(*(x for x in there if x not in unused)), n_rows
 
 
 def _derive(
@@ -238,12 +258,16 @@ def _derive(
         left = size(frame, origin)
         told.append(_left_out(n_rows - left, n_rows, "in episodes with such steps"))
         n_rows = left
-    derived = with_next_state(frame, found, origin, n_rows)
+    derived = with_next_state(frame, found, origin, n_rows, source.coding)
     if not derived.n_rows:
         message = f"{derived.note}: no transition is left"
         remedy = "name the column of next states, or of outcomes"
         told.append(finding("no-transitions", "error", n_rows, message, remedy))
         return told, None
+    if derived.censored:
+        n, of = derived.censored, many(derived.censored, "last row")
+        said = f"{of} of an episode censored, with no next state recorded"
+        told.append(finding("censored-rows", "note", n, said, _CENSORED_REMEDY))
     moves, kept = derived.frame, (source.levels, source.connection)
     return told, Subject(
         frame, moves, found, origin, n_rows, labels, sizes, derived, *kept

@@ -151,7 +151,8 @@ def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
         return [
             "`data` has no `terminated` flags, so no state was taken as terminal; "
             f"{_states(at.size)} entered and never left ({shown}): if episodes end "
-            f"there, give terminal={_remedy(task, endings, at)}."
+            f"there, give terminal={_remedy(task, endings, at)}; a label of censoring "
+            "is no state, read the log with censored=[...]."
         ]
     flagged = endings.terminated + endings.stays_terminated
     doubtful = (flagged > 0) & ~_ends(endings)
