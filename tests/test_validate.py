@@ -56,11 +56,11 @@ def test_names_are_clean_too(engine: str) -> None:
 @pytest.mark.parametrize("known", [None, task()], ids=["", "task"])
 def test_derived_next_states_are_clean_too(engine: str, known: bm.Task | None) -> None:
     table = without("next_state", "truncated", "terminated")
-    end = [None, None, 2, None, 2, None, 1]
+    end = [None, None, 2, None, 2, None, None]
     source = ENGINES[engine]({**table, "end": end})
     found = bm.validate(source, known, columns={"outcome": "end"}, min_count=1)
-    wanted = ["unfinished-episodes"] if known else ["never-left-states"]
-    assert [x.code for x in found] == wanted  # episode 9 was cut off; 2 is never left
+    wanted = ["censored-rows"] if known else ["censored-rows", "never-left-states"]
+    assert [x.code for x in found] == wanted  # of episode 9; 2 is never left
 
 
 def test_arrays_are_clean_too() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bayesmdp.priors import AnyPrior
 
 #: Options of `reading_options`.
-READING = ("columns", "labels", "censored")
+READING = ("columns", "labels", "outcome", "censored")
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -152,7 +152,7 @@ def priors_beside(
 
 
 def reading_options(function: Function) -> Function:
-    """``--columns``, ``--labels`` and ``--censored``: how a log is read.
+    """``--columns``, ``--labels``, ``--outcome``, ``--censored``: how a log is read.
 
     The command gets them as ``reading``, arguments of `bayesmdp.read_transitions`.
     """
@@ -166,7 +166,7 @@ def reading_options(function: Function) -> Function:
         "--columns",
         multiple=True,
         metavar="ROLE=NAME",
-        callback=_columns,
+        callback=_pairs,
         help="Which column is the state, action, next_state, reward, episode, step, "
         "...; may be repeated; found by usual names where not given.",
     )
@@ -175,6 +175,14 @@ def reading_options(function: Function) -> Function:
         is_flag=True,
         help="Whole numbers are names of states and actions, not ids from 0.",
     )
+    outcome = click.option(
+        "--outcome",
+        multiple=True,
+        metavar="CODE=STATE",
+        callback=_pairs,
+        help="What a code in the column of outcomes means, such as 2=death or "
+        "0=censored; may be repeated; not needed where the column holds states.",
+    )
     censored = click.option(
         "--censored",
         multiple=True,
@@ -182,28 +190,32 @@ def reading_options(function: Function) -> Function:
         help="A label of states or outcomes that says that only the follow-up ended, "
         "such as alive; may be repeated; `censored` always does.",
     )
-    return cast("Function", columns(labels(censored(wrapper))))
+    return cast("Function", columns(labels(outcome(censored(wrapper)))))
 
 
-def _columns(
+def _pairs(
     ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return the column of each role that was named."""
+    """Return what was said of each role or code."""
     found: dict[str, str] = {}
+    example = "state=cluster" if param.name == "columns" else "2=death"
     for item in said:
-        role, equals, name = item.partition("=")
-        if not (role and equals and name):
+        key, equals, name = item.partition("=")
+        if not (key and equals and name):
             raise click.BadParameter(
-                f"{item!r} is not of the form ROLE=NAME, such as state=cluster."
+                f"{item!r} is not of the form {param.metavar}, such as {example}."
             )
-        if role in found:
-            raise click.BadParameter(f"{role!r} is given twice.")
-        found[role] = name
+        if key in found:
+            raise click.BadParameter(f"{key!r} is given twice.")
+        found[key] = name
     return found
 
 
 _SPOKEN = {  # how the library names an argument, and how the command line does
     r"labels=True": "--labels",
+    r"outcome=\{'2': 'death', '0': 'censored'\}": (
+        "--outcome 2=death --outcome 0=censored"
+    ),
     r"censored=\[\.\.\.\]": "--censored LABEL",
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",

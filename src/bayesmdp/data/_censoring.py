@@ -6,8 +6,10 @@ transition as any other.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bayesmdp.errors import ArgumentError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
 
 CENSORED = "censored"
+CUT = "__censored"  # column that says which outcomes are labels of censoring
+MEANING = "say what each code means with outcome={'2': 'death', '0': 'censored'}"
 #: Labels, as users give them: one, or several.
 Labels: TypeAlias = str | int | Sequence[str | int]
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
@@ -28,9 +32,12 @@ class Coding:
     """What labels of states and outcomes mean, where they are no states."""
 
     censored: tuple[str, ...] = (CENSORED,)
+    states: tuple[tuple[str, str], ...] = ()  # codes of outcomes, and what they mean
 
     @classmethod
-    def of(cls, censored: Labels) -> "Coding":
+    def of(
+        cls, censored: Labels, outcome: Mapping[Any, str | int] | None = None
+    ) -> "Coding":
         """Check what a caller said."""
         given = [censored] if isinstance(censored, str | int) else censored
         listed = isinstance(given, Sequence) and not isinstance(given, bytes)
@@ -39,18 +46,56 @@ class Coding:
                 "`censored` must hold labels that say that only the follow-up ended, "
                 f"such as ['alive', 'lost']; got {censored!r:.80}."
             )
-        return cls((CENSORED, *map(str, given)))
+        states = {} if outcome is None else outcome
+        if not isinstance(states, Mapping) or not all(
+            _is_label(x) for pair in states.items() for x in pair
+        ):
+            raise ArgumentError(
+                "`outcome` must map codes to states, such as {'2': 'death', '0': "
+                f"'censored'}}; got {outcome!r:.80}."
+            )
+        named = tuple((str(code), str(state)) for code, state in states.items())
+        coding = cls((CENSORED, *map(str, given)), named)
+        if named and not coding.names:
+            raise ArgumentError(
+                "`outcome` maps no code to a state, so that every last row would be "
+                "censored: leave it out, and name no column of outcomes."
+            )
+        return coding
+
+    @property
+    def names(self) -> list[str]:
+        """States that codes of outcomes mean."""
+        return list({x: x for _, x in self.states if x not in self.censored})
 
     def is_censored(self, frame: "Frame", column: str) -> "nw.Expr":
         """Tell rows with a label of censoring."""
         return _is_one(frame, column, self.censored)
 
+    def is_cut(self, frame: "Frame") -> "nw.Expr":
+        """Tell rows whose outcome says that they are censored."""
+        codes = [code for code, state in self.states if state in self.censored]
+        return _is_one(frame, "outcome", [*codes, *self.censored]).alias(CUT)
+
+    def is_known(self, frame: "Frame") -> "nw.Expr":
+        """Tell outcomes of which it is said what they mean."""
+        codes = [code for code, _ in self.states]
+        return _is_one(frame, "outcome", [*codes, *self.censored])
+
     def outcome(self, frame: "Frame") -> "nw.Expr":
         """Return the state that a row led to; no value where it is censored."""
         import narwhals as nw
 
-        state = nw.when(~self.is_censored(frame, "outcome")).then(nw.col("outcome"))
-        return state.alias("outcome")
+        if not self.states:
+            over = ~self.is_censored(frame, "outcome")
+            return nw.when(over).then(nw.col("outcome")).alias("outcome")
+        meant: nw.Expr | None = None
+        for name in self.names:
+            codes = [code for code, x in self.states if x == name]
+            here = nw.when(_is_one(frame, "outcome", codes)).then(nw.lit(name))
+            meant = here if meant is None else here.otherwise(meant)
+        assert meant is not None
+        return meant.alias("outcome")
 
 
 def _is_label(x: object) -> bool:
@@ -65,4 +110,6 @@ def _is_one(frame: "Frame", column: str, labels: Sequence[str]) -> "nw.Expr":
     if frame.collect_schema()[column].is_numeric():
         known = [int(x) for x in labels if _WHOLE.fullmatch(x)]
     x = nw.col(column)
-    return (~x.is_null() & x.is_in(known)).fill_null(False)
+    # Not is_in, for which some engines need the very type of the column.
+    tests = [~x.is_null() & (x == label) for label in known]
+    return reduce(or_, tests, x.is_null() & ~x.is_null()).fill_null(False)

@@ -5,13 +5,22 @@ join of the table with itself. A row without one stands before a gap, which is n
 bridged, or is the last of its episode: censored, or in a state that is never left.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayesmdp._checks import many
-from bayesmdp.data._censoring import Coding
-from bayesmdp.data._faults import Fault, is_empty
-from bayesmdp.data._queries import FILE, ROW, capital, fetch_one, first_bad, worded
+from bayesmdp.data._censoring import CUT, MEANING, Coding
+from bayesmdp.data._faults import Fault, is_empty, is_true
+from bayesmdp.data._queries import (
+    FILE,
+    ROW,
+    capital,
+    fetch,
+    fetch_one,
+    first_bad,
+    worded,
+)
 
 if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
@@ -20,10 +29,7 @@ KEYS = ("episode", "step")
 KEPT = ("state", "action", "reward", *KEYS, "terminated", "truncated", ROW, FILE)
 
 
-FLAG_REMEDY = (
-    "Name the state that a row led to instead, or read the table with "
-    "data.read_ai_clinician, which takes a flag for death"
-)
+_NUMBER = re.compile("-?[0-9]+([.]0)?").fullmatch
 
 
 class Derived(NamedTuple):
@@ -72,8 +78,8 @@ def with_next_state(
         if n_open:  # said to be censored; else over; else censored, if outcomes are
             marked = all_rows.filter(no_state).select("episode").unique()
             last = last.join(marked, **_without("episode"))
-            if "truncated" in there:
-                last = last.filter(~nw.col("truncated"))
+            for cut in [x for x in ("truncated", CUT) if x in there]:
+                last = last.filter(~nw.col(cut))
             n_cut = n_open - size(last, origin)
             entered = moves.select(nw.col("next_state").alias("state")).unique()
             left = moves.filter(nw.col("state") != nw.col("next_state"))
@@ -126,28 +132,36 @@ def _left_out(derived: Derived) -> Iterator[str]:
         )
 
 
-def outcome_as_flag(
-    frame: "Frame", found: Mapping[str, str], origin: str
-) -> str | None:
-    """Say so where an outcome looks like a flag, not like a state that was led to."""
+def shared_codes(
+    frame: "Frame", found: Mapping[str, str], origin: str, coding: Coding
+) -> Fault | None:
+    """Find outcomes that are spelled as states are numbered: codes, most likely.
+
+    With a row that is truncated a state is meant, the one the log ended in.
+    """
     import narwhals as nw
 
-    if "outcome" not in found or not frame.collect_schema()["outcome"].is_numeric():
+    if "outcome" not in found or coding.states:
         return None
-    known = frame.filter(~is_empty(frame, "outcome"))
-    x = nw.col("outcome")
     with worded(origin):
-        ends = known.select(x.min().alias("low"), x.max().alias("high"))
-        found_ends = fetch_one(ends, origin) if size(known, origin) else {"low": None}
-    if found_ends["low"] is None or (found_ends["low"], found_ends["high"]) != (0, 1):
+        schema = frame.collect_schema()
+        known = frame.filter(~is_empty(frame, "outcome"))
+        known = known.filter(~coding.is_censored(known, "outcome"))
+        if "truncated" in schema:
+            known = known.filter(~is_true("truncated", schema["truncated"]))
+        outcome = nw.col("outcome").cast(schema["state"]).alias("state")
+        states = frame.select("state").unique()
+        both = known.select(outcome).unique().join(states, on="state", how="inner")
+    values = [x for x in fetch(both, origin)["state"].tolist() if _NUMBER(str(x))]
+    if not values:
         return None
-    left = frame.filter((nw.col("state") == 0) | (nw.col("state") == 1))
-    if not size(left, origin):
-        return None
-    return (
-        f"Column `{found['outcome']}` of {origin} holds only 0 and 1, and is taken for "
-        "states 0 and 1, which are also left: is it a flag"
+    code = min(values, key=str) if isinstance(values[0], str) else int(min(values))
+    said = (
+        f"Column `{found['outcome']}` of {origin} holds {code}, which is also a state "
+        f"in `{found['state']}`: is it a code, such as of death"
     )
+    remedy = f"{capital(MEANING)}, or {str(code)!r} where that state is meant"
+    return Fault("shared", "outcome", len(values), None, said, remedy, "? ")
 
 
 def repeated_steps(

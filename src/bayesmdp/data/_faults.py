@@ -88,6 +88,10 @@ _WORDS = {
         "must be below the size given, {upper}: {where} has {value}{more}",
         "count from 0, mend the ids, or give the size that they need",
     ),
+    "unmapped": (
+        "has a code that `outcome` does not map: {where} has {value!r:.42}{more}",
+        "map it to a state or to 'censored'",
+    ),
     "flag": (
         "must hold True and False, or 0 and 1: {where} has {value!r:.42}{more}",
         "mend it, or rename the column so that it is not taken for `{role}`",
@@ -130,6 +134,8 @@ def row_tests(
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
         if role == "outcome":  # empty: the row is not the last, or it is censored
             del asked["empty"]
+            if coding.states:
+                asked["unmapped"] = known & ~coding.is_known(frame)
         if role == "next_state" and "truncated" in roles:
             cut = is_true("truncated", schema["truncated"]).fill_null(False)
             asked["empty"] = asked["empty"] & ~cut

@@ -40,11 +40,12 @@ NUMBER = (
 
 
 def open_files(
-    source: Any, columns: Mapping[str, str] | None, labels: bool
+    source: Any, columns: Mapping[str, str] | None, labels: bool, coded: bool = False
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str], str, object]:
     """Return a relation with a column for each role, the names there, and whose.
 
-    The last is the connection: until DuckDB 2, a relation does not keep it open.
+    Outcomes that are ``coded`` need not be spelled as states are. The last is the
+    connection: until DuckDB 2, a relation does not keep it open.
     """
     paths = paths_of(source)
     origin = f"`{paths[0]}`"
@@ -67,7 +68,7 @@ def open_files(
         else:
             table, found = _open_parquet(connection, paths, columns, origin)
             return table, found, origin, connection
-        return _typed(text, found, labels), found, origin, connection
+        return _typed(text, found, labels, coded), found, origin, connection
 
 
 def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
@@ -253,13 +254,15 @@ def _renamed(
 
 
 def _typed(
-    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool
+    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool, coded: bool
 ) -> "duckdb.DuckDBPyRelation":
     """Decide for each column whether its text is numbers, and convert it.
 
     Text among numbers becomes empty, and stands in a column of its own.
     """
-    spelled = {role: _spellings(role, labels) for role in found}
+    apart = {"outcome"} if coded else set()
+    states = [x for x in found if x in STATES and x not in apart]
+    spelled = {role: _spellings(role, labels and role not in apart) for role in found}
     asked = [f"count(*) filter ({_has_value(role)}) as {role}" for role in found]
     asked += [f"count({role}) as {role}_filled" for role in found]
     asked += [
@@ -271,7 +274,7 @@ def _typed(
     tally = dict(zip(answer.columns, map(int, answer.fetchall()[0]), strict=True))
     chosen = []
     for role, numbers in spelled.items():
-        alike = [x for x in found if x in STATES] if role in STATES else [role]
+        alike = states if role in states else [role]
         fits = [sum(tally[f"{x}_{i}"] for x in alike) for i in range(len(numbers))]
         all_values = sum(tally[x] for x in alike)
         among = role in ("reward", "step") or (role in IDS and not labels and fits[-1])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
-from bayesmdp.data._censoring import Coding
+from bayesmdp.data._censoring import MEANING, Coding
 from bayesmdp.data._columns import FLAGS, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
@@ -309,7 +309,7 @@ def recognised(
 
 
 def converted(
-    frame: "Frame", found: Mapping[str, str], origin: str
+    frame: "Frame", found: Mapping[str, str], origin: str, coded: bool = False
 ) -> tuple["Frame", list[Fault], Levels]:
     """Give columns the types that their roles need; tell those that cannot.
 
@@ -340,14 +340,15 @@ def converted(
             casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
-    for role in ("next_state", "outcome"):
+    states = STATES[: 2 if coded else 3]  # codes of outcomes are of their own kind
+    for role in states[1:]:
         if role in kinds and "state" in kinds and kinds[role] != kinds["state"]:
             said = (
                 f"holds {kinds[role]}, but column `{found['state']}` {kinds['state']}"
             )
             faults.append(_column_fault("named", role, said, found, origin))
-    joint = {"state": _longest(levels, STATES), "action": levels.get("action", ())}
-    for role in [x for x in STATES if x in levels]:
+    joint = {"state": _longest(levels, states), "action": levels.get("action", ())}
+    for role in [x for x in states if x in levels]:
         own = set(levels[role])
         if tuple(x for x in joint["state"] if x in own) != levels[role]:
             said = "has levels that are not those of other columns, in their order"
@@ -400,7 +401,10 @@ def _column_fault(
     kind: str, role: str, said: str, found: Mapping[str, str], origin: str
 ) -> Fault:
     message = f"Column `{found[role]}` of {origin} {said}"
-    return Fault(kind, role, 1, None, message, _REMEDIES[kind], ": ")
+    remedy = _REMEDIES[kind]
+    if (kind, role) == ("named", "outcome"):
+        remedy += f", or {MEANING}"
+    return Fault(kind, role, 1, None, message, remedy, ": ")
 
 
 _REMEDIES = {
@@ -436,6 +440,8 @@ def settled(
         if name == FILE or name.startswith(TEXT):
             if name in extra:
                 columns.append(x)
+        elif name == "state" and coding.states and kind.is_numeric():
+            columns.append(x.cast(nw.Int64).cast(nw.String))
         elif (name in whole and kind.is_numeric()) or (name == "step" and steps):
             columns.append(x.cast(nw.Int64))
         elif name == "episode" and kind.is_float():  # 0.0 and -0.0 are one
@@ -443,7 +449,7 @@ def settled(
         elif name in FLAGS:
             columns.append(is_true(name, kind))
         elif name == "outcome":
-            columns.append(coding.outcome(frame))
+            columns += [coding.outcome(frame), coding.is_cut(frame)]
         else:
             columns.append(x)
     with worded(origin):

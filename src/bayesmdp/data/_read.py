@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bayesmdp import _checks
 from bayesmdp.data._censoring import Coding, Labels
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import (
-    FLAG_REMEDY,
-    outcome_as_flag,
-    repeated_steps,
-    with_next_state,
-)
+from bayesmdp.data._derive import repeated_steps, shared_codes, with_next_state
 from bayesmdp.data._faults import (
     IDS,
     Fault,
@@ -40,6 +35,7 @@ def read_transitions(
     *,
     columns: Mapping[str, str] | None = None,
     labels: bool = False,
+    outcome: Mapping[Any, str | int] | None = None,
     censored: Labels = (),
     n_states: int | None = None,
     n_actions: int | None = None,
@@ -71,6 +67,10 @@ def read_transitions(
         ``state_labels`` and ``action_labels`` keep them. Otherwise they are ids, and a
         gap is a state that was not visited. In text files, ``3E1``, ``1_2`` and ``007``
         are names, never numbers; ``NA``, ``NaN``, ``NULL`` and ``.`` are missing.
+    outcome
+        What the codes in the column ``outcome`` mean, such as ``{"2": "death", "0":
+        "censored"}``: a state, or that the row is censored. Whole numbers are then
+        names, as with ``labels``. Not needed where the column holds states itself.
     censored
         Labels in columns of states and outcomes that say that only the follow-up ended,
         such as ``["alive", "lost"]``; ``censored`` always does. They are no states: a
@@ -96,7 +96,9 @@ def read_transitions(
     n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
-    source = open_source(source, columns, labels, Coding.of(censored))
+    coding = Coding.of(censored, outcome)
+    labels = labels or bool(coding.states)
+    source = open_source(source, columns, labels, coding)
     found, origin = source.found, source.origin
     refuse(source.faults)
     n_rows, notes = check_rows(source, labels, n_states, n_actions)
@@ -104,6 +106,7 @@ def read_transitions(
     frame = settled(source.frame, origin, source.coding, steps=derive)
     if derive:
         refuse([repeated_steps(frame, found, origin, n_rows)])
+        refuse([shared_codes(frame, found, origin, source.coding)])
         derived = with_next_state(frame, found, origin, n_rows, source.coding)
         frame, n_rows = derived.frame, derived.n_rows
         if not n_rows:
@@ -111,10 +114,6 @@ def read_transitions(
         notes = (f"{derived.note}.", *notes)
         if derived.gaps + derived.lost:
             warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
-        flag = outcome_as_flag(source.frame, found, origin)
-        if flag is not None:
-            notes += (f"{flag}?",)
-            warnings.warn(f"{flag}? {FLAG_REMEDY}.", BayesmdpWarning, stacklevel=2)
     table = FrameTable(
         frame,
         origin,
@@ -155,11 +154,17 @@ def open_source(
     """Open files or a dataframe; what cannot be a table of transitions is refused."""
     connection: object = None
     if is_paths(source):
-        relation, found, origin, connection = open_files(source, columns, labels)
+        files = open_files(source, columns, labels, bool(coding.states))
+        relation, found, origin, connection = files
         frame = lazy(relation)
     else:
         frame, found, origin = open_frame(source, columns)
-    frame, wrong, levels = converted(frame, found, origin)
+    if coding.states and "outcome" not in found:
+        raise ArgumentError(
+            "`outcome` says what codes mean, but no column holds them: name it with "
+            "columns={'outcome': ...}."
+        )
+    frame, wrong, levels = converted(frame, found, origin, bool(coding.states))
     return Source(frame, found, origin, wrong, levels, connection, coding)
 
 

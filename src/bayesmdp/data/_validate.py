@@ -8,7 +8,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._censoring import Coding, Labels
-from bayesmdp.data._derive import FLAG_REMEDY, outcome_as_flag
+from bayesmdp.data._derive import shared_codes
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._labels import names_in, numbers_as_text
 from bayesmdp.data._transitions import ArrayTable, Transitions
@@ -48,6 +48,7 @@ def validate(
     *,
     columns: Mapping[str, str] | None = None,
     labels: bool = False,
+    outcome: Mapping[Any, str | int] | None = None,
     censored: Labels = (),
     n_states: int | None = None,
     n_actions: int | None = None,
@@ -67,7 +68,7 @@ def validate(
     task
         The task that the data are for, a `bayesmdp.Task`: its sizes, labels, terminal
         states and rewards are then held against the data.
-    columns, labels, censored
+    columns, labels, outcome, censored
         As for `read_transitions`.
     n_states, n_actions
         Sizes, where there is no task.
@@ -88,7 +89,9 @@ def validate(
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     sizes = _sizes(task, n_states, n_actions)
-    source = as_source(data, columns, labels, Coding.of(censored))
+    coding = Coding.of(censored, outcome)
+    source = as_source(data, columns, labels or bool(coding.states), coding)
+    labels = labels or bool(coding.states)
     names: tuple[Names, Names] = None, None
     if isinstance(data, Transitions):
         labels, sizes = _as_read(data, task, sizes)
@@ -99,7 +102,7 @@ def validate(
     if subject is not None:
         derived = subject.derived
         whole = n_rows == (subject.n_rows if derived is None else derived.n_rows)
-        told += _checks_of(subject, names, task, min_count, whole)
+        told += _checks_of(subject, names, task, min_count, whole, source.coding)
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)
 
@@ -144,6 +147,7 @@ def _checks_of(
     task: KnownTask | None,
     min_count: int,
     whole: bool,
+    coding: Coding,
 ) -> Iterator[Finding]:
     """Run every check of sound rows; names are those that the table itself lacks."""
     groups = fetch_groups(subject, names)
@@ -153,10 +157,10 @@ def _checks_of(
             yield from_fault(fault, subject.found)
     yield from check_columns(subject, groups, whole)
     yield from check_names(subject, groups)
-    flag = outcome_as_flag(subject.rows, subject.found, subject.origin)
-    if flag is not None:
-        column = subject.found["outcome"]
-        yield finding("outcome-flags", "warning", 1, flag, FLAG_REMEDY, column=column)
+    if subject.derived is not None:
+        shared = shared_codes(subject.rows, subject.found, subject.origin, coding)
+        if shared is not None:
+            yield from_fault(shared, subject.found)
     yield from check_rewards(subject, groups)
     unknown, groups = match_labels(subject, groups, task)
     yield from unknown

@@ -48,6 +48,8 @@ CODES = {
     "wide": "large-ids",
     "beyond": "ids-beyond-sizes",
     "flag": "bad-flags",
+    "unmapped": "outcome-codes",
+    "shared": "outcome-codes",
     "repeated": "repeated-steps",
     "digits": "numbers-as-text",
     "times": "times-as-names",
@@ -138,8 +140,8 @@ def as_source(
         return open_source(data, columns, labels, coding)
     if columns is not None or labels or coding != Coding():
         raise ArgumentError(
-            "`columns`, `labels` and `censored` are for reading; `data` has been read "
-            "already."
+            "`columns`, `labels`, `outcome` and `censored` are for reading; `data` has "
+            "been read already."
         )
     table = data.table
     levels: Levels = {}
