@@ -97,7 +97,7 @@ def test_censored_rows_are_left_out_counted_and_said(
     (told,) = (x for x in found if x.code == "censored-rows")
     assert (told.severity, told.count) == ("note", 2)
     wrong = {x.code for x in (*found.errors, *found.warnings)}
-    assert wrong <= {"names-of-nothing", "unfinished-episodes"}
+    assert not wrong  # death is never left, and "none" is an action
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
@@ -192,6 +192,51 @@ def test_the_command_line_leaves_them_out(
     assert saved.posterior.counts.total == 7
     assert saved.config["source"]["censored"] == ["alive"]
     assert "2 last rows censored" in CliRunner().invoke(main, ["info", "run"]).output
+
+
+def test_last_rows_in_a_state_that_is_never_left_are_no_finding() -> None:
+    """As msm has it: death is the state of the last row."""
+    table = {
+        "id": [1, 1, 2, 2, 3, 3],
+        "t": [0, 1, 0, 1, 0, 1],
+        "state": ["well", "ill", "ill", "death", "well", "death"],
+        "action": ["none", "drug", "drug", "none", "none", "none"],
+        "truncated": [False, True, False, False, False, False],
+    }
+    found = bm.validate(pd.DataFrame(table), min_count=0)
+    assert {x.code for x in found} == {"censored-rows", "never-left-states"}
+    log = bm.read_transitions(pd.DataFrame(table))
+    assert log.notes[0].endswith("; 2 last rows in a state that is never left.")
+    del table["truncated"]
+    found = bm.validate(pd.DataFrame(table), min_count=0)
+    (last,) = found.warnings
+    assert (last.code, last.count, last.first_row) == ("missing-next-states", 1, 1)
+
+
+@pytest.mark.parametrize("name", ["n/a", "Unknown", "alive", "lost to follow-up"])
+def test_ends_of_which_nothing_is_known_are_not_proposed_as_terminal(name: str) -> None:
+    log = bm.read_transitions(
+        pd.DataFrame({**VISITS, "end": marked(name)}), columns={"outcome": "end"}
+    )
+    text = bm.storage.task_template(log)
+    assert 'terminal = ["death"]' in text
+    assert f'# Not "{name}": if that says that only the follow-up ended' in text
+    assert "--censored" in text
+
+
+def test_rows_of_a_log_that_was_read_are_not_numbered_as_those_of_its_source() -> None:
+    """The source's own are: here the third row of the file is the first offender."""
+    table = pd.DataFrame({**VISITS, "end": DIED, "reward": [0, 0, 1, 0, 2, 0, 0, 0, 0]})
+    (there,) = (
+        x
+        for x in bm.validate(table, columns={"outcome": "end"})
+        if x.code == "varying-rewards"
+    )
+    assert (there.first_row, there.where.split(",")[0]) == (2, "row 2")
+    log = bm.read_transitions(table, columns={"outcome": "end"})
+    (here,) = (x for x in bm.validate(log) if x.code == "varying-rewards")
+    assert here.first_row is None
+    assert here.where == there.where.removeprefix("row 2, ")
 
 
 #: Sentences of the package about last rows, none of which may propose this.

@@ -1,6 +1,7 @@
 """Look at a log before believing what comes out of it."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,8 @@ def validate(
         derived = subject.derived
         whole = n_rows == (subject.n_rows if derived is None else derived.n_rows)
         told += _checks_of(subject, names, task, min_count, whole, source.coding)
+    if isinstance(data, Transitions) and data.notes:  # rows are not those of the source
+        told = [_unnumbered(x) for x in told]
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)
 
@@ -134,6 +137,12 @@ def _as_read(
         said = table.n_states, table.n_actions
         sizes = sizes[0] or said[0], sizes[1] or said[1]
     return labels, sizes
+
+
+def _unnumbered(found: Finding) -> Finding:
+    """Leave out the number of a row, which would be taken for one of the source."""
+    where = found.where.removeprefix(f"row {found.first_row}, ")
+    return replace(found, first_row=None, where=where)
 
 
 def _read_note(note: str) -> Finding:

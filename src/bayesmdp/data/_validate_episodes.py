@@ -30,14 +30,15 @@ def check_episodes(
     """Find what is wrong with the order of rows."""
     if "episode" not in subject.found:
         return
-    ends = _terminal_values(groups, terminal)
+    over = groups.never_left() if terminal is None else terminal
+    ends = _terminal_values(groups, over)
     episodes = _episodes(subject, ends)
     tally = _tally(subject, episodes)
     if "step" in subject.found:
         yield from _steps(subject, episodes, tally)
         yield from _order(subject)
     yield from _after_ends(subject, episodes, tally)
-    if ends or set(FLAGS) & set(subject.found):
+    if terminal is not None or set(FLAGS) & set(subject.found):
         yield from _unfinished(subject, episodes, tally)
     yield from _last_rows(subject, ends)
 
@@ -64,10 +65,8 @@ def first_states(subject: Subject, groups: Groups) -> BoolArray | None:
     return starts
 
 
-def _terminal_values(groups: Groups, terminal: BoolArray | None) -> list[Any]:
+def _terminal_values(groups: Groups, terminal: BoolArray) -> list[Any]:
     """Return terminal states as the table has them."""
-    if terminal is None:
-        return []
     values = groups.values("state", terminal[groups.state])
     values += groups.values("next_state", terminal[groups.next_state])
     return list(dict.fromkeys(values))
