@@ -100,7 +100,7 @@ def restrict_option(function: Function) -> Function:
         "--restrict",
         "restricted",
         is_flag=True,
-        help="Drop actions that are not available from policies in files.",
+        help="Drop actions that are not available from policies in files and always:.",
     )(function)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -50,7 +50,8 @@ class Task:
         Sizes.
     reward
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
-        next_state, reward) with zero elsewhere; also ``reward`` of another task.
+        next_state, reward) with zero elsewhere; also ``reward`` of another task, or
+        ``"alive"``: 1 in every state that is not terminal, as for life-years.
         ``[S]`` is for being in a state, the others for a transition; they differ by one
         factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
         transition leaves a terminal state: what the other forms say about its rows is
@@ -88,7 +89,8 @@ class Task:
         self,
         n_states: int,
         n_actions: int,
-        reward: ArrayLike
+        reward: Literal["alive"]
+        | ArrayLike
         | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
         | RewardTriplets,
         *,
@@ -388,6 +390,8 @@ class Task:
 
     def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
         shape = (self.n_states, self.n_actions, self.n_states)
+        if isinstance(reward, str) and reward == "alive":
+            reward = (~self.is_terminal).astype(np.float64)
         if isinstance(reward, RewardTriplets):
             key = _checks.index_array("reward.key", reward.key, TaskError)
             return self._read_triplets(*columns_of(key, *shape[:2]), reward.reward)
@@ -446,11 +450,19 @@ class Task:
             )
         return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
 
+    def _knows(self, state: str) -> bool:
+        return self.state_labels is not None and state in self.state_labels
+
     def _read_start(self, start: Any) -> FloatArray:
         weights = np.zeros(self.n_states)
         start = in_order("start", start, _AXES[:1], TaskError, self)
         if isinstance(start, str) and start == "uniform":
             weights[self.live] = 1.0 / self.live.size
+        elif isinstance(start, str) and start == "logged" and not self._knows(start):
+            raise TaskError(
+                "`start` as it was logged needs the log: build the task with "
+                "Task.from_data(data, ..., start='logged')."
+            )
         elif isinstance(start, str | int | np.integer):
             weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
         else:

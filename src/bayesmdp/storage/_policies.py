@@ -20,7 +20,7 @@ from bayesmdp._io import check_file, check_plain, read_array, worded, write_atom
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import PolicyError, StorageError
 from bayesmdp.model import Task, as_policy, check_knows, restrict
-from bayesmdp.policies import POLICY_NAMES, named_policy
+from bayesmdp.policies import ALWAYS, POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
 from bayesmdp.storage._outcomes import OPTIMISED, load_optimisation
@@ -79,12 +79,14 @@ def find_policies(
 
 def _called(said: str) -> str:
     """Name a file by its stem, unless another policy is known by that."""
+    if said.startswith(ALWAYS):
+        return said
     stem = Path(said).stem
     return Path(said).name if _is_name(said) or _is_name(stem) else stem
 
 
 def _is_name(said: str) -> bool:
-    return said in (*POLICY_NAMES, OPTIMISED)
+    return said.startswith(ALWAYS) or said in (*POLICY_NAMES, OPTIMISED)
 
 
 def _find(
@@ -98,10 +100,12 @@ def _find(
             )
         return load_optimisation(run.path).policy
     if _is_name(said):
-        return named_policy(said, run.posterior, seed=seed, threads=threads)
+        policy = named_policy(said, run.posterior, seed=seed, threads=threads)
+        fixed = restricted and said.startswith(ALWAYS)
+        return restrict(policy, run.posterior) if fixed else policy
     if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
         return read_policy(said, run.posterior, restricted=restricted)
-    known = (*POLICY_NAMES, OPTIMISED)
+    known = (*POLICY_NAMES, OPTIMISED, f"{ALWAYS}ACTION")
     raise PolicyError(
         f"There is no policy {said!r:.60}{_checks.did_you_mean(said, known)}: take one "
         f"of {', '.join(known)}, or a file that ends in .csv or .npy."

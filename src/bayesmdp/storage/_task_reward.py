@@ -11,15 +11,18 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.errors import TaskError
 from bayesmdp.model import RewardTriplets, Task, reward_triplets
 
+ALIVE = "alive"  # 1 in every state that is not terminal
 _REWARDS = ("state", "state_action", "transition", "from_data")
 _TRANSITION = ("state", "action", "next_state", "value")
 
 
 def read_reward(reward: Any, known: Task) -> Any:
     """Return a reward in a form a task takes; None where the data say it."""
+    if reward == ALIVE:
+        return ALIVE
     if not isinstance(reward, dict):
         raise TaskError(
-            "`reward` must be a table: [reward] with one of "
+            f"`reward` must be {ALIVE!r}, or a table: [reward] with one of "
             f"{', '.join(_REWARDS)}; got {reward!r:.40}."
         )
     check_keys(reward, _REWARDS, "reward.")

@@ -52,9 +52,9 @@ def command(
 ) -> None:
     """Say what POLICY is worth in RUN, a directory of `fit`, with both doubts.
 
-    POLICY is behaviour, mle, nominal, second-order, msbi, uniform, optimised (after
-    `bayesmdp optimise`), or a file: CSV with columns state, action and maybe
-    probability, or .npy. Values and standard deviations are in units of reward.
+    POLICY is behaviour, mle, nominal, second-order, msbi, uniform, always:ACTION,
+    optimised (after `bayesmdp optimise`), or a file: CSV with columns state, action and
+    maybe probability, or .npy. Values and standard deviations are in units of reward.
 
     Example: bayesmdp evaluate ward nominal
 
