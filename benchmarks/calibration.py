@@ -69,7 +69,7 @@ def problems() -> list[Problem]:
 
 
 def _problem(
-    name: str, kind: str, world: bm.worlds.World, n: int, prior: Any, seed: int
+    name: str, kind: str, world: bm.worlds.MDP, n: int, prior: Any, seed: int
 ) -> Problem:
     """``n`` transitions; the nominal policy, the uniform one, or a mixture of both."""
     posterior = bm.fit(world.sample(n, seed=seed), world.task, prior=prior)
@@ -108,7 +108,7 @@ def _clinic(name: str, kind: str, prior: Any, g: float, seed: int) -> Problem:
     alive = np.arange(17) < _HOME
     reward = alive if "life-years" in name else np.arange(17) == _HOME
     task = bm.Task(17, 3, reward, discount=g, terminal=[_HOME, _DEATH])
-    world = bm.worlds.World(bm.Dynamics.from_dense(dense), task)
+    world = bm.worlds.MDP(bm.Dynamics.from_dense(dense), task)
     return _problem(name, kind, world, 150, prior, seed)
 
 
@@ -124,7 +124,7 @@ def _queue(name: str, kind: str, n: int, c: float, seed: int) -> Problem:
             dense[s, action, max(s - 1, 0)] += down
     cost = length[:, None] + np.array([0.0, 2.0])
     task = bm.Task(12, 2, -cost, discount=0.9)
-    world = bm.worlds.World(bm.Dynamics.from_dense(dense), task)
+    world = bm.worlds.MDP(bm.Dynamics.from_dense(dense), task)
     near = np.abs(length[:, None] - length) <= 1
     return _problem(name, kind, world, n, bm.SymmetricPrior(c, support=near), seed)
 
@@ -153,11 +153,11 @@ def _compared(problem: Problem, n: int, seed: int) -> dict[str, Array]:
     states = found.evaluations["policy"]
     return {
         "value": np.asarray(row.value),
-        "value ±": np.asarray(row.value_error),
+        "value ±": np.asarray(row.value_mcse),
         "difference": np.asarray(row.difference),
-        "difference ±": np.asarray(row.difference_error),
+        "difference ±": np.asarray(row.difference_mcse),
         "states": states.value,
-        "states ±": states.value_error,
+        "states ±": states.value_mcse,
         "state_spread": states.epistemic_sd,
     }
 
@@ -171,7 +171,7 @@ def stopped(
     truth = bm.evaluate(problem.policy, long, progress=False)
     found = []
     for n in after:
-        tolerance = truth.start_value_error * np.sqrt(long.n_draws / n)
+        tolerance = truth.start_value_mcse * np.sqrt(long.n_draws / n)
         hits = 0
         for seed in range(n_seeds):
             draws = problem.posterior.draws(most, seed=problem.seed + seed)
@@ -179,7 +179,7 @@ def stopped(
                 problem.policy, draws, tolerance=tolerance, progress=False
             )
             off = abs(one.start_value - truth.start_value)
-            hits += off > _BEYOND * one.start_value_error
+            hits += off > _BEYOND * one.start_value_mcse
         found.append(100 * hits / n_seeds)
     return found
 

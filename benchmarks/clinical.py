@@ -1,4 +1,4 @@
-"""The clinical belief: 18,000 simulated patients, seen through a careful prior.
+"""The clinical belief: 18,000 simulated patients, under a conservative prior.
 
 Pairs seen five times or more, next states that were seen or death; or, as the other
 extreme, every pair and every next state with the same small concentration. Functions
@@ -37,7 +37,7 @@ def sparse(counts: bm.Counts, task: bm.Task) -> bm.Posterior:
 
 
 def uniform(posterior: bm.Posterior) -> Array:
-    """Even choice among available pairs, ``[S, A]``."""
+    """The uniform random policy over available pairs, ``[S, A]``."""
     available = posterior.available.astype(np.float64)
     return available / np.maximum(available.sum(axis=1, keepdims=True), 1.0)
 
@@ -160,7 +160,7 @@ def optimise(threads: int, quick: bool) -> dict[str, Any]:
         "value": result.start_value,
         "upper_bound": result.upper_bound,
         "minus_nominal": ours.difference,
-        "minus_nominal_error": ours.difference_error,
+        "minus_nominal_mcse": ours.difference_mcse,
         "starts": list(result.starts),
         "chosen_start": result.chosen_start,
         "status": result.status,

@@ -33,13 +33,13 @@ WAYS: dict[str, Effort] = {
 SLOW = 1.0  # second, that the normal effort may take with 50 states and 4 actions
 
 
-def random_mdp(seed: int, n_states: int, n_actions: int) -> bm.worlds.World:
+def random_mdp(seed: int, n_states: int, n_actions: int) -> bm.worlds.MDP:
     """Rows of few likely next states, rewards at random."""
     rng = np.random.default_rng(seed)
     rows = rng.dirichlet(np.full(n_states, 0.1), size=(n_states, n_actions))
     reward = rng.normal(size=(n_states, n_actions))
     task = bm.Task(n_states, n_actions, reward, discount=0.95)
-    return bm.worlds.World(bm.Dynamics.from_dense(rows), task)
+    return bm.worlds.MDP(bm.Dynamics.from_dense(rows), task)
 
 
 def problems() -> Iterator[tuple[str, bm.Posterior]]:
@@ -83,7 +83,7 @@ def run() -> dict[str, Any]:
         )
         unit = compared.evaluations["nominal"].start_epistemic_sd
         gains = {
-            row.name: [row.difference / unit, row.difference_error / unit]
+            row.name: [row.difference / unit, row.difference_mcse / unit]
             for row in compared.rows
             if row.name != "nominal"
         }

@@ -80,8 +80,8 @@ def against_the_loop(posterior: bm.Posterior) -> list[Row]:
         )
         (value, square), raw = loop.mean(axis=0), loop.std(axis=0) / N_LOOP**0.5
         sd = np.sqrt(square)
-        error = np.hypot(raw[0], ours.start_value_error)
-        sd_error = np.hypot(raw[1] / (2 * sd), ours.start_aleatoric_sd_error)
+        error = np.hypot(raw[0], ours.start_value_mcse)
+        sd_error = np.hypot(raw[1] / (2 * sd), ours.start_aleatoric_sd_mcse)
         gap = (ours.start_value - value) / error
         sd_gap = (ours.start_aleatoric_sd - sd) / sd_error
         gain = ours.variance_reduction

@@ -40,8 +40,8 @@ def measure(repeats: int) -> dict[str, Any]:
     return out | {"rival": against(world, found.value, repeats)}
 
 
-def residual(world: bm.World, value: np.ndarray) -> float:
-    """Most that any action promises beyond the value, or falls short of it."""
+def residual(world: bm.MDP, value: np.ndarray) -> float:
+    """Most that any action predicts beyond the value, or falls short of it."""
     rows, task = world.dynamics.rows, world.task
     _, paid, ahead = _pairs(world)
     q = paid + task.discount * (ahead @ value)
@@ -50,7 +50,7 @@ def residual(world: bm.World, value: np.ndarray) -> float:
     return float(np.abs(most - value)[task.live].max())
 
 
-def _pairs(world: bm.World) -> tuple[np.ndarray, np.ndarray, csr_matrix]:
+def _pairs(world: bm.MDP) -> tuple[np.ndarray, np.ndarray, csr_matrix]:
     """Row numbers of live pairs, rewards of all rows, and their matrix."""
     model, task, rows = world.dynamics, world.task, world.dynamics.rows
     row = rows.row_of_entry
@@ -61,7 +61,7 @@ def _pairs(world: bm.World) -> tuple[np.ndarray, np.ndarray, csr_matrix]:
     return live, rows.row_sums(model.probability * reward), ahead
 
 
-def against(world: bm.World, value: np.ndarray, repeats: int) -> dict[str, Any]:
+def against(world: bm.MDP, value: np.ndarray, repeats: int) -> dict[str, Any]:
     """Seconds of QuantEcon's modified policy iteration, and how far off it ends."""
     from quantecon.markov import DiscreteDP
 

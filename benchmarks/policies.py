@@ -62,7 +62,7 @@ def gains(
     table = bm.compare(policies, draws, reference="ours", threads=THREADS)
     found = {row.name: row for row in table.rows}
     return {
-        name: (-found[name].difference, found[name].difference_error) for name in others
+        name: (-found[name].difference, found[name].difference_mcse) for name in others
     }
 
 
@@ -250,7 +250,7 @@ def clinical_run() -> dict[str, Any]:
         "upper_bound": result.upper_bound,
         "status": result.status,
         "minus": {
-            row.name: [-row.difference, row.difference_error]
+            row.name: [-row.difference, row.difference_mcse]
             for row in table.rows
             if row.name != "ours"
         },

@@ -12,7 +12,7 @@ First the published figures, with frequencies as probabilities. Then what the co
 leave open: a Dirichlet posterior on the yearly changes, of which every draw is laid out
 over the years. A posterior over (year, health) would learn each year from data of its
 own and believe the years independent; here they share their rows, as they do in truth,
-so the draws form an `Ensemble`. The 0.509 is taken as known, which it is not: doubt
+so the draws form an `Ensemble`. The 0.509 is taken as known, which it is not: uncertainty
 about it comes on top.
 
 Counts and costs: Chancellor et al., Modelling the cost effectiveness of lamivudine /
@@ -138,7 +138,7 @@ def published() -> dict[str, dict[str, float]]:
     dynamics = over_the_years(COUNTS / COUNTS.sum(axis=1, keepdims=True))
     return {
         what: {
-            name: float(bm.World(dynamics, known).value(policy) @ known.start)
+            name: float(bm.MDP(dynamics, known).value(policy) @ known.start)
             for name, policy in THERAPIES.items()
         }
         for what, known in TASKS.items()

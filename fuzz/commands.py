@@ -144,7 +144,7 @@ def _of_run(case: Case) -> list[str]:
     runs._write(files, case.folder / "run")
     (case.folder / "p.csv").write_text("state,action\n" + _rows(case), encoding="utf-8")
     policies = ["behaviour", "mle", "nominal", "uniform", "optimised", "p.csv", "none"]
-    policies += ["second-order", "nothing.npy"]
+    policies += ["second_order", "nothing.npy"]
     kinds = ["info", "info", "evaluate", "compare", "report", "optimise"]
     kind = pick.choice(kinds)
     if kind == "info":

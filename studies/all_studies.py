@@ -1,6 +1,6 @@
 """Every study, one after the other, and one page that shows what they came to.
 
-The page is written anew after each study, so that there is something to look at long
+The page is written again after each study, so that there is something to look at long
 before the end. It is Markdown, and shows the pictures that lie beside it.
 """
 

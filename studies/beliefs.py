@@ -74,7 +74,7 @@ def priors() -> "dict[str, Prior | bm.HierarchicalPrior]":
 class Simulator:
     """A true model, and what clinicians do in it."""
 
-    world: bm.World
+    world: bm.MDP
     clinicians: FloatArray  # [S, A]
 
 
@@ -225,14 +225,14 @@ def _held_out(
     prior: "Prior | bm.HierarchicalPrior",
     log: bm.Transitions,
     size: int,
-    world: bm.World,
+    world: bm.MDP,
 ) -> Record:
     """Learn from the first four fifths of the patients, and predict the others."""
     cut = size * 4 // 5
     training, rest = split(log, cut, world.task)
     belief = bm.fit(training, world.task, prior=prior, min_count=1)
     # The value of the mean model: exact, and costs no draws.
-    mean = bm.World(belief.mean(), world.task)
+    mean = bm.MDP(belief.mean(), world.task)
     value = mean.value(bm.policies.behaviour(belief))
     seen = returns(rest, world.task.discount)
     predicted = float(value @ logged_start(rest, world.task))

@@ -3,7 +3,7 @@
 A policy is evaluated three ways: by exact moments as the paper does (plain draws), by
 exact moments as `bayesmdp.evaluate` does by default (the same with control variates),
 and by roll-outs in every draw, whose horizon cuts off at most half of the error aimed
-at. Roll-outs leave every state at least twice, which tells chance from doubt; what one
+at. Roll-outs leave every state at least twice, which tells aleatoric from epistemic uncertainty; what one
 walk a draw from the start alone would take, for its value alone, is estimated from the
 cost of a walk. Each is run at several numbers of draws, several times over; its
 deviations from a long reference are set beside the errors it reports. Errors fall with
@@ -184,13 +184,13 @@ def _errors(found: list[bm.Evaluation], truth: bm.Evaluation) -> Record:
     out: Record = {}
     for name in _START:
         key = f"start_{name}"
-        said = np.array([getattr(x, f"{key}_error") for x in found])
+        said = np.array([getattr(x, f"{key}_mcse") for x in found])
         off = np.array([getattr(x, key) for x in found]) - getattr(truth, key)
-        out[f"{name}_error"] = rms(said)
+        out[f"{name}_mcse"] = rms(said)
         out[f"{name}_deviation"] = rms(off)
-        out[f"{name}_reference_error"] = getattr(truth, f"{key}_error")
-    said = np.array([x.value_error for x in found])
-    out["state_error"] = float(np.sqrt(np.mean(said**2, axis=0)).max())
+        out[f"{name}_reference_mcse"] = getattr(truth, f"{key}_mcse")
+    said = np.array([x.value_mcse for x in found])
+    out["state_mcse"] = float(np.sqrt(np.mean(said**2, axis=0)).max())
     return out
 
 
@@ -236,7 +236,7 @@ def _alone(groups: Groups) -> str:
     lines = [
         f"**To an error of {AIM:g} in the value from the start, by one walk a draw "
         "from there** (estimated; it tells nothing of other states, nor chance from "
-        "doubt)\n",
+        "uncertainty)\n",
         "| setting | draws, seconds | sooner, as published (range) | "
         "with control variates |",
         "|---|---|---|---|",
@@ -293,7 +293,7 @@ def _honest(records: list[Record]) -> str:
         of = [x for x in records if x["method"] == method]
         scores = [
             x["value_deviation"] ** 2
-            / (x["value_error"] ** 2 + x["value_reference_error"] ** 2)
+            / (x["value_mcse"] ** 2 + x["value_reference_mcse"] ** 2)
             for x in of
         ]
         said.append(f"{method} {math.sqrt(np.mean(scores)):.2f}")
@@ -373,7 +373,7 @@ def _errors_against_seconds(axis: Any, records: list[Record]) -> None:
         colour, style = _STYLES[method]
         style = {2: "s", 10: "^", 50: "D"}.get(n, style)
         label = f"{method}, {n} a state" if n else method
-        took, error = [r["seconds"] for r in of], [r["value_error"] for r in of]
+        took, error = [r["seconds"] for r in of], [r["value_mcse"] for r in of]
         axis.loglog(took, error, style, color=colour, markersize=5, label=label)
         missed = [r["value_deviation"] for r in of]
         axis.loglog(took, missed, style, color=colour, fillstyle="none", markersize=8)

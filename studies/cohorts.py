@@ -16,7 +16,7 @@ PATIENTS = 18_000  # about as many as the paper's records hold
 
 
 @lru_cache(maxsize=2)
-def sepsis(discount: float = DISCOUNT) -> bm.worlds.SepsisWorld:
+def sepsis(discount: float = DISCOUNT) -> bm.worlds.SepsisMDP:
     """Return the true model, which takes a second to read."""
     return bm.worlds.icu_sepsis(discount=discount)
 

@@ -78,7 +78,7 @@ class Log:
     """What was logged, and the truth behind it."""
 
     counts: bm.Counts
-    world: bm.World  # without frailty
+    world: bm.MDP  # without frailty
     behaviour: FloatArray  # [S, A]
     episodes: bm.Transitions | None = None  # where there are any
 
@@ -102,7 +102,7 @@ def sample(design: Design, seed: int) -> Log:
         )
         counts = bm.Counts.from_dense(dense)
     behaviour = np.tile(design.behaviour, (task.n_states, 1))
-    world = bm.World(bm.Dynamics.from_dense(theta), task)
+    world = bm.MDP(bm.Dynamics.from_dense(theta), task)
     return Log(counts, world, behaviour, episodes)
 
 

@@ -82,7 +82,7 @@ def _work(
         source: Any = posterior
         if method == "simulated":
             flat = bm.SymmetricPrior(1e-9, support=world.support)  # as good as none
-            source = bm.World(bm.fit(data, world.task, prior=flat).mean(), world.task)
+            source = bm.MDP(bm.fit(data, world.task, prior=flat).mean(), world.task)
         with warnings.catch_warnings():
             # Of states without data, which the record counts.
             warnings.simplefilter("ignore", BayesmdpWarning)

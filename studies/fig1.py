@@ -55,7 +55,7 @@ def _work(p_rand: float, series: int, n_draws: int) -> list[Record]:
 def measured(policy: ArrayLike, belief: bm.Posterior, n_draws: int) -> Record:
     """Value and both standard deviations of every live state, with their errors."""
     found = bm.evaluate(policy, belief.draws(n_draws, seed=0))
-    names = [f"{x}{y}" for x in ("value", *_KINDS) for y in ("", "_error")]
+    names = [f"{x}{y}" for x in ("value", *_KINDS) for y in ("", "_mcse")]
     return {name: getattr(found, name)[:_LIVE].tolist() for name in names}
 
 
@@ -102,18 +102,20 @@ def _verdict(
     aleatoric: dict[float, FloatArray],
     truth: dict[float, FloatArray],
 ) -> str:
-    """Say whether doubt falls with data, and chance grows with wind."""
-    doubt, luck = (
+    """Say whether uncertainty falls with data, and chance grows with wind."""
+    uncertainty, luck = (
         {p: np.sqrt(np.mean(x[p] ** 2, axis=2)) for p in WINDS}  # [series, size]
         for x in (epistemic, aleatoric)
     )
-    left = max(float((x[:, -1] / x.max(axis=1)).max()) for x in doubt.values())
-    rises = sum(int((np.diff(x) > 0).sum()) for x in doubt.values())
-    steps = sum(np.diff(x).size for x in doubt.values())
+    left = max(float((x[:, -1] / x.max(axis=1)).max()) for x in uncertainty.values())
+    rises = sum(int((np.diff(x) > 0).sum()) for x in uncertainty.values())
+    steps = sum(np.diff(x).size for x in uncertainty.values())
     by_wind = np.stack([luck[p] for p in WINDS])  # [wind, series, size]
     ordered = np.all(np.diff(by_wind, axis=0) > 0, axis=(0, 1))
     off = max(rms(aleatoric[p][:, -1] - truth[p][:, -1]) for p in WINDS)
-    slopes = ", ".join(f"n^{_slope(x):.2f} (wind {p:g})" for p, x in doubt.items())
+    slopes = ", ".join(
+        f"n^{_slope(x):.2f} (wind {p:g})" for p, x in uncertainty.items()
+    )
     falls, grows = left < _SMALL, bool(ordered[-1])
     word = "not confirmed"
     if falls and grows:
@@ -133,11 +135,11 @@ def _verdict(
     )
 
 
-def _slope(doubt: FloatArray) -> float:
+def _slope(uncertainty: FloatArray) -> float:
     """Return the exponent of size in the fall of ``[series, size]``, from 2,500 on."""
     late = [i for i, n in enumerate(grid_data.SIZES) if n >= 2_500]
     x = np.log([grid_data.SIZES[i] for i in late])
-    return float(np.polyfit(x, np.log(doubt[:, late].mean(axis=0)), 1)[0])
+    return float(np.polyfit(x, np.log(uncertainty[:, late].mean(axis=0)), 1)[0])
 
 
 def _plot(records: list[Record]) -> dict[str, Any]:

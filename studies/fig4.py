@@ -84,7 +84,7 @@ def _nominal_ahead(records: list[Record], method: str) -> tuple[int, list[float]
         nominal = of[world, visits, NOMINAL]
         lead = nominal["minus_ours"] - x["minus_ours"]
         # Errors of two differences to ours, which add up at most.
-        error = nominal["minus_ours_error"] + x["minus_ours_error"]
+        error = nominal["minus_ours_mcse"] + x["minus_ours_mcse"]
         if not x["is_nominal"] and lead > 2 * error:
             leads.append(lead)
     return n, leads

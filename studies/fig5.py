@@ -96,12 +96,12 @@ def _work(
             "climbed": climb,
             "n_draws": n_draws,
             "start_value": judged.start_value,
-            "start_value_error": judged.start_value_error,
+            "start_value_mcse": judged.start_value_mcse,
             "start_gain": gain[name].difference,
-            "start_gain_error": gain[name].difference_error,
+            "start_gain_mcse": gain[name].difference_mcse,
             "start_truth": float(world.task.start @ world.value(judged.policy)),
             "value": _live(judged.value, world),
-            "value_error": _live(judged.value_error, world),
+            "value_mcse": _live(judged.value_mcse, world),
             "truth": _live(world.value(judged.policy), world),
             "seen": _live(as_seen.value(judged.policy), world),
             **_support(judged.policy, belief.counts, world),
@@ -115,19 +115,19 @@ def _work(
     ]
 
 
-def _as_seen(data: bm.Transitions, world: bm.World) -> bm.World:
+def _as_seen(data: bm.Transitions, world: bm.MDP) -> bm.MDP:
     """Return the maximum-likelihood model; where nothing was seen, death follows."""
     nothing = bm.SparsePrior(1e-9, fallback=DEATH)  # as good as no prior
     posterior = bm.fit(data, world.task, prior=nothing, min_count=MIN_COUNT)
-    return bm.World(posterior.mean(), world.task)
+    return bm.MDP(posterior.mean(), world.task)
 
 
-def _live(values: FloatArray, world: bm.World) -> list[float]:
+def _live(values: FloatArray, world: bm.MDP) -> list[float]:
     """Values of live states; the eighth digit is far below every error."""
     return [round(float(x), 8) for x in values[world.task.live]]
 
 
-def _support(policy: FloatArray, counts: bm.Counts, world: bm.World) -> Record:
+def _support(policy: FloatArray, counts: bm.Counts, world: bm.MDP) -> Record:
     """How often the likeliest action of each live state was seen, and seen to kill."""
     task = world.task
     state, action = task.live, policy.argmax(axis=1)[task.live]
@@ -201,7 +201,7 @@ def _from_the_start(records: list[Record]) -> str:
     for prior in _PRIORS:
         for policy in (_MLE, _NOMINAL, _OURS):
             x = _of(records, prior, policy)
-            error = max(row["start_gain_error"] for row in x)
+            error = max(row["start_gain_mcse"] for row in x)
             lines.append(
                 f"| {prior} | {policy} | {fixed(_all(x, 'start_value'))} | "
                 f"{fixed(_all(x, 'start_gain'))} | {error:.1g} | "
@@ -288,7 +288,7 @@ def _verdict(records: list[Record]) -> str:
         f"Here ours gains {fixed(mean, 1)} points on average and {fixed(most, 1)} at "
         f"most by the belief, {fixed(delivered, 1)} on average in truth; "
         f"{_credit(records, mean)}. Of the {x.n_raised} states that the evidence prior "
-        f"raises most ({_N_OUTLIERS} a cohort), {percent(x.above_raised)} are promised "
+        f"raises most ({_N_OUTLIERS} a cohort), {percent(x.above_raised)} are predicted "
         f"more than the truth, with {100 * x.mean_raised:.1f} points too much on "
         f"average; of all states with visits {percent(x.above)}, with "
         f"{100 * x.mean:.1f}."
@@ -302,14 +302,14 @@ class Excess:
     """Posterior minus true values under the evidence prior, over cohorts."""
 
     n_raised: int
-    above_raised: float  # share of the states raised most that are promised too much
+    above_raised: float  # share of the states raised most that are predicted too high
     mean_raised: float
     above: float  # the same of all states with visits, to compare with
     mean: float
 
     @property
     def inflated(self) -> bool:
-        """Whether states raised most are promised too much, more than the others."""
+        """Whether states raised most are predicted too high, more than the others."""
         return self.above_raised > 0.5 and self.mean_raised > max(self.mean, 0.0)
 
 
@@ -342,14 +342,20 @@ def _judgement(
     """Weigh the claims: a gain by the belief, its size, one in truth, outliers."""
     if mean.min() <= 0:
         return "not confirmed: in some cohort the belief sees no gain"
-    doubts = []
+    uncertainties = []
     if not (_alike(mean, _PAPER_MEAN) and _alike(most, _PAPER_MOST)):
-        doubts.append(f"the gain is not of the paper's size within {_ALIKE:g} times")
+        uncertainties.append(
+            f"the gain is not of the paper's size within {_ALIKE:g} times"
+        )
     if delivered.min() <= 0:
-        doubts.append("not every cohort's gain is delivered")
+        uncertainties.append("not every cohort's gain is true")
     if not inflated:
-        doubts.append("states raised most are not promised more than others")
-    return f"confirmed with a caveat: {'; '.join(doubts)}" if doubts else "confirmed"
+        uncertainties.append("states raised most are not predicted higher than others")
+    return (
+        f"confirmed with a caveat: {'; '.join(uncertainties)}"
+        if uncertainties
+        else "confirmed"
+    )
 
 
 def _alike(gain: FloatArray, paper: float) -> bool:

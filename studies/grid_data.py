@@ -15,7 +15,7 @@ P_RAND = 0.25  # where the paper compares policies
 
 
 @lru_cache(maxsize=3)
-def world(p_rand: float = P_RAND) -> bm.World:
+def world(p_rand: float = P_RAND) -> bm.MDP:
     """Return the paper's grid with some wind."""
     return bm.worlds.gridworld(p_rand)
 

@@ -183,7 +183,7 @@ def shift(f: float) -> float:
     chosen = bm.policies.mle(belief)
 
     def value(rows: FloatArray) -> float:
-        world = bm.World(bm.Dynamics.from_dense(rows), task)
+        world = bm.MDP(bm.Dynamics.from_dense(rows), task)
         return float(task.start @ world.value(chosen))
 
     return value(mixed) - float(np.mean([value(x) for x in theta]))

@@ -26,7 +26,7 @@ class Problem:
     """A world that logs are simulated in, and the states that they show."""
 
     name: str
-    world: bm.World
+    world: bm.MDP
     behaviour: FloatArray  # [S, A]
     policy: FloatArray  # [S, A], to be judged
     n_episodes: int
@@ -81,7 +81,7 @@ def model_win(first: float = 0.3, behaviour: float = 0.6, n: int = 200) -> Probl
         start=0,
         terminal=3,
     )
-    world = bm.World(bm.Dynamics.from_dense(rows), task)
+    world = bm.MDP(bm.Dynamics.from_dense(rows), task)
     return Problem("ModelWin", world, _coin(4, behaviour), _coin(4, first), n)
 
 
@@ -90,7 +90,7 @@ def model_fail(first: float = 0.3, behaviour: float = 0.6, n: int = 200) -> Prob
     rows = np.zeros((5, 2, 5))  # start, good end, bad end, on the way to each
     rows[0, 0, 3] = rows[0, 1, 4] = rows[3, :, 1] = rows[4, :, 2] = 1
     reward = [0.0, 1.0, -1.0, 0.0, 0.0]
-    world = bm.World(
+    world = bm.MDP(
         bm.Dynamics.from_dense(rows),
         bm.Task(5, 2, reward, discount=DISCOUNT, start=0, terminal=[1, 2]),
     )
@@ -119,7 +119,7 @@ def graph(first: float = 0.8, behaviour: float = 0.5, n: int = 200) -> Problem:
         pay[s, :, upper], pay[s, :, upper + 1] = 1.0, -1.0
     terminal = [n_states - 2, n_states - 1]
     task = bm.Task(n_states, 2, pay, discount=DISCOUNT, start=0, terminal=terminal)
-    world = bm.World(bm.Dynamics.from_dense(rows), task)
+    world = bm.MDP(bm.Dynamics.from_dense(rows), task)
     return Problem(
         "graph", world, _coin(n_states, behaviour), _coin(n_states, first), n
     )
@@ -154,7 +154,7 @@ def no_effect(n: int = 200) -> Problem:
     reward = [0.0] * 20 + [1.0, 0.0]
     start = [0.05] * 20 + [0.0, 0.0]
     task = bm.Task(22, 2, reward, discount=1.0, start=start, terminal=[20, 21])
-    world = bm.World(bm.Dynamics.from_dense(rows), task)
+    world = bm.MDP(bm.Dynamics.from_dense(rows), task)
     return Problem("no effect", world, _coin(22, 0.5), _coin(22, 0.5), n)
 
 

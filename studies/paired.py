@@ -38,9 +38,9 @@ def judged(
         for row in bm.compare(policies, draws, reference=reference).rows:
             records[row.name] |= {
                 "value": row.value,
-                "value_error": row.value_error,
+                "value_mcse": row.value_mcse,
                 f"minus_{reference}": row.difference,
-                f"minus_{reference}_error": row.difference_error,
+                f"minus_{reference}_mcse": row.difference_mcse,
             }
     return list(records.values())
 

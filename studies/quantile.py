@@ -30,7 +30,7 @@ from bayesmdp.errors import (
 from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Fitted
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 from studies.quantile_networks import (
     Experience,
     Logged,
@@ -79,7 +79,7 @@ class QuantileEvaluation:
 
 def quantile_evaluate(
     policy: ArrayLike,
-    world: World | Fitted,
+    world: MDP | Fitted,
     *,
     n_networks: int = 5,
     n_quantiles: int = 50,
@@ -108,7 +108,7 @@ def quantile_evaluate(
     policy
         ``[S, A]`` probabilities or ``[S]`` actions, on available pairs.
     world
-        What the networks learn from. A `World`, to train on episodes of the policy in
+        What the networks learn from. An `MDP`, to train on episodes of the policy in
         it, which grow by one transition a step; the paper trains in the
         maximum-likelihood model. Or a posterior from `bayesmdp.fit`, to replay its
         logged transitions, drawn evenly; its prior does not matter.
@@ -143,7 +143,7 @@ def quantile_evaluate(
     Returns
     -------
     QuantileEvaluation
-        ``evaluation``, in which networks take the place of draws: ``*_error`` are what
+        ``evaluation``, in which networks take the place of draws: ``*_mcse`` are what
         more networks would remove, not what more training would. ``occupancy`` and
         ``prior_share`` are NaN: networks do not tell. And ``history``.
 
@@ -190,9 +190,9 @@ def quantile_evaluate(
     ...     assert found.evaluation.n_draws == 2  # networks
     ...     assert found.history.step.tolist() == [100, 200]
     """
-    if not isinstance(world, World | Fitted):
+    if not isinstance(world, MDP | Fitted):
         raise ArgumentError(
-            "`world` must be a World, or a posterior whose log is replayed; got "
+            "`world` must be an MDP, or a posterior whose log is replayed; got "
             f"{type(world).__name__}."
         )
     probabilities = as_policy(policy, world)
@@ -254,7 +254,7 @@ def _settings(*, seed: Seed, **given: Any) -> Settings:
     return Settings(**checked)
 
 
-def _check_size(world: World | Fitted, settings: Settings) -> None:
+def _check_size(world: MDP | Fitted, settings: Settings) -> None:
     """Refuse networks, batches and episodes that cannot be held."""
     n_states, width = world.task.n_states, settings.width
     outputs = world.task.n_actions * settings.n_quantiles
@@ -263,7 +263,7 @@ def _check_size(world: World | Fitted, settings: Settings) -> None:
     a_network = 5 * 8 * n_states * outputs + 6 * 4 * weights
     a_network += 2 * 4 * settings.batch_size * (2 * width + outputs)
     needed = (settings.n_networks + 1) * a_network
-    if isinstance(world, World):
+    if isinstance(world, MDP):
         needed += 8 * 8 * settings.n_steps
     remedy = (
         "use fewer `n_quantiles`, `n_networks` or `n_steps`, or a smaller `width` or "
@@ -273,10 +273,10 @@ def _check_size(world: World | Fitted, settings: Settings) -> None:
     check_room(needed, f"Training {said} takes", lambda _: remedy)
 
 
-def _checked_warm_up(warm_up: int, world: World | Fitted, settings: Settings) -> int:
+def _checked_warm_up(warm_up: int, world: MDP | Fitted, settings: Settings) -> int:
     """Return 0 for a log, which is all there from the beginning."""
     warm_up = _checks.integer("warm_up", warm_up, 1, ArgumentError)
-    if not isinstance(world, World):
+    if not isinstance(world, MDP):
         return 0
     if settings.n_steps <= warm_up:
         raise ArgumentError(
@@ -287,10 +287,10 @@ def _checked_warm_up(warm_up: int, world: World | Fitted, settings: Settings) ->
 
 
 def _experience(
-    policy: FloatArray, world: World | Fitted, settings: Settings, warm_up: int
+    policy: FloatArray, world: MDP | Fitted, settings: Settings, warm_up: int
 ) -> Experience:
     task, cumulative = world.task, None
-    if isinstance(world, World):
+    if isinstance(world, MDP):
         if task.discount == 1.0:
             world.value(policy)  # refuses episodes that need not end
         state, action, next_state = _episodes(policy, world, settings)
@@ -301,7 +301,7 @@ def _experience(
         if not live.any():
             raise ArgumentError(
                 "`world` has logged no transition from a state that is not terminal: "
-                "fit it to a log that holds some, or give a World."
+                "fit it to a log that holds some, or give an MDP."
             )
         state, action = counts.state[live], counts.action[live]
         next_state = counts.next_state[live]
@@ -320,7 +320,7 @@ def _experience(
 
 
 def _episodes(
-    policy: FloatArray, world: World, settings: Settings
+    policy: FloatArray, world: MDP, settings: Settings
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Walk ``n_steps`` transitions, one episode after the other."""
     n = max(settings.n_steps // _EPISODE, 1)
@@ -372,7 +372,7 @@ def _measure(logged: Logged, policy: FloatArray, task: Task) -> _Measured:
 def _parted(
     theta: FloatArray, weights: FloatArray
 ) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Part the doubt about groups of pairs: theta ``[M, X, A, Q]``, weights ``[X, A]``.
+    """Decompose the variance of groups of pairs: theta ``[M, X, A, Q]``, weights ``[X, A]``.
 
     Returns estimates by name, ``[X]``, and the value that each network gives.
     """
@@ -390,13 +390,13 @@ def _parted(
     chance_error = _half(own.std(axis=0, ddof=1) / np.sqrt(n), chance)
     return {
         "value": values.mean(axis=0),
-        "value_error": values.std(axis=0, ddof=1) / np.sqrt(n),
+        "value_mcse": values.std(axis=0, ddof=1) / np.sqrt(n),
         "epistemic_sd": epistemic,
-        "epistemic_sd_error": epistemic_error,
+        "epistemic_sd_mcse": epistemic_error,
         "aleatoric_sd": chance,
-        "aleatoric_sd_error": chance_error,
+        "aleatoric_sd_mcse": chance_error,
         "total_sd": total,
-        "total_sd_error": _half(
+        "total_sd_mcse": _half(
             2.0 * np.hypot(epistemic * epistemic_error, chance * chance_error), total
         ),
     }, values
@@ -436,7 +436,7 @@ def _evaluation(
     return Evaluation(
         **fields,
         occupancy=nowhere,
-        occupancy_error=nowhere,
+        occupancy_mcse=nowhere,
         start_values=_checks.frozen(found.start_values),
         n_draws=settings.n_networks,
         exact=False,

@@ -4,9 +4,9 @@ As published, a difference is divided by the mean value of the method itself, of
 same data set size: ``F = mean(difference) / mean(value)`` over worlds. It is a
 ratio of means, with the standard error of ``(difference - F value) / mean(value)``.
 
-Such a fraction hangs on where rewards have their zero: 1 more in every state adds
+Such a fraction depends on where rewards have their zero: 1 more in every state adds
 ``1 / (1 - discount)`` to every value and nothing to any difference. Beside it stands
-the difference as a share of what the method gains over an even choice among actions,
+the difference as a share of what the method gains over the uniform random policy,
 which does not.
 """
 
@@ -73,7 +73,7 @@ def _table(records: list[Record], method: str, key: str) -> str:
     )
     lines = [
         f"**{method}, {_KEYS[key]}**: difference in per cent of the method's mean "
-        "value (in brackets: of its gain over an even choice)\n",
+        "value (in brackets: of its gain over the uniform random policy)\n",
         f"| transitions | mean value | {' | '.join(f'minus {x}' for x in others)} |",
         f"|---|---|{'---|' * len(others)}",
     ]
@@ -97,7 +97,7 @@ def _verdict(records: list[Record]) -> str:
     verdict = view.told(shares)
     if verdict == "confirmed":
         verdict += (
-            " with a caveat: the advantage is there, its size as a fraction hangs on "
+            " with a caveat: the advantage is there, its size as a fraction depends on "
             "the zero of rewards"
         )
         if unsure:
@@ -114,15 +114,17 @@ def _verdict(records: list[Record]) -> str:
         "fraction of its value, largest with few data. Measured with "
         f"{PAIRS * first} transitions, posterior, minus {', '.join(others)}: "
         f"{list_of(parts)}; were the smallest reward 0: {list_of(shifted)}; as a share "
-        f"of the gain over an even choice: {list_of(shares)}: {verdict}."
+        f"of the gain over the uniform random policy: {list_of(shares)}: {verdict}."
     )
 
 
 def _plot(records: list[Record]) -> dict[str, Any]:
-    """Fractions of values, as published, and of the gain over an even choice."""
+    """Fractions of values, as published, and of the gain over the uniform random policy."""
     return {
         "relative": _figure(records, _VALUE, "% of the method's value"),
-        "relative_gain": _figure(records, _GAIN, "% of its gain over an even choice"),
+        "relative_gain": _figure(
+            records, _GAIN, "% of its gain over the uniform random policy"
+        ),
     }
 
 

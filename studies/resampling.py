@@ -4,7 +4,7 @@ The paper renews the draws at every step, to remove the bias of a finite sample,
 keeps the learning rate constant. Each is changed in turn: the same draws throughout (as
 many as a batch, and 16), and a rate that falls like one over the step while the rates
 add up to the same (such schedules have guarantees). All are judged on draws that none
-of them saw; for a kept sample, what it promised on its own draws is noted too.
+of them saw; for a kept sample, what it predicted on its own draws is noted too.
 """
 
 from functools import partial
@@ -94,8 +94,8 @@ def _work(
         record["gradient_steps"] = n_steps
         if name.endswith("kept"):
             # On a kept sample the last step's batch is the sample itself.
-            record["promise"] = results[name].history[-1].value
-            record["optimism"] = record["promise"] - record["value"]
+            record["predicted"] = results[name].history[-1].value
+            record["optimism"] = record["predicted"] - record["value"]
     return records
 
 
@@ -136,7 +136,7 @@ def _tell(records: list[Record]) -> str:
     lines = [
         f"Mean over data sets ± standard error; {steps_said(records)}.\n",
         "| problem | data sets | variant | value minus that with fresh draws | "
-        "promise of its own draws minus value |",
+        "predicted on its own draws minus value |",
         "|---|---|---|---|---|",
     ]
     for problem, size in _cases(records):
@@ -180,7 +180,7 @@ def _verdict(records: list[Record]) -> str:
     n = len(less[_FEW_KEPT])
     return (
         "**Verdict:** the paper says that fresh draws at every step remove the bias of "
-        "a finite sample. Samples kept throughout promise too much in "
+        "a finite sample. Samples kept throughout predict too much in "
         f"{optimistic} of {2 * n} cases; with as many draws as a batch the policy ends "
         f"below that of fresh draws in {costs[_BATCH_KEPT]} of {n}, with {_FEW} in "
         f"{costs[_FEW_KEPT]} of {n} (three standard errors). In value against fresh, a "

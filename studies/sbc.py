@@ -126,7 +126,7 @@ def _ranks(case: str, seed: int, rng: np.random.Generator) -> list[Record]:
         "uniform random": np.full((_N_STATES, _N_ACTIONS), 1 / _N_ACTIONS),
         "nominal": bm.policies.nominal(belief),
     }
-    world = bm.World(bm.Dynamics.from_dense(theta), task())
+    world = bm.MDP(bm.Dynamics.from_dense(theta), task())
     table = bm.compare(policies, belief.draws(_N_DRAWS, seed=seed), threads=1)
     of = [
         np.append(

@@ -1,7 +1,7 @@
 """Seconds for 1,000 gradient steps against the number of states (appendix C, figure 7).
 
 Algorithm 2 on synthetic problems of 5 actions, with batches of 8 and 256 draws, either
-drawn anew before each step or once before the first. Draws of this package are
+drawn again before each step or once before the first. Draws of this package are
 functions of their number and made again wherever they are used; so the fixed sample is
 handed over as an `bayesmdp.Ensemble` of models, which is what it costs to store them.
 Synthetic problems can go anywhere from anywhere, and are solved by elimination. Beside

@@ -24,11 +24,11 @@ REWARD = (
 _DATA = 1  # keeps the stream of outcomes apart from that of the dynamics
 
 
-def world(number: int) -> bm.World:
+def world(number: int) -> bm.MDP:
     """Return one of the worlds; any whole number from 0 names one."""
     dynamics = bm.worlds.synthetic(number).dynamics
     n = len(REWARD)
-    return bm.World(dynamics, bm.Task(n, n, REWARD, discount=DISCOUNT))
+    return bm.MDP(dynamics, bm.Task(n, n, REWARD, discount=DISCOUNT))
 
 
 def datasets(number: int) -> dict[int, bm.Counts]:

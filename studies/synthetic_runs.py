@@ -33,7 +33,7 @@ from studies.synthetic_data import SIZES, believe, datasets, world
 
 OURS, GRADIENT, NOMINAL = "ours", "gradient, published", "nominal"
 MLE, MAXIMUM, ADAM = "MLE", "second order", "second order, published"
-BETTER, EVEN = "better of the two", "even choice"
+BETTER, EVEN = "better of the two", "uniform random"
 PLACE = "synthetic"  # of jobs that several studies share
 N_WORLDS = 250
 SOFTNESS, RATE, N_STEPS, BATCH = 0.5, 0.01, 1000, 256
@@ -128,7 +128,7 @@ def softmax(logits: FloatArray) -> FloatArray:
 def _judged(
     policies: dict[str, FloatArray],
     belief: bm.Posterior,
-    truth: bm.World,
+    truth: bm.MDP,
     seed: int,
     n_draws: int,
 ) -> dict[str, Record]:
@@ -136,14 +136,14 @@ def _judged(
     draws = belief.draws(n_draws, seed=2 * seed)
     table = bm.compare(policies, draws, reference=OURS)
     rows = {row.name: row for row in table.rows}
-    last = bm.World(draws.dynamics(n_draws - 1), truth.task)
+    last = bm.MDP(draws.dynamics(n_draws - 1), truth.task)
     walked = rollouts(truth, np.stack(list(policies.values())), seed)
     return {
         name: {
             "posterior": rows[name].value,
-            "posterior_error": rows[name].value_error,
+            "posterior_mcse": rows[name].value_mcse,
             "minus_ours": rows[name].difference,
-            "minus_ours_error": rows[name].difference_error,
+            "minus_ours_mcse": rows[name].difference_mcse,
             "truth": _at_start(truth, policy),
             "rollout": float(walked[p]),
             "last_draw": _at_start(last, policy),
@@ -153,11 +153,11 @@ def _judged(
     }
 
 
-def _at_start(world: bm.World, policy: FloatArray) -> float:
+def _at_start(world: bm.MDP, policy: FloatArray) -> float:
     return float(world.task.start @ world.value(policy))
 
 
-def rollouts(world: bm.World, policies: FloatArray, seed: int) -> FloatArray:
+def rollouts(world: bm.MDP, policies: FloatArray, seed: int) -> FloatArray:
     """Mean discounted return of roll-outs of each policy ``[P, S, A]``, ``[P]``.
 
     Policies share their random numbers, and so their start.

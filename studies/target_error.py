@@ -30,7 +30,7 @@ def reach(runs: list[Record], quantity: str = "value") -> Reach:
     be sooner than the shortest.
     """
     first, last = runs[0], runs[-1]
-    draws = last["n_draws"] * (last[f"{quantity}_error"] / AIM) ** 2
+    draws = last["n_draws"] * (last[f"{quantity}_mcse"] / AIM) ** 2
     slope = _seconds_a_draw(first, last)
     fixed = max(first["seconds"] - slope * first["n_draws"], 0.0)
     used = max(draws, first["n_draws"])
@@ -59,7 +59,7 @@ def one_walk(records: list[Record]) -> Reach:
 
     A draw costs a model and so many walks; runs with few and with many walks tell the
     two apart. Walks are as long as from a state on average. The value of one walk
-    varies by doubt and by chance.
+    varies by epistemic and by aleatoric uncertainty.
     """
     runs = [x for (name, _), x in kinds_of(records).items() if name == ROLLOUTS]
     costs = [_seconds_a_draw(of[0], of[-1]) for of in runs]

@@ -1,4 +1,4 @@
-"""Two kinds of doubt about clinical states (appendix G, figure 12).
+"""Two kinds of uncertainty about clinical states (appendix G, figure 12).
 
 The policy is the nominal one under the sparse conservative prior; study ``fig5`` says
 what `optimise` returns in its place, which takes a minute a cohort. Every state has an
@@ -9,7 +9,7 @@ Averaged over the posterior that leaves, at discount 1,
     aleatoric variance = E[V (1 - V)] = E[V] (1 - E[V]) - epistemic variance.
 
 With discount 0.999 a survivor's return is a little less than 1, and varies less still.
-The true values, which the paper could not know, say whether epistemic doubt is as large
+The true values, which the paper could not know, say whether epistemic uncertainty is as large
 as it must be.
 """
 
@@ -43,7 +43,7 @@ def _jobs(effort: Effort) -> list[Job]:
 
 
 def _work(size: int, number: int, n_draws: int) -> list[Record]:
-    """Part the doubt about every live state of one cohort."""
+    """Decompose the variance of every live state of one cohort."""
     world = sepsis()
     prior = bm.SparsePrior(1.0, fallback=DEATH)
     data = cohort(size, number)
@@ -55,7 +55,7 @@ def _work(size: int, number: int, n_draws: int) -> list[Record]:
         "value": found.value,
         "epistemic_sd": found.epistemic_sd,
         "aleatoric_sd": found.aleatoric_sd,
-        "aleatoric_sd_error": found.aleatoric_sd_error,
+        "aleatoric_sd_mcse": found.aleatoric_sd_mcse,
         "truth": world.value(policy),
     }
     visits = belief.counts.pair_totals(world.task.n_states, world.task.n_actions)
@@ -169,14 +169,14 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     chance.axline((0, 0), slope=1, color="grey", linewidth=0.8)
     chance.set(xlabel="$V\\,(1 - V)$", ylabel="aleatoric variance")
     chance.set_title(
-        "Below the line: discounting,\nand doubt that is epistemic", fontsize=10
+        "Below the line: discounting,\nand uncertainty that is epistemic", fontsize=10
     )
     return {"uncertainty": figure}
 
 
 STUDY = Study(
     "uncertainty",
-    "Figure 12: epistemic and aleatoric doubt about clinical states",
+    "Figure 12: epistemic and aleatoric uncertainty about clinical states",
     _jobs,
     _work,
     _tell,

@@ -1,7 +1,7 @@
 """A second simulator with exact truth: four vital signs and three treatments.
 
 The structure and the probabilities are those of the sepsis simulator of Oberst and
-Sontag (2019), written anew as a table of probabilities. Vital signs: heart rate and
+Sontag (2019), written again as a table of probabilities. Vital signs: heart rate and
 blood pressure (low, normal, high), oxygen (low, normal), glucose (five levels, the
 middle one normal). Treatments, on or off: antibiotics, ventilation, vasopressors; an
 action sets all three. A patient with three or more abnormal vital signs dies; one with
@@ -181,7 +181,7 @@ def _dynamics(live: BoolArray) -> FloatArray:
 
 
 @lru_cache(maxsize=1)
-def vitals_world(discount: float = 0.999) -> bm.World:
+def vitals_world(discount: float = 0.999) -> bm.MDP:
     """Return the true model: 606 live states, ``death`` and ``discharge``."""
     live = _live()
     n = int(live.sum())
@@ -201,10 +201,10 @@ def vitals_world(discount: float = 0.999) -> bm.World:
         state_labels=[*_labels(live), "death", "discharge"],
         action_labels=actions,
     )
-    return bm.World(bm.Dynamics.from_dense(_dynamics(live)), task)
+    return bm.MDP(bm.Dynamics.from_dense(_dynamics(live)), task)
 
 
-def clinicians(world: bm.World) -> FloatArray:
+def clinicians(world: bm.MDP) -> FloatArray:
     """Return the best policy of a world, softened, ``[S, A]``."""
     best = bm.policies.nominal(bm.Ensemble([world.dynamics], world.task))
     even = world.available / world.available.sum(axis=1, keepdims=True)

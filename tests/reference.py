@@ -100,15 +100,15 @@ def errors_of(values: Array, variances: Array) -> dict[str, Array]:
     both = np.maximum(square + variances.var(axis=0) + 2 * joint, 0.0)
     return {
         "value": values.mean(axis=0),
-        "value_error": epistemic / np.sqrt(n),
+        "value_mcse": epistemic / np.sqrt(n),
         "epistemic_sd": epistemic,
-        "epistemic_sd_error": _half(np.sqrt(square / n), epistemic),
+        "epistemic_sd_mcse": _half(np.sqrt(square / n), epistemic),
         "aleatoric_sd": aleatoric,
-        "aleatoric_sd_error": _half(
+        "aleatoric_sd_mcse": _half(
             variances.std(axis=0, ddof=1) / np.sqrt(n), aleatoric
         ),
         "total_sd": total,
-        "total_sd_error": _half(np.sqrt(both / n), total),
+        "total_sd_mcse": _half(np.sqrt(both / n), total),
     }
 
 
@@ -132,7 +132,7 @@ def evaluate(policy: Array, draws: bm.Draws, reward: ArrayLike) -> dict[str, Arr
     found["start_values"] = starts
     found["occupancy"] = occupancy.mean(axis=0)
     spread = occupancy.std(axis=0, ddof=1)
-    found["occupancy_error"] = spread / np.sqrt(draws.n_draws)
+    found["occupancy_mcse"] = spread / np.sqrt(draws.n_draws)
     return found
 
 

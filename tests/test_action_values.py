@@ -145,7 +145,7 @@ def brute(case: Case) -> dict[str, Array]:
         "aleatoric_sd": np.sqrt(mean(np.array(chance))),
         "probability_best": mean(best),
         "probability_better": mean(q > own[:, :, None] + 1e-9),
-        "value_error": sd(q) * np.sqrt(noise),
+        "value_mcse": sd(q) * np.sqrt(noise),
     }
     found = {key: np.where(usable, x, np.nan) for key, x in found.items()}
     found |= {"gain": mean(gain), "gain_sd": sd(gain)}

@@ -214,7 +214,7 @@ CASES = [
         "a missing outcome",
         CountsError,
         read(outcome=[0, 0, 1, NAN]),
-        "row 3 has no value (one of 1 such rows); mend or drop",
+        "row 3 has no value (one of 1 such rows); fix or drop",
     ),
     case(
         "an outcome that changes",

@@ -179,13 +179,13 @@ REFUSED = {
         lambda log: replace(log, state_labels=("death", "home", "icu", "wrad")),
         lambda: task(STATES, ACTIONS),
         "`data` names a state 'wrad' (did you mean 'ward'?), which does not stand in "
-        "the task's `state_labels`: add it there, or mend the data.",
+        "the task's `state_labels`: add it there, or fix the data.",
     ),
     "unknown states": (
         lambda log: replace(log, state_labels=("p", "home", "q", "r")),
         lambda: task(STATES, ACTIONS),
         "`data` names a state 'p', which does not stand in the task's `state_labels`, "
-        "nor do 2 more: add it there, or mend the data.",
+        "nor do 2 more: add it there, or fix the data.",
     ),
     "unknown action": (
         lambda log: replace(log, action_labels=("treat", "wait!")),

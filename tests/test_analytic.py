@@ -51,7 +51,7 @@ def test_analytic_evaluation_equals_the_dense_formulas(name: str) -> None:
         "start_nominal_value": at.rho @ nominal.value,
         "start_value": at.rho @ value,
         "start_epistemic_sd": start_sd,
-        "doubt": terms / start_sd**2,
+        "uncertainty": terms / start_sd**2,
     }
     for key, wanted in expected.items():
         np.testing.assert_allclose(
@@ -61,7 +61,7 @@ def test_analytic_evaluation_equals_the_dense_formulas(name: str) -> None:
 
 def test_nominal_value_is_that_of_the_mean_model() -> None:
     policy, posterior, _ = problem(1)
-    world = bm.World(posterior.mean(), posterior.task)
+    world = bm.MDP(posterior.mean(), posterior.task)
     quick = bm.evaluate_analytic(policy, posterior)
     np.testing.assert_allclose(quick.nominal_value, world.value(policy), rtol=1e-12)
 
@@ -78,10 +78,10 @@ def test_analytic_evaluation_agrees_with_draws_where_doubt_is_small(form: int) -
     quick = bm.evaluate_analytic(policy, posterior)
     slow = bm.evaluate(policy, posterior.draws(20_000, seed=0), control=False)
     for key in ("value", "epistemic_sd", "start_value", "start_epistemic_sd"):
-        error = getattr(slow, f"{key}_error")
+        error = getattr(slow, f"{key}_mcse")
         difference = np.abs(np.subtract(getattr(quick, key), getattr(slow, key)))
         assert (difference <= 4 * error + 1e-12).all()
-    assert slow.start_epistemic_sd_error < 0.01 * slow.start_epistemic_sd
+    assert slow.start_epistemic_sd_mcse < 0.01 * slow.start_epistemic_sd
 
 
 @pytest.mark.parametrize("form", [1, 2, 3])
@@ -91,7 +91,7 @@ def test_second_order_explains_most_of_what_the_nominal_value_misses(form: int) 
     slow = bm.evaluate(policy, posterior.draws(20_000, seed=0))
     missed = abs(quick.start_nominal_value - slow.start_value)
     left = abs(quick.start_value - slow.start_value)
-    assert missed > 10 * slow.start_value_error
+    assert missed > 10 * slow.start_value_mcse
     assert left < 0.5 * missed
 
 
@@ -101,11 +101,11 @@ def test_shares_of_the_doubt_sum_to_one_and_lie_on_what_the_policy_uses(
 ) -> None:
     policy, posterior, _ = problem(*CASES[name])
     policy = np.eye(3)[policy.argmax(axis=1)]
-    doubt = bm.evaluate_analytic(policy, posterior).doubt
-    assert doubt.sum() == pytest.approx(1, abs=1e-12)
-    assert (doubt >= 0).all()
-    assert (doubt[policy == 0] == 0).all()
-    assert (doubt[posterior.task.terminal] == 0).all()
+    uncertainty = bm.evaluate_analytic(policy, posterior).uncertainty
+    assert uncertainty.sum() == pytest.approx(1, abs=1e-12)
+    assert (uncertainty >= 0).all()
+    assert (uncertainty[policy == 0] == 0).all()
+    assert (uncertainty[posterior.task.terminal] == 0).all()
 
 
 def test_a_model_that_is_certain_leaves_no_doubt() -> None:
@@ -116,7 +116,7 @@ def test_a_model_that_is_certain_leaves_no_doubt() -> None:
     quick = bm.evaluate_analytic([0, 0, 0], posterior)
     np.testing.assert_allclose(quick.value, [3.5, 5, 6], rtol=1e-14)
     assert (quick.epistemic_sd == 0).all()
-    assert (quick.doubt == 0).all()
+    assert (quick.uncertainty == 0).all()
     assert quick.start_epistemic_sd == 0
 
 
@@ -124,7 +124,7 @@ def test_more_data_on_the_pair_of_most_doubt_reduces_it_most() -> None:
     policy, posterior, _ = problem(3)
     quick = bm.evaluate_analytic(policy, posterior)
     mean = posterior.mean().to_dense()
-    left = np.full(quick.doubt.shape, np.inf)
+    left = np.full(quick.uncertainty.shape, np.inf)
     for state in posterior.task.live:
         for action in range(3):
             more = np.zeros((5, 3, 5), dtype=int)
@@ -132,9 +132,9 @@ def test_more_data_on_the_pair_of_most_doubt_reduces_it_most() -> None:
             after = posterior.update(bm.Counts.from_dense(more))
             sd = bm.evaluate_analytic(policy, after).start_epistemic_sd
             left[state, action] = sd**2 / quick.start_epistemic_sd**2
-    assert left.argmin() == quick.doubt.argmax()
+    assert left.argmin() == quick.uncertainty.argmax()
     live = posterior.task.live
-    np.testing.assert_allclose(left[live], 1 - quick.doubt[live], atol=1e-4)
+    np.testing.assert_allclose(left[live], 1 - quick.uncertainty[live], atol=1e-4)
 
 
 # Draws needed

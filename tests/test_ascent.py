@@ -243,7 +243,7 @@ def test_an_ascent_stops_where_the_gap_is_within_noise(
     models = random_models(3)
 
     def oracle(rows: Array) -> Slopes:
-        return replace(models.exact(rows), gap=1.0, gap_error=error)
+        return replace(models.exact(rows), gap=1.0, gap_mcse=error)
 
     state = even(models)
     assert climb(state, oracle, models.source, 4, 1, 0.5) == stays

@@ -214,19 +214,19 @@ WORLD_CASES = [
     case(
         "dynamics and task of different n_states",
         DynamicsError,
-        lambda: bm.World(bm.Dynamics.from_dense(np.full((2, 2, 2), 0.5)), task()),
+        lambda: bm.MDP(bm.Dynamics.from_dense(np.full((2, 2, 2), 0.5)), task()),
         "`dynamics` and `task` disagree about `n_states`: 2 and 3.",
     ),
     case(
         "dynamics and task of different n_actions",
         DynamicsError,
-        lambda: bm.World(bm.Dynamics.from_dense(np.full((3, 1, 3), 1 / 3)), task()),
+        lambda: bm.MDP(bm.Dynamics.from_dense(np.full((3, 1, 3), 1 / 3)), task()),
         "`dynamics` and `task` disagree about `n_actions`: 1 and 2.",
     ),
     case(
         "a live state without an action",
         DynamicsError,
-        lambda: bm.World(
+        lambda: bm.MDP(
             bm.Dynamics.from_arrays([0], [0], [2], [1.0], n_states=3, n_actions=2),
             labelled(),
         ),

@@ -105,9 +105,9 @@ ENSEMBLE_CASES = [
     case(
         "a world in place of the task",
         BeliefError,
-        lambda: bm.Ensemble([MODEL], bm.World(MODEL, task())),
+        lambda: bm.Ensemble([MODEL], bm.MDP(MODEL, task())),
         "`task` must be",
-        "World",
+        "MDP",
     ),
     case(
         "a reward too few",
@@ -231,9 +231,9 @@ BASELINE_CASES = [
     case(
         "nominal of a world",
         BeliefError,
-        lambda: bm.policies.nominal(bm.World(MODEL, task())),
+        lambda: bm.policies.nominal(bm.MDP(MODEL, task())),
         "`posterior` must be",
-        "World",
+        "MDP",
     ),
     case(
         "multi-sample induction on one draw",
@@ -310,8 +310,8 @@ COMPARE_CASES = [
     case(
         "fewer than one observation",
         ArgumentError,
-        lambda: bm.compare(PAIR, DRAWS, few=0),
-        "`few` must be at least 1; got 0.",
+        lambda: bm.compare(PAIR, DRAWS, min_count=0),
+        "`min_count` must be at least 1; got 0.",
     ),
     case(
         "a comparison over a posterior",
@@ -346,5 +346,5 @@ def test_the_good_call_behind_each_case_is_good() -> None:
         warnings.simplefilter("error")
         assert ensemble(weights=[0.5, 0.5], rewards=[[0, 0, 1]] * 2).n_models == 2
         assert bm.policies.nominal(ensemble()).shape == (3, 2)
-        assert len(bm.compare(PAIR, DRAWS, reference="wait", few=1).rows) == 2
+        assert len(bm.compare(PAIR, DRAWS, reference="wait", min_count=1).rows) == 2
         assert bm.policies.msbi(POSTERIOR, 2, 50).shape == (3, 2)

@@ -160,11 +160,11 @@ def test_the_wrong_type_is_our_error(call: Callable[[Any], object], bad: Any) ->
         ),
         pytest.param(lambda: with_support(([0], [0])), id="a support of two columns"),
         pytest.param(
-            lambda: bm.World(np.full((3, 2, 3), 1 / 3), task()),
+            lambda: bm.MDP(np.full((3, 2, 3), 1 / 3), task()),
             id="an array for dynamics",
         ),
         pytest.param(
-            lambda: bm.World(POSTERIOR.mean(), None), id="a world without a task"
+            lambda: bm.MDP(POSTERIOR.mean(), None), id="a world without a task"
         ),
         pytest.param(lambda: bm.restrict(EVEN, task()), id="a task for a belief"),
         pytest.param(

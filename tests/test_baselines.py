@@ -314,7 +314,7 @@ def test_second_order_objective_agrees_with_draws_of_a_narrow_posterior() -> Non
     posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
     policy = bm.policies.second_order(posterior)
     evaluation = bm.evaluate(policy, posterior.draws(4000, seed=0), control=False)
-    found, error = objective(policy, posterior), evaluation.start_value_error
+    found, error = objective(policy, posterior), evaluation.start_value_mcse
     assert abs(found - evaluation.start_value) < 4 * error + 1e-5
     assert error < 0.01 * abs(found)
     best = bm.policies.nominal(posterior)

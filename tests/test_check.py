@@ -21,7 +21,7 @@ from bayesmdp.errors import ArgumentError, BeliefError, CountsError
 N = 4  # live states; 4 is the good end, 5 the bad one
 
 
-def world(seed: int = 0, discount: float = 0.95) -> bm.World:
+def world(seed: int = 0, discount: float = 0.95) -> bm.MDP:
     """Four states, two actions, ends with 0.15."""
     rng = np.random.default_rng(seed)
     theta = np.zeros((N + 2, 2, N + 2))
@@ -37,7 +37,7 @@ def world(seed: int = 0, discount: float = 0.95) -> bm.World:
         start=[0.4, 0.3, 0.2, 0.1, 0, 0],
         terminal=[N, N + 1],
     )
-    return bm.World(bm.Dynamics.from_dense(theta), task)
+    return bm.MDP(bm.Dynamics.from_dense(theta), task)
 
 
 POLICY = np.array([[0.3, 0.7], [0.5, 0.5], [0.8, 0.2], [0.6, 0.4], [1, 0], [1, 0]])
@@ -81,7 +81,7 @@ def rows_of(log: bm.Transitions) -> list[list[tuple[int, int, int]]]:
 def values_of(posterior: bm.Posterior, n: int, seed: int) -> FloatArray:
     """Value of the behaviour in each draw and state, one model at a time."""
     policy, draws = bm.policies.behaviour(posterior), posterior.draws(n, seed=seed)
-    models = (bm.World(draws.dynamics(i), posterior.task) for i in range(n))
+    models = (bm.MDP(draws.dynamics(i), posterior.task) for i in range(n))
     return np.array([x.value(policy) for x in models])
 
 
@@ -270,7 +270,7 @@ def test_survival_is_kaplan_meier_and_returns_are_completed() -> None:
 def test_a_continuing_task_has_no_endings() -> None:
     task = bm.Task(3, 2, reward=[1, 0, 2], discount=0.8)
     rng = np.random.default_rng(0)
-    model = bm.World(bm.Dynamics.from_dense(rng.dirichlet(np.ones(3), (3, 2))), task)
+    model = bm.MDP(bm.Dynamics.from_dense(rng.dirichlet(np.ones(3), (3, 2))), task)
     log = model.simulate(np.full((3, 2), 0.5), 30, seed=0, max_steps=20)
     found = bm.check(bm.fit(log, task), log, n_draws=50, n_permutations=9)
     assert (found.survival, found.endings, found.n_censored) == (None, (), 30)
@@ -389,7 +389,7 @@ def test_refusals(posterior: bm.Posterior, log: bm.Transitions) -> None:
 def test_one_action_leaves_its_test_out() -> None:
     task = bm.Task(3, 1, [0, 0, 1], discount=0.9, terminal=2)
     rows = np.array([[0.5, 0.4, 0.1], [0.3, 0.5, 0.2], [0, 0, 1.0]])[:, None]
-    model = bm.World(bm.Dynamics.from_dense(rows), task)
+    model = bm.MDP(bm.Dynamics.from_dense(rows), task)
     log = model.simulate([0, 0, 0], 50, seed=0)
     found = bm.check(bm.fit(log, task), log, n_draws=50, n_permutations=9)
     names = [x.name for x in found.tests]

@@ -12,7 +12,7 @@ from bayesmdp.reporting import Report
 N, A = 5, 3
 
 
-def world(effect: float) -> bm.World:
+def world(effect: float) -> bm.MDP:
     """Five states, three actions; a step ends with 0.3, well with 0.5 and an effect."""
     rng = np.random.default_rng(1)
     theta = np.zeros((N + 2, A, N + 2))
@@ -26,7 +26,7 @@ def world(effect: float) -> bm.World:
     start = np.r_[np.full(N, 1 / N), 0.0, 0.0]
     terminal = [N, N + 1]
     task = bm.Task(N + 2, A, reward, discount=0.95, start=start, terminal=terminal)
-    return bm.World(bm.Dynamics.from_dense(theta), task)
+    return bm.MDP(bm.Dynamics.from_dense(theta), task)
 
 
 @cache
@@ -120,7 +120,7 @@ def test_another_record_is_refused() -> None:
         bm.report(posterior, made["comparison"], check=made["cross_fit"])  # type: ignore[arg-type]
 
 
-def one_state(effect: float, cost: float) -> bm.World:
+def one_state(effect: float, cost: float) -> bm.MDP:
     """One decision between two actions; the first may cost something."""
     good = np.array([0.6 + effect, 0.6])
     theta = np.zeros((3, 2, 3))
@@ -130,10 +130,10 @@ def one_state(effect: float, cost: float) -> bm.World:
     reward[0, :, 1] = 1.0
     reward[0, 0] -= cost
     task = bm.Task(3, 2, reward, discount=0.95, start=0, terminal=[1, 2])
-    return bm.World(bm.Dynamics.from_dense(theta), task)
+    return bm.MDP(bm.Dynamics.from_dense(theta), task)
 
 
-def decided(model: bm.World, share: float) -> Report:
+def decided(model: bm.MDP, share: float) -> Report:
     """A report on 1,000 patients, of whom a share gets the first action."""
     policy = np.tile([share, 1 - share], (3, 1))
     log = model.simulate(policy, 1000, seed=0)

@@ -181,9 +181,9 @@ def test_compare_sets_policies_side_by_side_and_keeps_the_table() -> None:
     wanted = bm.compare(policies, draws, reference="behaviour")
     assert result.stdout == f"{wanted}\nSaved in best/results/comparison.json\n"
     assert bm.storage.load_comparison("best").rows == wanted.rows
-    again = run("compare", "best", "mle", "uniform", *FEW, "--few", "2", "--json")
+    again = run("compare", "best", "mle", "uniform", *FEW, "--min-count", "2", "--json")
     record = json.loads(again.stdout)
-    assert (record["reference"], record["few"], record["seed"]) == ("mle", 2, 3)
+    assert (record["reference"], record["min_count"], record["seed"]) == ("mle", 2, 3)
     assert record["rows"] == bm.storage.load_comparison("best").to_dict()["rows"]
 
 
@@ -220,11 +220,11 @@ def test_report_shows_what_is_kept(pages: _Pages) -> None:
     codes = [x.code for x in bm.validate("ward.csv")]
     assert [x.code for x in given["findings"]] == codes
     assert given["evidence"].n_transitions == 9
-    assert given["sensitivity"] is None
+    assert given["prior_sensitivity"] is None
 
 
 def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
-    result = run("report", "ward", "-o", "page.html", *FEW, "--sensitivity")
+    result = run("report", "ward", "-o", "page.html", *FEW, "--prior-sensitivity")
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith("bayesmdp: no comparison was kept, so that one is")
     assert list(pages.arguments["comparison"].evaluations) == [
@@ -233,7 +233,7 @@ def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
         "nominal",
     ]
     assert pages.arguments["optimisation"] is None
-    tried = pages.arguments["sensitivity"]
+    tried = pages.arguments["prior_sensitivity"]
     assert tried.names == ("as fitted", "hierarchical", "symmetric", "scaled")
     best = pages.arguments["comparison"].rows[0].name
     policy = pages.arguments["comparison"].evaluations[best].policy
@@ -298,7 +298,7 @@ def test_bad_input_is_a_sentence_and_exit_code_2(
 
 def test_a_damaged_result_is_told() -> None:
     Path("best/results/optimised.npz").write_bytes(b"cut short")
-    assert "optimised: damaged; make it anew" in run("info", "best").stdout
+    assert "optimised: damaged; recompute it" in run("info", "best").stdout
     result = run("evaluate", "best", "optimised", *FEW)
     assert result.exit_code == 2
     assert "`best/results/optimised.npz` is damaged" in result.stderr
@@ -416,9 +416,9 @@ def test_priors_are_compared_on_the_log_of_the_run_alone() -> None:
 
 def test_sensitivity_says_what_the_library_says() -> None:
     loaded = bm.storage.load("ward").posterior
-    call = ("sensitivity", "ward", "nominal", *FEW, "--prior", "hierarchical")
+    call = ("prior-sensitivity", "ward", "nominal", *FEW, "--prior", "hierarchical")
     priors = {"as fitted": loaded.prior, "hierarchical": bm.HierarchicalPrior()}
-    wanted = bm.sensitivity(
+    wanted = bm.prior_sensitivity(
         bm.policies.nominal(loaded),
         loaded.counts,
         loaded.task,
@@ -440,8 +440,8 @@ def test_sensitivity_says_what_the_library_says() -> None:
 
 def test_bad_input_to_the_commands_on_priors_is_one_sentence() -> None:
     for call, said in (
-        (("sensitivity", "ward", "nominal", "--baseline", "nobody"), "no policy"),
-        (("sensitivity", "ward", "nominal", "--fallback", "moon"), "moon"),
+        (("prior-sensitivity", "ward", "nominal", "--baseline", "nobody"), "no policy"),
+        (("prior-sensitivity", "ward", "nominal", "--fallback", "moon"), "moon"),
         (("compare-priors", "ward", "ward.csv", "--folds", "40"), "40"),
     ):
         told = run(*call)

@@ -20,10 +20,10 @@ MEASURED = " ".join(
     f"{kind}{name}{error}"
     for kind in ("start_",)
     for name in ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
-    for error in ("", "_error")
+    for error in ("", "_mcse")
 )
 STATE = MEASURED.replace("start_", "states[].") + (
-    " states[] states[].occupancy states[].occupancy_error states[].state"
+    " states[] states[].occupancy states[].occupancy_mcse states[].state"
 )
 EVALUATION = (
     f"{MEASURED} {STATE} interval interval[] exact n_draws n_endless "
@@ -41,10 +41,10 @@ FINDINGS = (
     "findings[].where"
 )
 ROWS = (
-    "rows rows[] rows[].aleatoric_sd rows[].difference rows[].difference_error "
+    "rows rows[] rows[].aleatoric_sd rows[].difference rows[].difference_mcse "
     "rows[].epistemic_sd rows[].interval rows[].interval[] rows[].difference_interval "
     "rows[].difference_interval[] rows[].name rows[].probability_better "
-    "rows[].probability_tied rows[].support rows[].value rows[].value_error"
+    "rows[].probability_tied rows[].low_support rows[].value rows[].value_mcse"
 )
 CURVE = ("step", "observed", "predicted", "low", "high")
 SHARES = ("observed", "predicted", "predicted_sd", "told")
@@ -69,12 +69,12 @@ CHECK = " ".join(  # the log is too small for tests
 )
 
 KEYS = {
-    "demo": "best_true_value cautions cautions[] comparison comparison.few "
+    "demo": "best_true_value cautions cautions[] comparison comparison.min_count "
     "comparison.reference html json "
     f"{FINDINGS} {ROWS.replace('rows', 'comparison.rows')} "
     "n_pairs n_patients n_transitions observed_error observed_return predictions "
     "predictions[] predictions[].interval predictions[].interval[] "
-    "predictions[].model predictions[].policy predictions[].predicted_error "
+    "predictions[].model predictions[].policy predictions[].predicted_mcse "
     "predictions[].predicted_gain predictions[].predicted_value "
     "predictions[].true_gain predictions[].true_value search search.chosen_start "
     "search.converged search.starts search.starts[] search.status search.steps "
@@ -88,17 +88,17 @@ KEYS = {
     "scikit-learn scipy threads",
     "evaluate": f"run policy {EVALUATION}",
     "optimise": "chosen_stage chosen_start converged draws_used evaluation gap "
-    "gap_error interrupted objective objective_error objective_value outcome policy "
+    "gap_mcse interrupted objective objective_mcse objective_value outcome policy "
     "policy[] policy[].action policy[].probability policy[].state result run seconds "
-    "seed start_value start_value_error status steps upper_bound upper_bound_error "
+    "seed start_value start_value_mcse status steps upper_bound upper_bound_mcse "
     + " ".join(f"evaluation.{key}" for key in EVALUATION.split()),
-    "compare": f"few n_draws reference result {ROWS} run seed",
+    "compare": f"min_count n_draws reference result {ROWS} run seed",
     "compare-priors": "actions actions[] actions[][] agreement agreement[] "
     "agreement[][] best fallback min_count n_folds n_held_out new_share "
     "new_share_error notes rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
     "check": CHECK,
-    "sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
+    "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
     "rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
     + " ".join(
         f"rows[].{name}{error}"
@@ -106,7 +106,7 @@ KEYS = {
             *("value", "epistemic_sd", "aleatoric_sd"),
             *("gain", "gain_epistemic_sd", "probability_better"),
         )
-        for error in ("", "_error")
+        for error in ("", "_mcse")
     ),
     "negative-control": "claimed_gain claimed_probability exchangeable min_count "
     "n_draws notes null_claims null_gains null_gains[] null_probabilities "
@@ -121,7 +121,7 @@ KEYS = {
         for field in ("estimates", "intervals", "effective_sample_size")
         for x in ("", ".IS", ".WIS", ".PDIS", ".PDWIS", ".DR", ".WDR")
     ),
-    "report": "comparison_made html json policies policies[] reference run sensitivity",
+    "report": "comparison_made html json policies policies[] reference prior_sensitivity run",
 }
 BESIDE = {  # programs that are run as modules, and not installed
     "studies": "directory seconds skipped skipped[] study summary timed verdicts "
@@ -176,7 +176,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
     "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),
-    "sensitivity": ("sensitivity", "run", "mle", "--prior", "scaled", *FEW),
+    "prior-sensitivity": ("prior-sensitivity", "run", "mle", "--prior", "scaled", *FEW),
     "negative-control": ("negative-control", "run", "log.csv", "--permutations", "3"),
     "cross-fit": ("cross-fit", "run", "log.csv"),
     "off-policy": ("off-policy", "run", "log.csv", "--policy", "uniform"),

@@ -84,8 +84,8 @@ def test_a_difference_is_paired_and_freed_of_both_controls(n_draws: int) -> None
         value, error = by_hand(name, "mle", draws)
         found = row(table, name)
         np.testing.assert_allclose(found.difference, value, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(found.difference_error, error, rtol=1e-6)
-    assert row(table, "mle").difference == row(table, "mle").difference_error == 0
+        np.testing.assert_allclose(found.difference_mcse, error, rtol=1e-6)
+    assert row(table, "mle").difference == row(table, "mle").difference_mcse == 0
 
 
 def test_rows_stand_best_first() -> None:
@@ -108,7 +108,7 @@ def test_a_row_holds_the_evaluation_of_its_policy() -> None:
     table = bm.compare(POLICIES, draws)
     for name, policy in POLICIES.items():
         alone, found = bm.evaluate(policy, draws), row(table, name)
-        for column in ("value", "value_error", "epistemic_sd", "aleatoric_sd"):
+        for column in ("value", "value_mcse", "epistemic_sd", "aleatoric_sd"):
             wanted = getattr(alone, f"start_{column}")
             np.testing.assert_allclose(getattr(found, column), wanted, rtol=1e-9)
         np.testing.assert_allclose(table.evaluations[name].value, alone.value)
@@ -131,7 +131,7 @@ def test_the_error_of_a_difference_covers_the_truth_as_often_as_it_should() -> N
         for name in names:
             found = row(table, name)
             off = abs(found.difference - row(truth, name).difference)
-            covered[name] += off <= 1.96 * found.difference_error
+            covered[name] += off <= 1.96 * found.difference_mcse
     for name in names:
         assert 87 <= covered[name] <= 99
 
@@ -142,8 +142,8 @@ def test_a_paired_error_is_far_below_an_unpaired_one() -> None:
     values = [start_values(POLICIES[name], draws) for name in ("nominal", "mle")]
     unpaired = np.hypot(*[v.std(ddof=1) for v in values]) / 20
     paired = (values[0] - values[1]).std(ddof=1) / 20
-    assert found.difference_error < paired / 3
-    assert found.difference_error < unpaired / 10
+    assert found.difference_mcse < paired / 3
+    assert found.difference_mcse < unpaired / 10
 
 
 def test_probability_better_counts_draws() -> None:
@@ -163,7 +163,7 @@ def test_a_policy_is_tied_with_its_twin_and_not_better() -> None:
     twins = {"one": SOFT, "other": SOFT.copy()}
     found = row(bm.compare(twins, POSTERIOR.draws(100)), "other")
     assert (found.probability_better, found.probability_tied) == (0, 1)
-    assert (found.difference, found.difference_error) == (0, 0)
+    assert (found.difference, found.difference_mcse) == (0, 0)
 
 
 @pytest.mark.parametrize("n_draws", [10, 39, 40, 41, 280])
@@ -225,24 +225,24 @@ def test_a_level_that_is_no_probability_is_refused(level: Any) -> None:
         found.interval(level)
 
 
-@pytest.mark.parametrize("few", [1, 5, 9, 1000])
+@pytest.mark.parametrize("min_count", [1, 5, 9, 1000])
 @pytest.mark.parametrize("terminal", [[], [3]], ids=["endless", "terminal"])
 def test_support_is_the_share_of_visits_on_rarely_seen_pairs(
-    few: int, terminal: list[int]
+    min_count: int, terminal: list[int]
 ) -> None:
     counts = np.random.default_rng(6).integers(0, 4, size=(S, A, S))
     counts[terminal] = 0
     task = bm.Task(S, A, np.ones(S), discount=0.9, terminal=terminal)
     posterior = bm.fit(bm.Counts.from_dense(counts), task, prior=bm.SymmetricPrior())
     draws = posterior.draws(60, seed=0)
-    table = bm.compare({"soft": SOFT, "first": [0] * S}, draws, few=few)
+    table = bm.compare({"soft": SOFT, "first": [0] * S}, draws, min_count=min_count)
     seen = counts.sum(axis=2)
     for name, policy in (("soft", SOFT), ("first", np.eye(A)[[0] * S])):
         visits = bm.evaluate(policy, draws).occupancy[:, None] * policy
         visits[terminal] = 0.0
-        wanted = visits[seen < few].sum() / visits.sum()
-        assert row(table, name).support == pytest.approx(wanted, rel=1e-9)
-    assert table.few == few
+        wanted = visits[seen < min_count].sum() / visits.sum()
+        assert row(table, name).low_support == pytest.approx(wanted, rel=1e-9)
+    assert table.min_count == min_count
 
 
 def ensemble() -> tuple[bm.Ensemble, list[Array], Array]:
@@ -272,8 +272,8 @@ def test_a_comparison_over_an_ensemble_is_exact() -> None:
         one, gap = row(table, name), found - values["mle"]
         assert one.difference == pytest.approx(weights @ gap, abs=1e-12)
         assert one.value == pytest.approx(weights @ found, rel=1e-12)
-        assert one.difference_error == one.value_error == 0
-        assert one.support is None
+        assert one.difference_mcse == one.value_mcse == 0
+        assert one.low_support is None
         wanted = weighted_ends(found, weights)
         assert one.interval == pytest.approx(wanted, rel=1e-12)
         if name != "mle":
@@ -292,7 +292,7 @@ def test_random_models_of_an_ensemble_are_paired_without_controls() -> None:
     gap = start_values(SOFT, draws) - start_values(POLICIES["mle"], draws)
     assert found.difference == pytest.approx(gap.mean(), rel=1e-10)
     error = gap.std(ddof=1) / np.sqrt(300)
-    assert found.difference_error == pytest.approx(error, rel=1e-10)
+    assert found.difference_mcse == pytest.approx(error, rel=1e-10)
 
 
 @pytest.mark.usefixtures("many_tasks")
@@ -307,22 +307,22 @@ def test_a_comparison_does_not_depend_on_threads() -> None:
 def test_the_dict_is_plain_and_survives_json() -> None:
     belief, _, _ = ensemble()
     for draws in (POSTERIOR.draws(60), belief.draws()):
-        table = bm.compare(POLICIES, draws, reference="nominal", few=7)
+        table = bm.compare(POLICIES, draws, reference="nominal", min_count=7)
         found = table.to_dict()
         assert json.loads(json.dumps(found, allow_nan=False)) == found
         assert found["reference"] == "nominal"
-        assert found["few"] == 7
+        assert found["min_count"] == 7
         assert [one["name"] for one in found["rows"]] == [r.name for r in table.rows]
         assert set(found["rows"][0]) >= {
             "value",
             "difference",
-            "difference_error",
+            "difference_mcse",
             "probability_better",
             "epistemic_sd",
             "aleatoric_sd",
             "interval",
             "difference_interval",
-            "support",
+            "low_support",
         }
         for one, kept in zip(found["rows"], table.rows, strict=True):
             assert one["interval"] == list(kept.interval)
@@ -352,7 +352,7 @@ def cells(line: str) -> list[re.Match[str]]:
 
 
 def test_the_printed_table_names_every_policy_in_straight_columns() -> None:
-    table = bm.compare(POLICIES, POSTERIOR.draws(200), reference="mle", few=3)
+    table = bm.compare(POLICIES, POSTERIOR.draws(200), reference="mle", min_count=3)
     header, *lines = str(table).splitlines()
     edges = {cell.end() for cell in cells(header)}
     assert "minus mle" in header
@@ -373,8 +373,8 @@ def test_numbers_are_printed_to_the_precision_of_their_errors() -> None:
     table = bm.compare(POLICIES, POSTERIOR.draws(200), reference="mle")
     found = row(table, "nominal")
     (line,) = [x for x in str(table).splitlines() if x.startswith("nominal")]
-    assert bm.evaluation.rounded(found.value, found.value_error) in line
-    assert bm.evaluation.rounded(found.difference, found.difference_error) in line
+    assert bm.evaluation.rounded(found.value, found.value_mcse) in line
+    assert bm.evaluation.rounded(found.difference, found.difference_mcse) in line
     for low, high in (found.interval, found.difference_interval):
         ends = re.findall(r"(-?[\d.]+) to (-?[\d.]+)", line)
         step = (high - low) / 50
@@ -461,7 +461,7 @@ def test_ties_are_ties_in_the_mean_and_in_every_draw(scale: float) -> None:
     assert 0 < np.abs(values[0] - values[1]).max() < 1e-14 * scale
     for name, other in (("first", "mixed"), ("mixed", "first")):
         found = row(bm.compare(ALIKE, draws, reference=other), name)
-        assert (found.difference, found.difference_error) == (0, 0)
+        assert (found.difference, found.difference_mcse) == (0, 0)
         assert (found.probability_better, found.probability_tied) == (0, 1)
 
 
@@ -470,7 +470,7 @@ def test_what_is_more_than_rounding_is_a_difference() -> None:
     draws = crossing(extra=1e-6).draws(200, seed=0)
     found = row(bm.compare(ALIKE, draws), "mixed")
     assert (found.probability_better, found.probability_tied) == (1, 0)
-    assert found.difference > 10 * found.difference_error
+    assert found.difference > 10 * found.difference_mcse
 
 
 @pytest.mark.parametrize("n_draws", [3, 10, 49, 100, 1000, 3000])
@@ -506,5 +506,5 @@ def test_what_iterations_leave_is_no_difference() -> None:
     values = [e.start_values for e in table.evaluations.values()]
     assert np.abs(values[0] - values[1]).max() > 1e-8 * np.abs(values[0]).max()
     found = row(table, "far")
-    assert (found.difference, found.difference_error) == (0, 0)
+    assert (found.difference, found.difference_mcse) == (0, 0)
     assert (found.probability_better, found.probability_tied) == (0, 1)

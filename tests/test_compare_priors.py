@@ -20,11 +20,11 @@ Triplet = tuple[int, int, int]
 FOLDS, SEED = 4, 3
 
 
-def small() -> tuple[bm.World, bm.Transitions]:
+def small() -> tuple[bm.MDP, bm.Transitions]:
     """Five states, the last terminal, and forty short episodes of random actions."""
     dense = np.random.default_rng(2).dirichlet(np.full(5, 0.5), size=(5, 3))
     known = bm.Task(5, 3, reward=[0, 1, 0.5, 0, 2], discount=0.9, terminal=[4])
-    world = bm.World(bm.Dynamics.from_dense(dense), known)
+    world = bm.MDP(bm.Dynamics.from_dense(dense), known)
     return world, world.simulate(np.tile([0.6, 0.3, 0.1], (5, 1)), 40, seed=0)
 
 
@@ -172,7 +172,7 @@ def test_beliefs_from_all_data_are_those_of_fit(min_count: int) -> None:
     for p, (name, prior) in enumerate(EVERY.items()):
         posterior = bm.fit(DATA, TASK, prior=prior, min_count=min_count)
         policy = bm.policies.nominal(posterior)
-        believed = bm.World(posterior.mean(), TASK)
+        believed = bm.MDP(posterior.mean(), TASK)
         row = found[name]
         assert (found.policies[p] == policy).all()
         assert row.predicted_value == pytest.approx(TASK.start @ believed.value(policy))
@@ -226,7 +226,7 @@ def test_the_concentration_that_made_the_world_foretells_better() -> None:
     known = bm.Task(12, 2, reward=np.arange(12), discount=0.9, terminal=[11])
     dense[:, :, 11] += 0.02
     dense /= dense.sum(axis=2, keepdims=True)
-    world = bm.World(bm.Dynamics.from_dense(dense), known)
+    world = bm.MDP(bm.Dynamics.from_dense(dense), known)
     log = world.simulate(np.full((12, 2), 0.5), 60, seed=1)
     priors = {"right": bm.SymmetricPrior(0.1), "wrong": bm.SymmetricPrior(5.0)}
     found = bm.compare_priors(priors, log, known)

@@ -327,7 +327,7 @@ def test_commands_say_what_the_library_says_and_keep_it(ward: Path) -> None:
         assert {x: said[x] for x in wanted.to_dict()} == wanted.to_dict()
         kept = bm.storage.load_result(ward / "ward", name.replace("-", "_"))
         assert kept.record == wanted.to_dict()
-    # other options begin anew, and do not mix with permutations that are kept
+    # other options begin again, and do not mix with permutations that are kept
     again = run("negative-control", *files, "--permutations", "20", "--seed", "3")
     other = bm.negative_control(*given, n_permutations=20, seed=3)  # type: ignore[arg-type]
     assert again.stdout == other.summary() + "\n"

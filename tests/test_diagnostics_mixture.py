@@ -21,11 +21,11 @@ Triplet = tuple[int, int, int]
 FOLDS, SEED = 4, 3
 
 
-def small() -> tuple[bm.World, bm.Transitions]:
+def small() -> tuple[bm.MDP, bm.Transitions]:
     """Four states, the last terminal, and 25 short episodes of random actions."""
     dense = np.random.default_rng(2).dirichlet(np.full(4, 0.6), size=(4, 3))
     known = bm.Task(4, 3, reward=[0, 1, 0.5, 2], discount=0.9, terminal=[3])
-    world = bm.World(bm.Dynamics.from_dense(dense), known)
+    world = bm.MDP(bm.Dynamics.from_dense(dense), known)
     return world, world.simulate(np.tile([0.6, 0.3, 0.1], (4, 1)), 25, seed=0)
 
 
@@ -154,7 +154,7 @@ def expected(
     mixed = isinstance(posterior, bm.MixturePosterior)
     parts = posterior.components if mixed else (posterior,)
     weights = posterior.weights if mixed else [1.0]
-    values = [bm.World(x.mean(), TASK).value(policy) @ TASK.start for x in parts]
+    values = [bm.MDP(x.mean(), TASK).value(policy) @ TASK.start for x in parts]
     return float(np.dot(weights, values))
 
 
@@ -201,7 +201,7 @@ def test_a_component_alone_and_a_mixture_sure_of_it_say_the_same() -> None:
 def test_sensitivity_of_a_mixture_is_its_evaluation() -> None:
     policy = np.full((4, 3), 1 / 3)
     priors = {"low": MIXED.priors[0], "mixed": MIXED, "given": SEEN}
-    found = bm.sensitivity(policy, DATA, TASK, priors, n_draws=200, seed=5)
+    found = bm.prior_sensitivity(policy, DATA, TASK, priors, n_draws=200, seed=5)
     for p, prior in enumerate(priors.values()):
         posterior = bm.fit(DATA, TASK, prior=prior)
         wanted = bm.evaluate(policy, posterior.draws(200, seed=5))
@@ -221,7 +221,7 @@ def test_what_is_at_stake_is_measured_in_the_mean_of_the_mixture() -> None:
     mixed = bm.MixturePrior(
         [bm.SymmetricPrior(0.01), flat], posterior_weights=[0.5, 0.5]
     )
-    found = bm.sensitivity([0, 0, 0], tried, task, {"flat": flat, "mixed": mixed})
+    found = bm.prior_sensitivity([0, 0, 0], tried, task, {"flat": flat, "mixed": mixed})
     q = {}
     for c in (0.01, 1.0):
         # q[a] = (chance to go well + chance to stay * best of both) * discount
@@ -274,7 +274,7 @@ def test_all_rows_of_a_true_model_share_the_component() -> None:
 @pytest.mark.parametrize("component", [0, 1])
 def test_who_is_sure_of_a_component_is_not_calibrated(component: int) -> None:
     sure = bm.MixturePrior(TWO.priors, posterior_weights=np.eye(2)[component].tolist())
-    found = bm.calibrate(
+    found = bm.check_calibration(
         ROUND, sure, truth=TWO, n_visits=2, n_datasets=300, choose=None, **FEW
     )
     assert not found.passed
@@ -285,17 +285,17 @@ def test_a_mixture_is_ranked_the_same_by_processes_of_any_number(
     tmp_path: Path,
 ) -> None:
     brief: dict[str, Any] = {**FEW, "n_datasets": 20, "n_visits": 2}
-    whole = bm.calibrate(ROUND, TWO, **brief)
+    whole = bm.check_calibration(ROUND, TWO, **brief)
     with ThreadPoolExecutor(2) as executor:
-        shared = bm.calibrate(ROUND, TWO, executor=executor, **brief)
+        shared = bm.check_calibration(ROUND, TWO, executor=executor, **brief)
     file = tmp_path / "kept.jsonl"
-    bm.calibrate(ROUND, TWO, resume=file, **brief | {"n_datasets": 12})
-    resumed = bm.calibrate(ROUND, TWO, resume=file, **brief)
+    bm.check_calibration(ROUND, TWO, resume=file, **brief | {"n_datasets": 12})
+    resumed = bm.check_calibration(ROUND, TWO, resume=file, **brief)
     for other in (shared, resumed):
         assert (other.ranks == whole.ranks).all()
         assert (other.truths == whole.truths).all()
     with pytest.raises(ArgumentError, match="another call"):
-        bm.calibrate(ROUND, UNEVEN, resume=file, **brief)
+        bm.check_calibration(ROUND, UNEVEN, resume=file, **brief)
     source = truths.source_of(TWO, ROUND, "truth")
     again = pickle.loads(pickle.dumps(source))
     first, second = (x.draw(np.random.default_rng(3)) for x in (source, again))
@@ -324,7 +324,7 @@ def test_mixtures_that_generate_nothing_are_refused(
     prior: bm.MixturePrior, says: str
 ) -> None:
     with pytest.raises(bm.errors.BayesmdpError, match=says):
-        bm.calibrate(ROUND, prior, n_datasets=10)
+        bm.check_calibration(ROUND, prior, n_datasets=10)
 
 
 def test_a_mixture_without_evidence_is_refused_by_name() -> None:
@@ -333,7 +333,7 @@ def test_a_mixture_without_evidence_is_refused_by_name() -> None:
     with pytest.raises(PriorError, match=says):
         bm.compare_priors({"both": prior}, DATA, TASK)
     with pytest.raises(PriorError, match=says):
-        bm.sensitivity([0] * 4, DATA, TASK, {"both": prior})
+        bm.prior_sensitivity([0] * 4, DATA, TASK, {"both": prior})
 
 
 def test_a_fold_that_a_component_cannot_learn_from_is_named() -> None:
@@ -351,7 +351,7 @@ def test_a_fold_that_a_component_cannot_learn_from_is_named() -> None:
 
 def test_a_choice_that_needs_one_prior_says_so() -> None:
     with pytest.raises(BeliefError, match="independent Dirichlet rows"):
-        bm.calibrate(ROUND, TWO, choose=bm.policies.second_order, n_datasets=10)
+        bm.check_calibration(ROUND, TWO, choose=bm.policies.second_order, n_datasets=10)
     with pytest.raises(ArgumentError, match=r"`priors\['a'\]` must be a prior"):
         bm.compare_priors({"a": bm.MixturePrior}, DATA, TASK)  # type: ignore[dict-item]
 
@@ -366,7 +366,7 @@ def test_the_promise_of_a_mixture_is_the_average_of_its_components() -> None:
     posterior = bm.fit(log, world.task, prior=prior)
     policy = bm.policies.nominal(posterior)
     judged = bm.evaluate(policy, posterior.draws(20_000, seed=1))
-    mean = bm.World(posterior.mean(), world.task)
+    mean = bm.MDP(posterior.mean(), world.task)
     gap = abs(world.task.start @ mean.value(policy) - judged.start_value)
     assert abs(row.predicted_value - judged.start_value) < gap / 2
 

@@ -107,7 +107,7 @@ def test_a_policy_that_cannot_end_is_refused_by_the_name_of_a_state(
 def test_only_the_actions_a_policy_uses_must_end() -> None:
     stays_or_goes = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
     task = bm.Task(2, 2, [[-1, -2], [0, 0]], discount=1.0, terminal=[1])
-    world = bm.World(bm.Dynamics.from_dense(stays_or_goes), task)
+    world = bm.MDP(bm.Dynamics.from_dense(stays_or_goes), task)
     assert world.value([1, 0]).tolist() == [-2.0, 0.0]
     np.testing.assert_allclose(world.value([[0.5, 0.5], [1, 0]])[0], -3.0)
     with pytest.raises(EndlessError, match="from state 0"):
@@ -353,7 +353,7 @@ def test_rare_ends_are_solved_to_every_digit() -> None:
 def test_a_known_world_with_very_long_episodes_keeps_its_value() -> None:
     dynamics = bm.Dynamics.from_dense([[[1 - 1e-11, 1e-11]], [[0.0, 1.0]]])
     task = bm.Task(2, 1, [1.0, 0.0], discount=1.0, terminal=[1])
-    assert bm.World(dynamics, task).value([0, 0])[0] == pytest.approx(1e11, rel=1e-9)
+    assert bm.MDP(dynamics, task).value([0, 0])[0] == pytest.approx(1e11, rel=1e-9)
 
 
 def test_an_action_that_always_leaves_makes_the_mean_finite() -> None:

@@ -116,7 +116,7 @@ def test_a_tolerance_stops_at_what_fewer_draws_would_have_given() -> None:
     draws = POSTERIOR.draws(20_000, seed=5)
     stopped = bm.evaluate(POLICY, draws, tolerance=1e-4)
     assert 256 <= stopped.n_draws < 20_000
-    assert stopped.start_value_error <= 1e-4
+    assert stopped.start_value_mcse <= 1e-4
     fewer = POSTERIOR.draws(stopped.n_draws, seed=5)
     assert_same_bits(stopped, bm.evaluate(POLICY, fewer))
 

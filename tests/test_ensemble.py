@@ -104,9 +104,9 @@ def by_hand(
     start = V @ task.start
     spread = (chance + (V - start[:, None]) ** 2) @ task.start
     found = {"occupancy": weights @ np.array(visits), "start_values": start}
-    for prefix, of, doubt in (("", V, chance), ("start_", start, spread)):
+    for prefix, of, uncertainty in (("", V, chance), ("start_", start, spread)):
         mean = weights @ of
-        epistemic, aleatoric = weights @ (of - mean) ** 2, weights @ doubt
+        epistemic, aleatoric = weights @ (of - mean) ** 2, weights @ uncertainty
         found |= {
             f"{prefix}value": mean,
             f"{prefix}epistemic_sd": np.sqrt(epistemic),
@@ -126,8 +126,8 @@ def assert_same(evaluation: bm.Evaluation, expected: dict[str, Array]) -> None:
 def assert_no_error(evaluation: bm.Evaluation) -> None:
     for prefix in ("", "start_"):
         for name in ERRORS:
-            assert np.all(getattr(evaluation, f"{prefix}{name}_error") == 0)
-    assert (evaluation.occupancy_error == 0).all()
+            assert np.all(getattr(evaluation, f"{prefix}{name}_mcse") == 0)
+    assert (evaluation.occupancy_mcse == 0).all()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -289,7 +289,7 @@ def test_random_draws_approach_the_exact_answer() -> None:
     draws = ensemble.draws(20_000, seed=0)
     found = bm.evaluate(policy, draws)
     for name in ("value", "epistemic_sd", "aleatoric_sd"):
-        error = getattr(found, f"{name}_error")
+        error = getattr(found, f"{name}_mcse")
         off = np.abs(getattr(found, name) - getattr(exact, name))
         assert (off <= 5 * error + 1e-12).all()
         assert error[0] > 0

@@ -20,7 +20,7 @@ CALLS: dict[str, Callable[[Executor], object]] = {
         np.zeros(5, dtype=int), POSTERIOR.draws(64), executor=executor
     ),
     "msbi": lambda executor: bm.policies.msbi(POSTERIOR, 70, executor=executor),
-    "calibrate": lambda executor: bm.calibrate(
+    "check_calibration": lambda executor: bm.check_calibration(
         WORLD.task, bm.ScaledPrior(), n_datasets=20, executor=executor
     ),
 }

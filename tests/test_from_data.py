@@ -1,4 +1,4 @@
-"""A task read off a log: what the world says, and doubts with their figures."""
+"""A task read off a log: what the world says, and uncertainties with their figures."""
 
 import warnings
 from dataclasses import replace
@@ -39,8 +39,8 @@ def quiet(data: Any, **options: Any) -> bm.Task:
     return bm.Task.from_data(data, **{"discount": 0.9, **options})
 
 
-def doubt(data: Any, **options: Any) -> tuple[bm.Task, str]:
-    """Read a task that raises exactly one doubt."""
+def uncertainty(data: Any, **options: Any) -> tuple[bm.Task, str]:
+    """Read a task that raises exactly one uncertainty."""
     with pytest.warns(bm.BayesmdpWarning) as caught:
         task = quiet(data, **options)
     (only,) = caught
@@ -48,13 +48,13 @@ def doubt(data: Any, **options: Any) -> tuple[bm.Task, str]:
     return task, str(only.message)
 
 
-def random_world(seed: int) -> bm.World:
+def random_world(seed: int) -> bm.MDP:
     """Twelve states, three of them terminal, rewards for being in a state."""
     rng = np.random.default_rng(seed)
     dynamics = bm.Dynamics.from_dense(rng.dirichlet(np.full(12, 0.5), size=(12, 2)))
     reward = rng.normal(size=12).round(2)
     task = bm.Task(12, 2, reward=reward, discount=0.9, terminal=[3, 7, 11])
-    return bm.World(dynamics, task)
+    return bm.MDP(dynamics, task)
 
 
 WORLDS = {
@@ -65,7 +65,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize(("world", "policy"), WORLDS.values(), ids=WORLDS)
-def test_simulated_worlds_are_recovered(world: bm.World, policy: Any) -> None:
+def test_simulated_worlds_are_recovered(world: bm.MDP, policy: Any) -> None:
     data = world.simulate(policy, 400, seed=1)
     task = quiet(data, discount=world.task.discount)
     counts = data.counts()
@@ -85,7 +85,7 @@ def test_the_value_of_a_policy_is_that_of_the_true_task() -> None:
     ends = world.task.terminal.size * world.task.n_actions  # never left
     assert data.counts().count.size == world.dynamics.probability.size - ends
     task = quiet(data, terminal=world.task.terminal, discount=0.999)
-    found = bm.World(world.dynamics, task).value(UNIFORM)
+    found = bm.MDP(world.dynamics, task).value(UNIFORM)
     assert found == pytest.approx(world.value(UNIFORM), rel=1e-12)
 
 
@@ -94,7 +94,7 @@ def test_rewards_are_means_and_zero_where_nothing_was_seen() -> None:
     table = pd.DataFrame(rng.integers(0, 3, (60, 3)), columns=["s", "a", "t"])
     table["r"] = rng.normal(size=60)
     data = log(list(table.itertuples(index=False)), "s a t r", n_actions=4)
-    task, _ = doubt(data, terminal=())
+    task, _ = uncertainty(data, terminal=())
     means = table.groupby(["s", "a", "t"])["r"].mean()
     every = np.array(np.meshgrid(range(3), range(4), range(3))).reshape(3, -1)
     expected = [means.get(tuple(x), 0.0) for x in every.T.tolist()]
@@ -115,7 +115,7 @@ def test_four_states_and_as_many_rewards_as_actions() -> None:
 def test_rewards_that_vary_are_warned_of_with_figures() -> None:
     rows = [(0, 0, 1, 1.0)] * 4 + [(1, 1, 0, 2.0), (1, 1, 0, 5.0), (0, 1, 1, 0.25)]
     rows += [(0, 0, 0, 7.0), (0, 0, 0, 7.5), (0, 0, 0, 7.0)]
-    task, said = doubt(log(rows, "s a t r"), terminal=())
+    task, said = uncertainty(log(rows, "s a t r"), terminal=())
     assert "varies in 2 of 4 distinct transitions (50.0% of rows)" in said
     assert "state 1, action 1, next state 0 (mean 3.5, sd 1.5, 2 rows)" in said
     paid = task.transition_reward(np.array([1, 0]), np.array([1, 0]), np.array([0, 0]))
@@ -192,19 +192,19 @@ def test_flags_that_contradict_are_warned_of_and_not_followed(
     rows: Any, expected: list[int], text: str
 ) -> None:
     data = log(rows, "s a t d")
-    task, said = doubt(data, reward=np.zeros((3, 1)), n_states=3)
+    task, said = uncertainty(data, reward=np.zeros((3, 1)), n_states=3)
     assert task.terminal.tolist() == expected
     assert text in said
 
 
 def test_without_flags_states_never_left_are_named() -> None:
     rows = [(0, 0, 1), (1, 0, 2), (0, 0, 3), (0, 0, 3)]
-    task, said = doubt(log(rows), reward=np.zeros(4))
+    task, said = uncertainty(log(rows), reward=np.zeros(4))
     assert task.terminal.size == 0
     assert "2 states were entered and never left (3: 2 times, 2: 1 time)" in said
     assert "terminal=[3, 2]" in said
     named = replace(log(rows), state_labels=("a", "b", "home", "death"))
-    task, said = doubt(named, reward=np.zeros(4))
+    task, said = uncertainty(named, reward=np.zeros(4))
     assert "(death: 2 times, home: 1 time)" in said
     assert "give terminal=['death', 'home'];" in said
     assert quiet(named, reward=np.zeros(4), terminal=["death", "home"]).terminal.size
@@ -212,14 +212,14 @@ def test_without_flags_states_never_left_are_named() -> None:
 
 def test_many_doubtful_states_are_cut_short() -> None:
     rows = [(0, 0, t) for t in range(1, 9)]
-    _, said = doubt(log(rows), reward=np.zeros(9))
+    _, said = uncertainty(log(rows), reward=np.zeros(9))
     assert "5: 1 time and 3 more" in said
     assert "terminal=[1, 2, 3, 4, 5, ...]" in said
 
 
 def test_discount_one_without_an_end_is_warned_of() -> None:
     data = log([(0, 0, 1), (1, 0, 0)])
-    _, said = doubt(data, reward=[0, 1], discount=1)
+    _, said = uncertainty(data, reward=[0, 1], discount=1)
     assert "discount 1" in said
     quiet(data, reward=[0, 1], discount=0.999)
 

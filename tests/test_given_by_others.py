@@ -110,7 +110,7 @@ def test_a_prior_s_answer_is_checked(name: str) -> None:
         lambda: bm.fit(COUNTS, TASK, prior=prior),
         lambda: bm.fit(COUNTS, TASK, prior=bm.FallbackPrior(prior, "home")),
         lambda: bm.fit(COUNTS, TASK, prior=bm.MixturePrior([others, prior])),
-        lambda: bm.calibrate(TASK, others, truth=prior, n_datasets=100),
+        lambda: bm.check_calibration(TASK, others, truth=prior, n_datasets=100),
     ):
         with pytest.raises(PriorError, match=said) as caught:
             call()

@@ -39,7 +39,7 @@ def deviations(dataset: dict[str, Any], ours: bm.Evaluation) -> NDArray[np.float
     """Differences in standard errors, [quantity, live state]."""
     theirs = np.array([dataset[name] for name in QUANTITIES])
     found = np.array([getattr(ours, name) for name in QUANTITIES])
-    error = np.array([getattr(ours, f"{name}_error") for name in QUANTITIES])
+    error = np.array([getattr(ours, f"{name}_mcse") for name in QUANTITIES])
     their_error = error.copy()
     their_error[0] = theirs[1] / np.sqrt(N_DRAWS)
     live = slice(0, 20)

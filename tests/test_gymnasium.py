@@ -87,14 +87,14 @@ def iterated(table: Any, policy: np.ndarray | None = None) -> np.ndarray:
     return value
 
 
-def quietly(env: Any, **options: Any) -> bm.World:
+def quietly(env: Any, **options: Any) -> bm.MDP:
     """Read a world of which it is known that rewards vary."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bm.BayesmdpWarning)
         return from_gymnasium(env, discount=DISCOUNT, **options)
 
 
-def best(world: bm.World) -> np.ndarray:
+def best(world: bm.MDP) -> np.ndarray:
     return world.value(bm.policies.nominal(bm.Ensemble([world.dynamics], world.task)))
 
 
@@ -293,7 +293,7 @@ def test_ends_get_a_state_of_their_own_where_they_need_one() -> None:
     log = collect(env, world.available.astype(float), 4000, seed=2, add_end=True)
     assert (columns(log)["next_state"][columns(log)["terminated"]] == 3).all()
     posterior = bm.fit(log, world.task, prior=bm.SparsePrior(1e-9))
-    learnt = bm.World(posterior.mean(), world.task).value([0, 0, 0, 0])
+    learnt = bm.MDP(posterior.mean(), world.task).value([0, 0, 0, 0])
     assert np.allclose(learnt, world.value([0, 0, 0, 0]), atol=0.1)
 
 

@@ -106,7 +106,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 def enumerated(case: Case) -> tuple[float, list[tuple[float, Array]]]:
     """Evidence, and for every set its probability and its Dirichlet shapes ``[S]``.
 
-    Shapes before the data are ``a`` on the set and the imagined visits; outside the
+    Shapes before the data are ``a`` on the set and the pseudo-counts; outside the
     support these are a concentration of every set, inside they reweight sets.
     """
     length, n = len(case.support), np.array(case.n, dtype=float)
@@ -359,7 +359,7 @@ def test_the_first_control_variate_alone_is_used(name: str) -> None:
     belief = belief_of(name)
     plain = bm.evaluate(POLICY, belief.draws(8000, seed=1), control=False)
     better = bm.evaluate(POLICY, belief.draws(2000, seed=2))
-    error = np.hypot(plain.start_value_error, better.start_value_error)
+    error = np.hypot(plain.start_value_mcse, better.start_value_mcse)
     assert abs(plain.start_value - better.start_value) < Z * error
     problem = engine.Problem.of_draws(belief.draws(2), POLICY[None])
     assert problem.rows.total is None

@@ -292,7 +292,7 @@ WRONG: list[tuple[str, tuple[str | int, ...], str, dict[str, Any]]] = [
     ),
     ("optimised", (), "", {"outcome": 3, "chosen_stage": 1, "policy": [1], "gap": "x"}),
     ("optimised", ("evaluation",), "evaluation_", {"start_total_sd": "x"}),
-    ("comparison", ("rows", 1), "row_1_", {"name": 3, "support": [0.5]}),
+    ("comparison", ("rows", 1), "row_1_", {"name": 3, "low_support": [0.5]}),
     ("comparison", ("evaluations", 0), "evaluation_0_", {"occupancy": "x"}),
 ]  # fmt: skip
 LOAD = {
@@ -360,7 +360,7 @@ def test_other_parts_of_results_are_named_on_load(kept: Path) -> None:
     ):
         changed("comparison", rows=rows)
         compared()
-    changed("comparison", few="5")
+    changed("comparison", min_count="5")
     compared()
     for starts in (None, ["a", "b"], [1], {"nominal": 1}):
         changed("optimised", starts=starts)

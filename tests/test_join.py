@@ -331,7 +331,7 @@ def test_models_of_an_ensemble_keep_their_own_rows(solver: str) -> None:
     each = by_hand(ensemble.draws(), policy, 3)
     expected = np.tensordot(weights, each, axes=1)[state, action]
     np.testing.assert_allclose(found.slope, expected, rtol=1e-7, atol=1e-9)
-    assert found.gap_error == 0
+    assert found.gap_mcse == 0
     best = np.tensordot(weights, each, axes=1).max(axis=1)
     assert found.gap == pytest.approx(np.maximum(best, 0).sum(), rel=1e-7)
     at = reference.setting(task, task.reward)

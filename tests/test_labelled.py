@@ -87,7 +87,7 @@ def test_policies_are_matched() -> None:
 
 
 def test_supports_are_matched_where_names_are_known() -> None:
-    world = bm.worlds.World(
+    world = bm.worlds.MDP(
         bm.model.Dynamics.from_dense(np.full((3, 2, 3), 1 / 3)),
         task(),
         support=labelled(np.tri(3, dtype=bool), columns=STATES)["pandas"],

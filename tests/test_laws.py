@@ -45,8 +45,8 @@ class Example:
         )
 
     @property
-    def world(self) -> bm.World:
-        return bm.World(bm.Dynamics.from_dense(self.theta), self.task)
+    def world(self) -> bm.MDP:
+        return bm.MDP(bm.Dynamics.from_dense(self.theta), self.task)
 
     @property
     def posterior(self) -> bm.Posterior:
@@ -149,7 +149,7 @@ def test_relabelling_permutes_evaluations_within_their_errors(seed: int) -> None
     two = problem.relabelled(states, actions).evaluate(4000)
     for name in QUANTITIES[:3]:
         error = np.hypot(
-            getattr(one, f"{name}_error")[states], getattr(two, f"{name}_error")
+            getattr(one, f"{name}_mcse")[states], getattr(two, f"{name}_mcse")
         )
         difference = getattr(one, name)[states] - getattr(two, name)
         assert (np.abs(difference) <= 5 * error).all()
@@ -168,7 +168,7 @@ def test_rewards_times_c_scale_values_by_c_and_sds_by_its_size(
     for name in (*SDS, *(f"start_{sd}" for sd in SDS)):
         assert_close(getattr(two, name), abs(c) * getattr(one, name), 1e-9, scale)
     # the variance of residuals is a difference, known to eps: its root to 1e-8
-    assert_close(two.value_error, abs(c) * one.value_error, 1e-7, scale)
+    assert_close(two.value_mcse, abs(c) * one.value_mcse, 1e-7, scale)
     assert np.array_equal(two.occupancy, one.occupancy)
 
 
@@ -260,7 +260,7 @@ def test_terminal_states_are_certain(problem: Example) -> None:
     assert (found.value[problem.terminal] == expected).all()
     for name in SDS:
         assert (getattr(found, name)[problem.terminal] == 0).all()
-        assert (getattr(found, f"{name}_error")[problem.terminal] == 0).all()
+        assert (getattr(found, f"{name}_mcse")[problem.terminal] == 0).all()
 
 
 @given(examples(forms=(2,), terminals=(1,)))
@@ -399,12 +399,12 @@ def test_value_is_visits_times_rewards_in_a_known_model(problem: Example) -> Non
 @given(examples(discounts=(0.5, 0.9, 0.99)))
 def test_control_variates_touch_nothing_but_values(problem: Example) -> None:
     plain, controlled = problem.evaluate(control=False), problem.evaluate()
-    for name in (*SDS, *(f"{sd}_error" for sd in SDS), "occupancy", "start_values"):
+    for name in (*SDS, *(f"{sd}_mcse" for sd in SDS), "occupancy", "start_values"):
         assert np.array_equal(getattr(plain, name), getattr(controlled, name))
     for name in ("start_epistemic_sd", "start_aleatoric_sd", "start_total_sd"):
         assert getattr(plain, name) == getattr(controlled, name)
     assert plain.variance_reduction == 1.0
-    assert controlled.start_value_error <= 2.000001 * plain.start_value_error
+    assert controlled.start_value_mcse <= 2.000001 * plain.start_value_mcse
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -415,10 +415,10 @@ def test_values_with_and_without_control_variates_agree(seed: int) -> None:
     problem = example(seed, 5, 3, 1 + seed % 3, seed % 2, 0.9)
     plain, controlled = (problem.evaluate(2000, control=on) for on in (False, True))
     live = np.setdiff1d(np.arange(5), problem.terminal)
-    assert (controlled.value_error[live] < 0.5 * plain.value_error[live]).all()
+    assert (controlled.value_mcse[live] < 0.5 * plain.value_mcse[live]).all()
     difference = np.abs(plain.value - controlled.value)
-    assert (difference <= 4 * plain.value_error).all()
-    assert abs(plain.start_value - controlled.start_value) < 4 * plain.start_value_error
+    assert (difference <= 4 * plain.value_mcse).all()
+    assert abs(plain.start_value - controlled.start_value) < 4 * plain.start_value_mcse
 
 
 @pytest.mark.parametrize("control", [False, True])
@@ -428,9 +428,7 @@ def test_errors_shrink_with_the_root_of_the_number_of_draws(control: bool) -> No
     few = problem.evaluate(1000, control=control)
     many = problem.evaluate(16_000, control=control)
     for name in QUANTITIES:
-        ratio = getattr(few, f"start_{name}_error") / getattr(
-            many, f"start_{name}_error"
-        )
+        ratio = getattr(few, f"start_{name}_mcse") / getattr(many, f"start_{name}_mcse")
         assert ratio == pytest.approx(4, rel=0.15)
 
 
@@ -449,7 +447,7 @@ def test_errors_are_what_repetition_shows(control: bool) -> None:
     ]
     for name in QUANTITIES:
         spread = np.std([getattr(run, f"start_{name}") for run in runs], ddof=1)
-        stated = np.mean([getattr(run, f"start_{name}_error") ** 2 for run in runs])
+        stated = np.mean([getattr(run, f"start_{name}_mcse") ** 2 for run in runs])
         assert spread / np.sqrt(stated) == pytest.approx(1, abs=0.14)
 
 
@@ -460,10 +458,10 @@ def test_tolerance_stops_early_and_equals_that_many_draws_to_the_bit() -> None:
     problem = example(0, 5, 3, 3, 1, 0.9)
     draws = problem.posterior.draws(50_000, seed=1)
     first = bm.evaluate(problem.policy, problem.posterior.draws(256, seed=1))
-    tolerance = first.start_value_error / 3
+    tolerance = first.start_value_mcse / 3
     stopped = bm.evaluate(problem.policy, draws, tolerance=tolerance)
     assert 256 < stopped.n_draws < 50_000
-    assert stopped.start_value_error <= tolerance
+    assert stopped.start_value_mcse <= tolerance
     whole = problem.evaluate(stopped.n_draws, seed=1)
     for name, value in vars(stopped).items():
         if name != "task":

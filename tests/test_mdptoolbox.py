@@ -25,7 +25,7 @@ FOREST = np.array(
 PAY = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 2.0]])
 
 
-def best(world: bm.World) -> np.ndarray:
+def best(world: bm.MDP) -> np.ndarray:
     return world.value(bm.policies.nominal(bm.Ensemble([world.dynamics], world.task)))
 
 

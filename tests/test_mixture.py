@@ -261,16 +261,16 @@ def test_laws_of_total_expectation_and_variance(solver: str) -> None:
         squares = [getattr(p, name) ** 2 for p in parts]
         return np.sqrt(np.tensordot(w**2, squares, axes=1) + getattr(found, name) ** 2)
 
-    assert (np.abs(found.value - mean("value")) <= Z * error("value_error")).all()
-    assert abs(found.start_value - mean("start_value")) < Z * error("start_value_error")
+    assert (np.abs(found.value - mean("value")) <= Z * error("value_mcse")).all()
+    assert abs(found.start_value - mean("start_value")) < Z * error("start_value_mcse")
     spread = w @ [(p.start_value - mean("start_value")) ** 2 for p in parts]
     variance = w @ [p.start_epistemic_sd**2 for p in parts] + spread
     off = abs(found.start_epistemic_sd - np.sqrt(variance))
-    assert off < Z * error("start_epistemic_sd_error")
+    assert off < Z * error("start_epistemic_sd_mcse")
     assert spread > 0.01 * variance  # the components matter
     aleatoric = np.sqrt(w @ [p.start_aleatoric_sd**2 for p in parts])
     off = abs(found.start_aleatoric_sd - aleatoric)
-    assert off < Z * error("start_aleatoric_sd_error")
+    assert off < Z * error("start_aleatoric_sd_mcse")
 
 
 def test_every_number_is_that_of_a_plain_loop_over_draws() -> None:
@@ -287,7 +287,7 @@ def test_the_first_control_variate_holds_for_mixtures() -> None:
     less = bm.evaluate(POLICY, MIXTURE.draws(2000, seed=7))
     assert less.variance_reduction > 2
     off = abs(less.start_value - raw.start_value)
-    assert off < Z * np.hypot(less.start_value_error, raw.start_value_error)
+    assert off < Z * np.hypot(less.start_value_mcse, raw.start_value_mcse)
 
 
 def test_visits_of_unseen_pairs_are_counted() -> None:
@@ -417,6 +417,6 @@ def test_without_discount_the_worst_component_decides() -> None:
     fine = looped(3.0, 4.0, posterior_weights=[0.5, 0.5])
     found = bm.evaluate([0, 0], fine.draws(20_000))
     exact = [(2 * c + 1 - 1) / (c - 1) for c in (3.0, 4.0)]
-    assert abs(found.start_value - np.mean(exact)) < Z * found.start_value_error
+    assert abs(found.start_value - np.mean(exact)) < Z * found.start_value_mcse
     ruled_out = looped(3.0, 0.5, weights=[1, 0])
     assert np.isfinite(bm.evaluate([0, 0], ruled_out.draws(10)).start_value)

@@ -84,12 +84,16 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         "Optimisation": replace(
             optimisation, evaluation=evaluation, chosen_start=EVIL, left_out=(EVIL,)
         ),
-        "Sensitivity": bm.sensitivity([0, 0, 0], log, task, priors, n_draws=20),
+        "PriorSensitivity": bm.prior_sensitivity(
+            [0, 0, 0], log, task, priors, n_draws=20
+        ),
         "Check": bm.check(posterior, log, n_draws=20),
         "MarkovOrder": bm.diagnostics.markov_order(list("abaab")),
         "PriorComparison": bm.compare_priors(priors, log, task, n_folds=0),
         "Calibration": replace(
-            bm.calibrate(task, bm.SymmetricPrior(), n_datasets=10, levels=[0.5]),
+            bm.check_calibration(
+                task, bm.SymmetricPrior(), n_datasets=10, levels=[0.5]
+            ),
             prior=EVIL,
         ),
         "EvidenceCurve": bm.priors.evidence_curve(log, task),
@@ -100,7 +104,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 
 RECORDS = ["Task", "Transitions", "Findings", "Posterior", "MixturePosterior"]
 RECORDS += ["Evaluation", "AnalyticEvaluation", "Comparison", "Optimisation"]
-RECORDS += ["Sensitivity", "PriorComparison", "Calibration", "EvidenceCurve"]
+RECORDS += ["PriorSensitivity", "PriorComparison", "Calibration", "EvidenceCurve"]
 RECORDS += ["Run", "Report", "Check", "MarkovOrder"]
 NAMELESS = {"MarkovOrder", "Posterior", "MixturePosterior", "EvidenceCurve", "Run"}
 TERSE = {"Transitions", "Report"}  # no summary() to compare with

@@ -40,7 +40,7 @@ def gain(policy: Any, other: Any, posterior: Any = POSTERIOR) -> tuple[float, fl
     draws = posterior.draws(4096, seed=11)
     table = bm.compare({"one": policy, "other": other}, draws, reference="other")
     (row,) = (row for row in table.rows if row.name == "one")
-    return row.difference, row.difference_error
+    return row.difference, row.difference_mcse
 
 
 def assert_no_start_is_better(
@@ -58,7 +58,7 @@ def same_bits(one: bm.Optimisation, other: bm.Optimisation) -> None:
         other.evaluation.start_values.tolist()
     )
     assert one.history == other.history
-    for name in ("start_value", "gap", "gap_error", "chosen_start", "chosen_stage"):
+    for name in ("start_value", "gap", "gap_mcse", "chosen_start", "chosen_stage"):
         assert getattr(one, name) == getattr(other, name), name
     for name in ("outcome", "draws_used", "objective_value", "status"):
         assert getattr(one, name) == getattr(other, name), name

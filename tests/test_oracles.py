@@ -454,10 +454,10 @@ def test_controlled_values_equal_a_regression_in_numpy(name: str, n_draws: int) 
     np.testing.assert_allclose(found.value, residuals.mean(axis=0), rtol=1e-9)
     starts = residuals @ at.rho
     assert found.start_value == pytest.approx(starts.mean(), rel=1e-9)
-    assert found.start_value_error == pytest.approx(start_error, rel=1e-7)
+    assert found.start_value_mcse == pytest.approx(start_error, rel=1e-7)
     error = residuals.std(axis=0, ddof=1) * start_error / starts.std(ddof=1)
-    np.testing.assert_allclose(found.value_error, error, rtol=1e-6, atol=1e-15)
-    gain = (found.start_epistemic_sd / root / found.start_value_error) ** 2
+    np.testing.assert_allclose(found.value_mcse, error, rtol=1e-6, atol=1e-15)
+    gain = (found.start_epistemic_sd / root / found.start_value_mcse) ** 2
     if n_draws >= 50:
         assert found.variance_reduction == pytest.approx(gain, rel=1e-12)
     else:

@@ -194,7 +194,7 @@ def test_a_clinical_model_with_tied_actions_is_planned_quickly() -> None:
         seconds.append(time.perf_counter() - began)
     assert found.converged
     assert min(seconds) < 0.5
-    world = bm.World(dynamics, task)
+    world = bm.MDP(dynamics, task)
     value = world.value(found.policy)
     np.testing.assert_allclose(found.value, value, atol=1e-10)
     dense = dynamics.to_dense()

@@ -181,7 +181,7 @@ def test_a_sweep_runs_over_sizes_in_order(
             [getattr(e, f"start_{x}") for e in found]
             if state is None
             else [getattr(e, x)[7] for e in found]
-            for x in (name, f"{name}_error")
+            for x in (name, f"{name}_mcse")
         )
         assert list(line.get_xdata()) == [100, 300, 1000]
         assert line.get_ydata() == pytest.approx(wanted)

@@ -435,4 +435,4 @@ def test_a_prior_that_outweighs_the_data_is_warned_of(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bm.compare_priors(flat, counts, known, n_folds=0)
-        bm.calibrate(known, flat["flat"], n_datasets=10)
+        bm.check_calibration(known, flat["flat"], n_datasets=10)

@@ -21,7 +21,7 @@ CONTRACT = [
     "SparsePrior",
     "SymmetricPrior",
     "Task",
-    "World",
+    "MDP",
     "check",
     "compare_priors",
     "draws_needed",
@@ -31,7 +31,7 @@ CONTRACT = [
     "off_policy",
     "report",
     "restrict",
-    "sensitivity",
+    "prior_sensitivity",
     "worlds",
 ]
 EVERYDAY = [

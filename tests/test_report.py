@@ -80,7 +80,7 @@ def test_the_first_screen_says_what_the_evaluation_says(
     found = summary["difference_interval"]
     assert found["low"]["value"] == pytest.approx(low)
     assert found["high"]["value"] == pytest.approx(high)
-    assert f"{100 * part:.2g} % would go away" in summary["sentences"]["doubt"]
+    assert f"{100 * part:.2g} % would go away" in summary["sentences"]["uncertainty"]
 
 
 def test_acceptability_is_the_share_of_draws(
@@ -122,9 +122,9 @@ def test_attribution_is_that_of_the_instant_answer(
     found = data["attribution"]
     quick = bm.evaluate_analytic(table.evaluations[found["policy"]].policy, posterior)
     top = found["pairs"][0]
-    assert top["share"] == pytest.approx(quick.doubt.max(), rel=1e-3)
-    assert quick.doubt[top["state"], top["action"]] == quick.doubt.max()
-    ordered = np.sort(quick.doubt, axis=None)[::-1]
+    assert top["share"] == pytest.approx(quick.uncertainty.max(), rel=1e-3)
+    assert quick.uncertainty[top["state"], top["action"]] == quick.uncertainty.max()
+    ordered = np.sort(quick.uncertainty, axis=None)[::-1]
     n = found["n_for_half"]
     assert ordered[:n].sum() >= 0.5 > ordered[: n - 1].sum()
 
@@ -139,7 +139,7 @@ def test_support_counts_what_was_seen(
     for row in table.rows:
         bands = support["policies"][row.name]["by_visits"]
         assert sum(bands) == pytest.approx(1, abs=1e-3)
-        assert sum(bands[:2]) == pytest.approx(row.support, abs=1e-3)
+        assert sum(bands[:2]) == pytest.approx(row.low_support, abs=1e-3)
 
 
 def test_the_explorer_lists_pairs_and_next_states(
@@ -168,7 +168,7 @@ def test_the_explorer_lists_pairs_and_next_states(
 
 
 def test_the_rule_is_the_one_stated(data: dict[str, Any], table: bm.Comparison) -> None:
-    explorer, few = data["explorer"], table.few
+    explorer, few = data["explorer"], table.min_count
     best = table.evaluations[explorer["policy"]].policy
     other = table.evaluations["logged"].policy
     seen = {}
@@ -232,7 +232,7 @@ def test_everything_given_is_shown(
     task = posterior.task
     curve = bm.priors.evidence_curve(log, task, grid=[0.01, 0.1, 1])
     priors = {"flat": bm.SymmetricPrior(), "near": posterior.prior}
-    moved = bm.sensitivity(
+    moved = bm.prior_sensitivity(
         table.evaluations["nominal"].policy, log, task, priors, n_draws=50
     )
     made = bm.report(
@@ -240,7 +240,7 @@ def test_everything_given_is_shown(
         table,
         findings=bm.validate(log, task),
         evidence=curve,
-        sensitivity=moved,
+        prior_sensitivity=moved,
     )
     prior = made.data["prior"]
     assert prior["evidence"]["log_evidence"] == pytest.approx(curve.log_evidence)
@@ -248,8 +248,8 @@ def test_everything_given_is_shown(
     assert prior["sensitivity"]["n_fragile"] == moved.fragile.size
     assert made.data["data"]["findings"]["n_rows"] == 500
     found = levels(made)
-    doubt = moved.start_epistemic_sd.max()
-    fragile = np.ptp(moved.start_value) > doubt or moved.flip_share > 0.05
+    uncertainty = moved.start_epistemic_sd.max()
+    fragile = np.ptp(moved.start_value) > uncertainty or moved.flip_share > 0.05
     assert found["Prior"] == ("warning" if fragile else "ok")
     page = made.html()
     assert "plot-evidence" in page
@@ -261,10 +261,10 @@ def test_sensitivity_of_another_policy_is_a_warning(
     log: bm.Transitions, posterior: bm.Posterior, table: bm.Comparison
 ) -> None:
     for policy, name in ((table.evaluations["mle"].policy, "mle"), ([0] * 25, None)):
-        moved = bm.sensitivity(
+        moved = bm.prior_sensitivity(
             policy, log, posterior.task, {"near": posterior.prior}, n_draws=20
         )
-        made = bm.report(posterior, table, sensitivity=moved)
+        made = bm.report(posterior, table, prior_sensitivity=moved)
         assert made.data["prior"]["sensitivity"]["policy"] == name
         assert levels(made)["Prior"] == "warning"
         assert "another policy" in str(made.data["summary"]["cautions"])
@@ -329,7 +329,7 @@ def test_an_ensemble_leaves_out_what_it_cannot_say() -> None:
     assert "no counts" in data["support"]["left_out"]
     assert data["states"]["visits"] is None
     assert data["explorer"]["seen"] is None
-    assert data["summary"]["value"]["error"] == 0
+    assert data["summary"]["value"]["mcse"] == 0
     row = data["policies"]["rows"][0]
     assert row["probability_better"]["value"] == 0.5
     assert row["probability_best"]["value"] == 0.5
@@ -387,8 +387,8 @@ def test_quantiles_and_their_errors() -> None:
     samples = rng.normal(size=(400, 1000))
     found = [interval(x, even, exact=False)["low"] for x in samples]
     spread = np.std([x["value"] for x in found])
-    assert np.mean([x["error"] for x in found]) == pytest.approx(spread, rel=0.25)
-    assert interval(values, even, exact=True)["low"]["error"] == 0
+    assert np.mean([x["mcse"] for x in found]) == pytest.approx(spread, rel=0.25)
+    assert interval(values, even, exact=True)["low"]["mcse"] == 0
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_chances_are_never_certain_for_want_of_draws(
 
 
 def test_shares_in_words() -> None:
-    said = [percent({"value": x, "error": 0.0}) for x in (0.714, 0.00016, 0.0, 1.0)]
+    said = [percent({"value": x, "mcse": 0.0}) for x in (0.714, 0.00016, 0.0, 1.0)]
     assert said == ["71 %", "0.016 %", "0 %", "100 %"]
 
 
@@ -430,7 +430,7 @@ def test_one_model_and_one_action() -> None:
     ensemble = bm.Ensemble([model], task)
     table = bm.compare({"a": [0, 0], "b": [0, 0]}, ensemble.draws())
     made = bm.report(ensemble, table)
-    assert made.data["summary"]["value"] == {"value": 2, "error": 0}
+    assert made.data["summary"]["value"] == {"value": 2, "mcse": 0}
     assert made.data["summary"]["epistemic_share"]["value"] == 0
     assert "1 model, exactly." in str(made.data["summary"]["cautions"])
     assert "Stay with" in made.html()
@@ -442,5 +442,5 @@ def test_rows_without_doubt_have_none_to_divide() -> None:
     posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task, prior=prior)
     table = bm.compare({"a": [0, 0], "b": [0, 0]}, posterior.draws(20))
     made = bm.report(posterior, table)
-    assert "no doubt" in made.data["attribution"]["left_out"]
+    assert "no uncertainty" in made.data["attribution"]["left_out"]
     assert "<h1>" in made.html()

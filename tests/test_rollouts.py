@@ -29,7 +29,7 @@ def posterior(task: bm.Task = TASK) -> bm.Posterior:
 
 
 def known(theta: Any, task: bm.Task) -> bm.Ensemble:
-    """No doubt at all: one model."""
+    """No uncertainty at all: one model."""
     return bm.Ensemble([bm.Dynamics.from_dense(theta)], task)
 
 
@@ -41,7 +41,7 @@ def test_a_deterministic_chain_is_exact() -> None:
     assert found.value == pytest.approx(world.value(policy), abs=1e-14)
     exact = bm.evaluate(policy, belief.draws())
     assert found.occupancy == pytest.approx(exact.occupancy, abs=1e-14)
-    for name in ("value_error", "epistemic_sd", "aleatoric_sd", "occupancy_error"):
+    for name in ("value_mcse", "epistemic_sd", "aleatoric_sd", "occupancy_mcse"):
         assert getattr(found, name) == pytest.approx(0.0, abs=1e-14)
     # a random start is chance, and known exactly
     assert found.start_aleatoric_sd == pytest.approx(exact.start_aleatoric_sd)
@@ -71,7 +71,7 @@ def test_estimates_are_unbiased_and_errors_honest() -> None:
 
     Their mean has sd 0.08 and their root mean square 0.06, if estimates are normal and
     errors known; few draws leave room for the rest. Two roll-outs a draw: a tenth of
-    the spread between means would be doubt, were it not corrected for.
+    the spread between means would be uncertainty, were it not corrected for.
     """
     belief = posterior()
     truth = bm.evaluate(POLICY, belief.draws(40_000, seed=99))
@@ -81,7 +81,7 @@ def test_estimates_are_unbiased_and_errors_honest() -> None:
         found = rollout_evaluate(POLICY, draws, 2, LONG, seed=seed)
         for name in [*QUANTITIES, *(f"start_{q}" for q in QUANTITIES), "occupancy"]:
             off = np.atleast_1d(getattr(found, name) - getattr(truth, name))[:3]
-            error = np.atleast_1d(getattr(found, f"{name}_error"))[:3]
+            error = np.atleast_1d(getattr(found, f"{name}_mcse"))[:3]
             scores.setdefault(name, []).append(off / error)
     for name, values in scores.items():
         z = np.array(values)
@@ -108,8 +108,8 @@ def test_where_nothing_is_doubtful_chance_is_not_taken_for_doubt() -> None:
     assert "drowns in the noise" in found.notes[-1]
     spread = found.start_values.std(ddof=1)
     assert found.start_epistemic_sd < 0.5 * spread
-    doubt, error = found.epistemic_sd[:3], found.epistemic_sd_error[:3]
-    assert (doubt**2 <= 3 * error * np.maximum(2 * doubt, error)).all()
+    uncertainty, error = found.epistemic_sd[:3], found.epistemic_sd_mcse[:3]
+    assert (uncertainty**2 <= 3 * error * np.maximum(2 * uncertainty, error)).all()
     assert (error > 0).all()
     assert found.total_sd**2 == pytest.approx(
         found.epistemic_sd**2 + found.aleatoric_sd**2
@@ -133,7 +133,7 @@ def test_truncation_hides_what_it_must_and_no_more_than_the_bound(horizon: int) 
         )
     missed = value[:3] - found.value[:3]
     # 9 comparisons at 4.5 sd: one in 15,000 sets of draws would fail.
-    assert missed == pytest.approx(hidden, abs=4.5 * found.value_error[:3].max())
+    assert missed == pytest.approx(hidden, abs=4.5 * found.value_mcse[:3].max())
     assert (missed <= bound).all()
     assert f"{bound:.3g}" in found.notes[0]
 
@@ -166,7 +166,7 @@ def test_results_depend_neither_on_threads_nor_on_who_computes_them() -> None:
         elsewhere = rollout_evaluate(POLICY, draws, 4, 50, executor=pool, threads=5)
     for other in (three, elsewhere):
         assert np.array_equal(one.start_values, other.start_values)
-        assert np.array_equal(one.total_sd_error, other.total_sd_error)
+        assert np.array_equal(one.total_sd_mcse, other.total_sd_mcse)
         assert np.array_equal(one.occupancy, other.occupancy)
         assert one.notes == other.notes
     again = rollout_evaluate(POLICY, draws, 4, 50, seed=1)
@@ -210,7 +210,7 @@ def test_models_with_rewards_of_their_own() -> None:
     exact = bm.evaluate(POLICY, draws, control=False)
     for name in QUANTITIES:
         off = np.abs(getattr(found, name) - getattr(exact, name))
-        assert (off <= 4 * getattr(found, f"{name}_error") + 1e-12).all()
+        assert (off <= 4 * getattr(found, f"{name}_mcse") + 1e-12).all()
     assert found.value[3] == exact.value[3]  # terminal: what it pays on arrival
     assert f"{0.9**LONG * 10 * (1 + 0.9 * 2) / 0.1:.3g}" in found.notes[0]
 

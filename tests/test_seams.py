@@ -230,9 +230,9 @@ def test_weights_may_be_zero_or_negative(objective: Objective) -> None:
     for seed in range(3):
         found = bm.optimise(posterior, objective, seed=seed, effort="quick")
         ours = worth(found.policy)
-        assert abs(found.objective_value - ours) < 5 * found.objective_error
+        assert abs(found.objective_value - ours) < 5 * found.objective_mcse
         best = max(worth(policy) for policy in found.starts.values())
-        assert ours > best - 0.5 * found.objective_error
+        assert ours > best - 0.5 * found.objective_mcse
         assert np.isnan(found.gap) == (not objective.monotone)
         assert ("no upper bound" in found.status) == (not objective.monotone)
 
@@ -286,8 +286,8 @@ def test_an_objective_of_ones_own_is_used_by_every_stage(tmp_path: Path) -> None
         for x in (found, mean)
     )
     assert ours > theirs
-    assert abs(found.objective_value - ours) < 4 * found.objective_error
-    assert 0 < found.gap_error < found.gap
+    assert abs(found.objective_value - ours) < 4 * found.objective_mcse
+    assert 0 < found.gap_mcse < found.gap
     assert found.summary().startswith("Entropic(b=1.0) of the value from the start: ")
     assert f"expected value {found.start_value:.3g}"[:18] in found.summary()
     table = bm.compare({"mean": mean.policy, "found": found.policy}, draws)
@@ -435,7 +435,7 @@ def test_a_backend_of_ones_own_computes_the_same(tmp_path: Path) -> None:
     ours = bm.evaluate(NOMINAL, draws, control=False)
     theirs = bm.evaluate(NOMINAL, draws, control=False, device="plain", threads=1)
     assert plain.n_swept == 64
-    for name in ("value", "epistemic_sd", "aleatoric_sd", "occupancy", "value_error"):
+    for name in ("value", "epistemic_sd", "aleatoric_sd", "occupancy", "value_mcse"):
         found, expected = getattr(theirs, name), getattr(ours, name)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(theirs.start_values, ours.start_values, rtol=1e-10)
@@ -446,6 +446,6 @@ def test_a_backend_of_ones_own_computes_the_same(tmp_path: Path) -> None:
     assert plain.n_swept > 500
     np.testing.assert_allclose(found.policy, same.policy, atol=1e-6)
     assert found.start_value == pytest.approx(same.start_value, rel=1e-9)
-    assert found.start_value_error == pytest.approx(same.start_value_error, rel=1e-6)
+    assert found.start_value_mcse == pytest.approx(same.start_value_mcse, rel=1e-6)
     table = bm.compare({"a": UNIFORM, "b": found.policy}, draws, **options)
     bm.report(belief, table, optimisation=found).save(tmp_path / "page.html")

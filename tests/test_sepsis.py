@@ -24,7 +24,7 @@ from bayesmdp.cli.commands import info
 from bayesmdp.engine import Problem
 from bayesmdp.engine.planning import Plan, plan
 from bayesmdp.errors import ArgumentError, DynamicsError, TaskError
-from bayesmdp.worlds import SepsisWorld, _sepsis
+from bayesmdp.worlds import SepsisMDP, _sepsis
 
 DEATH, SURVIVAL, END = 713, 714, 715
 UNIFORM = np.full((716, 25), 1 / 25)
@@ -40,22 +40,22 @@ COHORT = 18_000
 
 
 @pytest.fixture(scope="module")
-def worlds() -> dict[float, SepsisWorld]:
+def worlds() -> dict[float, SepsisMDP]:
     return {g: bm.worlds.icu_sepsis(discount=g) for g in (0.999, 1.0)}
 
 
 @pytest.fixture(scope="module")
-def world(worlds: dict[float, SepsisWorld]) -> SepsisWorld:
+def world(worlds: dict[float, SepsisMDP]) -> SepsisMDP:
     return worlds[0.999]
 
 
 @pytest.fixture(scope="module")
-def cohort(world: SepsisWorld) -> bm.Transitions:
+def cohort(world: SepsisMDP) -> bm.Transitions:
     return world.simulate(world.expert, COHORT, seed=0)
 
 
 @pytest.fixture(scope="module")
-def posterior(world: SepsisWorld, cohort: bm.Transitions) -> bm.Posterior:
+def posterior(world: SepsisMDP, cohort: bm.Transitions) -> bm.Posterior:
     prior = bm.SparsePrior(fallback="death")
     return bm.fit(cohort, world.task, prior=prior, min_count=5)
 
@@ -74,26 +74,26 @@ def published(name: str) -> NDArray[np.float64]:
         return np.array(file[name])
 
 
-def planned(world: bm.World) -> Plan:
+def planned(world: bm.MDP) -> Plan:
     return plan(Problem.of_dynamics(world.dynamics, world.task))
 
 
-def from_start(world: bm.World, policy: NDArray[np.float64]) -> float:
+def from_start(world: bm.MDP, policy: NDArray[np.float64]) -> float:
     return float(world.task.start @ world.value(policy))
 
 
-def mean_stay(world: bm.World, policy: NDArray[np.float64]) -> float:
+def mean_stay(world: bm.MDP, policy: NDArray[np.float64]) -> float:
     """Exact number of steps: with discount 1, the value where every step pays 1."""
     start, terminal = world.task.start, world.task.terminal
     every_step = np.ones((716, 25))
     task = bm.Task(716, 25, every_step, discount=1, start=start, terminal=terminal)
-    return from_start(bm.World(world.dynamics, task), policy)
+    return from_start(bm.MDP(world.dynamics, task), policy)
 
 
 # Facts
 
 
-def test_sizes_terminal_states_and_labels(world: SepsisWorld) -> None:
+def test_sizes_terminal_states_and_labels(world: SepsisMDP) -> None:
     task = world.task
     assert (task.n_states, task.n_actions, task.discount) == (716, 25, 0.999)
     assert task.terminal.tolist() == [DEATH, SURVIVAL, END]
@@ -107,7 +107,7 @@ def test_sizes_terminal_states_and_labels(world: SepsisWorld) -> None:
 
 
 def test_dynamics_are_the_published_ones_without_their_zeros(
-    world: SepsisWorld,
+    world: SepsisMDP,
 ) -> None:
     assert world.dynamics.probability.size == 1_528_600
     assert (world.dynamics.probability > 0).all()
@@ -116,7 +116,7 @@ def test_dynamics_are_the_published_ones_without_their_zeros(
     assert world.dynamics.next_state.base is None
 
 
-def test_start_expert_and_severity_are_the_published_ones(world: SepsisWorld) -> None:
+def test_start_expert_and_severity_are_the_published_ones(world: SepsisMDP) -> None:
     live = world.task.live
     np.testing.assert_allclose(world.task.start, published("d_0"), atol=1e-15)
     np.testing.assert_allclose(world.expert, published("expert_policy"), atol=1e-15)
@@ -129,7 +129,7 @@ def test_start_expert_and_severity_are_the_published_ones(world: SepsisWorld) ->
 
 
 def test_reward_is_the_published_one_wherever_a_patient_lives(
-    world: SepsisWorld,
+    world: SepsisMDP,
 ) -> None:
     reward = published("r_mat")[: world.task.live.size]
     state, action, next_state = np.nonzero(reward)
@@ -154,7 +154,7 @@ def test_the_package_is_read_and_not_imported() -> None:
 
 
 @pytest.mark.parametrize("discount", [0.999, 1.0])
-def test_exact_returns(worlds: dict[float, SepsisWorld], discount: float) -> None:
+def test_exact_returns(worlds: dict[float, SepsisMDP], discount: float) -> None:
     world = worlds[discount]
     best = planned(world)
     assert best.converged
@@ -166,7 +166,7 @@ def test_exact_returns(worlds: dict[float, SepsisWorld], discount: float) -> Non
 
 @pytest.mark.parametrize(("name", "length"), [("uniform", 9.45), ("expert", 9.22)])
 def test_mean_length_of_stay_is_the_published_one(
-    world: SepsisWorld, name: str, length: float
+    world: SepsisMDP, name: str, length: float
 ) -> None:
     """The authors simulate and print two decimals; ours is exact."""
     policy = UNIFORM if name == "uniform" else world.expert
@@ -177,7 +177,7 @@ def test_mean_length_of_stay_is_the_published_one(
 
 
 def test_a_cohort_stays_as_long_and_survives_as_often_as_it_should(
-    worlds: dict[float, SepsisWorld], cohort: bm.Transitions
+    worlds: dict[float, SepsisMDP], cohort: bm.Transitions
 ) -> None:
     """4 standard errors: an error rate of 6.3e-5 for each of the two."""
     assert abs(cohort.n_rows - 166_000) < 4_000
@@ -197,7 +197,7 @@ def test_a_cohort_stays_as_long_and_survives_as_often_as_it_should(
 
 
 def test_the_same_seed_gives_the_same_patients_and_fewer_begin_more(
-    world: SepsisWorld, cohort: bm.Transitions
+    world: SepsisMDP, cohort: bm.Transitions
 ) -> None:
     many = columns(cohort)
     few = columns(world.simulate(world.expert, n_patients=500, seed=0))
@@ -211,7 +211,7 @@ def test_the_same_seed_gives_the_same_patients_and_fewer_begin_more(
     assert not np.array_equal(few["state"][:500], other["state"][:500])
 
 
-def test_a_limit_on_the_stay_truncates(world: SepsisWorld) -> None:
+def test_a_limit_on_the_stay_truncates(world: SepsisMDP) -> None:
     log = columns(world.simulate(world.expert, 200, seed=0, max_steps=3))
     assert log["step"].max() == 2
     assert log["truncated"].any()
@@ -229,7 +229,7 @@ def test_the_clinical_posterior_has_its_size(posterior: bm.Posterior) -> None:
 
 
 def test_the_expert_can_be_judged_where_the_data_allow(
-    world: SepsisWorld, posterior: bm.Posterior
+    world: SepsisMDP, posterior: bm.Posterior
 ) -> None:
     with pytest.warns(bm.BayesmdpWarning, match="`restrict` dropped probability"):
         policy = bm.restrict(world.expert, posterior)
@@ -242,14 +242,14 @@ def test_the_expert_can_be_judged_where_the_data_allow(
 
 
 def test_frequencies_overestimate_and_a_pessimistic_prior_finds_a_better_policy(
-    world: SepsisWorld, cohort: bm.Transitions, posterior: bm.Posterior
+    world: SepsisMDP, cohort: bm.Transitions, posterior: bm.Posterior
 ) -> None:
     """Over cohorts, sd 0.003 at most: 0.943 and 0.788; 0.805 and 0.820."""
     plain = bm.fit(cohort, world.task, prior=bm.SparsePrior(1e-9), min_count=5)
     predicted, true = [], []
     for belief in (plain, posterior):
         policy = bm.policies.nominal(belief)
-        predicted.append(from_start(bm.World(belief.mean(), world.task), policy))
+        predicted.append(from_start(bm.MDP(belief.mean(), world.task), policy))
         true.append(from_start(world, policy))
     assert abs(predicted[0] - 0.943) < 0.015
     assert abs(true[0] - 0.788) < 0.015
@@ -311,7 +311,7 @@ def test_a_damaged_file_is_named(data_file: Path, content: bytes) -> None:
     data_file.write_bytes(content)
     assert said() == (
         f"`icu_sepsis` cannot read {data_file}, which may be damaged; `pip install "
-        "--no-deps icu-sepsis==2.0.1 --force-reinstall` mends it."
+        "--no-deps icu-sepsis==2.0.1 --force-reinstall` fixes it."
     )
 
 
@@ -333,7 +333,7 @@ def test_rows_that_do_not_sum_to_one_are_not_repaired(
     assert "rows must sum to 1: state 3, action 7 sums to 1" in said()
 
 
-def test_arguments_are_checked_by_name(world: SepsisWorld) -> None:
+def test_arguments_are_checked_by_name(world: SepsisMDP) -> None:
     assert "`discount` must be in [0, 1]" in said(TaskError, discount=1.5)
     with pytest.raises(ArgumentError, match=r"`n_patients` must be at least 1; got 0"):
         world.simulate(world.expert, 0)

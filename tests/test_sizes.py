@@ -85,7 +85,7 @@ def test_values_scale_with_rewards_to_the_bit_up_to_the_bound(power: int) -> Non
         one = evaluated([0.25, -0.5, 1.0], discount)
         other = evaluated([0.25 * size, -0.5 * size, size], discount)
         for name in ("value", "epistemic_sd", "aleatoric_sd", "total_sd"):
-            for part in (name, f"{name}_error", f"start_{name}", f"start_{name}_error"):
+            for part in (name, f"{name}_mcse", f"start_{name}", f"start_{name}_mcse"):
                 found = np.asarray(getattr(one, part))
                 assert np.isfinite(found).all()
                 assert (found > 0).any()

@@ -91,7 +91,7 @@ def test_the_gap_is_chosen_on_one_half_and_judged_on_the_other() -> None:
     np.testing.assert_allclose(found.visits, drawn.visits.mean(axis=0), rtol=1e-10)
     gap, error = crossed(drawn.slope, np.ones(100), (HALF, 100 - HALF))
     assert found.gap == pytest.approx(gap, rel=1e-9)
-    assert found.gap_error == pytest.approx(error, rel=1e-7)
+    assert found.gap_mcse == pytest.approx(error, rel=1e-7)
 
 
 WEIGHTS = {
@@ -113,7 +113,7 @@ def test_draws_are_weighted(name: str, solver: str) -> None:
     assert found.value == pytest.approx(weights @ drawn.value / 100, rel=1e-8)
     gap, error = crossed(drawn.slope, weights, (HALF, 100 - HALF))
     assert found.gap == pytest.approx(gap, rel=1e-6, abs=1e-9)
-    assert found.gap_error == pytest.approx(error, rel=1e-6)
+    assert found.gap_mcse == pytest.approx(error, rel=1e-6)
 
 
 def test_weights_without_a_total_are_those_of_a_mean() -> None:
@@ -124,7 +124,7 @@ def test_weights_without_a_total_are_those_of_a_mean() -> None:
     halves = (weights[:HALF].sum(), weights[HALF:].sum())
     gap, error = crossed(drawn.slope, weights, halves)
     assert found.gap == pytest.approx(gap, rel=1e-9)
-    assert found.gap_error == pytest.approx(error, rel=1e-7)
+    assert found.gap_mcse == pytest.approx(error, rel=1e-7)
 
 
 def test_draws_that_are_all_there_are_leave_no_error() -> None:
@@ -133,7 +133,7 @@ def test_draws_that_are_all_there_are_leave_no_error() -> None:
     mean = np.tensordot(weights, drawn.slope, axes=1) / weights.sum()
     gap = np.maximum(mean.max(axis=1), 0).sum()
     assert found.gap == pytest.approx(gap, rel=1e-9)
-    assert found.gap_error == 0
+    assert found.gap_mcse == 0
 
 
 def test_the_error_of_a_gap_is_how_far_it_varies() -> None:
@@ -143,7 +143,7 @@ def test_the_error_of_a_gap_is_how_far_it_varies() -> None:
     """
     found = [found_slopes(64, first=64 * i) for i in range(60)]
     gaps = np.array([x.gap for x in found])
-    said = np.sqrt(np.mean([x.gap_error**2 for x in found]))
+    said = np.sqrt(np.mean([x.gap_mcse**2 for x in found]))
     assert 0.55 < gaps.std(ddof=1) / said < 1.45
 
 

@@ -305,7 +305,7 @@ def test_gradients_of_iterations_and_elimination_agree(
         assert_close(np.asarray(one), np.asarray(other), name)
     scale = 1e-9 * np.abs(dense.slope).max()
     assert found.gap == pytest.approx(dense.gap, rel=1e-6, abs=scale)
-    assert found.gap_error == pytest.approx(dense.gap_error, rel=1e-6, abs=scale)
+    assert found.gap_mcse == pytest.approx(dense.gap_mcse, rel=1e-6, abs=scale)
 
 
 def test_policies_compared_by_iterations_are_as_by_elimination() -> None:
@@ -422,11 +422,11 @@ def test_above_2000_states_control_variates_act_on_the_start_value() -> None:
     with_control = bm.evaluate(policy, draws)
     without = bm.evaluate(policy, draws, control=False)
     assert with_control.variance_reduction > 3.0 > without.variance_reduction == 1.0
-    assert with_control.start_value_error < 0.6 * without.start_value_error
+    assert with_control.start_value_mcse < 0.6 * without.start_value_mcse
     gap = abs(with_control.start_value - without.start_value)
-    assert 0 < gap < 4 * without.start_value_error
+    assert 0 < gap < 4 * without.start_value_mcse
     fresh = bm.evaluate(policy, posterior.draws(80, seed=3))
-    error = np.hypot(fresh.start_value_error, with_control.start_value_error)
+    error = np.hypot(fresh.start_value_mcse, with_control.start_value_mcse)
     assert abs(with_control.start_value - fresh.start_value) < 4 * error
     for name in QUANTITIES:  # nothing else is touched
         assert np.array_equal(getattr(with_control, name), getattr(without, name))

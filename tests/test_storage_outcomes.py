@@ -33,7 +33,7 @@ def result() -> bm.Optimisation:
 @pytest.fixture(scope="module")
 def table() -> Comparison:
     policies = {name: [a] * 5 for a, name in enumerate(["<all> 0", "always 1", "2"])}
-    return bm.compare(policies, DRAWS, reference="2", few=3)
+    return bm.compare(policies, DRAWS, reference="2", min_count=3)
 
 
 def same(one: Any, other: Any) -> None:
@@ -122,7 +122,7 @@ DRAWN.flags.writeable = False
 
 
 def test_a_comparison_comes_back(path: Path, table: Comparison) -> None:
-    odd = dataclasses.replace(table.rows[0], difference_error=float("nan"))
+    odd = dataclasses.replace(table.rows[0], difference_mcse=float("nan"))
     table = dataclasses.replace(table, rows=(odd, *table.rows[1:]))
     storage.save_comparison(path, table)
     found = storage.load_comparison(path)
@@ -174,10 +174,10 @@ def test_a_result_of_another_kind_or_task_is_refused(
     with pytest.raises(StorageError, match="is no comparison but of no known kind"):
         storage.load_comparison(path, "y")
     storage.save_result(path, "z", {"kind": "optimisation"})
-    with pytest.raises(StorageError, match=r"cannot be used .*: make it anew"):
+    with pytest.raises(StorageError, match=r"cannot be used .*: recompute it"):
         storage.load_optimisation(path, "z")
     storage.save_result(path, "w", {"kind": "evaluation"}, {"value": [1.0]})
-    with pytest.raises(StorageError, match="Evaluation has no 'value_error'"):
+    with pytest.raises(StorageError, match="Evaluation has no 'value_mcse'"):
         storage.load_evaluation(path, "w")
     ones = {field.name: 1 for field in dataclasses.fields(bm.Evaluation)}
     storage.save_result(path, "v", {**ones, "kind": "evaluation"})
@@ -207,7 +207,7 @@ def test_results_are_told_in_words(
     (path / "results" / "broken.json").write_text("{")
     text = storage.load(path).summary()
     names = ", ".join(row.name for row in table.rows)
-    worth = bm.evaluation.rounded(result.start_value, result.start_value_error)
+    worth = bm.evaluation.rounded(result.start_value, result.start_value_mcse)
     n_draws = result.evaluation.n_draws
     for said in (
         f"comparison: {names} (best first), compared with 2 on 64 draws",
@@ -215,7 +215,7 @@ def test_results_are_told_in_words(
         f"judged: a policy worth {worth} from the start, on {n_draws} draws",
         "own: a result of your own",
         "hollow: a result of your own",
-        "broken: damaged; make it anew",
+        "broken: damaged; recompute it",
     ):
         assert said in text
 
@@ -255,7 +255,7 @@ def test_the_current_comparison_is_made_where_it_is_missing_or_old(
     storage.save_comparison(path, table, overwrite=True)  # policies of one's own
     made, why = storage.current_comparison(run, n_draws=32)
     assert list(made.evaluations) == ["<all> 0", "always 1", "2", "optimised"]
-    assert (made.reference, made.few) == ("2", 3)
+    assert (made.reference, made.min_count) == ("2", 3)
     changed = dataclasses.replace(result, policy=DRAWN)
     storage.save_optimisation(path, changed, overwrite=True)
     made, why = storage.current_comparison(run, n_draws=32)

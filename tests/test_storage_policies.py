@@ -229,7 +229,7 @@ def test_policies_are_found_by_name() -> None:
         "behaviour": bm.policies.behaviour(POSTERIOR),
         "mle": bm.policies.mle(POSTERIOR),
         "nominal": bm.policies.nominal(POSTERIOR),
-        "second-order": bm.policies.second_order(POSTERIOR),
+        "second_order": bm.policies.second_order(POSTERIOR),
         "msbi": bm.policies.msbi(POSTERIOR, seed=7),
         "uniform": np.array([[0.5, 0.5], [0, 1], [0, 0], [0, 0]]),
     }

@@ -15,7 +15,7 @@ NAMES = list(beliefs.priors())
 
 
 @pytest.fixture(scope="module")
-def vitals() -> bm.World:
+def vitals() -> bm.MDP:
     return vitals_simulator.vitals_world()
 
 
@@ -62,7 +62,7 @@ def vitals() -> bm.World:
     ],
 )
 def test_vital_signs_move_as_published(
-    vitals: bm.World, state: str, action: str, next_state: str, probability: float
+    vitals: bm.MDP, state: str, action: str, next_state: str, probability: float
 ) -> None:
     task = vitals.task
     to, share = vitals.dynamics.row(task.state(state), task.action(action))
@@ -71,7 +71,7 @@ def test_vital_signs_move_as_published(
 
 
 def test_patients_begin_untreated_and_clinicians_are_between_best_and_random(
-    vitals: bm.World,
+    vitals: bm.MDP,
 ) -> None:
     task = vitals.task
     began = [task.state_name(s) for s in np.flatnonzero(task.start)]
@@ -86,7 +86,7 @@ def test_patients_begin_untreated_and_clinicians_are_between_best_and_random(
     assert values[0] > 0.9 > 0.6 > values[1] > 0.5 > 0.1 > values[2]
 
 
-def small_world() -> bm.World:
+def small_world() -> bm.MDP:
     """Two live states and two actions, of which the second is better but rarer."""
     theta = np.zeros((4, 2, 4))
     theta[0] = [[0.5, 0.2, 0.2, 0.1], [0.2, 0.3, 0.1, 0.4]]
@@ -101,7 +101,7 @@ def small_world() -> bm.World:
         terminal=[2, 3],
         state_labels=["ward", "unit", "death", "home"],
     )
-    return bm.World(bm.Dynamics.from_dense(theta), task)
+    return bm.MDP(bm.Dynamics.from_dense(theta), task)
 
 
 @pytest.mark.parametrize("name", [NAMES[0], "evidence"])

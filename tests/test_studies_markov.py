@@ -49,7 +49,7 @@ def test_frailty_shifts_the_value_of_the_chosen_policy_by_so_much() -> None:
     log, task = frail_log(20_000, frailty_of(SHIFTS[0]), 1)
     belief = bm.fit(log, task, prior=bm.ScaledPrior(1.0))
     found = logged_episodes(log, task)
-    predicted = bm.World(belief.mean(), task).value(bm.policies.behaviour(belief))
+    predicted = bm.MDP(belief.mean(), task).value(bm.policies.behaviour(belief))
     gap = float(predicted[found.first_state].mean() - found.returns.mean())
     assert abs(gap) < 4 * found.returns.std() / np.sqrt(20_000)
 

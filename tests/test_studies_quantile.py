@@ -67,7 +67,7 @@ def test_bad_arguments_are_named_before_torch_is_asked_for(
 def test_what_is_no_world_no_policy_or_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(ArgumentError, match="`world` must be a World, or a posterior"):
+    with pytest.raises(ArgumentError, match="`world` must be an MDP, or a posterior"):
         quantile_evaluate(POLICY, WORLD.task)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="`policy`"):
         quantile_evaluate([0, 1], WORLD)
@@ -83,7 +83,7 @@ def test_episodes_that_need_not_end_are_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", object())  # never gets to it
     still = bm.Dynamics.from_dense([[[1.0]]])
-    world = bm.World(still, bm.Task(1, 1, reward=[1], discount=1.0))
+    world = bm.MDP(still, bm.Task(1, 1, reward=[1], discount=1.0))
     with pytest.raises(EndlessError):
         quantile_evaluate([0], world)
 
@@ -95,7 +95,7 @@ def test_episodes_that_hardly_ever_begin_are_refused(
     ends = bm.Dynamics.from_dense([[[0.0, 1.0]], [[0.0, 1.0]]])
     task = bm.Task(2, 1, [0, 1], discount=0.9, terminal=[1], start=[1e-12, 1 - 1e-12])
     with pytest.raises(ArgumentError, match="`start` on states that are not terminal"):
-        quantile_evaluate([0, 0], bm.World(ends, task), n_steps=9, warm_up=1)
+        quantile_evaluate([0, 0], bm.MDP(ends, task), n_steps=9, warm_up=1)
 
 
 def test_a_log_of_ends_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

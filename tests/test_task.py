@@ -95,8 +95,8 @@ def test_state_and_transition_rewards_differ_by_one_discount() -> None:
     being = bm.Task(3, 1, [0, 0, 1], discount=G, terminal=2)
     arriving = bm.Task(3, 1, ([1], [0], [2], [1]), discount=G, terminal=2)
     policy = [0, 0, 0]
-    assert bm.World(chain, being).value(policy) == pytest.approx([G**2, G, 1.0])
-    assert bm.World(chain, arriving).value(policy) == pytest.approx([G, 1.0, 0.0])
+    assert bm.MDP(chain, being).value(policy) == pytest.approx([G**2, G, 1.0])
+    assert bm.MDP(chain, arriving).value(policy) == pytest.approx([G, 1.0, 0.0])
 
 
 def test_the_uniform_start_is_over_live_states() -> None:

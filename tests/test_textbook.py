@@ -8,25 +8,25 @@ import pytest
 import bayesmdp as bm
 
 
-def puterman(discount: float) -> bm.World:
+def puterman(discount: float) -> bm.MDP:
     """Puterman (1994), example 3.1: two states; the second has a single action."""
     dynamics = bm.Dynamics.from_dense(
         [[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.0, 0.0]]]
     )
     task = bm.Task(2, 2, reward=[[5, 10], [-1, 0]], discount=discount)
-    return bm.World(dynamics, task)
+    return bm.MDP(dynamics, task)
 
 
-def forest(discount: float) -> bm.World:
+def forest(discount: float) -> bm.MDP:
     """Forest management as in pymdptoolbox: S = 3, r1 = 4, r2 = 2, fire 0.1."""
     wait = [[0.1, 0.9, 0.0], [0.1, 0.0, 0.9], [0.1, 0.0, 0.9]]
     cut = [[1.0, 0.0, 0.0]] * 3
     dynamics = bm.Dynamics.from_dense(np.stack([wait, cut], axis=1))
     task = bm.Task(3, 2, reward=[[0, 0], [0, 1], [4, 2]], discount=discount)
-    return bm.World(dynamics, task)
+    return bm.MDP(dynamics, task)
 
 
-def sutton_barto() -> bm.World:
+def sutton_barto() -> bm.MDP:
     """Sutton and Barto, example 4.1: -1 a move, until one of two corners."""
     row, column = np.divmod(np.arange(16), 4)
     moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]
@@ -35,7 +35,7 @@ def sutton_barto() -> bm.World:
         to = 4 * np.clip(row + down, 0, 3) + np.clip(column + right, 0, 3)
         dense[np.arange(16), action, to] = 1.0
     task = bm.Task(16, 4, reward=np.full((16, 4), -1), discount=1, terminal=[0, 15])
-    return bm.World(bm.Dynamics.from_dense(dense), task)
+    return bm.MDP(bm.Dynamics.from_dense(dense), task)
 
 
 @pytest.mark.parametrize("b", [0.0, 0.5, 0.9, 0.95, 0.999])

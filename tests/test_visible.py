@@ -57,7 +57,7 @@ def test_summaries() -> None:
     method = bm.MirrorAscent(n_steps=1)
     assert clean(bm.optimise(POSTERIOR, method=method, starts=["nominal"]).summary())
     priors = {"p\x1b": bm.SymmetricPrior(1), "q": bm.SymmetricPrior(5)}
-    found = bm.sensitivity(BEST, COUNTS, task(), priors, n_draws=50, min_count=2)
+    found = bm.prior_sensitivity(BEST, COUNTS, task(), priors, n_draws=50, min_count=2)
     assert "p\\x1b" in clean(found.summary())
     for record in (POSTERIOR, evaluation, table, found):
         clean(repr(record))

@@ -17,12 +17,12 @@ def columns(log: bm.Transitions) -> dict[str, NDArray[np.generic]]:
     return dict(log.table.columns)  # type: ignore[attr-defined]
 
 
-def row(world: bm.World, state: int, action: int) -> dict[int, float]:
+def row(world: bm.MDP, state: int, action: int) -> dict[int, float]:
     next_state, probability = world.dynamics.row(state, action)
     return dict(zip(next_state.tolist(), probability.tolist(), strict=True))
 
 
-def small_world(form: int = 3, *, discount: float = 0.9) -> bm.World:
+def small_world(form: int = 3, *, discount: float = 0.9) -> bm.MDP:
     """Four states, the last terminal, three actions, rewards with ``form`` axes."""
     rng = np.random.default_rng(form)
     dense = rng.dirichlet(np.ones(4), size=(4, 3))
@@ -30,7 +30,7 @@ def small_world(form: int = 3, *, discount: float = 0.9) -> bm.World:
     reward = rng.normal(size=(4, 3, 4)[:form])
     start = [0.5, 0.2, 0.2, 0.1]
     task = bm.Task(4, 3, reward, discount=discount, start=start, terminal=[3])
-    return bm.World(bm.Dynamics.from_dense(dense), task)
+    return bm.MDP(bm.Dynamics.from_dense(dense), task)
 
 
 SMALL_POLICY = np.array(
@@ -124,7 +124,7 @@ def test_synthetic_has_the_sizes_asked_for() -> None:
 @pytest.mark.parametrize(
     "world", [bm.worlds.gridworld(0.25), small_world()], ids=["grid", "small"]
 )
-def test_sampled_transitions_follow_the_dynamics(world: bm.World) -> None:
+def test_sampled_transitions_follow_the_dynamics(world: bm.MDP) -> None:
     """Chi-square over all transitions; p below 1e-4 is the error rate of each case."""
     n = 40_000
     seen = world.sample(n, seed=3).counts().to_dense()

@@ -24,12 +24,12 @@ from bayesmdp import (
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Transitions, read_transitions, validate
 from bayesmdp.diagnostics import (
-    calibrate,
     check,
+    check_calibration,
     compare_priors,
     cross_fit,
     negative_control,
-    sensitivity,
+    prior_sensitivity,
 )
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
@@ -64,9 +64,10 @@ from bayesmdp.priors import (
     SymmetricPrior,
 )
 from bayesmdp.reporting import Report, plots, report
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 
 __all__ = [
+    "MDP",
     "ActionValues",
     "AnalyticEvaluation",
     "BayesmdpError",
@@ -94,11 +95,10 @@ __all__ = [
     "SymmetricPrior",
     "Task",
     "Transitions",
-    "World",
     "__version__",
     "action_values",
-    "calibrate",
     "check",
+    "check_calibration",
     "compare",
     "compare_priors",
     "cross_fit",
@@ -118,12 +118,12 @@ __all__ = [
     "plots",
     "policies",
     "posterior",
+    "prior_sensitivity",
     "priors",
     "read_transitions",
     "report",
     "reporting",
     "restrict",
-    "sensitivity",
     "storage",
     "validate",
     "worlds",

@@ -146,7 +146,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on() -> None:
     assert json.loads(done.stdout)["interrupted"] is False
     resumed = bm.storage.load_optimisation("run")
     assert resumed.draws_used > kept.draws_used
-    assert resumed.start_value > kept.start_value - 5 * kept.start_value_error
+    assert resumed.start_value > kept.start_value - 5 * kept.start_value_mcse
 
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

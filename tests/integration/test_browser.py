@@ -42,7 +42,7 @@ class Browser:
         self.driver = driver
 
     def open(self, path: Path, *, anchor: str = "") -> None:
-        """Open a file, in a window of a desk's size; anew where a link is given."""
+        """Open a file, in a window of a desk's size; again where a link is given."""
         self.size(1280, 900)
         self.theme(False)
         if anchor or self.driver.current_url.split("#")[0] != path.as_uri():

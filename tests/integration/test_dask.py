@@ -41,7 +41,7 @@ def large() -> tuple[np.ndarray, bm.Draws]:
     rng = np.random.default_rng(0)
     models = rng.dirichlet(np.full(150, 0.05), size=(150, 4))
     task = bm.Task(150, 4, rng.normal(size=150), discount=0.97)
-    world = bm.World(bm.Dynamics.from_dense(models), task)
+    world = bm.MDP(bm.Dynamics.from_dense(models), task)
     posterior = bm.fit(world.sample(5000, seed=0), task, prior=bm.SymmetricPrior())
     return bm.policies.nominal(posterior), posterior.draws(6000, seed=0)
 

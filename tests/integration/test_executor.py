@@ -85,7 +85,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         ensemble(), method=BRIEF, **how
     ),
     "optimise for a mixture": lambda **how: bm.optimise(mixture(), method=BRIEF, **how),
-    "calibrate": lambda **how: bm.calibrate(
+    "check_calibration": lambda **how: bm.check_calibration(
         WORLD.task, bm.ScaledPrior(), n_datasets=40, **how
     ),
 }
@@ -192,7 +192,7 @@ def test_the_order_of_the_work_does_not_matter(name: str, wanted: Any) -> None:
     assert not executor.waiting
 
 
-@pytest.mark.parametrize("name", ["evaluate", "msbi", "calibrate"])
+@pytest.mark.parametrize("name", ["evaluate", "msbi", "check_calibration"])
 def test_an_executor_that_is_shut_down_is_refused_in_a_sentence(name: str) -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()

@@ -71,7 +71,7 @@ def differences(
     draws = posterior.draws(8192, seed=1)
     table = bm.compare({"ours": policy, **others}, draws, reference="ours")
     return {
-        row.name: (-row.difference, row.difference_error)
+        row.name: (-row.difference, row.difference_mcse)
         for row in table.rows
         if row.name != "ours"
     }
@@ -128,7 +128,7 @@ def test_the_casino_is_played_with_the_right_probability() -> None:
     result = bm.optimise(casino, seed=0)
     assert round(float(result.policy[0, 0]), 4) == 0.6907
     assert round(result.start_value, 4) == 1.3377
-    assert result.start_value_error == 0.0
+    assert result.start_value_mcse == 0.0
     for action in (0, 1):
         certain = bm.evaluate([action, 0, 0], casino.draws())
         assert certain.start_value < result.start_value
@@ -140,7 +140,7 @@ def test_the_bound_of_the_casino_is_the_mean_of_what_each_model_allows() -> None
     assert result.upper_bound == pytest.approx((8.9 - 1.0) / 2, abs=1e-12)
     assert result.upper_bound > result.start_value
     assert result.gap == pytest.approx(result.upper_bound - result.start_value)
-    assert result.upper_bound_error == 0.0
+    assert result.upper_bound_mcse == 0.0
 
 
 # All deterministic policies of an ensemble.
@@ -394,7 +394,7 @@ def test_the_bound_holds_on_a_posterior() -> None:
         assert result.gap == pytest.approx(result.upper_bound - result.start_value)
         assert result.gap > 0
         optimal = bm.optimise(posterior_of(kind, n), seed=9).start_value
-        assert optimal < result.upper_bound + 5 * result.upper_bound_error
+        assert optimal < result.upper_bound + 5 * result.upper_bound_mcse
 
 
 def test_states_nobody_reaches_keep_the_nominal_choice() -> None:

@@ -80,7 +80,7 @@ def test_the_published_method_is_not_thinned() -> None:
     assert (result.policy[:100] > 0).all()
 
 
-def ring(n: int, discount: float) -> bm.World:
+def ring(n: int, discount: float) -> bm.MDP:
     """A shuffled cycle that hardly ever stays: iterations cannot solve it."""
     order = np.random.default_rng(1).permutation(n)
     state = np.concatenate([order, order])
@@ -94,7 +94,7 @@ def ring(n: int, discount: float) -> bm.World:
         n_actions=1,
     )
     reward = np.random.default_rng(2).random(n)
-    return bm.World(dynamics, bm.Task(n, 1, reward, discount=discount))
+    return bm.MDP(dynamics, bm.Task(n, 1, reward, discount=discount))
 
 
 def test_a_planner_that_fails_says_so_and_hands_over_no_wrong_value(

@@ -78,7 +78,7 @@ def test_values_are_those_of_dense_models(story: Story) -> None:
             gain = value - solved(frequencies, start, logged)
             assert x.predicted_value == pytest.approx(value, abs=1e-6)
             assert x.predicted_gain == pytest.approx(gain, abs=1e-6)
-            assert (x.predicted_error, x.interval) == (0.0, None)
+            assert (x.predicted_mcse, x.interval) == (0.0, None)
         else:
             ends = np.quantile(
                 judged.start_values, [0.025, 0.975], method="inverted_cdf"
@@ -111,7 +111,7 @@ def test_the_table_and_the_words_hold_the_numbers(story: Story) -> None:
         (line,) = [y for y in lines if y[:2] == [x.policy, x.model]]
         assert f"{x.true_value:.4f}" in line
         printed = float(line[2])
-        error = max(x.predicted_error, 5.1e-5)
+        error = max(x.predicted_mcse, 5.1e-5)
         assert printed == pytest.approx(x.predicted_value, abs=error)
         if x.policy != "behaviour":
             assert line[-1] == f"{x.true_gain:.3f}"

@@ -92,7 +92,7 @@ def test_posterior_values_agree_with_draws_solved_one_by_one(sparse: Records) ->
     policy = bm.policies.mle(belief)
     draws = belief.draws(24, seed=99)
     values = [
-        world.task.start @ bm.World(draws.dynamics(i), world.task).value(policy)
+        world.task.start @ bm.MDP(draws.dynamics(i), world.task).value(policy)
         for i in range(24)
     ]
     error = np.std(values, ddof=1) / np.sqrt(24)
@@ -102,7 +102,7 @@ def test_posterior_values_agree_with_draws_solved_one_by_one(sparse: Records) ->
 
 
 def both_priors(sparse: Records) -> Records:
-    """Records as if the evidence prior promised too much, above all in five states."""
+    """Records as if the evidence prior predicted too high, above all in five states."""
     evidence = deepcopy(sparse)
     for x in evidence:
         x["prior"] = "evidence"
@@ -138,13 +138,13 @@ def test_the_verdict_on_figure_5_follows_the_records(sparse: Records) -> None:
     assert "1.0 on average in truth" in said
     assert "no climb was made" in said
     assert "Of the 5 states" in said
-    assert "100 % are promised more than the truth" in said
+    assert "100 % are predicted higher than the truth" in said
     assert said.endswith(" Confirmed.")
     for spoil, why in (
         (lambda x: set_gain(x, "value", 3.0), "size within 2 times."),
-        (lambda x: set_gain(x, "truth", -1.0), "gain is delivered."),
+        (lambda x: set_gain(x, "truth", -1.0), "gain is true."),
         (lambda x: set_gain(x, "value", -1.0), "the belief sees no gain."),
-        (spoil_outliers, "not promised more than others."),
+        (spoil_outliers, "not predicted higher than others."),
     ):
         spoiled = deepcopy(records)
         spoil(spoiled)
@@ -152,7 +152,7 @@ def test_the_verdict_on_figure_5_follows_the_records(sparse: Records) -> None:
 
 
 def spoil_outliers(records: Records) -> None:
-    """Let the states raised most be those promised too little."""
+    """Let the states raised most be those predicted too little."""
     for x in records:
         if x["prior"] == "evidence":
             for state in np.flatnonzero(x["visits"])[:5]:

@@ -51,7 +51,7 @@ def test_figure_1_agrees_with_the_scripts_of_the_paper(at: int) -> None:
     )
     ours = fig1.measured(np.array(dataset["policy"]), grid_data.believe(counts), 10_000)
     for key in ("value", "epistemic_sd", "aleatoric_sd"):
-        error = np.array(ours[f"{key}_error"])
+        error = np.array(ours[f"{key}_mcse"])
         plain = np.array(dataset["epistemic_sd"])[:20] / 100
         theirs = plain if key == "value" else error
         off = np.array(ours[key]) - np.array(dataset[key])[:20]
@@ -72,7 +72,7 @@ def test_one_draw_means_a_plan_for_that_draw() -> None:
     belief = grid_data.learnt(0, 50)
     policy = grid_runs.plan_for_one_draw(belief)
     draw = belief.draws(2, seed=grid_runs._SINGLE).dynamics(0)
-    theta, value = draw.to_dense(), bm.World(draw, belief.task).value(policy)
+    theta, value = draw.to_dense(), bm.MDP(draw, belief.task).value(policy)
     entered = theta[:20, :, 24]
     ahead = entered + 0.999 * theta[:20, :, :20] @ value[:20]
     assert value[:20] == pytest.approx(ahead.max(axis=1), abs=1e-9)
@@ -89,7 +89,7 @@ def test_records_of_a_data_set() -> None:
     }
     for x in records:  # a paired difference is a difference
         gap = x["value"] - by[OURS]["value"] - x[f"minus_{OURS}"]
-        error = np.hypot(x["value_error"], by[OURS]["value_error"])
+        error = np.hypot(x["value_mcse"], by[OURS]["value_mcse"])
         assert abs(gap) <= 5 * error
     assert json.loads(json.dumps(records)) == records
 
@@ -256,7 +256,7 @@ def test_the_picture_of_msbi_says_who_is_compared() -> None:
 
 
 def uncertain(left: float, reverse: bool = False) -> list[dict[str, Any]]:
-    """Records in which a share of the doubt is left, and chance grows with wind."""
+    """Records in which a share of the uncertainty is left, and chance grows with wind."""
     records = []
     for wind in fig1.WINDS:
         luck = 0.5 - wind if reverse else wind + 0.1

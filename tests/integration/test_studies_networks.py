@@ -25,7 +25,7 @@ SMALL = {"n_networks": 2, "n_quantiles": 20, "width": 32, "warm_up": 100}
 TINY: dict[str, Any] = {**SMALL, "n_steps": 160, "log_every": 20, "width": 16}
 
 
-def chain(discount: float = 0.9) -> bm.World:
+def chain(discount: float = 0.9) -> bm.MDP:
     """State 0 goes on to 1 (0.7, paid 0.5), 1 ends well (0.6, paid 1); else badly."""
     dynamics, reward = np.zeros((4, 1, 4)), np.zeros((4, 1, 4))
     dynamics[0, 0, [1, 3]] = 0.7, 0.3
@@ -33,7 +33,7 @@ def chain(discount: float = 0.9) -> bm.World:
     dynamics[[2, 3], 0, [2, 3]] = 1.0
     reward[0, 0, 1], reward[1, 0, 2] = 0.5, 1.0
     task = bm.Task(4, 1, reward, discount=discount, terminal=[2, 3], start=0)
-    return bm.World(bm.Dynamics.from_dense(dynamics), task)
+    return bm.MDP(bm.Dynamics.from_dense(dynamics), task)
 
 
 # Returns of the chain, and how likely: nothing, the first payment, both.
@@ -71,7 +71,7 @@ def test_rewards_of_states_and_mixed_actions() -> None:
     dynamics = np.zeros((3, 2, 3))
     dynamics[0, 0, 1] = dynamics[0, 1, 2] = dynamics[1:, :, 0] = 1.0
     task = bm.Task(3, 2, [0.2, 1, -0.5], discount=0.8, terminal=[1, 2], start=[1, 0, 0])
-    world = bm.World(bm.Dynamics.from_dense(dynamics), task)
+    world = bm.MDP(bm.Dynamics.from_dense(dynamics), task)
     policy = np.array([[0.25, 0.75], [1, 0], [1, 0]])
     e = quantile_evaluate(policy, world, n_steps=1_000, **SMALL).evaluation
     # Either 0.2 + 0.8 or 0.2 - 0.4, known once the action is.
@@ -82,7 +82,7 @@ def test_rewards_of_states_and_mixed_actions() -> None:
 
 def test_a_process_without_end_has_its_discounted_value() -> None:
     still = bm.Dynamics.from_dense([[[1.0]]])
-    world = bm.World(still, bm.Task(1, 1, [1], discount=0.5))
+    world = bm.MDP(still, bm.Task(1, 1, [1], discount=0.5))
     e = quantile_evaluate(
         [0], world, n_steps=1_500, target_every=20, **SMALL
     ).evaluation
@@ -179,7 +179,7 @@ def test_states_without_data_are_named() -> None:
 
 def test_rewards_beyond_single_precision_are_refused() -> None:
     still = bm.Dynamics.from_dense([[[1.0]]])
-    world = bm.World(still, bm.Task(1, 1, [1e39], discount=0.5))
+    world = bm.MDP(still, bm.Task(1, 1, [1e39], discount=0.5))
     with pytest.raises(ConvergenceError, match="scale rewards"):
         quantile_evaluate([0], world, **TINY)
 

@@ -89,11 +89,11 @@ def run(method: str, n_draws: int, error: float, **changes: Any) -> dict[str, An
         "aleatoric_sd": 0.4,
         "repeats": 3,
         "seconds": 1e-3 + 1e-6 * n_draws,
-        "state_error": error,
+        "state_mcse": error,
     }
     for name in ("value", "epistemic_sd", "aleatoric_sd"):
-        record |= {f"{name}_error": error, f"{name}_deviation": error}
-        record[f"{name}_reference_error"] = 0.0
+        record |= {f"{name}_mcse": error, f"{name}_deviation": error}
+        record[f"{name}_reference_mcse"] = 0.0
     return record | changes
 
 
@@ -179,7 +179,7 @@ def test_records_of_bounds_are_those_of_another_run_but_for_times(
     assert [without_times(x) for x in one] == [without_times(x) for x in two]
     assert all(x["seconds"] > 0 for x in one)
     for x in one:  # what is reported is what is missed, within the noise of 4 runs
-        assert 0.1 < x["value_deviation"] / x["value_error"] < 3
+        assert 0.1 < x["value_deviation"] / x["value_mcse"] < 3
 
 
 # ---------------------------------------------------------------- scaling

@@ -2,7 +2,7 @@
 
 A module there defines ``command``; its name, with ``-`` for ``_``, is the command's.
 Results go to stdout, everything else to stderr. Exit codes: 0; 1 for done, with
-warnings; 2 for what the caller can mend, one sentence; 130 after Ctrl-C.
+warnings; 2 for what the caller can fix, one sentence; 130 after Ctrl-C.
 """
 
 import sys
@@ -138,7 +138,7 @@ def _tell(problem: Exception) -> None:
         said = "cannot go on: there is not enough memory."
     else:
         said = (
-            f"a fault of bayesmdp itself, please report it: {type(problem).__name__}: "
+            f"internal error, please report it: {type(problem).__name__}: "
             f"{problem}; `--debug` shows where."
         )
     remark(said)
@@ -174,7 +174,7 @@ A whole analysis:
   bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death -o ward
   bayesmdp optimise ward
   bayesmdp compare ward behaviour mle nominal optimised
-  bayesmdp sensitivity ward optimised
+  bayesmdp prior-sensitivity ward optimised
   bayesmdp compare-priors ward ward.csv
   bayesmdp check ward ward.csv
   bayesmdp negative-control ward ward.csv

@@ -42,7 +42,7 @@ def seed_option(function: Function) -> Function:
         type=click.IntRange(0, 2**64 - 1),
         default=0,
         show_default=True,
-        help="Which random numbers.",
+        help="Random seed.",
     )(function)
 
 

@@ -48,7 +48,7 @@ class Prediction:
     policy: str
     model: str  # that predicts: frequencies, or the posterior
     predicted_value: float
-    predicted_error: float  # Monte Carlo; 0 where one model was solved exactly
+    predicted_mcse: float  # Monte Carlo; 0 where one model was solved exactly
     interval: tuple[float, float] | None  # 95 % over the posterior, where there is one
     predicted_gain: float
     true_value: float  # exact
@@ -242,7 +242,7 @@ def tell_story(
         optimisation=result,
         findings=findings,
         evidence=bm.priors.evidence_curve(posterior.counts, task, min_count=MIN_COUNT),
-        sensitivity=tried,
+        prior_sensitivity=tried,
         **made,
     )
     check = made["check"]
@@ -301,8 +301,8 @@ def _other_priors(
     n_draws: int,
     seed: int,
     threads: int | None,
-) -> bm.diagnostics.Sensitivity:
-    return bm.sensitivity(
+) -> bm.diagnostics.PriorSensitivity:
+    return bm.prior_sensitivity(
         policy,
         posterior,
         posterior.task,
@@ -315,13 +315,13 @@ def _other_priors(
 
 
 def _predictions(
-    world: bm.World, posterior: Fitted, table: bm.Comparison
+    world: bm.MDP, posterior: Fitted, table: bm.Comparison
 ) -> tuple[Prediction, ...]:
     """Values by the posterior, and by frequencies where they chose the policy."""
     # As good as no prior; only who was never observed at all is predicted to die.
     nothing = bm.SparsePrior(1e-9, fallback=DEATH)
     counted = bm.fit(posterior.counts, world.task, prior=nothing, min_count=MIN_COUNT)
-    frequencies = bm.World(counted.mean(), world.task)
+    frequencies = bm.MDP(counted.mean(), world.task)
     logged = table.evaluations[_LOGGED]
     found = []
     for name, judged in table.evaluations.items():
@@ -329,7 +329,7 @@ def _predictions(
         if name == "mle":
             value, gain = _valued(frequencies, judged.policy, logged.policy)
             found.append(Prediction(name, _FREQUENCIES, value, 0.0, None, gain, *truth))
-        value, error = judged.start_value, judged.start_value_error
+        value, error = judged.start_value, judged.start_value_mcse
         gain = value - logged.start_value
         found.append(
             Prediction(name, _POSTERIOR, value, error, judged.interval(), gain, *truth)
@@ -345,25 +345,25 @@ def _cautions(page: bm.Report) -> tuple[str, ...]:
     )
 
 
-def _knowing(world: bm.World) -> FloatArray:
+def _knowing(world: bm.MDP) -> FloatArray:
     """Return the policy that is best in the true model."""
     return bm.policies.nominal(bm.Ensemble([world.dynamics], world.task))
 
 
 def _valued(
-    world: bm.World, policy: FloatArray, other: FloatArray
+    world: bm.MDP, policy: FloatArray, other: FloatArray
 ) -> tuple[float, float]:
     """Return the value of a policy in a model, and its gain over another."""
     value = _from_start(world, policy)
     return value, value - _from_start(world, other)
 
 
-def _from_start(world: bm.World, policy: FloatArray) -> float:
+def _from_start(world: bm.MDP, policy: FloatArray) -> float:
     return float(world.task.start @ world.value(policy))
 
 
 def _row(x: Prediction) -> list[str]:
-    value, error = x.predicted_value, x.predicted_error
+    value, error = x.predicted_value, x.predicted_mcse
     gain = x.policy != _LOGGED
     return [
         x.policy,

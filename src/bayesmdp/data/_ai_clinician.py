@@ -222,7 +222,7 @@ def _check_outcome(frame: "Frame", found: Mapping[str, str], origin: str) -> Non
             raise CountsError(
                 f"{column} must be 1 for death and 0 for survival: {first.where} has "
                 f"{said} "
-                f"(one of {int(tally[name])} such rows); mend or drop these stays."
+                f"(one of {int(tally[name])} such rows); fix or drop these stays."
             )
 
 

@@ -47,7 +47,7 @@ class Scaling:
             row, c = _checks.first_true(far)
             raise CountsError(
                 f"Column `{self.names[c]}` has {features[row, c]:g} in row {row}, too "
-                "far from what was fitted to be scaled: mend it."
+                "far from what was fitted to be scaled: fix it."
             )
         return z
 

@@ -143,7 +143,7 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
         (layout.outcome,),
         origin,
         "must be 1 for death and 0 for survival",
-        "mend or drop these stays",
+        "fix or drop these stays",
     )
     stays, episode = np.unique(columns[layout.episode], return_inverse=True)
     died = flag[:, 0] == 1
@@ -286,7 +286,7 @@ def refuse(
     names: Sequence[str],
     origin: str,
     wanted: str,
-    remedy: str = "mend or drop them",
+    remedy: str = "fix or drop them",
 ) -> None:
     """Name the first column with bad values, how many there are, and the first."""
     faulty = bad.any(axis=0)

@@ -67,16 +67,16 @@ _LABELS = "number from 0, or give labels=True to take the numbers as names"
 _OR_NAMES = ", or give labels=True and the numbers as text, to take them as names"
 #: What is wrong, and the remedy.
 _WORDS = {
-    "text": ("must hold numbers: {where} has {value!r:.42}{more}", "mend it"),
+    "text": ("must hold numbers: {where} has {value!r:.42}{more}", "fix it"),
     "text id": (
         "must hold whole numbers below 2**63: {where} has {value!r:.42}{more}",
         "fix it, or give labels=True to take all as names",
     ),
     "empty": ("has no value in {rows}{first}{codes}", "drop or fix what is empty"),
-    "infinite": ("must be finite: {where} has {value}{more}", "mend or drop it"),
+    "infinite": ("must be finite: {where} has {value}{more}", "fix or drop it"),
     "fraction": (
         "must hold whole numbers: {where} has {value}{more}",
-        "mend or drop what is no whole number",
+        "fix or drop what is no whole number",
     ),
     "negative": ("must be 0 or more: {where} has {value}{more}", _LABELS),
     "large": ("must be at most 10**7: {where} has {value:.0f}{more}", _LABELS),
@@ -86,7 +86,7 @@ _WORDS = {
     ),
     "beyond": (
         "must be below the size given, {upper}: {where} has {value}{more}",
-        "count from 0, mend the ids, or give the size that they need",
+        "count from 0, fix the ids, or give the size that they need",
     ),
     "unmapped": (
         "has a code that `outcome` does not map: {where} has {value!r:.42}{more}",
@@ -94,7 +94,7 @@ _WORDS = {
     ),
     "flag": (
         "must hold True and False, or 0 and 1: {where} has {value!r:.42}{more}",
-        "mend it, or rename the column so that it is not taken for `{role}`",
+        "fix it, or rename the column so that it is not taken for `{role}`",
     ),
 }
 

@@ -50,7 +50,7 @@ _MEANINGS = {
         "mixes line ends, or quotes within a cell: save it as CSV again"
     ),
     r"unterminated quote": "has a quote that is never closed: close it, or double it",
-    r"Maximum line size": "is longer than 2 MB: end its lines, or mend the quotes",
+    r"Maximum line size": "is longer than 2 MB: end its lines, or fix the quotes",
     r"No magic bytes|too small to be": "was cut short or damaged: write it again",
     r"differ only in case": "has keys that differ only in case: rename one",
     r"Unexpected end of GZIP": "was cut short or damaged: pack it again",
@@ -70,7 +70,7 @@ def _sentence(origin: str, said: str) -> str:
     if ragged:
         return (
             f"{capital(at)} has {ragged[2]} fields where the header has {ragged[1]}: "
-            "mend the line, or quote fields that hold the delimiter."
+            "fix the line, or quote fields that hold the delimiter."
         )
     for pattern, meaning in _MEANINGS.items():
         if re.search(pattern, said):

@@ -185,7 +185,7 @@ def check_names(subject: Subject, groups: Groups) -> Iterator[Finding]:
         alike = [x for x in texts if like[x.strip().casefold()] > 1]
         for code, wrong, said, remedy in (
             (
-                "names-of-nothing",
+                "placeholder-labels",
                 empty,
                 "which usually stands for a value that is not there",
                 "leave such cells empty, or rename it",

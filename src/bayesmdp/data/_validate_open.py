@@ -178,7 +178,7 @@ def open_subject(
         coding=source.coding,
     )
     n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
-    loose = not derive  # then nothing hangs on steps, and readers let them be
+    loose = not derive  # then nothing depends on steps, and readers let them be
     told = [from_fault(x, source.found) for x in source.faults]
     told += [
         from_fault(
@@ -320,7 +320,7 @@ def _codes(n: int, source: Source) -> Finding:
 
 def _unchecked(why: str) -> Finding:
     return finding(
-        "unchecked", "note", 1, f"Other checks were left out: {why}", "mend it first"
+        "unchecked", "note", 1, f"Other checks were left out: {why}", "fix it first"
     )
 
 
@@ -331,5 +331,5 @@ def _left_out(n: int, n_rows: int, which: str = "with errors") -> Finding:
         n,
         f"The other checks left out {n} of {n_rows} rows, those {which}, which may "
         "look like gaps",
-        "mend them and validate again",
+        "fix them and validate again",
     )

@@ -105,7 +105,7 @@ def _unknown(
             f"Column {subject.of(role)} has {many(len(values), 'name')} that the task "
             f"does not know, in {many(int(groups.count[odd].sum()), 'row')}, the first "
             f"{values[0]!r:.42}{hint}",
-            "mend the names, or the labels of the task",
+            "fix the names, or the labels of the task",
             column=subject.found.get(role),
             first=subject.first_with({role: values}),
         )
@@ -131,7 +131,7 @@ def _by_order(
             "error",
             len(names),
             f"Column `{column}` has {len(names)} {role}s, but there should be {size}",
-            "mend the names, or give the size that they need",
+            "fix the names, or give the size that they need",
             column=column,
         )
     elif has_task:
@@ -140,7 +140,7 @@ def _by_order(
             "warning",
             len(names),
             f"Column `{column}` has names, but the task has no `{role}_labels`: which "
-            "is which hangs on their order alone",
+            "is which depends on their order alone",
             f"give the task its `{role}_labels`",
             column=column,
         )
@@ -255,7 +255,7 @@ def check_flags(
                 n,
                 f"{many(n, 'row')} {what} by {subject.of('terminated')} in a state "
                 f"that is {kind} in the task, the first state {state}",
-                "mend the flags, or the terminal states of the task",
+                "fix the flags, or the terminal states of the task",
                 column=subject.found["terminated"],
                 first=subject.first(
                     flag

@@ -1,8 +1,8 @@
 """Should we believe it: checks, controls, priors compared, prior sensitivity."""
 
-from bayesmdp.diagnostics._calibrate import calibrate
 from bayesmdp.diagnostics._calibration import Calibration
 from bayesmdp.diagnostics._check import check
+from bayesmdp.diagnostics._check_calibration import check_calibration
 from bayesmdp.diagnostics._check_record import (
     Check,
     CheckTest,
@@ -23,7 +23,7 @@ from bayesmdp.diagnostics._plot import (
     plot_check,
     plot_negative_control,
 )
-from bayesmdp.diagnostics._sensitivity import Sensitivity, sensitivity
+from bayesmdp.diagnostics._prior_sensitivity import PriorSensitivity, prior_sensitivity
 from bayesmdp.diagnostics._study import Episodes
 
 __all__ = [
@@ -38,10 +38,10 @@ __all__ = [
     "Prevalence",
     "PriorComparison",
     "PriorRow",
-    "Sensitivity",
+    "PriorSensitivity",
     "Survival",
-    "calibrate",
     "check",
+    "check_calibration",
     "compare_priors",
     "cross_fit",
     "markov_order",
@@ -49,5 +49,5 @@ __all__ = [
     "plot_calibration",
     "plot_check",
     "plot_negative_control",
-    "sensitivity",
+    "prior_sensitivity",
 ]

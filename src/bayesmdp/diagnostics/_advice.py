@@ -22,7 +22,7 @@ from bayesmdp.errors import (
 from bayesmdp.model import Task
 from bayesmdp.posterior import Fitted, fit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior, MixturePrior, tuned
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 
 _TIE = 1e-9  # of the largest value; what differs by less is rounding
 NO_ACTION = -1  # what is advised where there is nothing to decide
@@ -155,7 +155,7 @@ def _predicted(posterior: Fitted, policy: FloatArray, value: FloatArray) -> floa
     task = posterior.task
     if len(posterior.components) == 1:
         return float(task.start @ value)
-    models = [World(component.mean(), task) for component in posterior.components]
+    models = [MDP(component.mean(), task) for component in posterior.components]
     values = [task.start @ model.value(policy) for model in models]
     return float(posterior.component_weights @ values)
 

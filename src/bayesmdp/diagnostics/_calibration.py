@@ -19,10 +19,10 @@ _FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """Ranks and coverage over simulated datasets. Made by `calibrate`.
+    """Ranks and coverage over simulated datasets. Made by `check_calibration`.
 
     Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
-    can be uniform. A known world promises no uniform ranks: ``p_values`` are NaN, and
+    can be uniform. With a known model ranks need not be uniform: ``p_values`` are NaN, and
     ``passed`` says that no interval of a value covers clearly less than its level.
     Either is wrong for a calibrated belief with a probability of at most
     ``error_rate``, over all quantities together (Bonferroni).
@@ -33,14 +33,14 @@ class Calibration:
     quantities: tuple[str, ...]  # [quantities]
     ranks: IntArray  # [datasets, quantities], in 0..n_draws
     truths: FloatArray  # [datasets, quantities]
-    promises: FloatArray  # [datasets, quantities], posterior means
+    predicted: FloatArray  # [datasets, quantities], posterior means
     p_values: FloatArray  # [quantities], of uniform ranks; NaN for a world
     levels: FloatArray  # [levels]
     covered: FloatArray  # [levels, quantities], share of datasets
-    covered_error: FloatArray  # [levels, quantities], binomial standard error
+    covered_mcse: FloatArray  # [levels, quantities], binomial standard error
     short: tuple[str, ...]  # values whose intervals cover clearly less than they say
-    bias: FloatArray  # [quantities], mean of promise minus truth
-    bias_error: FloatArray  # [quantities]
+    bias: FloatArray  # [quantities], mean of predicted minus true value
+    bias_mcse: FloatArray  # [quantities]
     n_draws: int
     error_rate: float
     seed: int
@@ -101,10 +101,10 @@ class Calibration:
         """Coverage and bias of a quantity in words."""
         at = int(np.argmin(np.abs(self.levels - _HEADLINE)))
         more = "more" if self.bias[q] >= 0 else "less"
-        gap = rounded(abs(self.bias[q]), self.bias_error[q])
+        gap = rounded(abs(self.bias[q]), self.bias_mcse[q])
         return (
             f"{100 * self.levels[at]:.3g} % intervals cover "
-            f"{100 * self.covered[at, q]:.1f} %, and it promises {gap} {more} than is "
+            f"{100 * self.covered[at, q]:.1f} %, and it predicted {gap} {more} than is "
             "true"
         )
 
@@ -120,7 +120,7 @@ class Calibration:
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
         >>> found.histogram(4).sum(axis=0).tolist()
         [100, 100, 100, 100]
         """
@@ -145,7 +145,7 @@ class Calibration:
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
         >>> found.curves["share"].shape
         (39, 4)
         """
@@ -164,19 +164,21 @@ class Calibration:
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
         >>> print(found.summary().splitlines()[0])
         Calibration of SymmetricPrior(concentration=1.0), truth from the prior
         """
         title, simulated = self._simulated()
         lines = [simulated]
-        for name, *covered, promise, p in self._cells():
+        for name, *covered, predicted, p in self._cells():
             shares = ", ".join(
                 f"{level:.3g}: {x}"
                 for level, x in zip(self.levels, covered, strict=True)
             )
             said = f"; p {p}" if p else ""
-            lines.append(f"{name}: covered {shares}; promise - truth {promise}{said}")
+            lines.append(
+                f"{name}: covered {shares}; predicted - true {predicted}{said}"
+            )
         return Sheet(title, [*lines, self.verdict], indent="  ").text()
 
     def _simulated(self) -> tuple[str, str]:
@@ -190,8 +192,8 @@ class Calibration:
         return [
             [
                 name,
-                *map(rounded, self.covered[:, q], self.covered_error[:, q]),
-                rounded(self.bias[q], self.bias_error[q]),
+                *map(rounded, self.covered[:, q], self.covered_mcse[:, q]),
+                rounded(self.bias[q], self.bias_mcse[q]),
                 "" if np.isnan(self.p_values[q]) else _told(self.p_values[q]),
             ]
             for q, name in enumerate(self.quantities)
@@ -200,7 +202,7 @@ class Calibration:
     def _repr_html_(self) -> str:
         title, simulated = self._simulated()
         covered = [f"{level:.3g} covered" for level in self.levels]
-        table = Table(["", *covered, "promise - truth", "p"], self._cells())
+        table = Table(["", *covered, "predicted - true", "p"], self._cells())
         return Sheet(title, [table, simulated, self.verdict]).html()
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,7 +212,7 @@ class Calibration:
         --------
         >>> import bayesmdp as bm
         >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
         >>> found.to_dict()["quantities"][0]["name"]
         'value'
         """
@@ -219,9 +221,9 @@ class Calibration:
                 "name": name,
                 "p_value": None if np.isnan(p) else float(p),
                 "covered": self.covered[:, q].tolist(),
-                "covered_error": self.covered_error[:, q].tolist(),
+                "covered_mcse": self.covered_mcse[:, q].tolist(),
                 "bias": float(self.bias[q]),
-                "bias_error": float(self.bias_error[q]),
+                "bias_mcse": float(self.bias_mcse[q]),
             }
             for q, (name, p) in enumerate(
                 zip(self.quantities, self.p_values, strict=True)

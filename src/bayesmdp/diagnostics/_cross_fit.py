@@ -271,7 +271,7 @@ def _judge(
     row = next(x for x in found.rows if x.name == "chosen")
     unjudged = found.evaluations["chosen"].prior_share
     better = probability(gains > 0, np.ones(gains.size))
-    return _Judged(row.difference, row.difference_error, better, unjudged, gains)
+    return _Judged(row.difference, row.difference_mcse, better, unjudged, gains)
 
 
 @contextmanager

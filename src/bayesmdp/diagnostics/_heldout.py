@@ -7,7 +7,7 @@ posterior-mean probability that the other folds lead to, ::
 
 with counts ``n`` of the other folds and the concentrations ``c`` that the prior makes
 of them (a prior that looks at the data sees those of the other folds alone, and one
-that chooses a number chooses it anew). Its log density is ``log p``. Every transition
+that chooses a number chooses it again). Its log density is ``log p``. Every transition
 of a fold is scored by the same row: this is not the sequential evidence, in which each
 transition also learns from those before it. A mixture gives the weighted sum of what
 its components give, ::

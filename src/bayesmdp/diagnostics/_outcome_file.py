@@ -17,7 +17,7 @@ from bayesmdp._jobs import Found, JobFile, OtherJobsError
 from bayesmdp.diagnostics._study import Outcome, Study
 from bayesmdp.errors import ArgumentError
 
-_KIND = "calibrate"
+_KIND = "check_calibration"
 _WHOLE = ("rank", "below", "ties")  # fields of whole numbers
 
 

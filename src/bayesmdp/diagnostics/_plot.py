@@ -23,14 +23,14 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     """Draw the curve of ranks against its band, and coverage against levels.
 
     Above, for each quantity, the share of ranks below a point minus that point: inside
-    the band if calibrated; a hump is promises above the truth, a dip promises below it,
+    the band if calibrated; a hump is predictions above the truth, a dip predictions below it,
     an S that rises first intervals that are too narrow. Below, shares of datasets
-    covered, with two standard errors, against the level that was promised.
+    covered, with two standard errors, against the nominal level.
 
     Parameters
     ----------
     calibration
-        From `calibrate`.
+        From `check_calibration`.
     axes
         Axes of shape (2, number of quantities) to draw on; a new figure where not
         given.
@@ -44,7 +44,7 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     --------
     >>> import bayesmdp as bm
     >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-    >>> found = bm.calibrate(task, bm.SymmetricPrior(), n_datasets=100, choose=None)
+    >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100, choose=None)
     >>> bm.diagnostics.plot_calibration(found).axes[0].get_title()
     'value'
     """
@@ -88,7 +88,7 @@ def _draw_ranks(ax: Any, calibration: Calibration, q: int) -> None:
 
 def _draw_coverage(ax: Any, calibration: Calibration, q: int) -> None:
     gap = calibration.covered[:, q] - calibration.levels
-    error = 2 * calibration.covered_error[:, q]
+    error = 2 * calibration.covered_mcse[:, q]
     ax.errorbar(calibration.levels, gap, error, fmt="o", color=_BLUE, capsize=3)
     ax.axhline(0.0, color="0.5", linewidth=0.8)
     ax.set_xlabel("level")

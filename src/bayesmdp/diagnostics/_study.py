@@ -26,7 +26,7 @@ from bayesmdp.errors import ArgumentError, BayesmdpError, EndlessError
 from bayesmdp.model import Dynamics, Task, as_policy
 from bayesmdp.posterior import Draws, Fitted, fit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 
 if TYPE_CHECKING:
     from bayesmdp.engine import Pool
@@ -46,7 +46,7 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Data gathered by following a policy, for `calibrate`.
+    """Data gathered by following a policy, for `check_calibration`.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     below: IntArray  # draws below the truth
     ties: IntArray  # draws equal to it
     truth: FloatArray
-    promise: FloatArray  # mean of the draws
+    predicted: FloatArray  # mean of the draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def _rounding(found: FloatArray, truth: FloatArray) -> FloatArray:
 def _simulate(study: Study, theta: Dynamics, rng: np.random.Generator) -> Counts:
     """Draw the data of a dataset from its true model."""
     if isinstance(study.visits, Episodes):
-        log = World(theta, study.task).simulate(
+        log = MDP(theta, study.task).simulate(
             study.visits.policy,
             study.visits.n_episodes,
             rng,

@@ -1,7 +1,7 @@
 """Where true models come from: a prior that generates data, or a known model.
 
 Dirichlet priors generate rows by their own concentrations. A random-support prior
-generates a size, a set of that size, and a Dirichlet on the set. With imagined visits
+generates a size, a set of that size, and a Dirichlet on the set. With pseudo-counts
 ``w[t]`` (a fallback) its density is multiplied by ``theta[t]^w[t]``: sets hold these
 states, sizes are reweighted by the mean of that factor, and the Dirichlet has ``w[t]``
 more. A mixture draws a component by its weights before the data, then a model from it.
@@ -35,7 +35,7 @@ from bayesmdp.priors import (
     rows_of,
     without_fallbacks,
 )
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 
 _REMEDY = (
     "give `truth`: a prior that generates data, such as SymmetricPrior(1.0), or a "
@@ -152,9 +152,9 @@ class OneOf:
 Source = Known | DirichletRows | RandomSets | OneOf
 
 
-def source_of(truth: AnyPrior | World, task: Task, name: str) -> Source:
+def source_of(truth: AnyPrior | MDP, task: Task, name: str) -> Source:
     """Return what true models are drawn from; refuse what generates none."""
-    if isinstance(truth, World):
+    if isinstance(truth, MDP):
         _check_task(truth, task)
         return Known(truth.dynamics)
     check_prior(truth, name, " or a world")
@@ -210,7 +210,7 @@ def generates(prior: Prior) -> bool:
     return not (prior.looks_at_data or told)
 
 
-def _check_task(world: World, task: Task) -> None:
+def _check_task(world: MDP, task: Task) -> None:
     for what in ("n_states", "n_actions"):
         has, wants = getattr(world.task, what), getattr(task, what)
         if has != wants:

@@ -1,4 +1,4 @@
-"""A policy's chain in compressed rows, filled anew for every draw.
+"""A policy's chain in compressed rows, filled again for every draw.
 
 Where each state has one action, the sampled rows are the chain. Otherwise entries of a
 state's rows that lead to the same next state share a slot. Which entry goes where

@@ -21,7 +21,7 @@ discount. Where sweeps gain little, BiCGSTAB goes on from where they came to.
 ``k = K w > 0``, a residual ``r`` of ``K x`` leaves an error of at most ``w[s] max_i
 |r[i]| / k[i]`` in state ``s``. The nominal model's own ``w = (I - g T_bar)^-1 1``, the
 length of its episodes, serves nearly every draw; others find theirs first. A solution
-is accepted where the bound, found from a residual computed anew, is below the
+is accepted where the bound, found from a residual recomputed, is below the
 tolerance; where rounding stops it earlier, up to `ACCEPTED`; all else is said to have
 failed. Episodes of more than some 10^7 steps are beyond what rounding allows.
 
@@ -388,7 +388,7 @@ def _run(
             bound = bound if here <= bound else here
             size = max(size, size_of(x[first:last], last - first, given))
             new += dot(shadow[first:last], r[first:last])
-        # Half: the true residual, found anew, is a little larger.
+        # Half: the true residual, recomputed, is a little larger.
         if not bound > 0.5 * tolerance * size or not bound < limit:
             break
         if new == 0.0 or omega == 0.0:

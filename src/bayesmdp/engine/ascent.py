@@ -44,7 +44,7 @@ class Slopes:
     slope: FloatArray  # [R], mean of d (Q - V)
     visits: FloatArray  # [N], mean occupancy
     gap: float  # Frank-Wolfe gap
-    gap_error: float  # its Monte Carlo error; 0 where the draws are all there are
+    gap_mcse: float  # its Monte Carlo error; 0 where the draws are all there are
 
 
 def slopes(
@@ -220,7 +220,7 @@ def climb(
     """
     for _ in range(most):
         found = oracle(state.policy)
-        if found.gap - found.gap_error <= tolerance:
+        if found.gap - found.gap_mcse <= tolerance:
             return True
         _step(state, found, source, n_live)
         if after_step is not None and not after_step(state, found):

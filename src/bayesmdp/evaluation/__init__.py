@@ -5,10 +5,10 @@ from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
 from bayesmdp.evaluation._errors import (
-    bootstrap_error,
+    bootstrap_mcse,
     gaps,
     least_size,
-    mean_and_error,
+    mean_and_mcse,
     probability,
     tie,
 )
@@ -31,7 +31,7 @@ __all__ = [
     "OffPolicy",
     "Swept",
     "action_values",
-    "bootstrap_error",
+    "bootstrap_mcse",
     "checked_draws",
     "compare",
     "draws_needed",
@@ -39,7 +39,7 @@ __all__ = [
     "evaluate_analytic",
     "gaps",
     "least_size",
-    "mean_and_error",
+    "mean_and_mcse",
     "off_policy",
     "plain",
     "probability",

@@ -52,7 +52,7 @@ class ActionValues:
     """
 
     value: FloatArray  # [S, A], mean over draws
-    value_error: FloatArray  # [S, A], Monte Carlo error
+    value_mcse: FloatArray  # [S, A], Monte Carlo error
     epistemic_sd: FloatArray  # [S, A]
     aleatoric_sd: FloatArray  # [S, A]
     probability_best: FloatArray  # [S, A]
@@ -277,7 +277,7 @@ def _combine(
     gain_variance = np.maximum(gain_square - extra**2, 0.0) * unbias
     return ActionValues(
         value=table(q),
-        value_error=table(error),
+        value_mcse=table(error),
         epistemic_sd=table(np.sqrt(epistemic)),
         aleatoric_sd=table(np.sqrt(np.maximum(variance, 0.0))),
         probability_best=table(np.clip(best, 0.0, 1.0)),

@@ -2,7 +2,7 @@
 
 To first order ``Cov(V) ~ X diag(q) X'``, and from the start
 ``Var(rho.V) ~ sum_s d_bar[s]^2 q[s]``, whose term of each pair says how much of the
-doubt it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
+uncertainty it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
@@ -21,7 +21,7 @@ from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnalyticEvaluation:
-    """Approximate value and epistemic doubt of a policy, without draws."""
+    """Approximate value and epistemic uncertainty of a policy, without draws."""
 
     value: FloatArray  # [S], second order
     nominal_value: FloatArray  # [S], of the posterior-mean model
@@ -29,11 +29,11 @@ class AnalyticEvaluation:
     start_value: float
     start_nominal_value: float
     start_epistemic_sd: float
-    doubt: FloatArray  # [S, A], share of the start's epistemic variance
+    uncertainty: FloatArray  # [S, A], share of the start's epistemic variance
     task: Task
 
     def summary(self, max_pairs: int = 5) -> str:
-        """Say the start value, its doubt, and which pairs cause it.
+        """Say the start value, its uncertainty, and which pairs cause it.
 
         Examples
         --------
@@ -54,13 +54,15 @@ class AnalyticEvaluation:
             f"{self.start_epistemic_sd:.2g}; no draws used"
         )
         lines = []
-        order = np.argsort(-self.doubt, axis=None, kind="stable")[:max_pairs]
+        order = np.argsort(-self.uncertainty, axis=None, kind="stable")[:max_pairs]
         for index in order:
-            state, action = (int(i) for i in np.unravel_index(index, self.doubt.shape))
-            share = self.doubt[state, action]
+            state, action = (
+                int(i) for i in np.unravel_index(index, self.uncertainty.shape)
+            )
+            share = self.uncertainty[state, action]
             if share > 0:
                 lines.append(
-                    f"{share:6.1%} of the doubt: {self.task.pair_name(state, action)}"
+                    f"{share:6.1%} of the uncertainty: {self.task.pair_name(state, action)}"
                 )
         return Sheet(title, lines, indent="  ")
 
@@ -75,7 +77,7 @@ class AnalyticEvaluation:
 
 
 def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluation:
-    """Approximate a policy's value and epistemic doubt in closed form.
+    """Approximate a policy's value and epistemic uncertainty in closed form.
 
     Parameters
     ----------
@@ -128,8 +130,8 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     value[rows.order] = nominal.reference[0, 0] + rows.terminal_value
     second[rows.order[:n]] = shift
     sd[rows.order[:n]] = np.sqrt(variance)
-    doubt = np.zeros((task.n_states, task.n_actions))
-    doubt[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
+    uncertainty = np.zeros((task.n_states, task.n_actions))
+    uncertainty[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
     return AnalyticEvaluation(
         value=_checks.sealed(value + second),
         nominal_value=_checks.sealed(value),
@@ -137,6 +139,6 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
         start_value=float(task.start @ (value + second)),
         start_nominal_value=float(task.start @ value),
         start_epistemic_sd=float(np.sqrt(terms.sum())),
-        doubt=_checks.sealed(doubt),
+        uncertainty=_checks.sealed(uncertainty),
         task=task,
     )

@@ -12,7 +12,7 @@ exponent of the roll-out bound and puts the least horizon at 0.999 and 0.001 nea
 it is 13,809.)
 
 The bound holds for any posterior and is far from what is needed in practice:
-``Evaluation.start_value_error`` says what was reached.
+``Evaluation.start_value_mcse`` says what was reached.
 """
 
 import math

@@ -40,16 +40,16 @@ class ComparisonRow:
 
     name: str
     value: float
-    value_error: float
+    value_mcse: float
     interval: tuple[float, float]  # 95 % over draws
     difference: float  # to the reference
-    difference_error: float  # paired, with control variates
+    difference_mcse: float  # paired, with control variates
     difference_interval: tuple[float, float] | None  # 95 % over draws, paired
     probability_better: float | None  # than the reference, over draws
     probability_tied: float | None  # equal but for rounding, which is not better
     epistemic_sd: float
     aleatoric_sd: float
-    support: float | None  # share of visits on pairs with few observations
+    low_support: float | None  # share of visits on pairs with few observations
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +70,14 @@ class Comparison:
 
     rows: tuple[ComparisonRow, ...]  # best first
     reference: str
-    few: int  # observations below which a pair counts as poorly supported
+    min_count: int  # observations below which a pair counts as poorly supported
     evaluations: Mapping[str, Evaluation]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON."""
         return {
             "reference": self.reference,
-            "few": self.few,
+            "min_count": self.min_count,
             "rows": [
                 {
                     name: list(x) if isinstance(x, tuple) else plain(x)
@@ -107,7 +107,7 @@ class Comparison:
             "better",
             "epistemic sd",
             "aleatoric sd",
-            f"under {self.few} seen",
+            f"under {self.min_count} seen",
         ]
         rows = []
         for row in self.rows:
@@ -115,18 +115,18 @@ class Comparison:
             rows.append(
                 [
                     row.name,
-                    rounded(row.value, row.value_error),
+                    rounded(row.value, row.value_mcse),
                     between(*row.interval),
                     ""
                     if is_reference
-                    else rounded(row.difference, row.difference_error),
+                    else rounded(row.difference, row.difference_mcse),
                     between(*row.difference_interval)
                     if row.difference_interval
                     else "",
                     _percent(row.probability_better),
                     f"{row.epistemic_sd:.3g}",
                     f"{row.aleatoric_sd:.3g}",
-                    _percent(row.support),
+                    _percent(row.low_support),
                 ]
             )
         return Table(header, rows)
@@ -154,7 +154,7 @@ class Comparison:
         notes = [
             "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
             "paired difference; better: probability of a higher value than "
-            f"{self.reference} (a tie is not better); under {self.few} seen: share of "
+            f"{self.reference} (a tie is not better); under {self.min_count} seen: share of "
             "visits on pairs logged less often",
             *dict.fromkeys(
                 f"note: {note}" for e in self.evaluations.values() for note in e.notes
@@ -170,7 +170,7 @@ def compare(
     draws: Draws,
     *,
     reference: str | None = None,
-    few: int = 5,
+    min_count: int = 5,
     solver: str = "auto",
     threads: int | None = None,
     executor: "Executor | None" = None,
@@ -224,7 +224,7 @@ def compare(
             f"`reference` {reference!r} is not among the policies: {', '.join(names)}"
             f"{hint}."
         )
-    few = _checks.integer("few", few, 1, ArgumentError)
+    min_count = _checks.integer("min_count", min_count, 1, ArgumentError)
     probabilities = np.stack(
         [as_policy(p, draws.belief, f"policies[{n!r}]") for n, p in policies.items()]
     )
@@ -245,23 +245,23 @@ def compare(
         ComparisonRow(
             name=name,
             value=evaluations[name].start_value,
-            value_error=evaluations[name].start_value_error,
+            value_mcse=evaluations[name].start_value_mcse,
             interval=evaluations[name].interval(),
             difference=float(difference[p]),
-            difference_error=float(error[p]),
+            difference_mcse=float(error[p]),
             difference_interval=None if p == at else interval_of(gaps[p], weights),
             probability_better=None if p == at else probability(gaps[p] > 0, weights),
             probability_tied=None if p == at else probability(gaps[p] == 0, weights),
             epistemic_sd=evaluations[name].start_epistemic_sd,
             aleatoric_sd=evaluations[name].start_aleatoric_sd,
-            support=_support(evaluations[name], draws, few),
+            low_support=_low_support(evaluations[name], draws, min_count),
         )
         for p, name in enumerate(names)
     ]
     rows.sort(key=lambda row: -row.difference)
     for note in dict.fromkeys(n for e in evaluations.values() for n in e.notes):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return Comparison(tuple(rows), reference, few, evaluations)
+    return Comparison(tuple(rows), reference, min_count, evaluations)
 
 
 def _flat(row: ComparisonRow) -> dict[str, Any]:
@@ -272,10 +272,10 @@ def _flat(row: ComparisonRow) -> dict[str, Any]:
     return found
 
 
-def _support(evaluation: Evaluation, draws: Draws, few: int) -> float | None:
-    """Share of visits on pairs seen fewer than ``few`` times, where that is known."""
+def _low_support(evaluation: Evaluation, draws: Draws, min_count: int) -> float | None:
+    """Share of visits on pairs seen fewer than ``min_count`` times, where that is known."""
     share = share_of_visits(
-        evaluation.occupancy, evaluation.policy, draws, fewer_than=few
+        evaluation.occupancy, evaluation.policy, draws, fewer_than=min_count
     )
     return None if np.isnan(share) else share
 

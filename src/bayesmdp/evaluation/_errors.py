@@ -80,13 +80,13 @@ class Estimates:
     """Four quantities and their errors, for any number of states."""
 
     value: FloatArray
-    value_error: FloatArray
+    value_mcse: FloatArray
     epistemic_sd: FloatArray
-    epistemic_sd_error: FloatArray
+    epistemic_sd_mcse: FloatArray
     aleatoric_sd: FloatArray
-    aleatoric_sd_error: FloatArray
+    aleatoric_sd_mcse: FloatArray
     total_sd: FloatArray
-    total_sd_error: FloatArray
+    total_sd_mcse: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Size:
         return np.asarray(values @ self.weights / self.weights.sum())
 
 
-def mean_and_error(
+def mean_and_mcse(
     values: FloatArray,
     weights: FloatArray,
     *,
@@ -120,7 +120,7 @@ def mean_and_error(
     return mean, np.asarray(np.sqrt(variance * noise))
 
 
-def bootstrap_error(
+def bootstrap_mcse(
     statistic: Callable[[FloatArray], float],
     weights: FloatArray,
     *,
@@ -164,13 +164,13 @@ def from_moments(
     square = np.maximum(m4 - m2**2, 0.0)
     return Estimates(
         value=value,
-        value_error=np.sqrt(value_variance * noise + m2 * chain),
+        value_mcse=np.sqrt(value_variance * noise + m2 * chain),
         epistemic_sd=epistemic,
-        epistemic_sd_error=_half(np.sqrt(square * noise_of_squares), epistemic),
+        epistemic_sd_mcse=_half(np.sqrt(square * noise_of_squares), epistemic),
         aleatoric_sd=aleatoric,
-        aleatoric_sd_error=_half(np.sqrt(r2 * (noise + chain)), aleatoric),
+        aleatoric_sd_mcse=_half(np.sqrt(r2 * (noise + chain)), aleatoric),
         total_sd=total,
-        total_sd_error=_half(
+        total_sd_mcse=_half(
             np.sqrt(np.maximum(square + r2 + 2 * vvr, 0.0) * noise_of_squares), total
         ),
     )
@@ -201,13 +201,13 @@ def from_rollouts(m: FloatArray, v: FloatArray, noise: FloatArray) -> Estimates:
 
     return Estimates(
         value=m.mean(axis=0),
-        value_error=np.sqrt(between / n),
+        value_mcse=np.sqrt(between / n),
         epistemic_sd=np.sqrt(epistemic),
-        epistemic_sd_error=_of_root(error(squares, least), epistemic),
+        epistemic_sd_mcse=_of_root(error(squares, least), epistemic),
         aleatoric_sd=np.sqrt(aleatoric),
-        aleatoric_sd_error=_of_root(error(v, 0.0 * least), aleatoric),
+        aleatoric_sd_mcse=_of_root(error(v, 0.0 * least), aleatoric),
         total_sd=np.sqrt(epistemic + aleatoric),
-        total_sd_error=_of_root(error(squares + v, least), epistemic + aleatoric),
+        total_sd_mcse=_of_root(error(squares + v, least), epistemic + aleatoric),
     )
 
 

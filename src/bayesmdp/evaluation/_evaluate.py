@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper: value, epistemic and aleatoric uncertainty of a policy.
 
 Every draw of the dynamics gives the mean and the variance of the return in closed form
-(engine/_kernel.py). Over draws, the law of total variance parts the doubt::
+(engine/_kernel.py). Over draws, the law of total variance decomposes the variance::
 
     Var(return) = Var_draws(V)  +  mean_draws(return variance)
                   epistemic        aleatoric
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
 _FLOOR = 1.1  # times the error of finite chains: more draws bring no more
 _SHOWS_REDUCTION = 50  # draws from which on a ratio of variances means something
-_ROUNDING = 1e-13  # doubt of this share of the value is rounding
+_ROUNDING = 1e-13  # an sd of this share of the value is rounding
 
 
 def evaluate(
@@ -60,7 +60,7 @@ def evaluate(
     draws
         From ``posterior.draws(n, seed)``; the same draws make policies comparable.
     tolerance
-        Stop as soon as ``start_value_error`` is at most this; ``n_draws`` of the result
+        Stop as soon as ``start_value_mcse`` is at most this; ``n_draws`` of the result
         says how many draws that took. All draws where not given.
     control
         Whether to use control variates: errors of values shrink, often tenfold and
@@ -204,7 +204,7 @@ def sweep_policies(
             if tolerance is None or n == n_draws:
                 break
             found = measure(problem, nominal, sums, False, chain=chain)
-            error = float(found.start.value_error)
+            error = float(found.start.value_mcse)
             if error <= tolerance or error <= _FLOOR * _floor(found, chain):
                 break
             n = _next_stage(n, error / tolerance, n_draws, engine.BLOCK)
@@ -236,7 +236,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
             "never reaches, or take solver='dense'."
         )
     if not ending.visits_exist:
-        for array in (measured.occupancy, measured.occupancy_error):
+        for array in (measured.occupancy, measured.occupancy_mcse):
             array[draws.belief.task.live] = np.nan
     fields: dict[str, Any] = {}
     for name, value in vars(measured.states).items():
@@ -247,13 +247,13 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     spread = fields["start_epistemic_sd"]
     matters = spread > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
     controlled = measured.control is not None and n >= _SHOWS_REDUCTION
-    if controlled and matters and fields["start_value_error"] > 0:
-        error = fields["start_value_error"] ** 2 - floor**2  # what draws add
+    if controlled and matters and fields["start_value_mcse"] > 0:
+        error = fields["start_value_mcse"] ** 2 - floor**2  # what draws add
         reduction = float(spread**2 / n / max(error, 1e-300))
     return Evaluation(
         **fields,
         occupancy=_checks.sealed(measured.occupancy),
-        occupancy_error=_checks.sealed(measured.occupancy_error),
+        occupancy_mcse=_checks.sealed(measured.occupancy_mcse),
         start_values=_checks.sealed(measured.start_values),
         values=_values(swept, p),
         weights=_checks.sealed(swept.sums.weights / n) if draws.exact else None,
@@ -305,7 +305,7 @@ def _remarks(
 ) -> list[str]:
     """Say what a reader must know before believing the numbers."""
     notes = []
-    error = float(measured.start.value_error)
+    error = float(measured.start.value_mcse)
     if measured.n_endless:
         notes.append(
             f"{measured.n_endless} of {n} draws have episodes too long to resolve; "

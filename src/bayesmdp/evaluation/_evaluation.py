@@ -21,7 +21,7 @@ _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 class Evaluation:
     """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
 
-    ``*_error`` are Monte Carlo standard errors: what more draws would remove.
+    ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
     ``epistemic_sd`` is what more data would remove, ``aleatoric_sd`` is chance that no
     data removes. ``occupancy`` counts discounted visits from the start distribution; a
     terminal state is visited once, on arrival.
@@ -37,23 +37,23 @@ class Evaluation:
     """
 
     value: FloatArray  # [S]
-    value_error: FloatArray  # [S]
+    value_mcse: FloatArray  # [S]
     epistemic_sd: FloatArray  # [S]
-    epistemic_sd_error: FloatArray  # [S]
+    epistemic_sd_mcse: FloatArray  # [S]
     aleatoric_sd: FloatArray  # [S]
-    aleatoric_sd_error: FloatArray  # [S]
+    aleatoric_sd_mcse: FloatArray  # [S]
     total_sd: FloatArray  # [S]
-    total_sd_error: FloatArray  # [S]
+    total_sd_mcse: FloatArray  # [S]
     occupancy: FloatArray  # [S]
-    occupancy_error: FloatArray  # [S]
+    occupancy_mcse: FloatArray  # [S]
     start_value: float
-    start_value_error: float
+    start_value_mcse: float
     start_epistemic_sd: float
-    start_epistemic_sd_error: float
+    start_epistemic_sd_mcse: float
     start_aleatoric_sd: float
-    start_aleatoric_sd_error: float
+    start_aleatoric_sd_mcse: float
     start_total_sd: float
-    start_total_sd_error: float
+    start_total_sd_mcse: float
     start_values: FloatArray  # [D], raw; NaN where a draw does not end
     n_draws: int
     exact: bool  # every model of an ensemble: no Monte Carlo error
@@ -72,7 +72,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed."""
-        for name in (x for q in _QUANTITIES for x in (q, f"{q}_error")):
+        for name in (x for q in _QUANTITIES for x in (q, f"{q}_mcse")):
             for found in (getattr(self, name), getattr(self, f"start_{name}")):
                 if not np.isfinite(found).all():
                     raise TooLargeError(
@@ -127,12 +127,12 @@ class Evaluation:
         >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
         >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200))
         >>> sorted(evaluation.to_dict()["states"][7])[:3]
-        ['aleatoric_sd', 'aleatoric_sd_error', 'epistemic_sd']
+        ['aleatoric_sd', 'aleatoric_sd_mcse', 'epistemic_sd']
         """
-        with_errors = [x for q in _QUANTITIES for x in (q, f"{q}_error")]
+        with_errors = [x for q in _QUANTITIES for x in (q, f"{q}_mcse")]
         names = ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
         names += ["variance_reduction", "prior_share", "seed"]
-        per_state = [*with_errors, "occupancy", "occupancy_error"]
+        per_state = [*with_errors, "occupancy", "occupancy_mcse"]
         columns = {name: getattr(self, name).tolist() for name in per_state}
         return {
             **{f"start_{x}": plain(getattr(self, f"start_{x}")) for x in with_errors},
@@ -178,7 +178,7 @@ class Evaluation:
     def _sheet(self, shown: int = 10) -> Sheet:
         header = ["", "value", "epistemic sd", "aleatoric sd", "total sd"]
         start = [
-            rounded(getattr(self, f"start_{q}"), getattr(self, f"start_{q}_error"))
+            rounded(getattr(self, f"start_{q}"), getattr(self, f"start_{q}_mcse"))
             for q in _QUANTITIES
         ]
         rows = [["from the start", *start]]
@@ -186,7 +186,7 @@ class Evaluation:
         order = live[np.argsort(-self.occupancy[live], kind="stable")][:shown]
         for state in order:
             cells = [
-                rounded(getattr(self, q)[state], getattr(self, f"{q}_error")[state])
+                rounded(getattr(self, q)[state], getattr(self, f"{q}_mcse")[state])
                 for q in _QUANTITIES
             ]
             rows.append([f"state {self.task.state_name(int(state))}", *cells])
@@ -227,7 +227,7 @@ class Evaluation:
         return self._sheet().html()
 
     def __repr__(self) -> str:
-        value = rounded(self.start_value, self.start_value_error)
+        value = rounded(self.start_value, self.start_value_mcse)
         return (
             f"Evaluation(start_value={value}, "
             f"epistemic_sd={self.start_epistemic_sd:.3g}, "

@@ -64,7 +64,7 @@ class Measured:
     start: Estimates
     states: Estimates  # of [S]
     occupancy: FloatArray  # [S]
-    occupancy_error: FloatArray  # [S]
+    occupancy_mcse: FloatArray  # [S]
     start_values: FloatArray  # [D], NaN where a draw's chain does not end
     n_endless: int
     n_unsolved: int
@@ -114,7 +114,7 @@ def measure(
         start=from_start,
         states=states,
         occupancy=occupancy + reference[2],
-        occupancy_error=np.sqrt(spread * (1 / max(n - 1, 1) + chain)) * (not exact),
+        occupancy_mcse=np.sqrt(spread * (1 / max(n - 1, 1) + chain)) * (not exact),
         start_values=np.where(ended, sums.start[p, c.START_VALUE], np.nan),
         n_endless=ended.size - n - int(sums.unsolved[p].sum()),
         n_unsolved=int(sums.unsolved[p].sum()),

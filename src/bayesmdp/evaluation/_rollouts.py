@@ -116,8 +116,8 @@ def rollout_evaluate(
     Returns
     -------
     Evaluation
-        ``*_error`` hold the noise of draws and of roll-outs. Of ``start_values`` each
-        is a mean of roll-outs, so their spread is wider than the doubt;
+        ``*_mcse`` hold the noise of draws and of roll-outs. Of ``start_values`` each
+        is a mean of roll-outs, so their spread is wider than the uncertainty;
         ``epistemic_sd`` is corrected for that.
 
     References
@@ -135,7 +135,7 @@ def rollout_evaluate(
     ...     policy, draws, n_rollouts=10, horizon=1000
     ... )
     >>> exact = bm.evaluate(policy, draws)
-    >>> bool(abs(found.start_value - exact.start_value) < 4 * found.start_value_error)
+    >>> bool(abs(found.start_value - exact.start_value) < 4 * found.start_value_mcse)
     True
     """
     from bayesmdp import engine
@@ -303,7 +303,7 @@ def _evaluation(
     result = Evaluation(
         **fields,
         occupancy=_checks.sealed(occupancy),
-        occupancy_error=_checks.sealed(error),
+        occupancy_mcse=_checks.sealed(error),
         start_values=_checks.sealed(from_start(m, task.start)),
         values=_checks.sealed(m),
         n_draws=draws.n_draws,
@@ -341,7 +341,7 @@ def _truncation(
         f"ended: no error holds what a cut may hide of a value, {most}."
     )
     cut = float(share @ ground.start[: share.size])
-    return [note], cut > 0 and cut * bound > float(whole.value_error[0])
+    return [note], cut > 0 and cut * bound > float(whole.value_mcse[0])
 
 
 def _drowned(states: Estimates, whole: Estimates, task: Task) -> list[str]:

@@ -16,7 +16,7 @@ from bayesmdp.evaluation._errors import (
     fit_coefficients,
     gaps,
     least_size,
-    mean_and_error,
+    mean_and_mcse,
     tie,
 )
 from bayesmdp.evaluation._evaluate import Swept, sweep_policies
@@ -45,7 +45,7 @@ def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     inflation = np.ones(found.shape[0])
     if swept.nominal.controls and weights.size == swept.sums.weights.size:
         found, inflation = _controlled(swept, found, reference)
-    mean, error = mean_and_error(found, weights, exact=swept.draws.exact)
+    mean, error = mean_and_mcse(found, weights, exact=swept.draws.exact)
     values = swept.sums.start[:, channels.START_VALUE]
     same = tie(np.abs(values).max())  # controls may leave rounding alone
     mean, error = (np.where(np.abs(x) <= same, 0.0, x) for x in (mean, error))

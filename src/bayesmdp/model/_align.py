@@ -140,7 +140,7 @@ def _numbers(
         more = f", nor do {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise CountsError(
             f"`data` names {a} {what} {unknown[0]!r}{hint}, which does not stand in "
-            f"the task's `{what}_labels`{more}: add it there, or mend the data."
+            f"the task's `{what}_labels`{more}: add it there, or fix the data."
         )
     return np.array([number[x] for x in names], dtype=np.int64)
 

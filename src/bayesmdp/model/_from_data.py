@@ -1,4 +1,4 @@
-"""A task read off a log, with every doubt put into words.
+"""A task read off a log, with everything ambiguous said in words.
 
 Rewards are means over rows with the same (state, action, next state). A state is
 terminal where every arrival in it is flagged ``terminated`` and no row leads from it

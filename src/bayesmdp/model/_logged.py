@@ -90,7 +90,7 @@ class LoggedEpisodes:
 
     @property
     def keeps_arms(self) -> bool:
-        """Whether every episode keeps its first action, and not for want of rows."""
+        """Whether every episode keeps its first action, with more than one row."""
         first = self.action[self.start[:-1]]
         longer = bool((np.diff(self.start) > 1).any())
         return longer and bool((self.action == first[self.episode]).all())

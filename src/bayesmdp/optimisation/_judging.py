@@ -15,7 +15,7 @@ import numpy as np
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import channels
 from bayesmdp.engine.planning import hindsight_values, plan
-from bayesmdp.evaluation import bootstrap_error, mean_and_error
+from bayesmdp.evaluation import bootstrap_mcse, mean_and_mcse
 from bayesmdp.evaluation.paired import differences, start_values, sweep_paired
 from bayesmdp.optimisation._oracle import Oracle
 from bayesmdp.optimisation._settings import Objective, objective_value
@@ -75,7 +75,7 @@ def objective_difference(
         value = objective_value(objective, values, probability)
         return value - objective_value(objective, others, probability)
 
-    error = bootstrap_error(
+    error = bootstrap_mcse(
         gap, weights, exact=draws.exact, chain=draws.belief.chain_noise
     )
     return gap(weights / weights.sum()), error
@@ -89,7 +89,7 @@ def objective_estimate(
     def value(probability: FloatArray) -> float:
         return objective_value(objective, values, probability)
 
-    error = bootstrap_error(
+    error = bootstrap_mcse(
         value, weights, exact=draws.exact, chain=draws.belief.chain_noise
     )
     return value(weights / weights.sum()), error
@@ -117,7 +117,5 @@ def hindsight_bound(
     if not oracle.objective.linear:
         return objective_difference(oracle.objective, best, values, weights, draws)
     chain = oracle.belief.chain_noise
-    mean, error = mean_and_error(
-        best - values, weights, exact=oracle.exact, chain=chain
-    )
+    mean, error = mean_and_mcse(best - values, weights, exact=oracle.exact, chain=chain)
     return float(mean), float(error)

@@ -219,7 +219,7 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
         device=oracle.pool.backend.name,
         progress=False,
     )
-    value, error = evaluation.start_value, evaluation.start_value_error
+    value, error = evaluation.start_value, evaluation.start_value_mcse
     if not objective.linear:
         known = np.isfinite(evaluation.start_values) & (draws.weights > 0)
         value, error = objective_estimate(
@@ -229,15 +229,15 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
             draws,
         )
     n_bound = oracle.affordable(effort.budget, effort.bound)
-    gap, gap_error = hindsight_bound(oracle, chosen.policy, n_bound)
+    gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
     return Optimisation(
         policy=evaluation.policy,
         evaluation=evaluation,
         objective=objective_name(objective),
         objective_value=value,
-        objective_error=error,
+        objective_mcse=error,
         gap=gap,
-        gap_error=gap_error,
+        gap_mcse=gap_mcse,
         chosen_start=chosen.start,
         chosen_stage=chosen.stage,
         starts={name: _checks.frozen(p) for name, p in search.starts.items()},

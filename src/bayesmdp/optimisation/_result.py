@@ -86,9 +86,9 @@ class Optimisation:
     evaluation: Evaluation  # on fresh draws
     objective: str
     objective_value: float  # on the same fresh draws
-    objective_error: float  # its Monte Carlo error
+    objective_mcse: float  # its Monte Carlo error
     gap: float
-    gap_error: float  # of the paired difference; far below that of the bound
+    gap_mcse: float  # of the paired difference; far below that of the bound
     chosen_start: str
     chosen_stage: Stage
     starts: dict[str, FloatArray]
@@ -107,9 +107,9 @@ class Optimisation:
         return self.evaluation.start_value
 
     @property
-    def start_value_error(self) -> float:
+    def start_value_mcse(self) -> float:
         """Monte Carlo error of it."""
-        return self.evaluation.start_value_error
+        return self.evaluation.start_value_mcse
 
     @property
     def upper_bound(self) -> float:
@@ -117,9 +117,9 @@ class Optimisation:
         return self.objective_value + self.gap
 
     @property
-    def upper_bound_error(self) -> float:
+    def upper_bound_mcse(self) -> float:
         """Monte Carlo error of it."""
-        return float(np.hypot(self.gap_error, self.objective_error))
+        return float(np.hypot(self.gap_mcse, self.objective_mcse))
 
     @property
     def steps(self) -> int:
@@ -162,8 +162,8 @@ class Optimisation:
         >>> bm.optimise(bm.worlds.casino(), seed=0).to_dict()["converged"]
         True
         """
-        names = ["start_value", "start_value_error", "upper_bound", "upper_bound_error"]
-        names += ["objective", "objective_value", "objective_error", "gap", "gap_error"]
+        names = ["start_value", "start_value_mcse", "upper_bound", "upper_bound_mcse"]
+        names += ["objective", "objective_value", "objective_mcse", "gap", "gap_mcse"]
         names += ["chosen_start", "chosen_stage", "outcome", "converged", "interrupted"]
         names += ["status", "steps", "draws_used", "seconds", "seed"]
         found = {name: plain(getattr(self, name)) for name in names}
@@ -182,12 +182,12 @@ class Optimisation:
         return self._sheet().text()
 
     def _sheet(self) -> Sheet:
-        value = rounded(self.objective_value, self.objective_error)
+        value = rounded(self.objective_value, self.objective_mcse)
         most = ""  # the status says why there is no bound
         if math.isfinite(self.upper_bound):
-            bound = rounded(self.upper_bound, self.upper_bound_error)
+            bound = rounded(self.upper_bound, self.upper_bound_mcse)
             most = f", at most {bound} with perfect information"
-        mean = rounded(self.start_value, self.start_value_error)
+        mean = rounded(self.start_value, self.start_value_mcse)
         title, more = f"Expected value {mean} from the start{most}", []
         if self.objective != repr(PosteriorMean()):
             title = f"{self.objective} of the value from the start: {value}{most}"

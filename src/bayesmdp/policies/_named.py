@@ -18,7 +18,7 @@ _NAMED: dict[str, Callable[..., FloatArray]] = {
     "behaviour": behaviour,
     "mle": mle,
     "nominal": nominal,
-    "second-order": second_order,
+    "second_order": second_order,
     "msbi": msbi,
     "uniform": uniform,
 }
@@ -41,7 +41,7 @@ def named_policy(
     Parameters
     ----------
     name
-        ``behaviour``, ``mle``, ``nominal``, ``second-order``, ``msbi`` or ``uniform``;
+        ``behaviour``, ``mle``, ``nominal``, ``second_order``, ``msbi`` or ``uniform``;
         or ``always:`` and an action, such as ``always:treat``.
     posterior
         What is believed.

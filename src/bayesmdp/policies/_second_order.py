@@ -1,6 +1,6 @@
 """Optimal for a second-order expansion of the value (Delage and Mannor 2010).
 
-Good where the posterior is narrow; with little data the expansion can promise what no
+Good where the posterior is narrow; with little data the expansion can predict what no
 model keeps, and the policy is then worse than the nominal one.
 """
 

@@ -13,7 +13,7 @@ the fallback is added.
 Over a `RandomSupportPrior` they are what they are for a Dirichlet: ``weight``
 visits that were imagined before the data, which multiply the density of every row by
 ``theta[fallback]^weight``. The fallback is then possible for sure, and the posterior is
-that of the base with the imagined visits among the counts; rows, draws and evidence are
+that of the base with the pseudo-counts among the counts; rows, draws and evidence are
 exact. A fallback that the base's support rules out has the concentration ``weight``
 alone, in every set.
 """

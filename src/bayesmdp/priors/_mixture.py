@@ -6,7 +6,7 @@ One of the priors is right, which one is not known: prior ``c`` has probability
     P(c | D) ~ w[c] P(D | c),
 
 ``P(D | c)`` the evidence, and the posterior is the mixture of the components' own.
-Every draw belongs to one component as a whole, so all its rows share the doubt about
+Every draw belongs to one component as a whole, so all its rows share the uncertainty about
 the prior.
 
 **Priors without evidence.** Where a prior looks at the data to make its rows

@@ -33,11 +33,11 @@ moved: given ``k``, the row is Dirichlet with ``a + n[t]`` on seen states and
 ``(k - m) a`` more on the fallback, which is exactly 0 where ``k = m`` and it was not
 seen itself.
 
-**Imagined visits** (`FallbackPrior`) to a state of the support count as visits that
+**pseudo-counts** (`FallbackPrior`) to a state of the support count as visits that
 need not be whole: the state is one of the ``m``, and ``N`` holds them. A state outside
-the support has its imagined visits ``w`` as its concentration in every set, so that
+the support has its pseudo-counts ``w`` as its concentration in every set, so that
 ``k a`` becomes ``k a + w``. The probability of the data is then that of both, over that
-of the imagined visits alone.
+of the pseudo-counts alone.
 """
 
 import math

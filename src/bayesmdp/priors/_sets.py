@@ -1,4 +1,4 @@
-"""Rows on a random set of next states: what a prior that doubts the set hands over."""
+"""Rows on a random set of next states: what a prior with random sets hands over."""
 
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -64,7 +64,7 @@ class Sets(NamedTuple):
 
 @runtime_checkable
 class OnSets(Protocol):
-    """A prior whose rows live on random sets, also after imagined visits."""
+    """A prior whose rows live on random sets, also after pseudo-counts."""
 
     def on_sets(
         self, pair: IntArray, counts: Counts, task: Task, imagined: Imagined = ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp.evaluation import mean_and_error
+from bayesmdp.evaluation import mean_and_mcse
 from bayesmdp.reporting._draws import gaps_to, start_values
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import SURE, in_percent, share
@@ -44,7 +44,7 @@ def _certainty(inputs: Inputs) -> list[Caution]:
     if better is None:
         return []
     n = np.inf if inputs.best.exact else inputs.best.n_draws
-    error = share(better, n)["error"] or 0.0
+    error = share(better, n)["mcse"] or 0.0
     if better >= SURE and better - 2 * error < SURE:
         text = (
             f"From {n:,} draws it cannot be told whether the probability that "
@@ -65,21 +65,21 @@ def _certainty(inputs: Inputs) -> list[Caution]:
 
 def _support(inputs: Inputs) -> list[Caution]:
     row = inputs.row
-    few, name = inputs.comparison.few, inputs.recommended
-    if row.support is None:
+    min_count, name = inputs.comparison.min_count, inputs.recommended
+    if row.low_support is None:
         text = (
             "The belief is an ensemble: how often a pair of state and action was seen "
             "is not known."
         )
         return [_say("Support", "note", text)]
-    thin = f"{in_percent(row.support)} of the visits under “{name}”"
-    if row.support > _POOR:
+    thin = f"{in_percent(row.low_support)} of the visits under “{name}”"
+    if row.low_support > _POOR:
         text = (
-            f"{thin} are on pairs of state and action seen fewer than {few} times: "
-            "there the prior speaks louder than the data."
+            f"{thin} are on pairs of state and action seen fewer than {min_count} times: "
+            "there the posterior is dominated by the prior."
         )
         return [_say("Support", "warning", text)]
-    text = f"{thin} are on pairs of state and action seen fewer than {few} times."
+    text = f"{thin} are on pairs of state and action seen fewer than {min_count} times."
     return [_say("Support", "ok", text)]
 
 
@@ -106,7 +106,7 @@ def _draws(inputs: Inputs) -> list[Caution]:
             n for e in inputs.evaluations.values() for n in e.notes
         )
     ]
-    if not best.exact and best.start_value_error > _NOISY * best.start_epistemic_sd > 0:
+    if not best.exact and best.start_value_mcse > _NOISY * best.start_epistemic_sd > 0:
         text = (
             f"The Monte Carlo error of the value is more than {in_percent(_NOISY)} of "
             "its epistemic sd; use more draws."
@@ -129,7 +129,7 @@ def _ahead(inputs: Inputs) -> list[Caution]:
     gaps = gaps_to(inputs.recommended, values, inputs.evaluations)
     for name, gap in gaps.items():
         chain = inputs.posterior.chain_noise
-        mean, error = mean_and_error(gap, weights, exact=inputs.best.exact, chain=chain)
+        mean, error = mean_and_mcse(gap, weights, exact=inputs.best.exact, chain=chain)
         if mean > _AHEAD * error:
             text = f"“{name}” is ahead of the recommended policy by {mean:.3g}."
             found.append(_say("Choice", "warning", text))
@@ -137,24 +137,24 @@ def _ahead(inputs: Inputs) -> list[Caution]:
 
 
 def _prior(inputs: Inputs) -> list[Caution]:
-    found = inputs.sensitivity
+    found = inputs.prior_sensitivity
     if found is None:
-        text = "How much hangs on the choice of the prior was not examined."
+        text = "Prior sensitivity was not examined."
         return [_say("Prior", "note", text)]
     moved = float(np.ptp(found.start_value))
-    doubt = float(found.start_epistemic_sd.max())
+    uncertainty = float(found.start_epistemic_sd.max())
     flips = found.flip_share
     text = (
         f"Over {len(found.names)} priors the value moves by {moved:.2g}, "
-        f"{moved / doubt:.2g} times the largest epistemic sd; "
-        if doubt > 0
+        f"{moved / uncertainty:.2g} times the largest epistemic sd; "
+        if uncertainty > 0
         else f"Over {len(found.names)} priors the value moves by {moved:.2g}; "
     )
     text += f"recommendations flip in {in_percent(flips)} of the logged visits."
     if inputs.recommended not in inputs.examined:
         text += " This was asked of another policy than the recommended one."
         return [_say("Prior", "warning", text)]
-    bad = moved > doubt or flips > _POOR
+    bad = moved > uncertainty or flips > _POOR
     return [_say("Prior", "warning" if bad else "ok", text)]
 
 

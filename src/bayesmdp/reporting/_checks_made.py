@@ -253,14 +253,14 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
 
 def _other_priors(inputs: Inputs) -> Entry:
     name, title = "other_priors", "Gain under other priors"
-    found = inputs.sensitivity
+    found = inputs.prior_sensitivity
     if found is None:
-        return _not_run(name, title, "report RUN --sensitivity")
+        return _not_run(name, title, "report RUN --prior-sensitivity")
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
         f"{rounded(gain, error)}"
         for prior, gain, error in zip(
-            found.names, found.gain, found.gain_error, strict=True
+            found.names, found.gain, found.gain_mcse, strict=True
         )
     )
     text = f"Gains over the baseline of the comparison of priors: {gains}."
@@ -271,8 +271,8 @@ def _other_priors(inputs: Inputs) -> Entry:
     if inputs.recommended not in inputs.examined:
         text += " This was asked of another policy than the recommended one."
         return _entry(name, title, "note", text)
-    above = found.gain > 2 * found.gain_error
-    below = found.gain < -2 * found.gain_error
+    above = found.gain > 2 * found.gain_mcse
+    below = found.gain < -2 * found.gain_mcse
     if not (_recommends(inputs) and above.any() and below.any()):
         return _entry(name, title, "ok" if above.all() else "note", text)
     remedy = "The sign of the gain depends on the prior: report it under each of them."

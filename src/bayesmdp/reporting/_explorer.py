@@ -7,7 +7,7 @@ ten-thousandths.
 
 The rule for each state: where both policies take the same action most often, there is
 nothing to change. Otherwise the evidence suffices to recommend if every action of the
-recommendation was seen ``few`` times or more, and if the probability that deciding so
+recommendation was seen ``min_count`` times or more, and if the probability that deciding so
 once is better than deciding as the reference does is at least 95 %. Elsewhere one
 should defer to the reference.
 """
@@ -109,7 +109,7 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
             said.append("end")
         elif same[s]:
             said.append("same")
-        elif seen is not None and seen[s] < inputs.comparison.few:
+        elif seen is not None and seen[s] < inputs.comparison.min_count:
             said.append("thin")
         elif seen is None:
             said.append("unknown")
@@ -169,7 +169,7 @@ def _rule(inputs: Inputs) -> str:
         f"Where “{inputs.recommended}” and “{inputs.reference}” take the same action "
         "most often, there is no other action to recommend. Otherwise the evidence "
         f"suffices to recommend if every action of “{inputs.recommended}” was seen at "
-        f"least {inputs.comparison.few} times and if deciding so once, rather than as "
+        f"least {inputs.comparison.min_count} times and if deciding so once, rather than as "
         f"“{inputs.reference}” does, is better with a probability of "
         f"{100 * SURE:.0f} % or more. Elsewhere: defer to “{inputs.reference}”."
     )

@@ -77,7 +77,7 @@ def _number(x: dict[str, float | None] | None) -> str:
     """Write a quantity to the precision of its error."""
     if x is None or x["value"] is None:
         return _NOTHING
-    return rounded(x["value"], x["error"] or 0.0).replace("-", "\N{MINUS SIGN}")
+    return rounded(x["value"], x["mcse"] or 0.0).replace("-", "\N{MINUS SIGN}")
 
 
 def _significant(x: float | None, digits: int = 3) -> str:
@@ -86,5 +86,5 @@ def _significant(x: float | None, digits: int = 3) -> str:
 
 
 def _known(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to a tenth of the doubt about it."""
+    """Write a number to a tenth of its sd."""
     return known(x, sd).replace("-", "\N{MINUS SIGN}")

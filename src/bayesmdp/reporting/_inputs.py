@@ -8,7 +8,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Findings
-from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, Sensitivity
+from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation, OffPolicy
 from bayesmdp.model import Task
@@ -28,8 +28,8 @@ class Inputs:
     optimisation: Optimisation | None
     findings: Findings | None
     evidence: EvidenceCurve | None
-    sensitivity: Sensitivity | None
-    best_predictor: str | None = None  # among the priors of `sensitivity`
+    prior_sensitivity: PriorSensitivity | None
+    best_predictor: str | None = None  # among the priors of `prior_sensitivity`
     check: Check | None = None
     negative_control: NegativeControl | None = None
     cross_fit: CrossFit | None = None
@@ -43,7 +43,7 @@ class Inputs:
             ("optimisation", Optimisation),
             ("findings", Findings),
             ("evidence", EvidenceCurve),
-            ("sensitivity", Sensitivity),
+            ("prior_sensitivity", PriorSensitivity),
             ("best_predictor", str),
             ("check", Check),
             ("negative_control", NegativeControl),
@@ -57,8 +57,8 @@ class Inputs:
         policies = {f"comparison[{n!r}]": e.policy for n, e in self.evaluations.items()}
         if self.optimisation is not None:
             policies["optimisation"] = self.optimisation.policy
-        if self.sensitivity is not None:
-            policies["sensitivity"] = self.sensitivity.policy
+        if self.prior_sensitivity is not None:
+            policies["prior_sensitivity"] = self.prior_sensitivity.policy
         for name, policy in policies.items():
             if policy.shape != wanted:
                 raise ArgumentError(
@@ -74,8 +74,8 @@ class Inputs:
         tasks = {"comparison": self.best.task}
         if self.optimisation is not None:
             tasks["optimisation"] = self.optimisation.evaluation.task
-        if self.sensitivity is not None:
-            tasks["sensitivity"] = self.sensitivity.task
+        if self.prior_sensitivity is not None:
+            tasks["prior_sensitivity"] = self.prior_sensitivity.task
         for name, task in tasks.items():
             for what in ("discount", "terminal", "start", "state_labels"):
                 mine, other = (getattr(x, what) for x in (self.task, task))
@@ -110,9 +110,9 @@ class Inputs:
     @cached_property
     def examined(self) -> tuple[str, ...]:
         """Policies of the comparison whose sensitivity to the prior was asked for."""
-        if self.sensitivity is None:
+        if self.prior_sensitivity is None:
             return ()
-        return self._named(self.sensitivity.policy)
+        return self._named(self.prior_sensitivity.policy)
 
     def _named(self, policy: FloatArray) -> tuple[str, ...]:
         """Names of the policies compared that are a given one, to the bit."""

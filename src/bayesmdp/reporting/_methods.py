@@ -52,7 +52,7 @@ _ASSUMPTIONS = [
     "The state is all that matters for what happens next (the Markov property).",
     "What was logged is what would happen: no unmeasured cause decided both the action "
     "and the outcome.",
-    "Rewards are known, and states are given: the doubt does not hold that other "
+    "Rewards are known, and states are given: the uncertainty does not hold that other "
     "states might have been defined.",
     "Probabilities are those of the model and the prior named here.",
 ]
@@ -67,7 +67,7 @@ def _evaluation(inputs: Inputs) -> str:
         many = f"Each of {best.n_draws:,} draws from the posterior"
         noise = (
             "The figure after ± is the Monte Carlo standard error, which more draws "
-            "would remove; it is no part of the doubt about the world."
+            "would remove; it is no part of the uncertainty about the dynamics."
         )
     return (
         f"{many} gives the mean and the variance of the return (discount {discount:g}) "
@@ -118,6 +118,6 @@ def _seeds(inputs: Inputs) -> dict[str, int]:
     found = {"comparison": inputs.best.seed}
     if inputs.optimisation is not None:
         found["optimisation"] = inputs.optimisation.seed
-    if inputs.sensitivity is not None:
-        found["sensitivity"] = inputs.sensitivity.seed
+    if inputs.prior_sensitivity is not None:
+        found["prior_sensitivity"] = inputs.prior_sensitivity.seed
     return found

@@ -1,6 +1,6 @@
 """Numbers as JSON holds them: rounded to what they know, with their errors.
 
-A quantity is ``{"value": x, "error": e}``; ``e`` is a Monte Carlo standard error, 0
+A quantity is ``{"value": x, "mcse": e}``; ``e`` is a Monte Carlo standard error, 0
 where there is none. What is not finite is None.
 """
 
@@ -21,7 +21,7 @@ def plain(value: float, digits: int = 12) -> float | None:
 
 def quantity(value: float, error: float = 0.0) -> dict[str, float | None]:
     """Return a number with its error."""
-    return {"value": plain(value), "error": plain(error, 4)}
+    return {"value": plain(value), "mcse": plain(error, 4)}
 
 
 def column(values: FloatArray, digits: int = VALUE_DIGITS) -> list[float | None]:
@@ -69,7 +69,7 @@ SURE = 0.95
 
 def chance(x: dict[str, float | None]) -> str:
     """Write a probability from draws: never 0 or 100 % because no draw said else."""
-    value, error = x["value"], x["error"] or 0.0
+    value, error = x["value"], x["mcse"] or 0.0
     if value is None:
         return "not known"
     if error and value > 1 - 2 * error:

@@ -1,4 +1,4 @@
-"""Doubts and values against the size of the data."""
+"""Uncertainty and values against the size of the data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ def sweep(
     every_state: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how doubts or values change with the size of the data.
+    """Draw how uncertainties or values change with the size of the data.
 
     Bars are two Monte Carlo standard errors; around a value, the band is one epistemic
     sd to either side. Sizes are drawn to a logarithmic scale.
@@ -163,12 +163,12 @@ def _history(
     """Return a quantity by size of the data, and its error."""
     if state is None:
         pairs = [
-            (getattr(e, f"start_{quantity}"), getattr(e, f"start_{quantity}_error"))
+            (getattr(e, f"start_{quantity}"), getattr(e, f"start_{quantity}_mcse"))
             for e in found
         ]
     else:
         pairs = [
-            (getattr(e, quantity)[state], getattr(e, f"{quantity}_error")[state])
+            (getattr(e, quantity)[state], getattr(e, f"{quantity}_mcse")[state])
             for e in found
         ]
     height, error = np.array(pairs, dtype=np.float64).T

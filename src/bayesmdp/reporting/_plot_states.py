@@ -1,4 +1,4 @@
-"""States by their doubts, and by their values under two policies."""
+"""States by their uncertainties, and by their values under two policies."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

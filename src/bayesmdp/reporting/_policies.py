@@ -16,7 +16,7 @@ from bayesmdp.reporting._numbers import interval, quantity, share
 
 
 def policies_section(inputs: Inputs) -> dict[str, Any]:
-    """Say what each policy is worth, and how it compares with the reference."""
+    """Return the value of each policy, and how it compares with the reference."""
     values, weights = start_values(inputs)
     exact = inputs.best.exact
     best = best_shares(values, weights, inputs.evaluations)
@@ -33,7 +33,7 @@ def policies_section(inputs: Inputs) -> dict[str, Any]:
     return {
         "reference": inputs.reference,
         "recommended": inputs.recommended,
-        "few": inputs.comparison.few,
+        "min_count": inputs.comparison.min_count,
         "rows": rows,
         "acceptability": acceptability(gaps, weights, inputs.reference),
     }
@@ -45,10 +45,10 @@ def _row(row: ComparisonRow, inputs: Inputs) -> dict[str, Any]:
     better = row.probability_better
     return {
         "name": row.name,
-        "value": quantity(row.value, row.value_error),
-        "difference": quantity(row.difference, row.difference_error),
+        "value": quantity(row.value, row.value_mcse),
+        "difference": quantity(row.difference, row.difference_mcse),
         "probability_better": None if better is None else share(better, n),
-        "epistemic_sd": quantity(row.epistemic_sd, evaluation.start_epistemic_sd_error),
-        "aleatoric_sd": quantity(row.aleatoric_sd, evaluation.start_aleatoric_sd_error),
-        "support": None if row.support is None else quantity(row.support),
+        "epistemic_sd": quantity(row.epistemic_sd, evaluation.start_epistemic_sd_mcse),
+        "aleatoric_sd": quantity(row.aleatoric_sd, evaluation.start_aleatoric_sd_mcse),
+        "low_support": None if row.low_support is None else quantity(row.low_support),
     }

@@ -1,4 +1,4 @@
-"""What hangs on the prior: evidence and sensitivity, where they were computed."""
+"""Prior sensitivity: evidence and sensitivity, where they were computed."""
 
 from typing import Any
 
@@ -55,17 +55,17 @@ def _said(curve: EvidenceCurve) -> str:
 
 
 def _sensitivity(inputs: Inputs) -> dict[str, Any]:
-    found = inputs.sensitivity
+    found = inputs.prior_sensitivity
     if found is None:
         return {
             "left_out": "The analysis was not repeated under other priors; "
-            "`bm.sensitivity(policy, data, task, priors)` does that."
+            "`bm.prior_sensitivity(policy, data, task, priors)` does that."
         }
     rows = []
     for p, name in enumerate(found.names):
         row: dict[str, Any] = {"name": name}
         for q in _QUANTITIES:
-            value, error = (getattr(found, x)[p] for x in (q, f"{q}_error"))
+            value, error = (getattr(found, x)[p] for x in (q, f"{q}_mcse"))
             row[q.removeprefix("start_")] = quantity(float(value), float(error))
         row["predicted_value"] = plain(float(found.predicted_value[p]))
         row["agreement"] = plain(float(found.agreement[p]))

@@ -10,7 +10,7 @@ from bayesmdp import _checks
 from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
 from bayesmdp.data import Findings
-from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, Sensitivity
+from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
@@ -119,7 +119,7 @@ def report(
     optimisation: Optimisation | None = None,
     findings: Findings | None = None,
     evidence: EvidenceCurve | None = None,
-    sensitivity: Sensitivity | None = None,
+    prior_sensitivity: PriorSensitivity | None = None,
     best_predictor: str | None = None,
     check: Check | None = None,
     negative_control: NegativeControl | None = None,
@@ -143,8 +143,8 @@ def report(
         From `bayesmdp.validate`.
     evidence
         From `bayesmdp.priors.evidence_curve`.
-    sensitivity
-        From `bayesmdp.sensitivity`.
+    prior_sensitivity
+        From `bayesmdp.prior_sensitivity`.
     best_predictor
         Which of its priors predicts best, from `bayesmdp.compare_priors`.
     check, negative_control, cross_fit, off_policy
@@ -176,7 +176,7 @@ def report(
         optimisation,
         findings,
         evidence,
-        sensitivity,
+        prior_sensitivity,
         best_predictor,
         check,
         negative_control,

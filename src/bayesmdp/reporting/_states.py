@@ -1,4 +1,4 @@
-"""Values and doubts of every state, column by column."""
+"""Values and uncertainties of every state, column by column."""
 
 from typing import Any
 
@@ -37,12 +37,12 @@ def states_section(inputs: Inputs) -> dict[str, Any]:
 def state_columns(
     evaluation: Evaluation, shown: IntArray
 ) -> dict[str, list[float | None]]:
-    """Return values and doubts of some states, with their errors."""
+    """Return values and uncertainties of some states, with their errors."""
     return {
         **{
             key: column(getattr(evaluation, key)[shown], digits)
             for q in _QUANTITIES
-            for key, digits in ((q, 5), (f"{q}_error", ERROR_DIGITS))
+            for key, digits in ((q, 5), (f"{q}_mcse", ERROR_DIGITS))
         },
         "occupancy": column(evaluation.occupancy[shown], 4),
     }

@@ -1,4 +1,4 @@
-"""The first screen: the question, the answer, its doubt, and what to be wary of."""
+"""The first screen: the question, the answer, its uncertainty, and what to be wary of."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ def summary_section(
         "interval": row["interval"],
         "epistemic_sd": row["epistemic_sd"],
         "aleatoric_sd": row["aleatoric_sd"],
-        "total_sd": quantity(best.start_total_sd, best.start_total_sd_error),
+        "total_sd": quantity(best.start_total_sd, best.start_total_sd_mcse),
         "epistemic_share": _epistemic_share(best),
         "reference_value": reference["value"],
         "difference": row["difference"],
@@ -47,8 +47,8 @@ def summary_section(
     found["gains"] = gains(inputs, gap)
     result = inputs.optimisation
     if result is not None and result.objective == repr(PosteriorMean()):
-        found["upper_bound"] = quantity(result.upper_bound, result.upper_bound_error)
-        found["gap"] = quantity(result.gap, result.gap_error)
+        found["upper_bound"] = quantity(result.upper_bound, result.upper_bound_mcse)
+        found["gap"] = quantity(result.gap, result.gap_mcse)
     found["sentences"] = _sentences(inputs, found)
     found["cautions"] = cautions(inputs)
     found["checks"] = checks_made(inputs, n_verdicts)
@@ -75,8 +75,8 @@ def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
         return quantity(float(e > 0))
     part = e**2 / (e**2 + a**2)
     relative = math.hypot(
-        evaluation.start_epistemic_sd_error / e,
-        evaluation.start_aleatoric_sd_error / a,
+        evaluation.start_epistemic_sd_mcse / e,
+        evaluation.start_aleatoric_sd_mcse / a,
     )
     return quantity(part, 2 * part * (1 - part) * relative)
 
@@ -86,12 +86,12 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     sd, ends = found["epistemic_sd"]["value"], found["interval"]
     return {
         "value": (
-            f"Under “{found['recommended']}” the expected return from the start is "
+            f"Under “{found['recommended']}” the expected value from the start is "
             f"{_with_noise(found['value'], sd)}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
             "95 %."
         ),
-        "doubt": _doubt(found),
+        "uncertainty": _uncertainty(found),
         "choice": _choice(inputs),
         "gain": _gain(found),
     }
@@ -106,7 +106,7 @@ def _gain(found: dict[str, Any]) -> str:
         )
     gap, ends = found["difference"], found["difference_interval"]
     sd = found["difference_sd"]
-    size = {"value": abs(gap["value"]), "error": gap["error"]}
+    size = {"value": abs(gap["value"]), "mcse": gap["mcse"]}
     return (
         f"Its predicted value is {_with_noise(size, sd)} "
         f"{'more' if gap['value'] >= 0 else 'less'} than that of "
@@ -118,11 +118,11 @@ def _gain(found: dict[str, Any]) -> str:
     )
 
 
-def _doubt(found: dict[str, Any]) -> str:
+def _uncertainty(found: dict[str, Any]) -> str:
     part = percent(found["epistemic_share"])
     return (
         f"One outcome differs from this by {_said(found['total_sd'])} (standard "
-        f"deviation). Of the doubt, {part} would go away with more data (epistemic "
+        f"deviation). Of the uncertainty, {part} would go away with more data (epistemic "
         f"sd {_said(found['epistemic_sd'])}); the rest is chance that no data remove "
         f"(aleatoric sd {_said(found['aleatoric_sd'])})."
     )
@@ -147,7 +147,7 @@ def _choice(inputs: Inputs) -> str:
 
 
 def known(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to a tenth of the doubt about it, where there is some."""
+    """Write a number to a tenth of its sd, where there is some."""
     value = x["value"]
     if value is None or not sd:
         return _said(x)
@@ -158,13 +158,13 @@ def known(x: dict[str, float | None], sd: float | None) -> str:
 
 
 def _with_noise(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to its doubt, with its Monte Carlo error in brackets."""
-    error = x["error"]
+    """Write a number to the precision of its sd, with its Monte Carlo error in brackets."""
+    error = x["mcse"]
     return known(x, sd) + (f" (Monte Carlo error {error:.1g})" if sd and error else "")
 
 
 def _said(x: dict[str, float | None]) -> str:
-    value, error = x["value"], x["error"]
+    value, error = x["value"], x["mcse"]
     if value is None:
         return "not known"
     return rounded(value, error or 0.0)

@@ -22,10 +22,10 @@ def support_section(inputs: Inputs) -> dict[str, Any]:
     live = visits[task.live]
     order = task.live[np.argsort(-live.sum(axis=1), kind="stable")][:_MAP_STATES]
     return {
-        "few": inputs.comparison.few,
+        "min_count": inputs.comparison.min_count,
         "n_pairs": int(live.size),
         "n_seen": int((live > 0).sum()),
-        "n_few": int(((live > 0) & (live < inputs.comparison.few)).sum()),
+        "n_few": int(((live > 0) & (live < inputs.comparison.min_count)).sum()),
         "n_available": int(inputs.posterior.available.sum()),
         "action_labels": [task.action_name(a) for a in range(task.n_actions)],
         "map_states": whole(order),

@@ -2,7 +2,7 @@
 
 Every function draws on the matplotlib axes it is given, or on those of a new figure,
 and returns the axes. Numbers are those of the report: both ask the same functions. A
-new figure belongs to no window: ``ax.figure.savefig("doubts.pdf")`` keeps it, and in a
+new figure belongs to no window: ``ax.figure.savefig("states.pdf")`` keeps it, and in a
 notebook ``ax.figure`` shows it, as the last line of a cell and once ``%matplotlib
 inline`` was said. On axes of ``plt.subplots()`` the notebook shows it by itself.
 

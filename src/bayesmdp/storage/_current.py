@@ -62,10 +62,14 @@ def current_comparison(
     check_result(run.path, COMPARISON, overwrite=True)
     if kept is None:
         policies = find_policies(run, _USUAL, seed=seed, threads=threads)
-        reference, few, why = _USUAL[0], 5, "no comparison was kept"
+        reference, min_count, why = _USUAL[0], 5, "no comparison was kept"
     else:
         policies = {name: x.policy for name, x in kept.evaluations.items()}
-        reference, few, why = kept.reference, kept.few, "the comparison kept lacks"
+        reference, min_count, why = (
+            kept.reference,
+            kept.min_count,
+            "the comparison kept lacks",
+        )
         why += " the optimised policy as it is now"
     if best is not None:
         policies[OPTIMISED] = best.policy
@@ -73,7 +77,7 @@ def current_comparison(
         policies,
         run.posterior.draws(n_draws, seed),
         reference=reference,
-        few=few,
+        min_count=min_count,
         threads=threads,
         progress=progress,
     )

@@ -182,7 +182,7 @@ def find_file(directory: Path, name: str, head: Mapping[str, Any]) -> Path:
     with worded(plain, "read"):
         if not path.exists():
             raise StorageError(
-                f"`{plain}` is missing: bring it back from a copy, or make it anew."
+                f"`{plain}` is missing: restore it from a backup, or recompute it."
             )
         check_plain(path)
         size = path.stat().st_size
@@ -281,5 +281,5 @@ def _finite(text: str) -> float:
 def _damaged(path: Path, how: str) -> str:
     return (
         f"`{path}` is damaged or was changed: it {how}; bring it back from a copy, or "
-        "make it anew."
+        "recompute it."
     )

@@ -210,7 +210,7 @@ def save_comparison(
     record = {
         "kind": "comparison",
         "reference": comparison.reference,
-        "few": comparison.few,
+        "min_count": comparison.min_count,
         "rows": rows,
         "evaluations": evaluations,
     }
@@ -241,9 +241,11 @@ def load_comparison(path: str | os.PathLike[str], name: str = COMPARISON) -> Com
         names = [row.name for row in rows]
         if sorted(names) != sorted(evaluations) or record["reference"] not in names:
             raise StorageError("its rows, evaluations and reference do not agree")
-        if not _checks.fits(record["few"], int):
-            raise StorageError(f"it has {record['few']!r:.40} as 'few'")
-        return Comparison(tuple(rows), record["reference"], record["few"], evaluations)
+        if not _checks.fits(record["min_count"], int):
+            raise StorageError(f"it has {record['min_count']!r:.40} as 'min_count'")
+        return Comparison(
+            tuple(rows), record["reference"], record["min_count"], evaluations
+        )
 
 
 def _pack_evaluation(
@@ -293,4 +295,4 @@ def _sound(path: str | os.PathLike[str], result: Result, kind: str) -> Iterator[
         yield
     except (LookupError, AttributeError, TypeError, ValueError) as problem:
         said = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
-        raise StorageError(f"{where} cannot be used ({said}): make it anew.") from None
+        raise StorageError(f"{where} cannot be used ({said}): recompute it.") from None

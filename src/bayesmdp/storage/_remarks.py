@@ -28,7 +28,7 @@ def warn_of(findings: Findings, task: Task) -> None:
     if wrong:
         codes = ", ".join(dict.fromkeys(x.code for x in wrong))
         said.append(
-            f"`bayesmdp validate` finds {len(wrong)} things to mend in these data "
+            f"`bayesmdp validate` finds {len(wrong)} things to fix in these data "
             f"({codes})"
         )
     if not task.pays:

@@ -140,10 +140,10 @@ def _load_result(directory: Path, name: str, head: Path) -> Result:
     if found.get("run") != run:
         raise StorageError(
             f"`{head}` belongs to another run than `{directory / HEAD}`, which has "
-            "replaced it: make the result anew."
+            "replaced it: recompute the result."
         )
     if not isinstance(found.get("record"), dict):
-        raise StorageError(f"`{head}` holds no record: make the result anew.")
+        raise StorageError(f"`{head}` holds no record: recompute the result.")
     arrays = read_arrays(find_file(head.parent, f"{name}.npz", found))
     return Result(name, found["record"], arrays)
 
@@ -192,13 +192,13 @@ def in_words(directory: Path, name: str) -> str:
         record = head["record"]
         return _IN_WORDS[record.get("kind", name)](record)
     except StorageError:
-        return "damaged; make it anew"
+        return "damaged; recompute it"
     except (AttributeError, LookupError, TypeError, ValueError):  # somebody else's
         return "a result of your own"
 
 
 def _worth(record: Mapping[str, Any]) -> str:
-    value = rounded(record["start_value"], record["start_value_error"])
+    value = rounded(record["start_value"], record["start_value_mcse"])
     return f"a policy worth {value} from the start"
 
 

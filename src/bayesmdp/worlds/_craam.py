@@ -16,8 +16,8 @@ from bayesmdp.errors import (
     DynamicsError,
 )
 from bayesmdp.model import Task
+from bayesmdp.worlds._mdp import MDP
 from bayesmdp.worlds._outcomes import Outcomes
-from bayesmdp.worlds._world import World
 
 _COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
 _OUTCOME = "idoutcome"
@@ -28,7 +28,7 @@ def from_craam(
     *,
     discount: float,
     start: Name | ArrayLike = "uniform",
-) -> World:
+) -> MDP:
     r"""Read a CSV file ``idstatefrom,idaction,idstateto,probability,reward``.
 
     Rows of the same transition add up, and their mean is its reward. A state that no
@@ -88,7 +88,7 @@ def from_craam(
         start=start,
         terminal=np.flatnonzero(~live),
     )
-    return World(outcomes.dynamics(), task)
+    return MDP(outcomes.dynamics(), task)
 
 
 def _read(path: Path) -> FloatArray:

@@ -12,7 +12,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics, Task
-from bayesmdp.worlds._world import World
+from bayesmdp.worlds._mdp import MDP
 
 _ACTIONS = ("up", "right", "down", "left")
 _DOWN = 2
@@ -20,7 +20,7 @@ _DOWN = 2
 
 def gridworld(
     p_rand: float = 0.25, width: int = 5, height: int = 5, *, discount: float = 0.999
-) -> World:
+) -> MDP:
     """Windy grid with a cliff.
 
     Parameters
@@ -34,7 +34,7 @@ def gridworld(
 
     Returns
     -------
-    World
+    MDP
         Its ``support`` is the four neighbours of each square.
 
     Examples
@@ -75,7 +75,7 @@ def gridworld(
     )
     support = np.zeros((n_states, n_states), dtype=np.bool_)
     support[state, neighbour] = True
-    return World(dynamics, task, support=support)
+    return MDP(dynamics, task, support=support)
 
 
 def _neighbours(width: int, height: int) -> IntArray:

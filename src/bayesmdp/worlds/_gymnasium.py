@@ -25,8 +25,8 @@ from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.data.environments import discrete, opened
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, DynamicsError, TaskError
 from bayesmdp.model import Task
+from bayesmdp.worlds._mdp import MDP
 from bayesmdp.worlds._outcomes import Outcomes
-from bayesmdp.worlds._world import World
 
 _RESETS = 1000  # tried where an environment does not say where it starts
 _SHAPE = "(probability, next state, reward, terminated)"
@@ -34,7 +34,7 @@ _SHAPE = "(probability, next state, reward, terminated)"
 
 def from_gymnasium(
     env: Any, *, discount: float = 0.99, start: int | str | ArrayLike | None = None
-) -> World:
+) -> MDP:
     """Read the table ``env.unwrapped.P`` of a Gymnasium environment as a world.
 
     Ids stay those of the environment. Terminal states are those in which its episodes
@@ -60,7 +60,7 @@ def from_gymnasium(
 
     Returns
     -------
-    World
+    MDP
         Where a transition pays now this and now that, its mean is taken, and a warning
         says so: values are right, the spread of returns leaves this out.
 
@@ -98,7 +98,7 @@ def from_gymnasium(
         terminal=terminal,
         state_labels=labels,
     )
-    return World(outcomes.dynamics(), task)
+    return MDP(outcomes.dynamics(), task)
 
 
 def _read(env: Any) -> Outcomes:

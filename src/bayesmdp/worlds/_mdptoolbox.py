@@ -15,7 +15,7 @@ from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
 from bayesmdp.model import Dynamics, Task, reward_triplets
-from bayesmdp.worlds._world import World
+from bayesmdp.worlds._mdp import MDP
 
 #: Size, row, column, value, and how far sums may be from 1.
 _Entries = tuple[int, IntArray, IntArray, FloatArray, float]
@@ -30,7 +30,7 @@ def from_mdptoolbox(
     terminal: Name | Sequence[Name] | IntArray = (),
     state_labels: Sequence[str] | None = None,
     action_labels: Sequence[str] | None = None,
-) -> World:
+) -> MDP:
     """Read the arrays that MDP toolboxes work with.
 
     Parameters
@@ -81,7 +81,7 @@ def from_mdptoolbox(
     dynamics = Dynamics.from_arrays(
         state, action, next_state, probability, n_states=n_states, n_actions=n_actions
     )
-    return World(dynamics, task)
+    return MDP(dynamics, task)
 
 
 def _is_sparse(value: Any) -> bool:

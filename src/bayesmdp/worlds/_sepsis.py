@@ -26,7 +26,7 @@ from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
 from bayesmdp.model import Dynamics, Rows, Task, as_policy
-from bayesmdp.worlds._world import World
+from bayesmdp.worlds._mdp import MDP
 
 _N_LIVE, _N_LEVELS = 713, 5
 _DEATH, _SURVIVAL, _END = range(_N_LIVE, _N_LIVE + 3)
@@ -41,14 +41,14 @@ _REMEDY = "pip install --no-deps icu-sepsis==2.0.1"
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class SepsisWorld(World):
-    """A `World` of patients, with what clinicians did; see `icu_sepsis`.
+class SepsisMDP(MDP):
+    """An `MDP` of patients, with what clinicians did; see `icu_sepsis`.
 
     Examples
     --------
     >>> import bayesmdp as bm
     >>> world = bm.worlds.icu_sepsis()
-    >>> isinstance(world, bm.worlds.SepsisWorld), world.expert.shape
+    >>> isinstance(world, bm.worlds.SepsisMDP), world.expert.shape
     (True, (716, 25))
     """
 
@@ -58,7 +58,7 @@ class SepsisWorld(World):
     def __init__(
         self, dynamics: Dynamics, task: Task, *, expert: ArrayLike, sofa: FloatArray
     ) -> None:
-        World.__init__(self, dynamics, task)
+        MDP.__init__(self, dynamics, task)
         object.__setattr__(self, "expert", as_policy(expert, self, "expert"))
         object.__setattr__(self, "sofa", _checks.frozen(sofa))
 
@@ -95,10 +95,10 @@ class SepsisWorld(World):
         True
         """
         n_patients = _checks.integer("n_patients", n_patients, 1, ArgumentError)
-        return World.simulate(self, policy, n_patients, seed, max_steps=max_steps)
+        return MDP.simulate(self, policy, n_patients, seed, max_steps=max_steps)
 
 
-def icu_sepsis(*, discount: float = 0.999) -> SepsisWorld:
+def icu_sepsis(*, discount: float = 0.999) -> SepsisMDP:
     """Treatment of sepsis in intensive care, with exact answers.
 
     States have their number as label, but for ``"death"``, ``"survival"`` and
@@ -116,7 +116,7 @@ def icu_sepsis(*, discount: float = 0.999) -> SepsisWorld:
 
     Returns
     -------
-    SepsisWorld
+    SepsisMDP
         Needs the data of the package icu-sepsis, and none of what that depends on:
         ``pip install --no-deps icu-sepsis==2.0.1``.
 
@@ -150,7 +150,7 @@ def icu_sepsis(*, discount: float = 0.999) -> SepsisWorld:
             for vasopressor in range(_N_LEVELS)
         ],
     )
-    return SepsisWorld(
+    return SepsisMDP(
         _sparse(arrays["tx_mat"]),
         task,
         expert=arrays["expert_policy"],
@@ -179,7 +179,7 @@ def _read(path: Path) -> dict[str, FloatArray]:
     except (OSError, EOFError, ValueError, BadZipFile, zlib.error) as problem:
         raise DynamicsError(
             f"`icu_sepsis` cannot read {path}, which may be damaged; `{_REMEDY} "
-            "--force-reinstall` mends it."
+            "--force-reinstall` fixes it."
         ) from problem
     for name, shape in _SHAPES.items():
         array = arrays.get(name)

@@ -11,7 +11,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics, Task
-from bayesmdp.worlds._world import World
+from bayesmdp.worlds._mdp import MDP
 
 
 def synthetic(
@@ -21,7 +21,7 @@ def synthetic(
     reward_seed: Seed = 0,
     *,
     discount: float = 0.999,
-) -> World:
+) -> MDP:
     """Random dynamics without structure.
 
     Parameters
@@ -50,4 +50,4 @@ def synthetic(
     task = Task(
         n_states, n_actions, reward_rng.standard_normal(n_states), discount=discount
     )
-    return World(Dynamics.from_dense(dense), task)
+    return MDP(Dynamics.from_dense(dense), task)

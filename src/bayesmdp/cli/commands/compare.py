@@ -23,7 +23,7 @@ from bayesmdp.cli._options import (
     "--reference", metavar="POLICY", help="Whom to compare with; default the first."
 )
 @click.option(
-    "--few",
+    "--min-count",
     type=click.IntRange(1),
     default=5,
     show_default=True,
@@ -38,7 +38,7 @@ def command(
     run: Path,
     policies: tuple[str, ...],
     reference: str | None,
-    few: int,
+    min_count: int,
     n_draws: int,
     restricted: bool,
     seed: int,
@@ -64,7 +64,7 @@ def command(
         ),
         loaded.posterior.draws(n_draws, seed),
         reference=reference,
-        few=few,
+        min_count=min_count,
         threads=threads,
         progress=wants_progress(quiet),
     )

@@ -50,9 +50,9 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Say what POLICY is worth in RUN, a directory of `fit`, with both doubts.
+    """Value of POLICY in RUN, a directory of `fit`, with its epistemic and aleatoric sd.
 
-    POLICY is behaviour, mle, nominal, second-order, msbi, uniform, always:ACTION,
+    POLICY is behaviour, mle, nominal, second_order, msbi, uniform, always:ACTION,
     optimised (after `bayesmdp optimise`), or a file: CSV with columns state, action and
     maybe probability, or .npy. Values and standard deviations are in units of reward.
 

@@ -27,7 +27,7 @@ _OPTIMISTIC = (
     "The policy was chosen on the log that judges it, so that these estimates are "
     "optimistic; --folds 2 judges on other episodes."
 )
-_CHOSEN = ("optimised", "mle", "nominal", "second-order", "msbi")  # by looking at a log
+_CHOSEN = ("optimised", "mle", "nominal", "second_order", "msbi")  # by looking at a log
 
 
 @click.command()

@@ -29,7 +29,7 @@ from bayesmdp.cli._options import (
     help="The page; its data are written beside it, ending in .json.",
 )
 @click.option(
-    "--sensitivity",
+    "--prior-sensitivity",
     is_flag=True,
     help="Also what other priors would say; as costly as three evaluations and more.",
 )
@@ -40,7 +40,7 @@ from bayesmdp.cli._options import (
 def command(
     run: Path,
     out: Path,
-    sensitivity: bool,
+    prior_sensitivity: bool,
     n_draws: int,
     seed: int,
     threads: int | None,
@@ -90,9 +90,9 @@ def command(
         record = bm.storage.load_result(run, "compare_priors").record
         predictor, fallback = record["best"], record["fallback"]
     tried = None
-    if sensitivity:
+    if prior_sensitivity:
         first = comparison.evaluations[comparison.rows[0].name]
-        tried = bm.sensitivity(
+        tried = bm.prior_sensitivity(
             first.policy if best is None else best.policy,
             posterior.counts,
             task,
@@ -109,7 +109,7 @@ def command(
         evidence=bm.priors.evidence_curve(
             posterior.counts, task, min_count=posterior.min_count
         ),
-        sensitivity=tried,
+        prior_sensitivity=tried,
         best_predictor=predictor if tried and predictor in tried.names else None,
         **made,
     )
@@ -122,6 +122,6 @@ def command(
         "policies": [row.name for row in comparison.rows],
         "reference": comparison.reference,
         "comparison_made": bool(why),
-        "sensitivity": sensitivity,
+        "prior_sensitivity": prior_sensitivity,
     }
     show(f"Wrote {out} and {data}", record, as_json=as_json, quiet=quiet)

@@ -55,7 +55,7 @@ def command(
 
     FILE is CSV, Parquet or JSON lines, also packed, or a quoted glob; several files are
     one log. Rows are counted from 0, headers aside. The exit code is 0 where there is
-    nothing to mend, 1 with warnings, 2 with errors.
+    nothing to fix, 1 with warnings, 2 with errors.
 
     Example: bayesmdp validate ward.csv --columns state=cluster --n-states 752
     """

@@ -33,7 +33,7 @@ function verdict(i) {
     end: ["Nothing to decide.", "Episodes end here."],
     same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, if not equally often: see the table.`],
     unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known for this belief."],
-    thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.few} times here.`],
+    thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.min_count} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
     recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
   }[kind];
@@ -43,9 +43,9 @@ function verdict(i) {
 function facts(i) {
   const of = STATES.policies[EXPLORER.policy];
   const list = [
-    [`Value under ${EXPLORER.policy}`, withError(of.value[i], of.value_error[i])],
-    ["Epistemic sd", withError(of.epistemic_sd[i], of.epistemic_sd_error[i])],
-    ["Aleatoric sd", withError(of.aleatoric_sd[i], of.aleatoric_sd_error[i])],
+    [`Value under ${EXPLORER.policy}`, withError(of.value[i], of.value_mcse[i])],
+    ["Epistemic sd", withError(of.epistemic_sd[i], of.epistemic_sd_mcse[i])],
+    ["Aleatoric sd", withError(of.aleatoric_sd[i], of.aleatoric_sd_mcse[i])],
     STATES.visits && ["Logged visits", thousands(STATES.visits[i])],
   ].filter(Boolean);
   return make("dl", { class: "sds" }, ...list.map(([name, said]) => make("div", {}, make("dt", {}, name), make("dd", {}, said))));

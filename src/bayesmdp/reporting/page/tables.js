@@ -39,10 +39,10 @@ function stateTable(a, b) {
     STATES.visits && { name: "Logged visits", number: true, key: (i) => STATES.visits[i], cell: (i) => thousands(STATES.visits[i]) },
     { name: `Met under ${a}`, number: true, key: (i) => one.occupancy[i], cell: (i) => sig(one.occupancy[i], 2) },
     ...[["Value", "value"], ["Epistemic sd", "epistemic_sd"], ["Aleatoric sd", "aleatoric_sd"]].map(([name, q]) => ({
-      name, number: true, key: (i) => one[q][i], cell: (i) => withError(one[q][i], one[`${q}_error`][i]),
+      name, number: true, key: (i) => one[q][i], cell: (i) => withError(one[q][i], one[`${q}_mcse`][i]),
     })),
     { name: `Minus ${b}`, number: true, key: (i) => one.value[i] - two.value[i],
-      cell: (i) => withError(one.value[i] - two.value[i], Math.hypot(one.value_error[i], two.value_error[i])) },
+      cell: (i) => withError(one.value[i] - two.value[i], Math.hypot(one.value_mcse[i], two.value_mcse[i])) },
   ].filter(Boolean);
   let list = some, all = false;
   const body = make("tbody");

@@ -17,11 +17,11 @@ FLAT = bm.SymmetricPrior(1.0)
 
 
 def call(task: Any = TASK, prior: Any = FLAT, **changes: Any) -> Any:
-    return lambda: bm.calibrate(task, prior, **({"n_datasets": 10} | changes))
+    return lambda: bm.check_calibration(task, prior, **({"n_datasets": 10} | changes))
 
 
 WORLD = bm.worlds.synthetic(0, 4, 2, discount=0.9)
-PARTLY = bm.World(
+PARTLY = bm.MDP(
     bm.Dynamics.from_dense([[[0.5, 0.5], [0, 0]], [[0, 1], [1, 0]]]),
     bm.Task(2, 2, reward=[0, 1], discount=0.9),
 )
@@ -166,7 +166,7 @@ BAD = [
     case(
         "bins",
         ArgumentError,
-        lambda: bm.calibrate(TASK, FLAT, n_datasets=10).histogram(7),
+        lambda: bm.check_calibration(TASK, FLAT, n_datasets=10).histogram(7),
         "`bins`",
         "200",
     ),

@@ -1,4 +1,4 @@
-"""What hangs on the prior, against closed forms and plain loops."""
+"""Prior sensitivity, against closed forms and plain loops."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import pytest
 from bad_input import COUNTS, EVEN, LOG, case, check, counted, labelled, task
 
 import bayesmdp as bm
-from bayesmdp.diagnostics import Sensitivity
+from bayesmdp.diagnostics import PriorSensitivity
 from bayesmdp.errors import (
     ArgumentError,
     CountsError,
@@ -33,9 +33,9 @@ POSTERIORS = [bm.fit(DATA, WORLD.task, prior=prior) for prior in PRIORS.values()
 
 
 @cache
-def whole() -> Sensitivity:
+def whole() -> PriorSensitivity:
     """Not at import: it compiles."""
-    return bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, n_draws=200, seed=5)
+    return bm.prior_sensitivity(RIGHT, DATA, WORLD.task, PRIORS, n_draws=200, seed=5)
 
 
 def test_a_posterior_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,12 +48,12 @@ def test_a_posterior_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("bayesmdp.diagnostics._advice.fit", noted)
     how: Any = {"n_draws": 200, "seed": 5}
-    found = bm.sensitivity(RIGHT, own, own.task, PRIORS, **how)
+    found = bm.prior_sensitivity(RIGHT, own, own.task, PRIORS, **how)
     assert fitted == [PRIORS["neighbours"], PRIORS["careful"]]
     assert found.to_dict() == whole().to_dict()
     fitted.clear()  # one of other pairs is another posterior
     logged, alone = bm.policies.behaviour(own), {"any": own.prior}
-    bm.sensitivity(logged, own, own.task, alone, min_count=1, **how)
+    bm.prior_sensitivity(logged, own, own.task, alone, min_count=1, **how)
     assert fitted == [own.prior]
 
 
@@ -65,7 +65,7 @@ def test_a_single_choice_has_its_closed_form() -> None:
     only = np.zeros((3, 3), dtype=bool)
     only[:, 1:] = True
     priors = {str(c): bm.SymmetricPrior(c, only) for c in (0.5, 4.0)}
-    found = bm.sensitivity([0, 0, 0], counts, known, priors, n_draws=4000)
+    found = bm.prior_sensitivity([0, 0, 0], counts, known, priors, n_draws=4000)
     for p, c in enumerate((0.5, 4.0)):
         a, b = 6 + c, 3 + c
         mean = a / (a + b)
@@ -77,10 +77,10 @@ def test_a_single_choice_has_its_closed_form() -> None:
             ("aleatoric_sd", g * math.sqrt(chance)),
         ):
             for got, error in (
-                (getattr(found, name)[p, 0], getattr(found, f"{name}_error")[p, 0]),
+                (getattr(found, name)[p, 0], getattr(found, f"{name}_mcse")[p, 0]),
                 (
                     getattr(found, f"start_{name}")[p],
-                    getattr(found, f"start_{name}_error")[p],
+                    getattr(found, f"start_{name}_mcse")[p],
                 ),
             ):
                 assert abs(got - wanted) <= 4 * error + 1e-12
@@ -91,7 +91,7 @@ def test_values_and_doubts_are_those_of_an_evaluation_under_each_prior() -> None
     for p, posterior in enumerate(POSTERIORS):
         wanted = bm.evaluate(RIGHT, posterior.draws(200, seed=5))
         for name in ("value", "epistemic_sd", "aleatoric_sd"):
-            for of in (name, f"{name}_error"):
+            for of in (name, f"{name}_mcse"):
                 assert (getattr(whole(), of)[p] == getattr(wanted, of)).all()
                 at_start = getattr(whole(), f"start_{of}")[p]
                 assert at_start == getattr(wanted, f"start_{of}")
@@ -134,8 +134,8 @@ def test_flips_and_stakes_are_those_of_value_iteration() -> None:
     assert whole().flip_share == pytest.approx(visits[fragile].sum() / visits.sum())
     for p, x in enumerate(q):
         live = ~WORLD.task.is_terminal
-        promise = WORLD.task.start[live] @ x.max(axis=1)[live]
-        assert whole().predicted_value[p] == pytest.approx(promise)
+        predicted = WORLD.task.start[live] @ x.max(axis=1)[live]
+        assert whole().predicted_value[p] == pytest.approx(predicted)
         followed = visits @ (whole().recommended[p] == 1) / visits.sum()
         assert whole().agreement[p] == pytest.approx(followed)
 
@@ -145,7 +145,7 @@ def test_ties_do_not_flip() -> None:
     known = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
     counts = bm.Counts.from_arrays([0, 0], [0, 1], [1, 1], [3, 4])
     priors = {"as seen": bm.SparsePrior(1), "doubtful": bm.SymmetricPrior(1)}
-    found = bm.sensitivity([0, 0, 0], counts, known, priors, n_draws=20)
+    found = bm.prior_sensitivity([0, 0, 0], counts, known, priors, n_draws=20)
     assert found.recommended[:, 0].tolist() == [1, 1]
     assert not found.flips.any()
     both = bm.compare_priors(priors, counts, known, n_folds=0)
@@ -154,14 +154,14 @@ def test_ties_do_not_flip() -> None:
 
 def test_a_policy_of_chances_follows_in_part() -> None:
     even = np.full((25, 4), 0.25)
-    found = bm.sensitivity(even, DATA, WORLD.task, PRIORS, n_draws=20)
+    found = bm.prior_sensitivity(even, DATA, WORLD.task, PRIORS, n_draws=20)
     assert found.agreement == pytest.approx(0.25)
     assert (found.recommended == whole().recommended).all()
 
 
 def test_identical_priors_agree_in_everything() -> None:
     prior = PRIORS["any"]
-    found = bm.sensitivity(
+    found = bm.prior_sensitivity(
         RIGHT, DATA, WORLD.task, {"a": prior, "b": prior}, n_draws=50
     )
     assert (found.value[0] == found.value[1]).all()
@@ -173,7 +173,9 @@ def test_identical_priors_agree_in_everything() -> None:
 
 def test_the_order_of_priors_permutes_the_rows() -> None:
     backwards = dict(reversed(PRIORS.items()))
-    found = bm.sensitivity(RIGHT, DATA, WORLD.task, backwards, n_draws=200, seed=5)
+    found = bm.prior_sensitivity(
+        RIGHT, DATA, WORLD.task, backwards, n_draws=200, seed=5
+    )
     assert (found.value == whole().value[::-1]).all()
     assert (found.recommended == whole().recommended[::-1]).all()
     assert (found.flips == whole().flips).all()
@@ -182,7 +184,7 @@ def test_the_order_of_priors_permutes_the_rows() -> None:
 
 def test_more_data_leave_less_to_the_prior() -> None:
     much = WORLD.sample(100_000, seed=1)
-    found = bm.sensitivity(RIGHT, much, WORLD.task, PRIORS, n_draws=50)
+    found = bm.prior_sensitivity(RIGHT, much, WORLD.task, PRIORS, n_draws=50)
     assert np.ptp(found.start_value) < 0.05 * np.ptp(whole().start_value)
     assert found.flip_share < whole().flip_share
 
@@ -191,7 +193,9 @@ def test_named_states_and_actions_are_called_by_name() -> None:
     tried = counted(*[(0, 0, 2)] * 20, *[(0, 0, 1)] * 3, (0, 1, 2), (1, 0, 2))
     known = labelled(reward=[0.0, -1.0, 1.0])
     priors = {"seen": bm.SparsePrior(0.01, fallback="icu"), "flat": bm.SymmetricPrior()}
-    found = bm.sensitivity([0, 0, 0], tried, known, priors, n_draws=50, min_count=1)
+    found = bm.prior_sensitivity(
+        [0, 0, 0], tried, known, priors, n_draws=50, min_count=1
+    )
     assert found.fragile_names == ("ward",)
     (row,) = found.to_dict()["fragile"]
     assert (row["state"], row["visits"]) == ("ward", 24)
@@ -202,7 +206,7 @@ def test_named_states_and_actions_are_called_by_name() -> None:
 
 
 def test_counts_and_transitions_and_threads_give_the_same() -> None:
-    found = bm.sensitivity(
+    found = bm.prior_sensitivity(
         RIGHT, DATA.counts(), WORLD.task, PRIORS, n_draws=200, seed=5, threads=1
     )
     assert found.to_dict() == whole().to_dict()
@@ -218,7 +222,8 @@ def test_the_record_is_plain_sealed_and_shown() -> None:
     assert all("±" in line for line in lines[2:4])
     assert len(lines) == len(whole().summary(0).splitlines()) + 3
     assert (
-        repr(whole()) == f"Sensitivity(3 priors, {whole().fragile.size} fragile states)"
+        repr(whole())
+        == f"PriorSensitivity(3 priors, {whole().fragile.size} fragile states)"
     )
     assert str(whole()) == whole().summary()
 
@@ -231,7 +236,7 @@ def test_what_an_evaluation_warns_of_names_its_prior() -> None:
     """An exit concentration of 1.5: the mean return exists, its variance does not."""
     priors = {"loose": bm.SymmetricPrior(0.5), "firm": bm.SymmetricPrior(9.0)}
     with pytest.warns(bm.BayesmdpWarning, match="Under 'loose': ") as caught:
-        found = bm.sensitivity([0, 0], STAYS, LONG, priors, n_draws=50)
+        found = bm.prior_sensitivity([0, 0], STAYS, LONG, priors, n_draws=50)
     assert [str(x.message) for x in caught] == list(found.notes)
     assert all("'loose'" in note for note in found.notes)
     assert f"note: {found.notes[0]}" in found.summary()
@@ -240,7 +245,7 @@ def test_what_an_evaluation_warns_of_names_its_prior() -> None:
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"executor": 4}], ids=str)
 def test_no_prior_is_blamed_for_bad_workers(wrong: dict[str, int]) -> None:
     with pytest.raises(ArgumentError, match=r"^`(threads|executor)` must be"):
-        bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, **wrong)  # type: ignore[arg-type]
+        bm.prior_sensitivity(RIGHT, DATA, WORLD.task, PRIORS, **wrong)  # type: ignore[arg-type]
 
 
 FLAT = {"flat": bm.SymmetricPrior()}
@@ -252,94 +257,96 @@ CASES = [
     case(
         "no priors",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), {}),
+        lambda: bm.prior_sensitivity(WAIT, COUNTS, task(), {}),
         "`priors` must map at least one name to a prior, as in {'flat': "
         "SymmetricPrior(1.0)}; got dict.",
     ),
     case(
         "a list of priors",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), [bm.SymmetricPrior()]),  # type: ignore[arg-type]
+        lambda: bm.prior_sensitivity(WAIT, COUNTS, task(), [bm.SymmetricPrior()]),  # type: ignore[arg-type]
         "`priors` must map at least one name to a prior, as in {'flat': "
         "SymmetricPrior(1.0)}; got list.",
     ),
     case(
         "a prior that is none",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), {"x": None}),  # type: ignore[dict-item]
+        lambda: bm.prior_sensitivity(WAIT, COUNTS, task(), {"x": None}),  # type: ignore[dict-item]
         "`priors['x']` must be a prior such as SymmetricPrior(1.0); got None.",
     ),
     case(
         "a policy of another shape",
         PolicyError,
-        lambda: bm.sensitivity(np.ones((2, 2)), COUNTS, task(), FLAT),
+        lambda: bm.prior_sensitivity(np.ones((2, 2)), COUNTS, task(), FLAT),
         "`policy` must have shape (3, 2) or (3,); got (2, 2).",
     ),
     case(
         "a policy whose rows do not sum to 1",
         PolicyError,
-        lambda: bm.sensitivity(2 * EVEN, COUNTS, task(), FLAT),
+        lambda: bm.prior_sensitivity(2 * EVEN, COUNTS, task(), FLAT),
         "`policy` rows must sum to 1: state 0 sums to 2.",
     ),
     case(
         "a policy with an action that is not there",
         PolicyError,
-        lambda: bm.sensitivity([0, 5, 0], COUNTS, task(), FLAT),
+        lambda: bm.prior_sensitivity([0, 5, 0], COUNTS, task(), FLAT),
         "`policy` must hold actions in 0..1: state 1 has 5.",
     ),
     case(
         "a policy on an unavailable pair",
         PolicyError,
-        lambda: bm.sensitivity([1, 1, 0], COUNTS, labelled(), FLAT, min_count=1),
+        lambda: bm.prior_sensitivity([1, 1, 0], COUNTS, labelled(), FLAT, min_count=1),
         "`policy` uses an unavailable pair: state ward, action treat",
         "bm.restrict",
     ),
     case(
         "data that are none",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, EVEN, task(), FLAT),  # type: ignore[arg-type]
+        lambda: bm.prior_sensitivity(WAIT, EVEN, task(), FLAT),  # type: ignore[arg-type]
         "`data` must be Transitions or Counts; got ndarray.",
     ),
     case(
         "data before task",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, task(), LOG, FLAT),  # type: ignore[arg-type]
+        lambda: bm.prior_sensitivity(WAIT, task(), LOG, FLAT),  # type: ignore[arg-type]
         "`task` must be of type Task; got Transitions.",
     ),
     case(
         "data without a transition",
         CountsError,
-        lambda: bm.sensitivity(WAIT, bm.Counts.from_arrays([], [], []), task(), FLAT),
+        lambda: bm.prior_sensitivity(
+            WAIT, bm.Counts.from_arrays([], [], []), task(), FLAT
+        ),
         "`data` holds no transition",
     ),
     case(
         "a state the task does not have",
         CountsError,
-        lambda: bm.sensitivity(WAIT, counted((0, 0, 3)), task(), FLAT),
+        lambda: bm.prior_sensitivity(WAIT, counted((0, 0, 3)), task(), FLAT),
         "`next_state` must be in 0..2; the data has 3 (ids start from 0).",
     ),
     case(
         "a min_count below 0",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), FLAT, min_count=-1),
+        lambda: bm.prior_sensitivity(WAIT, COUNTS, task(), FLAT, min_count=-1),
         "`min_count` must be at least 0; got -1.",
     ),
     case(
         "one draw",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), FLAT, n_draws=1),
+        lambda: bm.prior_sensitivity(WAIT, COUNTS, task(), FLAT, n_draws=1),
         "`n_draws` must be at least 2; got 1.",
     ),
     case(
         "a seed that is no number",
         ArgumentError,
-        lambda: bm.sensitivity(WAIT, COUNTS, task(), FLAT, seed="x"),  # type: ignore[arg-type]
+        lambda: bm.prior_sensitivity(WAIT, COUNTS, task(), FLAT, seed="x"),  # type: ignore[arg-type]
         "`seed` must be a whole number; got 'x'.",
     ),
     case(
         "a support that rules out the data",
         PriorError,
-        lambda: bm.sensitivity(
+        lambda: bm.prior_sensitivity(
             WAIT, COUNTS, task(), {**FLAT, "no": bm.SymmetricPrior(support=NEVER)}
         ),
         "`priors['no']`: `data` has 1 transition from state 0, action 0 to ",
@@ -348,7 +355,7 @@ CASES = [
     case(
         "a fallback that is not a state",
         TaskError,
-        lambda: bm.sensitivity(
+        lambda: bm.prior_sensitivity(
             WAIT, COUNTS, labelled(), {"sad": bm.SparsePrior(fallback="death")}
         ),
         "`priors['sad']`: ",
@@ -357,7 +364,7 @@ CASES = [
     case(
         "a return without a mean under one prior",
         EndlessError,
-        lambda: bm.sensitivity(
+        lambda: bm.prior_sensitivity(
             [0, 0],
             bm.Counts.from_arrays([0, 0], [0, 0], [0, 0]),
             LONG,
@@ -393,7 +400,7 @@ def test_the_gain_over_a_baseline_has_its_closed_form() -> None:
     only = np.zeros((3, 3), dtype=bool)
     only[:, 1:] = True
     priors = {str(c): bm.SymmetricPrior(c, only) for c in (0.5, 4.0)}
-    found = bm.sensitivity(
+    found = bm.prior_sensitivity(
         [0, 0, 0], counts, known, priors, baseline=[1, 0, 0], n_draws=4000
     )
     grid = (np.arange(20_000) + 0.5) / 20_000
@@ -404,7 +411,7 @@ def test_the_gain_over_a_baseline_has_its_closed_form() -> None:
             ("gain_epistemic_sd", g * math.sqrt(ours.var() + theirs.var())),
             ("probability_better", theirs.cdf(ours.ppf(grid)).mean()),
         ):
-            error = getattr(found, f"{name}_error")[p]
+            error = getattr(found, f"{name}_mcse")[p]
             assert (error == 0) == (name == "gain")  # one step: controls explain it all
             assert error < 0.02
             assert abs(getattr(found, name)[p] - wanted) <= 4 * error + 1e-9
@@ -416,9 +423,9 @@ def test_the_gain_is_over_what_was_done_unless_said_otherwise() -> None:
         table = bm.compare(policies, posterior.draws(200, seed=5), reference="logged")
         row = next(x for x in table.rows if x.name == "right")
         assert whole().gain[p] == row.difference
-        assert whole().gain_error[p] == row.difference_error
+        assert whole().gain_mcse[p] == row.difference_mcse
         assert whole().probability_better[p] == row.probability_better
-    itself = bm.sensitivity(
+    itself = bm.prior_sensitivity(
         RIGHT, DATA, WORLD.task, PRIORS, baseline=RIGHT, n_draws=100
     )
     assert not itself.gain.any()
@@ -429,14 +436,14 @@ def test_the_gain_is_over_what_was_done_unless_said_otherwise() -> None:
 
 def test_a_baseline_that_is_no_policy_is_refused() -> None:
     with pytest.raises(PolicyError, match="`baseline`"):
-        bm.sensitivity(RIGHT, DATA, WORLD.task, PRIORS, baseline=[0, 1])
+        bm.prior_sensitivity(RIGHT, DATA, WORLD.task, PRIORS, baseline=[0, 1])
 
 
 def test_a_hierarchical_prior_takes_part() -> None:
     prior = bm.HierarchicalPrior()
     posterior = bm.fit(DATA, WORLD.task, prior=prior, min_count=3)
     policy = bm.policies.mle(posterior)
-    found = bm.sensitivity(
+    found = bm.prior_sensitivity(
         policy, DATA, WORLD.task, {"h": prior}, n_draws=200, min_count=3
     )
     judged = bm.evaluate(policy, posterior.draws(200))

@@ -1,4 +1,4 @@
-"""``bayesmdp sensitivity``: what a policy's value and gain are under other priors."""
+"""``bayesmdp prior-sensitivity``: what a policy's value and gain are under other priors."""
 
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,9 @@ def command(
     POLICY is as in `bayesmdp evaluate`. Values, gains and standard deviations are in
     units of reward. --fallback is for the priors beside.
 
-    Example: bayesmdp sensitivity ward nominal
+    Example: bayesmdp prior-sensitivity ward nominal
 
-    Example: bayesmdp sensitivity ward optimised --prior hierarchical --prior scaled
+    Example: bayesmdp prior-sensitivity ward optimised --prior hierarchical --prior scaled
     """
     import bayesmdp as bm
 
@@ -79,7 +79,7 @@ def command(
     ((name, found),) = bm.storage.find_policies(loaded, [policy], **how).items()
     ((over, base),) = bm.storage.find_policies(loaded, [baseline], **how).items()
     posterior = loaded.posterior
-    sensitivity = bm.sensitivity(
+    sensitivity = bm.prior_sensitivity(
         found,
         posterior,
         posterior.task,

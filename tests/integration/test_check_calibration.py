@@ -16,7 +16,7 @@ from scipy import stats
 
 import bayesmdp as bm
 from bayesmdp.diagnostics import Calibration, Episodes, plot_calibration
-from bayesmdp.diagnostics import _calibrate as running
+from bayesmdp.diagnostics import _check_calibration as running
 from bayesmdp.diagnostics import _study as study_of
 from bayesmdp.diagnostics import _truth as truths
 from bayesmdp.errors import ArgumentError
@@ -46,7 +46,7 @@ BRIEF: dict[str, Any] = {**FEW, "n_datasets": 20}
 def same(a: Calibration, b: Calibration) -> bool:
     return all(
         np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
-        for name in ("ranks", "truths", "promises", "covered", "bias")
+        for name in ("ranks", "truths", "predicted", "covered", "bias")
     ) and np.array_equal(a.p_values, b.p_values, equal_nan=True)
 
 
@@ -161,7 +161,7 @@ def beta_positions(n: int, n_visits: int) -> np.ndarray:
 
 def test_ranks_and_coverage_are_those_of_the_beta_posterior() -> None:
     """Given its position u, a rank is Binomial(n_draws, u); error rate 1e-4 a line."""
-    found = bm.calibrate(
+    found = bm.check_calibration(
         ENDING, FLAT, n_visits=5, n_datasets=200, n_draws=999, choose=None
     )
     u = beta_positions(200, 5)
@@ -196,16 +196,16 @@ GENERATING = {
 def test_priors_that_generate_data_are_calibrated(name: str) -> None:
     """Fixed seed; error rate 1 % for each."""
     prior, n_visits = GENERATING[name]
-    found = bm.calibrate(TASK, prior, n_visits=n_visits, n_datasets=200, **FEW)
+    found = bm.check_calibration(TASK, prior, n_visits=n_visits, n_datasets=200, **FEW)
     assert found.passed, found.summary()
     assert found.verdict.startswith("Calibrated: in 200 datasets")
-    assert (np.abs(found.bias) < 4 * found.bias_error).all()
+    assert (np.abs(found.bias) < 4 * found.bias_mcse).all()
     assert (np.abs(found.covered - found.levels[:, None]) < 0.13).all()
 
 
 def test_what_does_not_depend_on_the_model_is_always_covered() -> None:
     task = bm.Task(3, 2, reward=[1, 1, 1], discount=0.9)  # 10, whatever happens
-    found = bm.calibrate(task, FLAT, n_datasets=200, **FEW)
+    found = bm.check_calibration(task, FLAT, n_datasets=200, **FEW)
     assert (found.covered == 1).all()
     assert np.abs(found.bias).max() < 1e-12
     assert found.passed  # ties are broken at random
@@ -219,24 +219,30 @@ def test_what_does_not_depend_on_the_model_is_always_covered() -> None:
 def test_one_dirichlet_a_row_in_place_of_random_sets_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows with the exact mean that leave out the doubt about sets are too narrow."""
+    """Rows with the exact mean that leave out the uncertainty about sets are too narrow."""
 
     def narrow(*data: Any, **more: Any) -> bm.Posterior:
         return dataclasses.replace(bm.fit(*data, **more), sets=None)
 
     monkeypatch.setattr(study_of, "fit", narrow)
-    found = bm.calibrate(ROW, SETS, n_visits=3, n_datasets=150, choose=None, **FEW)
+    found = bm.check_calibration(
+        ROW, SETS, n_visits=3, n_datasets=150, choose=None, **FEW
+    )
     assert not found.passed
     assert found.covered[2, 0] < 0.9 - 2.5 * np.sqrt(0.09 / 150)
-    assert abs(found.bias[0]) < 4 * found.bias_error[0]  # the mean is right
+    assert abs(found.bias[0]) < 4 * found.bias_mcse[0]  # the mean is right
     monkeypatch.undo()
-    right = bm.calibrate(ROW, SETS, n_visits=3, n_datasets=150, choose=None, **FEW)
+    right = bm.check_calibration(
+        ROW, SETS, n_visits=3, n_datasets=150, choose=None, **FEW
+    )
     assert right.passed, right.summary()
 
 
 def test_a_wrong_prior_fails_and_the_optimiser_is_cursed() -> None:
     """Three visits, and a prior that believes them: the choice is what goes wrong."""
-    found = bm.calibrate(TASK, SURE, truth=FLAT, n_visits=3, n_datasets=200, **FEW)
+    found = bm.check_calibration(
+        TASK, SURE, truth=FLAT, n_visits=3, n_datasets=200, **FEW
+    )
     assert not found.passed
     assert found.p_values[2] < 1e-9
     assert "optimised value" in found.verdict
@@ -244,13 +250,15 @@ def test_a_wrong_prior_fails_and_the_optimiser_is_cursed() -> None:
     fixed, chosen = found.covered[2, 0], found.covered[2, 2]
     assert chosen < 0.9 - 5 * np.sqrt(0.09 / 200)
     assert chosen < fixed
-    assert found.bias[2] > 5 * found.bias_error[2]
+    assert found.bias[2] > 5 * found.bias_mcse[2]
     assert "optimised value" in found.short
 
 
 def test_a_prior_with_too_much_weight_covers_too_much_or_promises_too_little() -> None:
     heavy = bm.SymmetricPrior(50.0)
-    found = bm.calibrate(TASK, heavy, truth=FLAT, n_visits=3, n_datasets=200, **FEW)
+    found = bm.check_calibration(
+        TASK, heavy, truth=FLAT, n_visits=3, n_datasets=200, **FEW
+    )
     assert not found.passed
     assert found.covered[2, 0] < 0.5  # sure of the mean, whatever is seen
 
@@ -258,7 +266,7 @@ def test_a_prior_with_too_much_weight_covers_too_much_or_promises_too_little() -
 def test_a_known_world_is_judged_by_coverage_alone() -> None:
     world = bm.worlds.synthetic(5, 3, 2, discount=0.8)
     sparse = bm.SparsePrior(0.01, fallback=0)
-    found = bm.calibrate(
+    found = bm.check_calibration(
         world.task, sparse, truth=world, n_visits=2, n_datasets=150, **FEW
     )
     assert np.isnan(found.p_values).all()
@@ -269,7 +277,7 @@ def test_a_known_world_is_judged_by_coverage_alone() -> None:
     assert not found.passed
     assert "cover too little" in found.verdict
     assert found.to_dict()["quantities"][0]["p_value"] is None
-    wide = bm.calibrate(
+    wide = bm.check_calibration(
         world.task, FLAT, truth=world, n_visits=50, n_datasets=100, **FEW
     )
     assert wide.passed, wide.summary()
@@ -301,21 +309,25 @@ class Backwards(Executor):
 
 
 def test_neither_threads_nor_order_nor_company_matter() -> None:
-    wanted = bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, threads=1)
-    assert same(bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, threads=3), wanted)
-    other = bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, executor=Backwards())
+    wanted = bm.check_calibration(TASK, FLAT, **FEW, n_datasets=40, threads=1)
+    assert same(
+        bm.check_calibration(TASK, FLAT, **FEW, n_datasets=40, threads=3), wanted
+    )
+    other = bm.check_calibration(TASK, FLAT, **FEW, n_datasets=40, executor=Backwards())
     assert same(other, wanted)
-    fewer = bm.calibrate(TASK, FLAT, **BRIEF)
+    fewer = bm.check_calibration(TASK, FLAT, **BRIEF)
     assert np.array_equal(fewer.ranks, wanted.ranks[:20])
-    assert not same(bm.calibrate(TASK, FLAT, **FEW, n_datasets=40, seed=1), wanted)
+    assert not same(
+        bm.check_calibration(TASK, FLAT, **FEW, n_datasets=40, seed=1), wanted
+    )
 
 
 def test_a_run_that_was_killed_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = bm.calibrate(TASK, FLAT, **FEW, n_datasets=50)
+    wanted = bm.check_calibration(TASK, FLAT, **FEW, n_datasets=50)
     path = tmp_path / "ranks.jsonl"
-    bm.calibrate(TASK, FLAT, **FEW, n_datasets=30, resume=path)
+    bm.check_calibration(TASK, FLAT, **FEW, n_datasets=30, resume=path)
     whole = path.read_bytes()
     assert whole.count(b"\n") == 31
     path.write_bytes(whole[:-25])  # dataset 29 cut short
@@ -326,14 +338,18 @@ def test_a_run_that_was_killed_goes_on_where_it_was(
         return study_of.outcomes(study, datasets)
 
     monkeypatch.setattr(running, "outcomes", watched)
-    assert same(bm.calibrate(TASK, FLAT, **FEW, n_datasets=50, resume=path), wanted)
+    assert same(
+        bm.check_calibration(TASK, FLAT, **FEW, n_datasets=50, resume=path), wanted
+    )
     assert sorted(made) == list(range(29, 50))
     made.clear()
     assert same(
-        bm.calibrate(TASK, FLAT, **FEW, n_datasets=50, resume=str(path)), wanted
+        bm.check_calibration(TASK, FLAT, **FEW, n_datasets=50, resume=str(path)), wanted
     )
     levels = (0.5,)  # intervals are not part of what is kept
-    bm.calibrate(TASK, FLAT, n_draws=99, n_datasets=50, levels=levels, resume=path)
+    bm.check_calibration(
+        TASK, FLAT, n_draws=99, n_datasets=50, levels=levels, resume=path
+    )
     assert made == []
 
 
@@ -342,9 +358,9 @@ def test_a_file_cut_short_in_its_first_line_begins_again(
     tmp_path: Path, kept: int
 ) -> None:
     path = tmp_path / "ranks.jsonl"
-    wanted = bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    wanted = bm.check_calibration(TASK, FLAT, **BRIEF, resume=path)
     path.write_bytes(path.read_bytes()[:kept])
-    assert same(bm.calibrate(TASK, FLAT, **BRIEF, resume=path), wanted)
+    assert same(bm.check_calibration(TASK, FLAT, **BRIEF, resume=path), wanted)
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -361,26 +377,29 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_of_another_call_is_refused(tmp_path: Path, change: str) -> None:
     path = tmp_path / "ranks.jsonl"
-    bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    bm.check_calibration(TASK, FLAT, **BRIEF, resume=path)
     before = path.read_bytes()
     with pytest.raises(ArgumentError, match=r"`resume` .* another call"):
-        bm.calibrate(TASK, FLAT, **(BRIEF | CHANGES[change]), resume=path)
+        bm.check_calibration(TASK, FLAT, **(BRIEF | CHANGES[change]), resume=path)
     assert path.read_bytes() == before
 
 
 def test_support_and_reward_are_part_of_a_call(tmp_path: Path) -> None:
     path = tmp_path / "ranks.jsonl"
-    bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    bm.check_calibration(TASK, FLAT, **BRIEF, resume=path)
     narrow = bm.SymmetricPrior(1.0, support=~np.eye(3, dtype=bool))
     paid = bm.Task(3, 2, reward=[1, 2, 3], discount=0.8)
     for task, prior in ((TASK, narrow), (paid, FLAT)):
         with pytest.raises(ArgumentError, match="another call"):
-            bm.calibrate(task, prior, **BRIEF, resume=path)
+            bm.check_calibration(task, prior, **BRIEF, resume=path)
 
 
 SPOILT: dict[str, tuple[Any, str]] = {
-    "no header": (lambda x: ["hello", *x[1:]], "not a file of `calibrate`"),
-    "other header": (lambda x: ['{"kind": 1}', *x[1:]], "not a file of `calibrate`"),
+    "no header": (lambda x: ["hello", *x[1:]], "not a file of `check_calibration`"),
+    "other header": (
+        lambda x: ['{"kind": 1}', *x[1:]],
+        "not a file of `check_calibration`",
+    ),
     "no dataset": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a finished job"),
     "cut": (lambda x: [*x[:3], x[3][:40], *x[4:]], "line 4 is not a finished job"),
     "a list": (lambda x: [*x, "[1]"], "line 22 is not a finished job"),
@@ -391,18 +410,18 @@ SPOILT: dict[str, tuple[Any, str]] = {
 def test_a_spoilt_file_is_refused(tmp_path: Path, how: str) -> None:
     spoil, said = SPOILT[how]
     path = tmp_path / "ranks.jsonl"
-    bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    bm.check_calibration(TASK, FLAT, **BRIEF, resume=path)
     lines = path.read_text().splitlines()
     path.write_text("\n".join(spoil(lines)) + "\n")
     with pytest.raises(ArgumentError, match=f"`resume`.*{said}"):
-        bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+        bm.check_calibration(TASK, FLAT, **BRIEF, resume=path)
 
 
 def test_somebody_elses_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "thesis.txt"
     path.write_text("a life's work")
-    with pytest.raises(ArgumentError, match="not a file of `calibrate`"):
-        bm.calibrate(TASK, FLAT, **BRIEF, resume=path)
+    with pytest.raises(ArgumentError, match="not a file of `check_calibration`"):
+        bm.check_calibration(TASK, FLAT, **BRIEF, resume=path)
     assert path.read_text() == "a life's work"
 
 
@@ -410,14 +429,16 @@ def test_somebody_elses_file_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_record_counts_and_tells() -> None:
-    found = bm.calibrate(TASK, FLAT, **FEW, n_datasets=60, n_visits=[[3, 3]] * 3)
+    found = bm.check_calibration(
+        TASK, FLAT, **FEW, n_datasets=60, n_visits=[[3, 3]] * 3
+    )
     assert found.histogram().sum(axis=0).tolist() == [60] * 4
     low, high = found.ranks.min(axis=0), found.ranks.max(axis=0)
     assert (low >= 0).all()
     assert (high <= 99).all()
     inside = (found.ranks >= 5) & (found.ranks <= 94)
     assert np.array_equal(found.covered[2], inside.mean(axis=0))
-    gap = found.promises - found.truths
+    gap = found.predicted - found.truths
     assert np.allclose(found.bias, gap.mean(axis=0))
     json.dumps(found.to_dict(), allow_nan=False)
     text = found.summary()
@@ -432,15 +453,15 @@ def test_the_record_counts_and_tells() -> None:
 
 
 def test_without_a_choice_there_is_one_policy() -> None:
-    found = bm.calibrate(TASK, FLAT, **BRIEF, choose=None)
+    found = bm.check_calibration(TASK, FLAT, **BRIEF, choose=None)
     assert found.quantities == ("value", "aleatoric variance")
-    both = bm.calibrate(TASK, FLAT, **BRIEF)
+    both = bm.check_calibration(TASK, FLAT, **BRIEF)
     assert np.allclose(found.truths, both.truths[:, :2], rtol=1e-12)
 
 
 def test_a_picture_has_two_axes_a_quantity() -> None:
     figures = pytest.importorskip("matplotlib.figure")
-    found = bm.calibrate(TASK, FLAT, **BRIEF)
+    found = bm.check_calibration(TASK, FLAT, **BRIEF)
     figure = plot_calibration(found)
     assert [ax.get_title() for ax in figure.axes[:4]] == list(found.quantities)
     (curve, _) = figure.axes[0].lines
@@ -455,7 +476,7 @@ def test_a_picture_has_two_axes_a_quantity() -> None:
 def test_a_picture_without_matplotlib_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = bm.calibrate(TASK, FLAT, **BRIEF)
+    found = bm.check_calibration(TASK, FLAT, **BRIEF)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[plots\]"'):
         plot_calibration(found)

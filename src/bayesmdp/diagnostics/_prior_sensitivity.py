@@ -39,7 +39,7 @@ from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import (
     Comparison,
     Evaluation,
-    bootstrap_error,
+    bootstrap_mcse,
     compare,
     gaps,
     plain,
@@ -59,33 +59,33 @@ _SHOWN = (*_QUANTITIES, *_GAIN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sensitivity:
-    """Value of one policy under several priors; made by `bayesmdp.sensitivity`.
+class PriorSensitivity:
+    """Value of one policy under several priors; made by `bayesmdp.prior_sensitivity`.
 
-    Axis P runs over priors, in the order given; ``*_error`` are Monte Carlo standard
+    Axis P runs over priors, in the order given; ``*_mcse`` are Monte Carlo standard
     errors; that of a probability ``k / n`` is taken at ``(k + 1) / (n + 2)``, so that
     it is not 0 where all draws agree. Visits are logged transitions from a state.
     """
 
     names: tuple[str, ...]  # [P]
     value: FloatArray  # [P, S]
-    value_error: FloatArray  # [P, S]
+    value_mcse: FloatArray  # [P, S]
     epistemic_sd: FloatArray  # [P, S]
-    epistemic_sd_error: FloatArray  # [P, S]
+    epistemic_sd_mcse: FloatArray  # [P, S]
     aleatoric_sd: FloatArray  # [P, S]
-    aleatoric_sd_error: FloatArray  # [P, S]
+    aleatoric_sd_mcse: FloatArray  # [P, S]
     start_value: FloatArray  # [P]
-    start_value_error: FloatArray  # [P]
+    start_value_mcse: FloatArray  # [P]
     start_epistemic_sd: FloatArray  # [P]
-    start_epistemic_sd_error: FloatArray  # [P]
+    start_epistemic_sd_mcse: FloatArray  # [P]
     start_aleatoric_sd: FloatArray  # [P]
-    start_aleatoric_sd_error: FloatArray  # [P]
+    start_aleatoric_sd_mcse: FloatArray  # [P]
     gain: FloatArray  # [P], start value minus that of the baseline, draw by draw
-    gain_error: FloatArray  # [P]
+    gain_mcse: FloatArray  # [P]
     gain_epistemic_sd: FloatArray  # [P], epistemic
-    gain_epistemic_sd_error: FloatArray  # [P]
+    gain_epistemic_sd_mcse: FloatArray  # [P]
     probability_better: FloatArray  # [P], probability of a gain; a tie is none
-    probability_better_error: FloatArray  # [P]
+    probability_better_mcse: FloatArray  # [P]
     recommended: IntArray  # [P, S], nominal action; -1 in terminal states
     predicted_value: FloatArray  # [P], of the nominal policy, in the mean model
     agreement: FloatArray  # [P], share of visits where the policy does as recommended
@@ -123,7 +123,7 @@ class Sensitivity:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> found = bm.sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
+        >>> found = bm.prior_sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
         ...                        world.task, {"flat": bm.SymmetricPrior()},
         ...                        n_draws=100)
         >>> found.to_dict()["flip_share"]
@@ -143,7 +143,7 @@ class Sensitivity:
         row: dict[str, Any] = {"name": self.names[p]}
         for quantity in _SHOWN:
             of = "" if quantity in _GAIN else "start_"
-            for name in (quantity, f"{quantity}_error"):
+            for name in (quantity, f"{quantity}_mcse"):
                 row[name] = plain(float(getattr(self, of + name)[p]))
         row["predicted_value"] = plain(float(self.predicted_value[p]))
         row["agreement"] = float(self.agreement[p])
@@ -174,7 +174,7 @@ class Sensitivity:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> found = bm.sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
+        >>> found = bm.prior_sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
         ...                        world.task, {"flat": bm.SymmetricPrior()},
         ...                        n_draws=100)
         >>> found.summary().splitlines()[0]
@@ -189,8 +189,8 @@ class Sensitivity:
         header += ["better", "predicted value", "as recommended"]
         cells = [
             [
-                *(number(row[q], row[f"{q}_error"]) for q in _SHOWN[:-1]),
-                percent(row[_GAIN[-1]], row[f"{_GAIN[-1]}_error"]),
+                *(number(row[q], row[f"{q}_mcse"]) for q in _SHOWN[:-1]),
+                percent(row[_GAIN[-1]], row[f"{_GAIN[-1]}_mcse"]),
                 f"{self.predicted_value[p]:.4g}",
                 percent(row["agreement"]),
             ]
@@ -249,12 +249,10 @@ class Sensitivity:
         return self.summary()
 
     def __repr__(self) -> str:
-        return (
-            f"Sensitivity({len(self.names)} priors, {self.fragile.size} fragile states)"
-        )
+        return f"PriorSensitivity({len(self.names)} priors, {self.fragile.size} fragile states)"
 
 
-def sensitivity(
+def prior_sensitivity(
     policy: ArrayLike,
     data: Transitions | Counts | Fitted,
     task: Task,
@@ -266,7 +264,7 @@ def sensitivity(
     seed: Seed = 0,
     threads: int | None = None,
     executor: "Executor | None" = None,
-) -> Sensitivity:
+) -> PriorSensitivity:
     """Show how a policy's value, its gain and the recommendations move with the prior.
 
     Parameters
@@ -293,7 +291,7 @@ def sensitivity(
 
     Returns
     -------
-    Sensitivity
+    PriorSensitivity
 
     Examples
     --------
@@ -301,7 +299,7 @@ def sensitivity(
     >>> task = bm.Task(3, 2, reward=[0, 1, 0], discount=0.9, terminal=[1, 2])
     >>> tried = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [1, 2, 1], [14, 6, 1])
     >>> priors = {"as seen": bm.SparsePrior(0.01), "flat": bm.SymmetricPrior()}
-    >>> found = bm.sensitivity([0, 0, 0], tried, task, priors)  # 14 of 20 go well
+    >>> found = bm.prior_sensitivity([0, 0, 0], tried, task, priors)  # 14 of 20 go well
     >>> found.recommended[:, 0].tolist(), found.fragile.tolist()
     ([1, 0], [0])
     """
@@ -346,7 +344,7 @@ def sensitivity(
     recommended, flips = _recommendations(best, task)
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return Sensitivity(
+    return PriorSensitivity(
         names=tuple(named),
         **_moments([x.evaluations["policy"] for x in found]),
         **_gains(found, chain),
@@ -368,7 +366,7 @@ def sensitivity(
 
 def _moments(found: list[Evaluation]) -> dict[str, Any]:
     """Stack what evaluations say of states ``[P, S]`` and of the start ``[P]``."""
-    names = [f"{q}{error}" for q in _QUANTITIES for error in ("", "_error")]
+    names = [f"{q}{error}" for q in _QUANTITIES for error in ("", "_mcse")]
     return {
         f"{of}{name}": _checks.sealed(np.array([getattr(x, of + name) for x in found]))
         for of in ("", "start_")
@@ -379,7 +377,7 @@ def _moments(found: list[Evaluation]) -> dict[str, Any]:
 def _gains(found: list[Comparison], chain: list[float]) -> dict[str, Any]:
     """Gain over the baseline, its epistemic sd and probability, with errors ``[P]``."""
     columns = np.array([_gain(*one) for one in zip(found, chain, strict=True)]).T
-    names = [f"{q}{error}" for q in _GAIN for error in ("", "_error")]
+    names = [f"{q}{error}" for q in _GAIN for error in ("", "_mcse")]
     return dict(zip(names, map(_checks.sealed, columns), strict=True))
 
 
@@ -400,9 +398,9 @@ def _gain(comparison: Comparison, chain: float) -> tuple[float, ...]:
     row = next(x for x in comparison.rows if x.name == "policy")
     return (
         row.difference,
-        row.difference_error,
+        row.difference_mcse,
         sd(even) * float(np.sqrt(n / max(n - 1, 1))),
-        bootstrap_error(sd, even, chain=chain),
+        bootstrap_mcse(sd, even, chain=chain),
         better,
         float(np.sqrt(likely * (1 - likely) * (1 / n + chain))),
     )

@@ -22,8 +22,8 @@ GENERATING = {
 def test_mixtures_that_generate_data_are_calibrated(name: str) -> None:
     """Fixed seed; error rate 1 % for each."""
     prior, n_visits = GENERATING[name]
-    found = bm.calibrate(ROUND, prior, n_visits=n_visits, n_datasets=300, **FEW)
+    found = bm.check_calibration(ROUND, prior, n_visits=n_visits, n_datasets=300, **FEW)
     assert found.passed, found.summary()
-    assert (np.abs(found.bias) < 4 * found.bias_error).all()
+    assert (np.abs(found.bias) < 4 * found.bias_mcse).all()
     error = np.sqrt(found.levels * (1 - found.levels) / 300)[:, None]
     assert (np.abs(found.covered - found.levels[:, None]) < 4 * error).all()

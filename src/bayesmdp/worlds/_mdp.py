@@ -17,7 +17,7 @@ from bayesmdp.model import Dynamics, Task, as_policy
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class World:
+class MDP:
     """A decision process whose dynamics are known.
 
     Parameters
@@ -34,7 +34,7 @@ class World:
     --------
     >>> import bayesmdp as bm
     >>> coin = bm.Dynamics.from_dense([[[0.5, 0.5]], [[0.5, 0.5]]])
-    >>> world = bm.World(coin, bm.Task(2, 1, reward=[1, 0], discount=0.5))
+    >>> world = bm.MDP(coin, bm.Task(2, 1, reward=[1, 0], discount=0.5))
     >>> world.value([0, 0]).tolist()
     [1.5, 0.5]
     """

@@ -1,4 +1,4 @@
-"""Do credible intervals keep their promise? Simulate, fit, and look at the truth."""
+"""Do credible intervals cover as often as they say? Simulate, fit, and look at the truth."""
 
 from collections.abc import Iterator, Sequence
 from os import PathLike
@@ -28,7 +28,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal
 from bayesmdp.priors import AnyPrior
-from bayesmdp.worlds import World
+from bayesmdp.worlds import MDP
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 _A_TASK = 16  # datasets an executor gets at once
 
 
-def calibrate(
+def check_calibration(
     task: Task,
     prior: AnyPrior,
     *,
-    truth: AnyPrior | World | None = None,
+    truth: AnyPrior | MDP | None = None,
     n_visits: int | ArrayLike | Episodes = 10,
     policy: ArrayLike | None = None,
     choose: Choose | None = nominal,
@@ -122,12 +122,12 @@ def calibrate(
     --------
     >>> import bayesmdp as bm
     >>> task = bm.worlds.synthetic(0, 3, 2, discount=0.9).task
-    >>> bm.calibrate(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
+    >>> bm.check_calibration(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
     True
     >>> sure = bm.SymmetricPrior(0.01)  # believes what it saw
-    >>> found = bm.calibrate(task, sure, truth=bm.SymmetricPrior(1.0), n_visits=3,
+    >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0), n_visits=3,
     ...                      n_datasets=200)
-    >>> found.passed, bool(found.bias[2] > 3 * found.bias_error[2])
+    >>> found.passed, bool(found.bias[2] > 3 * found.bias_mcse[2])
     (False, True)
     """
     _checks.of_type("task", task, Task, ArgumentError)
@@ -159,7 +159,7 @@ def calibrate(
         kept = open_outcomes(resume, study)
         found = _run(study, n, kept, threads, executor, progress)
     said = "the prior" if truth is None else str(truth)
-    known = isinstance(truth, World)
+    known = isinstance(truth, MDP)
     return _calibration(study, found, shares, tails, rate, "a world" if known else said)
 
 
@@ -258,7 +258,7 @@ def _calibration(
     k = tails[:, None, None]
     inside = (stacked.below + stacked.ties >= k) & (stacked.below <= n_draws - k)
     covered = inside.mean(axis=1)
-    gap = stacked.promise - stacked.truth
+    gap = stacked.predicted - stacked.truth
     uniform = np.full(len(study.quantities), np.nan)
     if truth != "a world":
         uniform[:] = [p_value(ranks, n_draws + 1) for ranks in stacked.rank.T]
@@ -268,14 +268,14 @@ def _calibration(
         quantities=study.quantities,
         ranks=_checks.sealed(stacked.rank),
         truths=_checks.sealed(stacked.truth),
-        promises=_checks.sealed(stacked.promise),
+        predicted=_checks.sealed(stacked.predicted),
         p_values=_checks.sealed(uniform),
         levels=levels,
         covered=_checks.sealed(covered),
-        covered_error=_checks.sealed(np.sqrt(covered * (1 - covered) / n)),
+        covered_mcse=_checks.sealed(np.sqrt(covered * (1 - covered) / n)),
         short=_short(study.quantities, inside.sum(axis=1), n, levels, error_rate),
         bias=_checks.sealed(gap.mean(axis=0)),
-        bias_error=_checks.sealed(gap.std(axis=0, ddof=1) / np.sqrt(n)),
+        bias_mcse=_checks.sealed(gap.std(axis=0, ddof=1) / np.sqrt(n)),
         n_draws=n_draws,
         error_rate=error_rate,
         seed=study.seed,
