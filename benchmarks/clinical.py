@@ -37,7 +37,7 @@ def sparse(counts: bm.Counts, task: bm.Task) -> bm.Posterior:
 
 
 def uniform(posterior: bm.Posterior) -> Array:
-    """The uniform random policy over available pairs, ``[S, A]``."""
+    """Return the uniform random policy over available pairs, ``[S, A]``."""
     available = posterior.available.astype(np.float64)
     return available / np.maximum(available.sum(axis=1, keepdims=True), 1.0)
 

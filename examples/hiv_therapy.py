@@ -12,8 +12,8 @@ First the published figures, with frequencies as probabilities. Then what the co
 leave open: a Dirichlet posterior on the yearly changes, of which every draw is laid out
 over the years. A posterior over (year, health) would learn each year from data of its
 own and believe the years independent; here they share their rows, as they do in truth,
-so the draws form an `Ensemble`. The 0.509 is taken as known, which it is not: uncertainty
-about it comes on top.
+so the draws form an `Ensemble`. The 0.509 is taken as known, which it is not:
+uncertainty about it comes on top.
 
 Counts and costs: Chancellor et al., Modelling the cost effectiveness of lamivudine /
 zidovudine combination therapy in HIV infection, PharmacoEconomics 12 (1997), 54-66.

@@ -3,12 +3,12 @@
 A policy is evaluated three ways: by exact moments as the paper does (plain draws), by
 exact moments as `bayesmdp.evaluate` does by default (the same with control variates),
 and by roll-outs in every draw, whose horizon cuts off at most half of the error aimed
-at. Roll-outs leave every state at least twice, which tells aleatoric from epistemic uncertainty; what one
-walk a draw from the start alone would take, for its value alone, is estimated from the
-cost of a walk. Each is run at several numbers of draws, several times over; its
-deviations from a long reference are set beside the errors it reports. Errors fall with
-the root of the number of draws, so the draws and seconds to reach 0.001 follow from the
-longest run, where no run reached it itself.
+at. Roll-outs leave every state at least twice, which tells aleatoric from epistemic
+uncertainty; what one walk per draw from the start alone would take, for its value
+alone, is estimated from the cost of a walk. Each is run at several numbers of draws,
+several times over; its deviations from a long reference are set beside the errors it
+reports. Errors fall with the root of the number of draws, so the draws and seconds to
+reach 0.001 follow from the longest run, where no run reached it itself.
 
 The grid's episodes end after some ten steps, those of synthetic problems never do;
 these are also evaluated with smaller discounts. Seconds are CPU time on one thread, and

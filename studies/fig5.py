@@ -3,7 +3,7 @@
 Cohorts of ICU-Sepsis patients stand for the paper's records, which are not public. Two
 beliefs learn from each (pairs with at least 5 visits, discount 0.999): the symmetric
 prior that the evidence selects, over all next states, and the sparse conservative one,
-over those that were seen and death. Three policies are judged on fresh draws: optimal
+over the observed ones and death. Three policies are judged on fresh draws: optimal
 for the maximum-likelihood model, nominal (optimal for the mean model), and ours, which
 `optimise` returns after climbing from seven starts. What the paper could not show
 stands beside it: the value each policy has in the true model.
@@ -116,7 +116,7 @@ def _work(
 
 
 def _as_seen(data: bm.Transitions, world: bm.MDP) -> bm.MDP:
-    """Return the maximum-likelihood model; where nothing was seen, death follows."""
+    """Return the maximum-likelihood model; without visits, death follows."""
     nothing = bm.SparsePrior(1e-9, fallback=DEATH)  # as good as no prior
     posterior = bm.fit(data, world.task, prior=nothing, min_count=MIN_COUNT)
     return bm.MDP(posterior.mean(), world.task)
@@ -128,7 +128,7 @@ def _live(values: FloatArray, world: bm.MDP) -> list[float]:
 
 
 def _support(policy: FloatArray, counts: bm.Counts, world: bm.MDP) -> Record:
-    """How often the likeliest action of each live state was seen, and seen to kill."""
+    """How often the likeliest action of each live state was taken, and killed."""
     task = world.task
     state, action = task.live, policy.argmax(axis=1)[task.live]
     visits = counts.pair_totals(task.n_states, task.n_actions)
@@ -240,11 +240,11 @@ def _by_state(records: list[Record]) -> str:
 
 
 def _outliers(records: list[Record]) -> str:
-    """List the states that the evidence prior raises most above what was seen."""
+    """List the states that the evidence prior raises most above what was observed."""
     lines = [
         "**Raised most by the evidence prior** (first cohort, our policy under each "
         "prior)\n",
-        "| state | visits of our action | of these deaths at once | by what was seen | "
+        "| state | visits of our action | of these deaths at once | by frequencies | "
         "posterior value | true value | MLE-optimal: posterior value | sparse prior: "
         "posterior value | true value |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -264,12 +264,12 @@ def _outliers(records: list[Record]) -> str:
 
 
 def _raised(record: Record) -> list[int]:
-    """Live states with visits, those first that are most raised above what was seen.
+    """Live states with visits, those first that are most raised above the observed.
 
     They are numbered as in the world, whose terminal states are the last.
     """
     raised = np.subtract(record["value"], record["seen"])
-    raised[np.equal(record["visits"], 0)] = -np.inf  # nothing was seen
+    raised[np.equal(record["visits"], 0)] = -np.inf  # nothing was observed
     order: list[int] = np.argsort(-raised, kind="stable").tolist()
     return order
 
@@ -288,9 +288,9 @@ def _verdict(records: list[Record]) -> str:
         f"Here ours gains {fixed(mean, 1)} points on average and {fixed(most, 1)} at "
         f"most by the belief, {fixed(delivered, 1)} on average in truth; "
         f"{_credit(records, mean)}. Of the {x.n_raised} states that the evidence prior "
-        f"raises most ({_N_OUTLIERS} a cohort), {percent(x.above_raised)} are predicted "
-        f"more than the truth, with {100 * x.mean_raised:.1f} points too much on "
-        f"average; of all states with visits {percent(x.above)}, with "
+        f"raises most ({_N_OUTLIERS} a cohort), {percent(x.above_raised)} are "
+        f"predicted higher than the truth, by {100 * x.mean_raised:.1f} points on "
+        f"average; of all states with visits {percent(x.above)}, by "
         f"{100 * x.mean:.1f}."
     )
     word = _judgement(mean, most, delivered, x.inflated)
@@ -342,20 +342,14 @@ def _judgement(
     """Weigh the claims: a gain by the belief, its size, one in truth, outliers."""
     if mean.min() <= 0:
         return "not confirmed: in some cohort the belief sees no gain"
-    uncertainties = []
+    caveats = []
     if not (_alike(mean, _PAPER_MEAN) and _alike(most, _PAPER_MOST)):
-        uncertainties.append(
-            f"the gain is not of the paper's size within {_ALIKE:g} times"
-        )
+        caveats.append(f"the gain is not of the paper's size within {_ALIKE:g} times")
     if delivered.min() <= 0:
-        uncertainties.append("not every cohort's gain is true")
+        caveats.append("not every cohort's gain is true")
     if not inflated:
-        uncertainties.append("states raised most are not predicted higher than others")
-    return (
-        f"confirmed with a caveat: {'; '.join(uncertainties)}"
-        if uncertainties
-        else "confirmed"
-    )
+        caveats.append("states raised most are not predicted higher than others")
+    return f"confirmed with a caveat: {'; '.join(caveats)}" if caveats else "confirmed"
 
 
 def _alike(gain: FloatArray, paper: float) -> bool:

@@ -372,7 +372,7 @@ def _measure(logged: Logged, policy: FloatArray, task: Task) -> _Measured:
 def _parted(
     theta: FloatArray, weights: FloatArray
 ) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Decompose the variance of groups of pairs: theta ``[M, X, A, Q]``, weights ``[X, A]``.
+    """Decompose variances of groups: theta ``[M, X, A, Q]``, weights ``[X, A]``.
 
     Returns estimates by name, ``[X]``, and the value that each network gives.
     """

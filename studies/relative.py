@@ -119,7 +119,7 @@ def _verdict(records: list[Record]) -> str:
 
 
 def _plot(records: list[Record]) -> dict[str, Any]:
-    """Fractions of values, as published, and of the gain over the uniform random policy."""
+    """Fractions of values, as published, and of gains over the uniform policy."""
     return {
         "relative": _figure(records, _VALUE, "% of the method's value"),
         "relative_gain": _figure(

@@ -9,8 +9,8 @@ Averaged over the posterior that leaves, at discount 1,
     aleatoric variance = E[V (1 - V)] = E[V] (1 - E[V]) - epistemic variance.
 
 With discount 0.999 a survivor's return is a little less than 1, and varies less still.
-The true values, which the paper could not know, say whether epistemic uncertainty is as large
-as it must be.
+The true values, which the paper could not know, say whether epistemic uncertainty is as
+large as it must be.
 """
 
 from typing import Any

@@ -220,7 +220,7 @@ def test_names_that_do_not_fit_are_refused(data: Any, known: Any, said: str) -> 
 
 
 def test_other_data_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="must be Transitions or Counts; got dict"):
+    with pytest.raises(ArgumentError, match=r"Counts or a dataframe .*; got dict"):
         bm.model.align({}, task())  # type: ignore[arg-type]
 
 

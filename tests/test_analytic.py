@@ -51,7 +51,7 @@ def test_analytic_evaluation_equals_the_dense_formulas(name: str) -> None:
         "start_nominal_value": at.rho @ nominal.value,
         "start_value": at.rho @ value,
         "start_epistemic_sd": start_sd,
-        "uncertainty": terms / start_sd**2,
+        "variance_share": terms / start_sd**2,
     }
     for key, wanted in expected.items():
         np.testing.assert_allclose(
@@ -101,7 +101,7 @@ def test_shares_of_the_doubt_sum_to_one_and_lie_on_what_the_policy_uses(
 ) -> None:
     policy, posterior, _ = problem(*CASES[name])
     policy = np.eye(3)[policy.argmax(axis=1)]
-    uncertainty = bm.evaluate_analytic(policy, posterior).uncertainty
+    uncertainty = bm.evaluate_analytic(policy, posterior).variance_share
     assert uncertainty.sum() == pytest.approx(1, abs=1e-12)
     assert (uncertainty >= 0).all()
     assert (uncertainty[policy == 0] == 0).all()
@@ -116,7 +116,7 @@ def test_a_model_that_is_certain_leaves_no_doubt() -> None:
     quick = bm.evaluate_analytic([0, 0, 0], posterior)
     np.testing.assert_allclose(quick.value, [3.5, 5, 6], rtol=1e-14)
     assert (quick.epistemic_sd == 0).all()
-    assert (quick.uncertainty == 0).all()
+    assert (quick.variance_share == 0).all()
     assert quick.start_epistemic_sd == 0
 
 
@@ -124,7 +124,7 @@ def test_more_data_on_the_pair_of_most_doubt_reduces_it_most() -> None:
     policy, posterior, _ = problem(3)
     quick = bm.evaluate_analytic(policy, posterior)
     mean = posterior.mean().to_dense()
-    left = np.full(quick.uncertainty.shape, np.inf)
+    left = np.full(quick.variance_share.shape, np.inf)
     for state in posterior.task.live:
         for action in range(3):
             more = np.zeros((5, 3, 5), dtype=int)
@@ -132,9 +132,9 @@ def test_more_data_on_the_pair_of_most_doubt_reduces_it_most() -> None:
             after = posterior.update(bm.Counts.from_dense(more))
             sd = bm.evaluate_analytic(policy, after).start_epistemic_sd
             left[state, action] = sd**2 / quick.start_epistemic_sd**2
-    assert left.argmin() == quick.uncertainty.argmax()
+    assert left.argmin() == quick.variance_share.argmax()
     live = posterior.task.live
-    np.testing.assert_allclose(left[live], 1 - quick.uncertainty[live], atol=1e-4)
+    np.testing.assert_allclose(left[live], 1 - quick.variance_share[live], atol=1e-4)
 
 
 # Draws needed

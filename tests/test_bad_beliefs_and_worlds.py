@@ -100,7 +100,7 @@ FIT_CASES = [
         "an array in place of counts",
         ArgumentError,
         lambda: bm.fit(np.ones((3, 2, 3)), task(), prior=bm.SymmetricPrior()),
-        "`data` must be Transitions or Counts; got ndarray.",
+        "Counts or a dataframe (pandas, polars, pyarrow, DuckDB, Ibis); got ndarray.",
     ),
     case(
         "a terminal state that leads elsewhere",
@@ -135,7 +135,7 @@ FIT_CASES = [
         "widen the support",
     ),
     case(
-        "a pair never seen, under a sparse prior without fallback",
+        "a pair never observed, under a sparse prior without fallback",
         PriorError,
         lambda: bm.fit(COUNTS, labelled(), prior=bm.SparsePrior()),
         "no next state for state ward, action treat",

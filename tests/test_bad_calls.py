@@ -10,7 +10,7 @@ from bayesmdp.errors import ArgumentError, EndlessError
 
 
 def circle(concentration: float) -> bm.Draws:
-    """A paid self-loop whose exit was never seen, without discount."""
+    """A paid self-loop whose exit was never observed, without discount."""
     loop = bm.Task(2, 1, [[1.0], [0.0]], discount=1.0, terminal=[1])
     prior = bm.SymmetricPrior(concentration)
     return bm.fit(counted((0, 0, 0)), loop, prior=prior).draws(2)
@@ -68,10 +68,23 @@ DRAW_CASES = [
         "`draw` must be at least 0; got -1.",
     ),
     case(
-        "a posterior in place of draws",
+        "a task in place of draws",
         ArgumentError,
-        lambda: bm.evaluate(EVEN, POSTERIOR),
-        "`draws` must come from `posterior.draws(n, seed)`; got Posterior.",
+        lambda: bm.evaluate(EVEN, POSTERIOR.task),
+        "`draws` must be a posterior or an ensemble",
+        "`posterior.draws(n, seed)`; got Task.",
+    ),
+    case(
+        "a number of draws of draws",
+        ArgumentError,
+        lambda: bm.evaluate(EVEN, POSTERIOR.draws(5), n_draws=10),
+        "`n_draws` cannot be given with draws",
+    ),
+    case(
+        "a seed of draws",
+        ArgumentError,
+        lambda: bm.action_values(EVEN, POSTERIOR.draws(5), seed=1),
+        "`seed` cannot be given with draws",
     ),
     case(
         "no threads",

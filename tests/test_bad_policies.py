@@ -90,10 +90,10 @@ ENSEMBLE_CASES = [
         "`dynamics` and `task` disagree about `n_actions`: model 0 has 5, the task 2.",
     ),
     case(
-        "an array in place of a model",
+        "a list in place of a model",
         BeliefError,
-        lambda: ensemble(MODEL, np.full((3, 2, 3), 1 / 3)),
-        "`dynamics` must hold Dynamics: model 1 is ndarray.",
+        lambda: ensemble(MODEL, [0.5, 0.5]),
+        "`dynamics` must hold Dynamics: model 1 is list.",
     ),
     case(
         "a single model, not in a list",
@@ -314,10 +314,11 @@ COMPARE_CASES = [
         "`min_count` must be at least 1; got 0.",
     ),
     case(
-        "a comparison over a posterior",
+        "a comparison over a number",
         ArgumentError,
-        lambda: bm.compare(PAIR, POSTERIOR),
-        "`draws` must come from `posterior.draws(n, seed)`; got Posterior.",
+        lambda: bm.compare(PAIR, 1000),
+        "`draws` must be a posterior or an ensemble",
+        "got int.",
     ),
 ]
 

@@ -160,8 +160,8 @@ def test_the_wrong_type_is_our_error(call: Callable[[Any], object], bad: Any) ->
         ),
         pytest.param(lambda: with_support(([0], [0])), id="a support of two columns"),
         pytest.param(
-            lambda: bm.MDP(np.full((3, 2, 3), 1 / 3), task()),
-            id="an array for dynamics",
+            lambda: bm.MDP(np.full((3, 3), 1 / 3), task()),
+            id="an array without actions for dynamics",
         ),
         pytest.param(
             lambda: bm.MDP(POSTERIOR.mean(), None), id="a world without a task"

@@ -71,7 +71,7 @@ def rows_of(policy: Array) -> Array:
 
 
 def seen_model(posterior: bm.Posterior) -> Array:
-    """Frequencies ``[S, A, S]``; even over the support where nothing was seen."""
+    """Frequencies ``[S, A, S]``; even over the support where nothing was observed."""
     task, alpha = posterior.task, reference.dense_alpha(posterior)
     counts = np.zeros_like(alpha)
     of = posterior.counts
@@ -118,7 +118,7 @@ def test_behaviour_leaves_out_what_is_not_available() -> None:
     )
     posterior = bm.fit(counts, task, min_count=3, prior=bm.SymmetricPrior())
     policy = bm.policies.behaviour(posterior)
-    # state 1 keeps its most visited action; state 2, never seen, keeps them all
+    # state 1 keeps its most visited action; state 2, never observed, keeps them all
     expected = [[2 / 3, 1 / 3, 0], [0, 1, 0], [1 / 3, 1 / 3, 1 / 3]]
     np.testing.assert_allclose(policy, expected, rtol=1e-15)
     bm.evaluate(policy, posterior.draws(2))

@@ -98,8 +98,8 @@ KEYS = {
     "new_share_error notes rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
     "check": CHECK,
-    "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy rows "
-    "rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
+    "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy "
+    "rows rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
     + " ".join(
         f"rows[].{name}{error}"
         for name in (
@@ -121,7 +121,8 @@ KEYS = {
         for field in ("estimates", "intervals", "effective_sample_size")
         for x in ("", ".IS", ".WIS", ".PDIS", ".PDWIS", ".DR", ".WDR")
     ),
-    "report": "comparison_made html json policies policies[] reference prior_sensitivity run",
+    "report": "comparison_made html json policies policies[] prior_sensitivity "
+    "reference run",
 }
 BESIDE = {  # programs that are run as modules, and not installed
     "studies": "directory seconds skipped skipped[] study summary timed verdicts "

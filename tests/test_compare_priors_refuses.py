@@ -72,7 +72,7 @@ CASES = [
         "an array as data, without folds",
         ArgumentError,
         lambda: bm.compare_priors(FLAT, np.ones((3, 2, 3)), task(), n_folds=0),
-        "`data` must be Transitions or Counts; got ndarray",
+        "Counts or a dataframe (pandas, polars, pyarrow, DuckDB, Ibis); got ndarray",
     ),  # type: ignore[arg-type]
     case(
         "no episodes",

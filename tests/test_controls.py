@@ -193,7 +193,7 @@ MIXED = bm.Transitions.from_arrays(
         (MIXED, {"permute": "episode"}, "episode number 1 has several actions"),
         (MIXED, {"permute": "row"}, "must be 'state', 'episode' or 'auto'; got 'row'"),
         (MIXED, {"n_permutations": 0}, "`n_permutations` must be"),
-        ([0], {}, "`log` must be Transitions or Counts; got list"),
+        ([0], {}, "`log` must be Transitions"),
         (MIXED, {"prior": 1.0}, "`prior` must be a prior"),
     ],
 )

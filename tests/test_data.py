@@ -1,4 +1,4 @@
-"""What was seen: counts and transitions."""
+"""What was observed: counts and transitions."""
 
 from collections import Counter, defaultdict
 

@@ -351,7 +351,7 @@ def test_the_summary_says_what_was_made(clinic: Discretisation) -> None:
     first, states, _, actions, fluid, _ = clinic.summary().splitlines()
     assert "of 300 stays, 240 of them fitted (seed 0)" in first
     assert "6 clusters of 4 features (1 as logarithms, 1 binary)" in states
-    assert actions == "actions: 25, of which 25 were seen"
+    assert actions == "actions: 25, of which 25 were observed"
     assert f"cut at {clinic.dose_edges[0, 0]:.4g}," in fluid
 
 

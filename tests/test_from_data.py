@@ -79,7 +79,7 @@ def test_simulated_worlds_are_recovered(world: bm.MDP, policy: Any) -> None:
 
 
 def test_the_value_of_a_policy_is_that_of_the_true_task() -> None:
-    """Every possible transition was seen, so nothing is lost."""
+    """Every possible transition was observed, so nothing is lost."""
     world = bm.worlds.gridworld()
     data = world.sample(20_000, seed=0)
     ends = world.task.terminal.size * world.task.n_actions  # never left

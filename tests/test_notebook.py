@@ -81,6 +81,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         "Evaluation": evaluation,
         "AnalyticEvaluation": bm.evaluate_analytic([0, 0, 0], posterior),
         "Comparison": comparison,
+        "ActionValues": bm.action_values([0, 0, 0], posterior, n_draws=20),
+        "Ensemble": bm.Ensemble([posterior.mean()], task),
         "Optimisation": replace(
             optimisation, evaluation=evaluation, chosen_start=EVIL, left_out=(EVIL,)
         ),
@@ -105,8 +107,9 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 RECORDS = ["Task", "Transitions", "Findings", "Posterior", "MixturePosterior"]
 RECORDS += ["Evaluation", "AnalyticEvaluation", "Comparison", "Optimisation"]
 RECORDS += ["PriorSensitivity", "PriorComparison", "Calibration", "EvidenceCurve"]
-RECORDS += ["Run", "Report", "Check", "MarkovOrder"]
+RECORDS += ["Run", "Report", "Check", "MarkovOrder", "ActionValues", "Ensemble"]
 NAMELESS = {"MarkovOrder", "Posterior", "MixturePosterior", "EvidenceCurve", "Run"}
+NAMELESS |= {"Ensemble"}
 TERSE = {"Transitions", "Report"}  # no summary() to compare with
 
 
@@ -155,6 +158,11 @@ def test_one_sheet_is_text_and_html() -> None:
         "</tr></thead><tbody><tr><th>a</th><td>1.5</td></tr><tr><th>longer</th>"
         "<td>10</td></tr></tbody></table></div><p>a &lt; b</p></div>"
     )
+    zero = Table(["", "gain"], [["-0.0 mg", "-0.00"], ["b", "-0.02 to -0.0"]])
+    for shown in ("\n".join(zero.lines()), Page(zero.html()).text):  # names stay
+        assert "-0.0 mg" in shown
+        assert "-0.00" not in shown
+        assert "-0.02 to 0.0" in shown
     assert Sheet("Title", ["x", "y"], indent="  ").text() == "Title\n  x\n  y"
     assert Sheet("Title", []).html().count("<p") == 1
 

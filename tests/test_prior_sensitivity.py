@@ -303,7 +303,7 @@ CASES = [
         "data that are none",
         ArgumentError,
         lambda: bm.prior_sensitivity(WAIT, EVEN, task(), FLAT),  # type: ignore[arg-type]
-        "`data` must be Transitions or Counts; got ndarray.",
+        "Counts or a dataframe (pandas, polars, pyarrow, DuckDB, Ibis); got ndarray.",
     ),
     case(
         "data before task",

@@ -327,7 +327,7 @@ def test_a_fallback_adds_its_weight_to_the_base() -> None:
 
 
 def test_a_fallback_makes_the_sparse_prior_with_one() -> None:
-    """A fallback never seen weighs the same either way."""
+    """A fallback never observed weighs the same either way."""
     one = asked(bm.FallbackPrior(bm.SparsePrior(0.7), "grave", 0.7))
     assert np.array_equal(one, asked(bm.SparsePrior(0.7, fallback="grave")))
 

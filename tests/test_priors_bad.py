@@ -74,7 +74,7 @@ CASES = [
         "a curve of a posterior",
         ArgumentError,
         lambda: curve(data=bm.fit(COUNTS, task(), prior=bm.SymmetricPrior())),
-        "`data` must be Transitions or Counts; got Posterior.",
+        "Counts or a dataframe (pandas, polars, pyarrow, DuckDB, Ibis); got Posterior.",
     ),
     case(
         "a curve without a task",

@@ -80,7 +80,10 @@ def test_the_first_screen_says_what_the_evaluation_says(
     found = summary["difference_interval"]
     assert found["low"]["value"] == pytest.approx(low)
     assert found["high"]["value"] == pytest.approx(high)
-    assert f"{100 * part:.2g} % would go away" in summary["sentences"]["uncertainty"]
+    assert (
+        f"{100 * part:.2g} % of its variance is epistemic"
+        in summary["sentences"]["uncertainty"]
+    )
 
 
 def test_acceptability_is_the_share_of_draws(
@@ -122,9 +125,11 @@ def test_attribution_is_that_of_the_instant_answer(
     found = data["attribution"]
     quick = bm.evaluate_analytic(table.evaluations[found["policy"]].policy, posterior)
     top = found["pairs"][0]
-    assert top["share"] == pytest.approx(quick.uncertainty.max(), rel=1e-3)
-    assert quick.uncertainty[top["state"], top["action"]] == quick.uncertainty.max()
-    ordered = np.sort(quick.uncertainty, axis=None)[::-1]
+    assert top["share"] == pytest.approx(quick.variance_share.max(), rel=1e-3)
+    assert (
+        quick.variance_share[top["state"], top["action"]] == quick.variance_share.max()
+    )
+    ordered = np.sort(quick.variance_share, axis=None)[::-1]
     n = found["n_for_half"]
     assert ordered[:n].sum() >= 0.5 > ordered[: n - 1].sum()
 
@@ -442,5 +447,5 @@ def test_rows_without_doubt_have_none_to_divide() -> None:
     posterior = bm.fit(bm.Counts.from_arrays([0], [0], [1]), task, prior=prior)
     table = bm.compare({"a": [0, 0], "b": [0, 0]}, posterior.draws(20))
     made = bm.report(posterior, table)
-    assert "no uncertainty" in made.data["attribution"]["left_out"]
+    assert "no variance" in made.data["attribution"]["left_out"]
     assert "<h1>" in made.html()

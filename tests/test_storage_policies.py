@@ -260,7 +260,7 @@ def test_policies_are_found_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("said", "meant"),
-    [("behavior", "behaviour"), ("optimized", "optimised"), ("second_order", "sec")],
+    [("behavior", "behaviour"), ("optimized", "optimised"), ("second-order", "sec")],
 )
 def test_a_misspelt_name_is_told(said: str, meant: str) -> None:
     run = storage.load(storage.save(POSTERIOR, "run"))

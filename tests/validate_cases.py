@@ -143,7 +143,7 @@ CASES: dict[str, Case] = {
     "a word for nothing as a name": (
         {**clean(), "action": ["a", "missing", "b", "b", "b", "missing", "a"]},
         {},
-        "placeholder-labels",
+        "missing-value-codes",
         "warning",
         1,
         "action",

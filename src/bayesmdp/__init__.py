@@ -44,7 +44,7 @@ from bayesmdp.evaluation import (
     evaluate_analytic,
     off_policy,
 )
-from bayesmdp.model import Dynamics, Task, restrict
+from bayesmdp.model import Dynamics, Task, policy_table, restrict
 from bayesmdp.optimisation import (
     MirrorAscent,
     Optimisation,
@@ -117,6 +117,7 @@ __all__ = [
     "optimise",
     "plots",
     "policies",
+    "policy_table",
     "posterior",
     "prior_sensitivity",
     "priors",

@@ -317,10 +317,17 @@ def integer(name: str, value: object, low: int, error: ErrorClass) -> int:
 
 
 def many(n: int, what: str) -> str:
-    """Say how many: 1 row, 2 rows, 2 entries."""
+    """Say how many: 1 row, 2 rows, 2 entries, 2 stays."""
     if n == 1:
         return f"{n} {what}"
-    return f"{n} {what[:-1]}ies" if what.endswith("y") else f"{n} {what}s"
+    if what.endswith("y") and what[-2] not in "aeo":
+        return f"{n} {what[:-1]}ies"
+    return f"{n} {what}s"
+
+
+def sizes(**numbers: int) -> str:
+    """Say several numbers: ``2 states, 1 action``, of ``state=2, action=1``."""
+    return ", ".join(many(n, x.replace("_", " ")) for x, n in numbers.items())
 
 
 def real(

@@ -25,9 +25,23 @@ _UNSEEN = re.compile(
 )
 
 
+_MINUS_ZERO = re.compile(r"(?<![\w.])-(?=0(\.0*)?(?![\w.]))")
+
+
 def visible(text: str) -> str:
     r"""Show control characters escaped, as in ``\\x1b``; twice is the same as once."""
     return _UNSEEN.sub(lambda x: x[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def unsigned_zero(text: str) -> str:
+    """Take the sign off a number that was rounded to zero.
+
+    Examples
+    --------
+    >>> unsigned_zero("-0.00 ± 0.02"), unsigned_zero("-0.01 to -0.0")
+    ('0.00 ± 0.02', '-0.01 to 0.0')
+    """
+    return _MINUS_ZERO.sub("", text)
 
 
 @dataclass(frozen=True)
@@ -38,9 +52,16 @@ class Table:
     rows: Sequence[Sequence[str]]
     prose: bool = False  # cells are words, not numbers
 
+    def _cells(self) -> list[list[str]]:
+        """Rows, with no minus before a zero."""
+        if self.prose:
+            return [list(row) for row in self.rows]
+        return [[row[0], *map(unsigned_zero, row[1:])] for row in self.rows]
+
     def lines(self) -> list[str]:
         """Align cells: the first to the left, the others to the right."""
-        table = [[visible(cell) for cell in row] for row in (self.header, *self.rows)]
+        rows = (self.header, *self._cells())
+        table = [[visible(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         return [
             "  ".join(
@@ -65,7 +86,7 @@ class Table:
             + _cell("th", row[0], "left", 'scope="row"', "font-weight: normal")
             + "".join(_cell("td", x, side) for x in row[1:])
             + "</tr>"
-            for row in self.rows
+            for row in self._cells()
         )
         said = f'<caption style="{_TITLE}">{escape(caption)}</caption>' * bool(caption)
         return (
@@ -104,6 +125,16 @@ class Sheet:
             else:
                 parts.append(f'<p style="margin: 0.2em 0">{escape(part)}</p>')
         return f"<div>{''.join(parts)}</div>"
+
+
+class Shown:
+    """Makes a notebook show what the sheet of a record says."""
+
+    def _sheet(self) -> Sheet:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
 
 
 def _cell(tag: str, text: str, side: str, scope: str = "", more: str = "") -> str:

@@ -15,7 +15,8 @@
 ========  =====================================================================
 """
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,10 @@ BitArray: TypeAlias = NDArray[np.uint64]
 #: A state or action as users may name it: its index, or its label.
 Name: TypeAlias = int | str
 
+#: A policy as users may give it: probabilities ``[S, A]``; an action for each state
+#: ``[S]``; or a mapping of states that are not terminal to actions.
+PolicyLike: TypeAlias = ArrayLike | Mapping[Any, Name]
+
 #: A seed as users may give it.
 Seed: TypeAlias = int | np.random.Generator
 
@@ -41,6 +46,7 @@ __all__ = [
     "IndexArray",
     "IntArray",
     "Name",
+    "PolicyLike",
     "Seed",
     "StatusArray",
 ]

@@ -111,7 +111,7 @@ class Browser:
 
 
 def posterior_of_many() -> bm.Posterior:
-    """As large as the AI Clinician's: every pair was seen, most of them rarely."""
+    """As large as the AI Clinician's: every pair was observed, most of them rarely."""
     rng = np.random.default_rng(0)
     state = rng.integers(0, N_STATES - 2, N_ROWS)
     action = rng.integers(0, N_ACTIONS, N_ROWS)

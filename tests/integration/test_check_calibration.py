@@ -219,7 +219,7 @@ def test_what_does_not_depend_on_the_model_is_always_covered() -> None:
 def test_one_dirichlet_a_row_in_place_of_random_sets_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows with the exact mean that leave out the uncertainty about sets are too narrow."""
+    """Rows with the exact mean that leave out the sets' uncertainty are too narrow."""
 
     def narrow(*data: Any, **more: Any) -> bm.Posterior:
         return dataclasses.replace(bm.fit(*data, **more), sets=None)

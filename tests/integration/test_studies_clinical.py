@@ -75,7 +75,7 @@ def test_truth_and_what_was_seen_are_solved_exactly(
     assert record["start_truth"] == pytest.approx(start, abs=1e-9)
     counts = dense["counts"]
     frequent = counts.copy()
-    frequent[counts.sum(axis=2) == 0, DEATH] = 1.0  # where nothing was seen
+    frequent[counts.sum(axis=2) == 0, DEATH] = 1.0  # where nothing was observed
     frequent /= frequent.sum(axis=2, keepdims=True)
     np.testing.assert_allclose(record["seen"], value(frequent, action), atol=1e-6)
     pair = np.arange(N_LIVE), action[:N_LIVE]

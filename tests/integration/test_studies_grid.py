@@ -256,7 +256,7 @@ def test_the_picture_of_msbi_says_who_is_compared() -> None:
 
 
 def uncertain(left: float, reverse: bool = False) -> list[dict[str, Any]]:
-    """Records in which a share of the uncertainty is left, and chance grows with wind."""
+    """Records in which a share of the uncertainty is left; chance grows with wind."""
     records = []
     for wind in fig1.WINDS:
         luck = 0.5 - wind if reverse else wind + 0.1

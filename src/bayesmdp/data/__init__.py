@@ -1,4 +1,4 @@
-"""What was seen: transitions, and how often each was seen."""
+"""What was observed: transitions, and how often each was observed."""
 
 from bayesmdp.data._ai_clinician import read_ai_clinician
 from bayesmdp.data._collect import collect
@@ -7,7 +7,7 @@ from bayesmdp.data._discretise import Discretisation, discretise
 from bayesmdp.data._endings import Endings, Starts
 from bayesmdp.data._episodes import EpisodeBatch
 from bayesmdp.data._minari import read_minari
-from bayesmdp.data._read import read_transitions
+from bayesmdp.data._read import read_frame, read_transitions
 from bayesmdp.data._transitions import RewardStatistics, Transitions
 from bayesmdp.data._validate import validate
 from bayesmdp.data._validate_record import Finding, Findings
@@ -25,6 +25,7 @@ __all__ = [
     "collect",
     "discretise",
     "read_ai_clinician",
+    "read_frame",
     "read_minari",
     "read_transitions",
     "validate",

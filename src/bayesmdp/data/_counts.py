@@ -1,4 +1,4 @@
-"""How often each (state, action, next state) was seen, as sparse triplets."""
+"""How often each (state, action, next state) was observed, as sparse triplets."""
 
 from dataclasses import dataclass, replace
 
@@ -88,7 +88,7 @@ class Counts:
         state, action, next_state
             Ids from 0, one a row.
         count
-            How often each row was seen, whole numbers; 1 where not given.
+            How often each row was observed, whole numbers; 1 where not given.
         n_states, n_actions
             Sizes; where not given, a task larger than the largest id is welcome.
 
@@ -232,7 +232,7 @@ class Keys:
 
 
 def _totals(keys: Keys, count: IntArray | None) -> tuple[IntArray, IntArray]:
-    """Return the distinct keys that were seen, sorted, and how often."""
+    """Return the distinct keys that were observed, sorted, and how often."""
     if count is None and keys.few:
         total = np.bincount(keys.key)
         unique = np.flatnonzero(total)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import did_you_mean
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import _doses
 from bayesmdp.data._ai_clinician import check_ends
@@ -42,7 +42,7 @@ _MOST_ACTIONS = 10_000  # far beyond what data can fill; more is a slip
 
 
 @dataclass(frozen=True, eq=False)
-class Discretisation:
+class Discretisation(Shown):
     """States and actions found in a table of patients, ready for other patients.
 
     Axes: N rows of the table, K clusters, F features, D drugs.
@@ -141,24 +141,28 @@ class Discretisation:
 
     def summary(self) -> str:
         """Say in words what was made of the table."""
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
         sizes = np.bincount(self.state, minlength=self.centres.shape[0])
         kinds = [len(self.layout.log), len(self.layout.binary)]
         n_stays = self.train_stays.size + self.test_stays.size
         seen = np.unique(self.action).size
         lines = [
-            f"{self.state.size} rows of {n_stays} stays, {self.train_stays.size} of "
-            f"them fitted (seed {self.seed})",
+            f"{_checks.many(self.state.size, 'row')} of "
+            f"{_checks.many(n_stays, 'stay')}, {self.train_stays.size} of them "
+            f"fitted (seed {self.seed})",
             f"states: {self.centres.shape[0]} clusters of {len(self.layout.features)} "
             f"features ({kinds[0]} as logarithms, {kinds[1]} binary) with {sizes.min()}"
             f" to {sizes.max()} rows, and " + " and ".join(map(repr, self.ends)),
             f"variance within clusters: {_share(self.unexplained[0])} of all where "
             f"fitted, {_share(self.unexplained[1])} elsewhere",
-            f"actions: {self.n_actions}, of which {seen} were seen",
+            f"actions: {self.n_actions}, of which {seen} were observed",
         ]
         for name, edges in zip(self.layout.doses, self.dose_edges, strict=True):
             cuts = ", ".join(f"{x:.4g}" for x in edges)
             lines.append(f"  {name}: none, or cut at {cuts or 'nothing'}")
-        return Sheet(lines[0], [*lines[1:], *self.notes]).text()
+        return Sheet(lines[0], [*lines[1:], *self.notes])
 
 
 def discretise(

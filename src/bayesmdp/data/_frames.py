@@ -1,6 +1,6 @@
 """Transitions in a table of some engine: the same queries, run where the rows are.
 
-Only groups reach Python: distinct transitions with how often they were seen and what
+Only groups reach Python: distinct transitions with how often they occurred and what
 they paid. A frame here has one column for each role, under the role's name.
 """
 

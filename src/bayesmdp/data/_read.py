@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bayesmdp import _checks
 from bayesmdp.data._censoring import Coding, Labels
 from bayesmdp.data._columns import FLAGS
+from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import repeated_steps, shared_codes, with_next_state
 from bayesmdp.data._faults import (
     IDS,
@@ -19,7 +20,13 @@ from bayesmdp.data._faults import (
     tally,
 )
 from bayesmdp.data._files import open_files
-from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
+from bayesmdp.data._frames import (
+    FrameTable,
+    converted,
+    open_frame,
+    recognised,
+    settled,
+)
 from bayesmdp.data._labels import Levels, numbers_as_text
 from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import lazy
@@ -43,7 +50,7 @@ def read_transitions(
     """Read logged transitions, however large, from files or a dataframe.
 
     The engine that holds the rows counts them; only distinct transitions, with how
-    often they were seen and what they paid, reach Python. Rows in messages are
+    often they were observed and what they paid, reach Python. Rows in messages are
     counted from 0, headers aside.
 
     Parameters
@@ -133,6 +140,16 @@ def read_transitions(
                 f"`{name}` is {size}, but {origin} has {len(names)} of them."
             )
     return Transitions(table, table.state_labels, table.action_labels, notes, found)
+
+
+def read_frame(
+    data: Any, name: str = "data", *, labels: bool = False
+) -> Transitions | Counts:
+    """Return a log as it is, and a dataframe as `read_transitions` reads it."""
+    if isinstance(data, Transitions | Counts):
+        return data
+    recognised(data, name, "Transitions (`read_transitions` reads files), Counts or ")
+    return read_transitions(data, labels=labels)
 
 
 @dataclass(frozen=True, eq=False)

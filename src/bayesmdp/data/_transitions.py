@@ -264,10 +264,10 @@ class Transitions:
             if labels is not None:
                 lines.append(f"{len(labels)} named {what}, {labels[0]} to {labels[-1]}")
         lines += [f"note: {note}" for note in self.notes]
-        return Sheet(f"{self.n_rows} logged transitions", lines).html()
+        return Sheet(_checks.many(self.n_rows, "logged transition"), lines).html()
 
     def __repr__(self) -> str:
-        return f"Transitions({self.n_rows} rows)"
+        return f"Transitions({_checks.many(self.n_rows, 'row')})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ def validate(
     n_states, n_actions
         Sizes, where there is no task.
     min_count
-        Pairs of state and action seen fewer times are told.
+        Pairs of state and action observed fewer times are told.
 
     Examples
     --------

@@ -183,8 +183,8 @@ def _steps(
         dropped = ""
         if subject.derived is not None:
             dropped = (
-                f"; {many(subject.derived.gaps, 'row')} before them would be left out, "
-                "with no next state recorded"
+                f"; {many(subject.derived.gaps, 'row')} before them would be left out "
+                "because no next state is recorded"
             )
         yield finding(
             "step-gaps",

@@ -1,4 +1,4 @@
-"""Checks of what was seen: ids, states, actions, rewards, by distinct transition.
+"""Checks of what was observed: ids, states, actions, rewards, by distinct transition.
 
 The engine counts distinct transitions; only these, and first offenders, reach Python.
 """
@@ -160,7 +160,7 @@ def check_columns(subject: Subject, groups: Groups, whole: bool) -> Iterator[Fin
         ("state", states, groups.state_names, subject.sizes[0]),
         ("action", groups.action, groups.action_names, subject.sizes[1]),
     ):
-        # With sizes that end where the ids do, 0 is simply one not seen.
+        # With sizes that end where the ids do, 0 is simply one not observed.
         if names is None and starts_at_1(ids, n):
             yield finding(
                 "ids-from-1",
@@ -185,7 +185,7 @@ def check_names(subject: Subject, groups: Groups) -> Iterator[Finding]:
         alike = [x for x in texts if like[x.strip().casefold()] > 1]
         for code, wrong, said, remedy in (
             (
-                "placeholder-labels",
+                "missing-value-codes",
                 empty,
                 "which usually stands for a value that is not there",
                 "leave such cells empty, or rename it",
@@ -241,7 +241,7 @@ def _constant(subject: Subject, groups: Groups, role: str) -> Iterator[Finding]:
 def check_actions(
     subject: Subject, groups: Groups, min_count: int
 ) -> Iterator[Finding]:
-    """Find actions that nobody took, and pairs that were hardly tried."""
+    """Find actions that nobody took, and pairs that were rarely taken."""
     n = subject.sizes[1]
     if n is None:
         names = groups.action_names
@@ -274,7 +274,8 @@ def check_actions(
             "rare-pairs",
             "note",
             int(rare.sum()),
-            f"{rare.sum()} of {rare.size} pairs of state and action were seen fewer "
+            f"{rare.sum()} of {many(rare.size, 'pair')} of state and action "
+            f"{'was' if rare.sum() == 1 else 'were'} observed fewer "
             f"than {min_count} times, in {n_rows / total.sum():.1%} of the rows",
             f"fit with min_count={min_count} to keep policies from them",
             first=subject.first_with(first_pair),

@@ -92,7 +92,7 @@ class Findings:
 
     def headline(self) -> str:
         """Tell in one sentence what was looked at and how much was found."""
-        return f"{self.n_rows} rows of {self.origin}: {self._tally()}."
+        return f"{_checks.many(self.n_rows, 'row')} of {self.origin}: {self._tally()}."
 
     def summary(self) -> str:
         """Tell what was found, a paragraph a finding.
@@ -177,4 +177,4 @@ class Findings:
         return Sheet(self.headline(), body).html()
 
     def __repr__(self) -> str:
-        return f"Findings({self.n_rows} rows: {self._tally()})"
+        return f"Findings({_checks.many(self.n_rows, 'row')}: {self._tally()})"

@@ -22,7 +22,7 @@ class Calibration:
     """Ranks and coverage over simulated datasets. Made by `check_calibration`.
 
     Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
-    can be uniform. With a known model ranks need not be uniform: ``p_values`` are NaN, and
+    can be uniform. With a known model they need not be: ``p_values`` are NaN, and
     ``passed`` says that no interval of a value covers clearly less than its level.
     Either is wrong for a calibrated belief with a probability of at most
     ``error_rate``, over all quantities together (Bonferroni).
@@ -37,10 +37,10 @@ class Calibration:
     p_values: FloatArray  # [quantities], of uniform ranks; NaN for a world
     levels: FloatArray  # [levels]
     covered: FloatArray  # [levels, quantities], share of datasets
-    covered_mcse: FloatArray  # [levels, quantities], binomial standard error
+    covered_mcse: FloatArray  # [levels, quantities], binomial
     short: tuple[str, ...]  # values whose intervals cover clearly less than they say
     bias: FloatArray  # [quantities], mean of predicted minus true value
-    bias_mcse: FloatArray  # [quantities]
+    bias_mcse: FloatArray  # [quantities], over datasets
     n_draws: int
     error_rate: float
     seed: int
@@ -104,8 +104,8 @@ class Calibration:
         gap = rounded(abs(self.bias[q]), self.bias_mcse[q])
         return (
             f"{100 * self.levels[at]:.3g} % intervals cover "
-            f"{100 * self.covered[at, q]:.1f} %, and it predicted {gap} {more} than is "
-            "true"
+            f"{100 * self.covered[at, q]:.1f} %, and its predicted value is "
+            f"{gap} {more} than the true one"
         )
 
     def histogram(self, bins: int = 20) -> IntArray:
@@ -184,7 +184,8 @@ class Calibration:
     def _simulated(self) -> tuple[str, str]:
         return (
             f"Calibration of {self.prior}, truth from {self.truth}",
-            f"{self.n_datasets} datasets, {self.n_draws} draws each (seed {self.seed})",
+            f"{_checks.many(self.n_datasets, 'dataset')}, "
+            f"{_checks.many(self.n_draws, 'draw')} each (seed {self.seed})",
         )
 
     def _cells(self) -> list[list[str]]:
@@ -244,7 +245,7 @@ class Calibration:
 
     def __repr__(self) -> str:
         said = "passed" if self.passed else "failed"
-        return f"Calibration({self.n_datasets} datasets, {said})"
+        return f"Calibration({_checks.many(self.n_datasets, 'dataset')}, {said})"
 
 
 def _told(p: float) -> str:

@@ -31,7 +31,6 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.data import Transitions
 from bayesmdp.diagnostics._check_record import (
     Check,
     CheckTest,
@@ -58,7 +57,7 @@ from bayesmdp.diagnostics._residual_tests import (
 )
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import Evaluation, evaluate
-from bayesmdp.model import LoggedEpisodes, align, logged_episodes
+from bayesmdp.model import Log, LoggedEpisodes, align, as_log, logged_episodes
 from bayesmdp.policies import behaviour
 from bayesmdp.posterior import Fitted, logged_counts, refit
 
@@ -84,7 +83,7 @@ def _too_few(n_draws: int) -> tuple[str, ...]:
 
 def check(
     posterior: Fitted,
-    log: Transitions,
+    log: Log,
     *,
     n_draws: int = 500,
     n_permutations: int = 999,
@@ -180,9 +179,10 @@ def check(
     )
 
 
-def _logged(posterior: Fitted, log: Transitions) -> LoggedEpisodes:
+def _logged(posterior: Fitted, log: Log) -> LoggedEpisodes:
     """Read the episodes; refuse what cannot be checked."""
     counts = logged_counts("check", posterior)
+    log = as_log(log, posterior.task)
     episodes = logged_episodes(log, posterior.task)
     if align(log, posterior.task)[0] != counts:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Do credible intervals cover as often as they say? Simulate, fit, and look at the truth."""
+"""Do credible intervals cover as often as they say? Simulate, fit, compare."""
 
 from collections.abc import Iterator, Sequence
 from os import PathLike
@@ -10,7 +10,7 @@ from bayesmdp import _checks
 from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import check_prior, unwarned
 from bayesmdp.diagnostics._calibration import Calibration
 from bayesmdp.diagnostics._outcome_file import keep, open_outcomes
@@ -42,7 +42,7 @@ def check_calibration(
     *,
     truth: AnyPrior | MDP | None = None,
     n_visits: int | ArrayLike | Episodes = 10,
-    policy: ArrayLike | None = None,
+    policy: PolicyLike | None = None,
     choose: Choose | None = nominal,
     min_count: int = 0,
     n_datasets: int = 2000,
@@ -125,8 +125,8 @@ def check_calibration(
     >>> bm.check_calibration(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
     True
     >>> sure = bm.SymmetricPrior(0.01)  # believes what it saw
-    >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0), n_visits=3,
-    ...                      n_datasets=200)
+    >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0),
+    ...                              n_visits=3, n_datasets=200)
     >>> found.passed, bool(found.bias[2] > 3 * found.bias_mcse[2])
     (False, True)
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.diagnostics._markov_order import MarkovOrder
 from bayesmdp.diagnostics._tables import number, percent, table
@@ -96,7 +96,7 @@ class Prevalence:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Check:
+class Check(Shown):
     """Observed beside predicted; made by `bayesmdp.check`.
 
     Examples
@@ -251,7 +251,9 @@ class Check:
                 number(self.observed_value, self.observed_se),
                 number(self.predicted_value, self.predicted_value_mcse),
                 f"{low:.4g} to {high:.4g}",
-                f"gap {self.gap:+.2f} se" if math.isfinite(self.gap) else "",
+                f"gap {round(self.gap, 2) + 0.0:+.2f} se"
+                if math.isfinite(self.gap)
+                else "",
             ]
         ]
         for x in self.endings:
@@ -267,7 +269,9 @@ class Check:
         for g, j in found.worst():
             names.append(f"state {found.state[j]} at step {found.step[g]}")
             shares = found.observed[g, j], found.predicted[g, j]
-            cells.append([*map(percent, shares), f"{found.z[g, j]:+.1f}"])
+            cells.append(
+                [*map(percent, shares), f"{round(found.z[g, j], 1) + 0.0:+.1f}"]
+            )
         header = ("observed", "posterior predictive", "z")
         return table(names, header, cells)
 
@@ -284,9 +288,6 @@ class Check:
         ]
         header = ("statistic", "p", "Holm p", "effect on value", "p by")
         return table([x.name for x in self.tests], header, cells)
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def __str__(self) -> str:
         return self.summary()

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import FloatArray, IntArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
@@ -33,7 +33,7 @@ from bayesmdp.diagnostics._heldout import Folds, HeldOut, Scores, deal, held_out
 from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain
-from bayesmdp.model import Task, align
+from bayesmdp.model import Data, Task, align
 from bayesmdp.posterior import Fitted
 from bayesmdp.priors import AnyPrior
 
@@ -71,12 +71,12 @@ class PriorRow:
     difference: float | None  # to the best, where both give mass
     difference_error: float | None  # paired
     new_mass: float | None  # held-out share it expected on next states new to it
-    unseen_mass: float  # on next states never seen, by visits, from all the data
+    unseen_mass: float  # on next states never observed, by visits, from all the data
     predicted_value: float  # start value of the nominal policy, in its mean model
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorComparison:
+class PriorComparison(Shown):
     """Priors on the same data, in the order given; made by `bayesmdp.compare_priors`.
 
     Axis P runs over priors.
@@ -89,7 +89,7 @@ class PriorComparison:
     visits: IntArray  # [S], logged transitions from live states
     n_folds: int
     n_held_out: int  # transitions scored: those of available pairs
-    new_share: float | None  # of them, to next states the other folds had not seen
+    new_share: float | None  # of them, to next states the other folds had not observed
     new_share_error: float | None
     min_count: int
     seed: int
@@ -157,9 +157,9 @@ class PriorComparison:
         return self._sheet().text()
 
     def _sheet(self) -> Sheet:
-        several = "" if len(self.rows) == 1 else "s"
         title = (
-            f"{len(self.rows)} prior{several} on {int(self.visits.sum())} transitions"
+            f"{_checks.many(len(self.rows), 'prior')} on "
+            f"{_checks.many(int(self.visits.sum()), 'transition')}"
         )
         body = self._held_out_table() if self.n_folds else [self._table()]
         if len(self.rows) > 1:
@@ -168,9 +168,6 @@ class PriorComparison:
             body.append(table(self.names, self.names, cells))
         body += [f"note: {note}" for note in self.notes]
         return Sheet(title, body)
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def _table(self) -> Table:
         header = ("log evidence", "unseen mass", "predicted value")
@@ -216,7 +213,7 @@ def _about(row: PriorRow) -> list[str]:
 
 def compare_priors(
     priors: Mapping[str, AnyPrior],
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     *,
     min_count: int = 0,
@@ -240,8 +237,8 @@ def compare_priors(
         One or more, by name; also mixtures, whose components are weighted again by
         the other folds, and hierarchical ones, whose strengths are learnt from these.
     data
-        Transitions with an ``episode`` column, as whole episodes are held out; counts
-        or transitions without only with ``n_folds=0``.
+        Transitions, or a dataframe of them, with an ``episode`` column, as whole
+        episodes are held out; counts or transitions without only with ``n_folds=0``.
     task
         The known part.
     min_count

@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._heldout import deal, without
 from bayesmdp.diagnostics._tables import percent, table
@@ -43,7 +43,7 @@ from bayesmdp.errors import (
     CountsError,
 )
 from bayesmdp.evaluation import compare, gaps, plain, probability
-from bayesmdp.model import Task, availability
+from bayesmdp.model import Log, Task, as_log, availability
 from bayesmdp.policies import logged_policy, nominal
 from bayesmdp.posterior import Draws, Fitted, refit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior
@@ -53,7 +53,7 @@ _FOLDS = ("fold_gains", "fold_sds", "fold_probabilities", "fold_unjudged")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossFit:
+class CrossFit(Shown):
     """A gain judged by data that did not choose; made by `bayesmdp.cross_fit`.
 
     Axis F runs over folds: each judges a policy that was chosen on the others.
@@ -132,9 +132,6 @@ class CrossFit:
             ],
         )
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def __str__(self) -> str:
         return self.summary()
 
@@ -150,7 +147,7 @@ def _cells(gain: float, sd: float, better: float, unjudged: float) -> list[str]:
 
 
 def cross_fit(
-    log: Transitions,
+    log: Log,
     task: Task,
     prior: AnyPrior | None = None,
     *,
@@ -169,7 +166,7 @@ def cross_fit(
     Parameters
     ----------
     log
-        Transitions with an ``episode`` column.
+        Transitions, or a dataframe of them, with an ``episode`` column.
     task
         The known part; names are found as in `bayesmdp.fit`.
     prior
@@ -198,8 +195,8 @@ def cross_fit(
     >>> found.gain > 2 * found.gain_sd, found.unjudged
     (True, 0.0)
     """
-    _checks.of_type("log", log, Transitions, ArgumentError)
     _checks.of_type("task", task, Task, ArgumentError)
+    log = as_log(log, task)
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)

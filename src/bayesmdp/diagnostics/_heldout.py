@@ -45,12 +45,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import naming, settled
 from bayesmdp.errors import ArgumentError
-from bayesmdp.model import Task, align
+from bayesmdp.model import Data, Task, align, as_data
 from bayesmdp.posterior import evidence_of, fit, weights_after
 from bayesmdp.priors import (
     AnyPrior,
@@ -107,16 +106,14 @@ class Scores:
     new_mass: FloatArray  # [K], of all next states the other folds never saw
 
 
-def deal(
-    data: Transitions | Counts, task: Task, n_folds: int, seed: int
-) -> tuple[Folds, Task]:
+def deal(data: Data, task: Task, n_folds: int, seed: int) -> tuple[Folds, Task]:
     """Split the data by episode; the task is the one given, or a copy with names."""
+    data = as_data(data, task)
     if isinstance(data, Counts):
         raise ArgumentError(
             "`data` must be Transitions with an `episode` column to be split into "
             "folds; got Counts: give n_folds=0 to leave held-out density out."
         )
-    _checks.of_type("data", data, Transitions, ArgumentError)
     parts = [
         align(data, task, counts=part)
         for part in data.counts_by_fold(n_folds, seed=seed)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, CountsError
@@ -39,7 +39,7 @@ _PURPOSE = int.from_bytes(b"order", "little")
 
 
 @dataclass(frozen=True, repr=False)
-class MarkovOrder:
+class MarkovOrder(Shown):
     """Order 1 against order 2; made by `bayesmdp.diagnostics.markov_order`."""
 
     g2: float
@@ -93,12 +93,13 @@ class MarkovOrder:
 
     def _sheet(self) -> Sheet:
         title = (
-            f"Order 1 against order 2 on {self.n_rows} transitions in "
-            f"{self.n_contexts} contexts"
+            f"Order 1 against order 2 on {_checks.many(self.n_rows, 'transition')} in "
+            f"{_checks.many(self.n_contexts, 'context')}"
         )
         order = 1 if self.log_bayes_factor >= 0 else 2
         lines = [
-            f"G^2 {self.g2:.3f}, X^2 {self.x2:.3f}, {self.df} degrees of freedom; "
+            f"G^2 {self.g2:.3f}, X^2 {self.x2:.3f}, "
+            f"{_checks.many(self.df, 'degree')} of freedom; "
             f"chi-square p {self.g2_p_value:.3g} and {self.x2_p_value:.3g}",
             f"permutation p {self.p_value:.3g}: would these counts surprise under "
             "order 1?",
@@ -106,9 +107,6 @@ class MarkovOrder:
             f"(Dirichlet {self.concentration:g}): which predicts them better?",
         ]
         return Sheet(title, lines, indent="  ")
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def __repr__(self) -> str:
         return (

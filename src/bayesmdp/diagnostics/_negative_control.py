@@ -29,16 +29,16 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._exchange import DONE, Exchange, exchange_of
 from bayesmdp.diagnostics._outcome_file import keep_job, open_jobs
 from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain, probability
-from bayesmdp.model import Task
+from bayesmdp.model import Data, Task, as_data
 from bayesmdp.policies import behaviour, nominal
 from bayesmdp.posterior import Fitted, refit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior
@@ -56,7 +56,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NegativeControl:
+class NegativeControl(Shown):
     """A claim beside those without effect; made by `bayesmdp.negative_control`.
 
     Axis B runs over permutations. Gains are over the behaviour policy, from the start.
@@ -153,11 +153,11 @@ class NegativeControl:
         names = ["claimed", "no effect: median", "95th percentile", "largest"]
         larger = round(self.p_value * (n + 1)) - 1
         return Sheet(
-            f"Negative control: {DONE[self.permute]}, {n} times",
+            f"Negative control: {DONE[self.permute]}, {_checks.many(n, 'time')}",
             [
                 table(names, ("gain", "better"), cells),
-                f"p value {self.p_value:.2g}: a gain as large in {larger} of {n} "
-                "permutations",
+                f"p value {self.p_value:.2g}: a gain as large in {larger} of "
+                f"{_checks.many(n, 'permutation')}",
                 f"{percent(self.null_claims)} of permutations claim an improvement "
                 "with a probability of 95 % or more",
                 f"{percent(self.exchangeable)} of "
@@ -167,21 +167,18 @@ class NegativeControl:
             ],
         )
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def __str__(self) -> str:
         return self.summary()
 
     def __repr__(self) -> str:
         return (
             f"NegativeControl(gain {self.claimed_gain:.4g}, p value "
-            f"{self.p_value:.4g}, {self.null_gains.size} permutations)"
+            f"{self.p_value:.4g}, {_checks.many(self.null_gains.size, 'permutation')})"
         )
 
 
 def negative_control(
-    log: Transitions | Counts,
+    log: Data,
     task: Task,
     prior: AnyPrior | None = None,
     *,
@@ -206,7 +203,7 @@ def negative_control(
     Parameters
     ----------
     log
-        Transitions; counts of them for ``permute="state"``.
+        Transitions, or a dataframe of them; counts for ``permute="state"``.
     task
         The known part; names are found as in `bayesmdp.fit`.
     prior
@@ -250,10 +247,7 @@ def negative_control(
     (True, 0.1)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    if not isinstance(log, Transitions | Counts):
-        raise ArgumentError(
-            f"`log` must be Transitions or Counts; got {type(log).__name__}."
-        )
+    log = as_data(log, task, "log")
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")
     n = _checks.integer("n_permutations", n_permutations, 1, ArgumentError)

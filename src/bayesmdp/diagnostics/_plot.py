@@ -23,9 +23,9 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     """Draw the curve of ranks against its band, and coverage against levels.
 
     Above, for each quantity, the share of ranks below a point minus that point: inside
-    the band if calibrated; a hump is predictions above the truth, a dip predictions below it,
-    an S that rises first intervals that are too narrow. Below, shares of datasets
-    covered, with two standard errors, against the nominal level.
+    the band if calibrated; a hump is predictions above the truth, a dip predictions
+    below it, an S that rises first intervals that are too narrow. Below, shares of
+    datasets covered, with two standard errors, against the nominal level.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
     --------
     >>> import bayesmdp as bm
     >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-    >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100, choose=None)
+    >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100,
+    ...                              choose=None)
     >>> bm.diagnostics.plot_calibration(found).axes[0].get_title()
     'value'
     """

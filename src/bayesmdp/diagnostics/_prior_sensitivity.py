@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
     actions,
@@ -45,7 +44,7 @@ from bayesmdp.evaluation import (
     plain,
     probability,
 )
-from bayesmdp.model import Task, align, as_policy
+from bayesmdp.model import Data, Task, align, as_policy
 from bayesmdp.policies import behaviour
 from bayesmdp.posterior import Fitted
 from bayesmdp.priors import AnyPrior
@@ -59,7 +58,7 @@ _SHOWN = (*_QUANTITIES, *_GAIN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorSensitivity:
+class PriorSensitivity(Shown):
     """Value of one policy under several priors; made by `bayesmdp.prior_sensitivity`.
 
     Axis P runs over priors, in the order given; ``*_mcse`` are Monte Carlo standard
@@ -123,9 +122,9 @@ class PriorSensitivity:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> found = bm.prior_sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
-        ...                        world.task, {"flat": bm.SymmetricPrior()},
-        ...                        n_draws=100)
+        >>> log, right = world.sample(200, seed=0), np.ones(25, dtype=int)
+        >>> found = bm.prior_sensitivity(right, log, world.task,
+        ...                              {"flat": bm.SymmetricPrior()}, n_draws=100)
         >>> found.to_dict()["flip_share"]
         0.0
         """
@@ -174,9 +173,9 @@ class PriorSensitivity:
         --------
         >>> import numpy as np, bayesmdp as bm
         >>> world = bm.worlds.gridworld()
-        >>> found = bm.prior_sensitivity(np.ones(25, dtype=int), world.sample(200, seed=0),
-        ...                        world.task, {"flat": bm.SymmetricPrior()},
-        ...                        n_draws=100)
+        >>> log, right = world.sample(200, seed=0), np.ones(25, dtype=int)
+        >>> found = bm.prior_sensitivity(right, log, world.task,
+        ...                              {"flat": bm.SymmetricPrior()}, n_draws=100)
         >>> found.summary().splitlines()[0]
         'One policy under 1 prior, 100 draws each (seed 0)'
         """
@@ -184,7 +183,6 @@ class PriorSensitivity:
         return self._sheet(shown).text()
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        several = "" if len(self.names) == 1 else "s"
         header = ["value", "epistemic sd", "aleatoric sd", "gain", "sd of gain"]
         header += ["better", "predicted value", "as recommended"]
         cells = [
@@ -197,8 +195,8 @@ class PriorSensitivity:
             for p, row in enumerate(map(self._start_of, range(len(self.names))))
         ]
         title = (
-            f"One policy under {len(self.names)} prior{several}, {self.n_draws} draws "
-            f"each (seed {self.seed})"
+            f"One policy under {_checks.many(len(self.names), 'prior')}, "
+            f"{self.n_draws} draws each (seed {self.seed})"
         )
         body: list[Table | str] = [
             table(self.names, header, cells),
@@ -210,9 +208,6 @@ class PriorSensitivity:
             body += [self._moves(), *self._fragile_table(shown)]
         body += [f"note: {note}" for note in self.notes]
         return Sheet(title, body)
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def _moves(self) -> str:
         def moved(name: str, found: FloatArray, sd: FloatArray) -> str:
@@ -249,16 +244,17 @@ class PriorSensitivity:
         return self.summary()
 
     def __repr__(self) -> str:
-        return f"PriorSensitivity({len(self.names)} priors, {self.fragile.size} fragile states)"
+        said = _checks.sizes(prior=len(self.names), fragile_state=self.fragile.size)
+        return f"PriorSensitivity({said})"
 
 
 def prior_sensitivity(
-    policy: ArrayLike,
-    data: Transitions | Counts | Fitted,
+    policy: PolicyLike,
+    data: "Data | Fitted",
     task: Task,
     priors: Mapping[str, AnyPrior],
     *,
-    baseline: ArrayLike | None = None,
+    baseline: PolicyLike | None = None,
     min_count: int = 0,
     n_draws: int = 1000,
     seed: Seed = 0,
@@ -273,8 +269,8 @@ def prior_sensitivity(
         ``[S, A]`` or ``[S]``, on available pairs. Which pairs are available depends on
         the data and ``min_count`` only, so it is the same for all priors.
     data
-        Transitions, counts of them, or a posterior of `bayesmdp.fit`: then its counts
-        are taken, and its own prior is not fitted again.
+        Transitions, a dataframe of them, counts, or a posterior of `bayesmdp.fit`: then
+        its counts are taken, and its own prior is not fitted again.
     task
         The known part.
     priors

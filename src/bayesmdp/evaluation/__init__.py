@@ -14,7 +14,7 @@ from bayesmdp.evaluation._errors import (
 )
 from bayesmdp.evaluation._evaluate import (
     Swept,
-    checked_draws,
+    as_draws,
     evaluate,
     share_of_visits,
 )
@@ -31,8 +31,8 @@ __all__ = [
     "OffPolicy",
     "Swept",
     "action_values",
+    "as_draws",
     "bootstrap_mcse",
-    "checked_draws",
     "compare",
     "draws_needed",
     "evaluate",

@@ -18,12 +18,14 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IntArray
-from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
+from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
-from bayesmdp.evaluation._evaluate import checked_draws, sweep_policies
+from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
+from bayesmdp.evaluation._evaluation import rounded
 from bayesmdp.model import Task, as_policy
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ActionValues:
+class ActionValues(Shown):
     """Expected values of single actions, followed by a policy.
 
     Made by `bayesmdp.action_values`.
@@ -65,16 +67,57 @@ class ActionValues:
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
 
+    def summary(self, max_states: int = 10) -> str:
+        """Table of the action that is most probably best in each of the first states.
+
+        Parameters
+        ----------
+        max_states
+            How many states to show.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> casino = bm.worlds.casino()
+        >>> print(bm.action_values([1, 0, 0], casino.draws()).summary())
+        Values of actions over 2 draws
+                      action  value  epistemic sd  aleatoric sd  best
+        state casino    play  3.455          5.45             0   0.5
+        """
+        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
+        return self._sheet(shown).text()
+
+    def _sheet(self, shown: int = 10) -> Sheet:
+        rows, live = [], self.task.live
+        for s in live[:shown].tolist():
+            a = int(np.nanargmax(self.probability_best[s]))
+            rows.append(
+                [
+                    f"state {self.task.state_name(s)}",
+                    self.task.action_name(a),
+                    rounded(self.value[s, a], self.value_mcse[s, a]),
+                    f"{self.epistemic_sd[s, a]:.3g}",
+                    f"{self.aleatoric_sd[s, a]:.3g}",
+                    f"{self.probability_best[s, a]:.3g}",
+                ]
+            )
+        header = ["", "action", "value", "epistemic sd", "aleatoric sd", "best"]
+        more = [f"(the first {shown} of {live.size} states)"] * (shown < live.size)
+        of = _checks.many(self.n_draws, "draw")
+        return Sheet(f"Values of actions over {of}", [Table(header, rows), *more])
+
     def __repr__(self) -> str:
         pairs = _checks.many(int(np.isfinite(self.value).sum()), "pair")
         return f"ActionValues({pairs}, {_checks.many(self.n_draws, 'draw')})"
 
 
 def action_values(
-    policy: ArrayLike,
-    draws: Draws,
+    policy: PolicyLike,
+    draws: Draws | Belief,
     *,
-    reference: ArrayLike | None = None,
+    n_draws: int | None = None,
+    seed: Seed | None = None,
+    reference: PolicyLike | None = None,
     keep_values: bool = False,
     solver: str = "auto",
     threads: int | None = None,
@@ -90,6 +133,9 @@ def action_values(
         What is followed after the action, ``[S, A]`` or ``[S]``.
     draws
         From ``posterior.draws(n, seed)``; a few hundred tell sds to some percent.
+        Or a posterior or an ensemble.
+    n_draws, seed
+        Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
         Policy whose decisions ``gain`` compares with; the uniform random policy where
         not given.
@@ -114,7 +160,7 @@ def action_values(
     """
     from bayesmdp import engine
 
-    checked_draws(draws)
+    draws = as_draws(draws, n_draws, seed)
     belief = draws.belief
     followed = as_policy(policy, belief)
     if reference is None:

@@ -2,7 +2,7 @@
 
 To first order ``Cov(V) ~ X diag(q) X'``, and from the start
 ``Var(rho.V) ~ sum_s d_bar[s]^2 q[s]``, whose term of each pair says how much of the
-uncertainty it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
+variance it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measure.py).
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._typing import FloatArray, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnalyticEvaluation:
+class AnalyticEvaluation(Shown):
     """Approximate value and epistemic uncertainty of a policy, without draws."""
 
     value: FloatArray  # [S], second order
@@ -29,7 +29,7 @@ class AnalyticEvaluation:
     start_value: float
     start_nominal_value: float
     start_epistemic_sd: float
-    uncertainty: FloatArray  # [S, A], share of the start's epistemic variance
+    variance_share: FloatArray  # [S, A], share of the start's epistemic variance
     task: Task
 
     def summary(self, max_pairs: int = 5) -> str:
@@ -54,20 +54,16 @@ class AnalyticEvaluation:
             f"{self.start_epistemic_sd:.2g}; no draws used"
         )
         lines = []
-        order = np.argsort(-self.uncertainty, axis=None, kind="stable")[:max_pairs]
+        order = np.argsort(-self.variance_share, axis=None, kind="stable")[:max_pairs]
         for index in order:
             state, action = (
-                int(i) for i in np.unravel_index(index, self.uncertainty.shape)
+                int(i) for i in np.unravel_index(index, self.variance_share.shape)
             )
-            share = self.uncertainty[state, action]
+            share = self.variance_share[state, action]
             if share > 0:
-                lines.append(
-                    f"{share:6.1%} of the uncertainty: {self.task.pair_name(state, action)}"
-                )
+                pair = self.task.pair_name(state, action)
+                lines.append(f"{share:6.1%} of the variance: {pair}")
         return Sheet(title, lines, indent="  ")
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
     def __repr__(self) -> str:
         return (
@@ -76,7 +72,7 @@ class AnalyticEvaluation:
         )
 
 
-def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluation:
+def evaluate_analytic(policy: PolicyLike, posterior: Belief) -> AnalyticEvaluation:
     """Approximate a policy's value and epistemic uncertainty in closed form.
 
     Parameters
@@ -130,8 +126,8 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
     value[rows.order] = nominal.reference[0, 0] + rows.terminal_value
     second[rows.order[:n]] = shift
     sd[rows.order[:n]] = np.sqrt(variance)
-    uncertainty = np.zeros((task.n_states, task.n_actions))
-    uncertainty[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
+    variance_share = np.zeros((task.n_states, task.n_actions))
+    variance_share[rows.row_id[:, 0], rows.row_id[:, 1]] = terms / (terms.sum() or 1.0)
     return AnalyticEvaluation(
         value=_checks.sealed(value + second),
         nominal_value=_checks.sealed(value),
@@ -139,6 +135,6 @@ def evaluate_analytic(policy: ArrayLike, posterior: Belief) -> AnalyticEvaluatio
         start_value=float(task.start @ (value + second)),
         start_nominal_value=float(task.start @ value),
         start_epistemic_sd=float(np.sqrt(terms.sum())),
-        uncertainty=_checks.sealed(uncertainty),
+        variance_share=_checks.sealed(variance_share),
         task=task,
     )

@@ -9,11 +9,11 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
-from bayesmdp._typing import ArrayLike
+from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
-    checked_draws,
+    as_draws,
     evaluation_of,
     share_of_visits,
     sweep_policies,
@@ -26,7 +26,7 @@ from bayesmdp.evaluation._evaluation import (
     rounded,
 )
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -49,10 +49,10 @@ class ComparisonRow:
     probability_tied: float | None  # equal but for rounding, which is not better
     epistemic_sd: float
     aleatoric_sd: float
-    low_support: float | None  # share of visits on pairs with few observations
+    low_support: float | None  # share of visits on pairs below ``min_count``
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Policies on common draws, best first; made by `bayesmdp.compare`.
 
@@ -150,12 +150,18 @@ class Comparison:
     def __str__(self) -> str:
         return self.summary()
 
+    def __repr__(self) -> str:
+        best = self.rows[0]
+        said = f"best {best.name!r} {rounded(best.value, best.value_mcse)}"
+        policies = _checks.many(len(self.rows), "policy")
+        return f"Comparison({policies}, {said}, reference {self.reference!r})"
+
     def _repr_html_(self) -> str:
         notes = [
             "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
             "paired difference; better: probability of a higher value than "
-            f"{self.reference} (a tie is not better); under {self.min_count} seen: share of "
-            "visits on pairs logged less often",
+            f"{self.reference} (a tie is not better); under {self.min_count} seen: "
+            "share of visits on pairs logged less often",
             *dict.fromkeys(
                 f"note: {note}" for e in self.evaluations.values() for note in e.notes
             ),
@@ -166,9 +172,11 @@ class Comparison:
 
 
 def compare(
-    policies: Mapping[str, ArrayLike],
-    draws: Draws,
+    policies: Mapping[str, PolicyLike],
+    draws: Draws | Belief,
     *,
+    n_draws: int | None = None,
+    seed: Seed | None = None,
     reference: str | None = None,
     min_count: int = 5,
     solver: str = "auto",
@@ -185,10 +193,14 @@ def compare(
         Two or more, by name.
     draws
         From ``posterior.draws(n, seed)``: fresh ones, not those a policy was chosen on.
+        Or a posterior or an ensemble.
+    n_draws, seed
+        Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
         Whom to compare with; the first where not given.
-    few
-        Observations below which a pair counts as poorly supported.
+    min_count
+        Observations below which a pair counts as poorly supported (``low_support``); no
+        pair is left out, as by ``min_count`` of `bayesmdp.fit`.
     solver, threads, executor, device, progress
         As in `bayesmdp.evaluate`.
 
@@ -209,7 +221,7 @@ def compare(
     """
     from bayesmdp.evaluation.paired import differences, paired
 
-    checked_draws(draws)
+    draws = as_draws(draws, n_draws, seed)
     if not isinstance(policies, Mapping) or len(policies) < 2:
         raise ArgumentError("`policies` must map at least two names to policies.")
     names = list(policies)
@@ -273,7 +285,7 @@ def _flat(row: ComparisonRow) -> dict[str, Any]:
 
 
 def _low_support(evaluation: Evaluation, draws: Draws, min_count: int) -> float | None:
-    """Share of visits on pairs seen fewer than ``min_count`` times, where that is known."""
+    """Share of visits on pairs observed less often than that, where it is known."""
     share = share_of_visits(
         evaluation.occupancy, evaluation.policy, draws, fewer_than=min_count
     )

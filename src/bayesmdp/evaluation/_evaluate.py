@@ -20,11 +20,11 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import as_policy
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
     from bayesmdp.evaluation._measure import Measured
 
+_N_DRAWS = 1000  # of a posterior, where nobody says how many
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
 _FLOOR = 1.1  # times the error of finite chains: more draws bring no more
 _SHOWS_REDUCTION = 50  # draws from which on a ratio of variances means something
@@ -39,9 +40,11 @@ _ROUNDING = 1e-13  # an sd of this share of the value is rounding
 
 
 def evaluate(
-    policy: ArrayLike,
-    draws: Draws,
+    policy: PolicyLike,
+    draws: Draws | Belief,
     *,
+    n_draws: int | None = None,
+    seed: Seed | None = None,
     tolerance: float | None = None,
     control: bool = True,
     solver: str = "auto",
@@ -56,9 +59,15 @@ def evaluate(
     Parameters
     ----------
     policy
-        ``[S, A]`` probabilities or ``[S]`` actions, on available pairs.
+        ``[S, A]`` probabilities or ``[S]`` actions, on available pairs. Actions may be
+        named by their labels: a list with one per state, or a dict ``{state: action}``,
+        which need not hold terminal states.
     draws
-        From ``posterior.draws(n, seed)``; the same draws make policies comparable.
+        From ``posterior.draws(n, seed)``; the same draws make policies comparable. Or a
+        posterior or an ensemble, from which they are then taken.
+    n_draws, seed
+        Which draws to take from a posterior: 1,000 with seed 0 where not given. Of an
+        ensemble every model, exactly, where ``n_draws`` is not given.
     tolerance
         Stop as soon as ``start_value_mcse`` is at most this; ``n_draws`` of the result
         says how many draws that took. All draws where not given.
@@ -98,8 +107,11 @@ def evaluate(
     >>> truth = world.task.start @ world.value(policy)
     >>> bool(abs(evaluation.start_value - truth) < 3 * evaluation.start_epistemic_sd)
     True
+    >>> again = bm.evaluate(policy, posterior, n_draws=2000)
+    >>> again.start_value == evaluation.start_value
+    True
     """
-    checked_draws(draws)
+    draws = as_draws(draws, n_draws, seed)
     if tolerance is not None:
         tolerance = _checks.real(
             "tolerance", tolerance, ArgumentError, 0, open_low=True
@@ -123,13 +135,25 @@ def evaluate(
     return result
 
 
-def checked_draws(draws: Draws) -> None:
-    """Refuse what is not draws."""
+def as_draws(
+    draws: Draws | Belief, n_draws: int | None = None, seed: Seed | None = None
+) -> Draws:
+    """Return draws as they are, and take them from a belief."""
+    if isinstance(draws, Belief):
+        n = _N_DRAWS if n_draws is None and draws.n_models is None else n_draws
+        return draws.draws(n, 0 if seed is None else seed)
     if not isinstance(draws, Draws):
         raise ArgumentError(
-            "`draws` must come from `posterior.draws(n, seed)`; got "
-            f"{type(draws).__name__}."
+            "`draws` must be a posterior or an ensemble, or come from "
+            f"`posterior.draws(n, seed)`; got {type(draws).__name__}."
         )
+    if n_draws is not None or seed is not None:
+        name = "seed" if n_draws is None else "n_draws"
+        raise ArgumentError(
+            f"`{name}` cannot be given with draws, which have their own: give a "
+            "posterior, or `posterior.draws(n_draws, seed)` alone."
+        )
+    return draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError, TooLargeError
 from bayesmdp.model import Task
@@ -18,7 +18,7 @@ _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(Shown):
     """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
@@ -152,8 +152,8 @@ class Evaluation:
     def drawn(self) -> str:
         """What was drawn, in words."""
         if self.exact:
-            return f"{self.n_draws} models, exactly"
-        return f"{self.n_draws} draws (seed {self.seed})"
+            return f"{_checks.many(self.n_draws, 'model')}, exactly"
+        return f"{_checks.many(self.n_draws, 'draw')} (seed {self.seed})"
 
     def summary(self, max_states: int = 10) -> str:
         """Table of the start and the most visited states, rounded by its errors.
@@ -223,15 +223,13 @@ class Evaluation:
             )
         return lines + [f"note: {note}" for note in self.notes]
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def __repr__(self) -> str:
         value = rounded(self.start_value, self.start_value_mcse)
         return (
             f"Evaluation(start_value={value}, "
             f"epistemic_sd={self.start_epistemic_sd:.3g}, "
-            f"aleatoric_sd={self.start_aleatoric_sd:.3g}, {self.n_draws} draws)"
+            f"aleatoric_sd={self.start_aleatoric_sd:.3g}, "
+            f"{_checks.many(self.n_draws, 'draw')})"
         )
 
 
@@ -247,16 +245,19 @@ def rounded(value: float, error: float) -> str:
     --------
     >>> rounded(0.123456, 0.0021), rounded(1234.5, 30), rounded(0.25, 0)
     ('0.123 ± 0.002', '1230 ± 30', '0.25')
+    >>> rounded(-0.0003, 0.0021)
+    '0.000 ± 0.002'
     """
     if not (math.isfinite(value) and math.isfinite(error)):
         return f"{value:.6g}"
+    value += 0.0  # no minus before a zero
     if error <= ROUNDING * abs(value):
         return f"{value:.6g}"
     digits = -math.floor(math.log10(error))
     if digits > 12 or abs(value) >= 1e12:
         return f"{value:.10g} ± {error:.0e}"
     return (
-        f"{round(value, digits):.{max(digits, 0)}f} ± "
+        f"{round(value, digits) + 0.0:.{max(digits, 0)}f} ± "
         f"{round(error, digits):.{max(digits, 0)}f}"
     )
 

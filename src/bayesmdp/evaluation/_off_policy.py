@@ -17,16 +17,23 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Table
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, Seed
-from bayesmdp.data import Counts, Transitions
+from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._typing import FloatArray, PolicyLike, Seed
+from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
 from bayesmdp.evaluation._evaluation import plain, rounded
 from bayesmdp.evaluation._importance import ESTIMATORS, Steps
-from bayesmdp.model import LoggedEpisodes, Task, as_policy, logged_episodes
+from bayesmdp.model import (
+    AnyPair,
+    Log,
+    LoggedEpisodes,
+    Task,
+    as_policy,
+    logged_episodes,
+)
 
 #: Makes a policy from the counts of a part of the log.
-FitPolicy: TypeAlias = Callable[[Counts, Task], ArrayLike]
+FitPolicy: TypeAlias = Callable[[Counts, Task], PolicyLike]
 
 _LEVEL = 0.95
 _ARMS = (
@@ -38,7 +45,7 @@ _FEWEST = 10  # effective episodes: below, standard errors mean nothing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OffPolicy:
+class OffPolicy(Shown):
     """Estimates of a policy's value without a prior; made by `bayesmdp.off_policy`.
 
     Keys are IS, WIS, PDIS, PDWIS, DR and WDR. Values are from the starts of the logged
@@ -113,9 +120,6 @@ class OffPolicy:
             ],
         )
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def __str__(self) -> str:
         return self.summary()
 
@@ -128,11 +132,11 @@ class OffPolicy:
 
 
 def off_policy(
-    policy: ArrayLike | FitPolicy,
-    log: Transitions,
+    policy: PolicyLike | FitPolicy,
+    log: Log,
     task: Task,
     *,
-    behaviour: ArrayLike | None = None,
+    behaviour: PolicyLike | None = None,
     n_folds: int = 2,
     n_groups: int = 100,
     seed: Seed = 0,
@@ -159,10 +163,11 @@ def off_policy(
     policy
         ``[S, A]`` or ``[S]``; or a function of counts and task that returns one.
     log
-        Transitions with an ``episode`` column. States must hold all that actions were
-        chosen by: else the weights are wrong. Steps that are missing have no weight.
-        Actions never taken in a state are dropped from the policy there; where it has
-        no other, it is judged as if it did what was logged (see ``unlogged``).
+        Transitions, or a dataframe of them, with an ``episode`` column. States must
+        hold all that actions were chosen by: else the weights are wrong. Steps that are
+        missing have no weight. Actions never taken in a state are dropped from the
+        policy there; where it has no other, it is judged as if it did what was logged
+        (see ``unlogged``).
     task
         The known part; its rewards are paid, its start is not used.
     behaviour
@@ -216,7 +221,7 @@ def off_policy(
         judged = _cross_fitted(policy, episodes, n_folds, seed)
     else:
         n_folds = 0
-        anything = _AnyPair(episodes.task)
+        anything = AnyPair(episodes.task)
         judged = [(episodes, as_policy(policy, anything))]
     parts = [Steps.of(some, _kept(x, known), known) for some, x in judged]
     unlogged = sum(_unlogged(*x, known) for x in judged) / episodes.n_rows
@@ -253,17 +258,6 @@ def off_policy(
     )
 
 
-@dataclass(frozen=True)
-class _AnyPair:
-    """What a policy is checked against where any pair may be used."""
-
-    task: Task
-
-    @property
-    def available(self) -> BoolArray:
-        return np.ones((self.task.n_states, self.task.n_actions), dtype=np.bool_)
-
-
 def _check_log(episodes: LoggedEpisodes) -> None:
     if episodes.n_episodes < 2:
         raise CountsError(
@@ -278,9 +272,9 @@ def _check_log(episodes: LoggedEpisodes) -> None:
         )
 
 
-def _known(behaviour: ArrayLike, episodes: LoggedEpisodes) -> FloatArray:
+def _known(behaviour: PolicyLike, episodes: LoggedEpisodes) -> FloatArray:
     """Check a behaviour policy: it must have taken what was logged."""
-    known = as_policy(behaviour, _AnyPair(episodes.task), "behaviour")
+    known = as_policy(behaviour, AnyPair(episodes.task), "behaviour")
     never = known[episodes.state, episodes.action] == 0
     if never.any():
         row = int(np.argmax(never))
@@ -308,7 +302,7 @@ def _cross_fitted(
     for k in range(n_folds):
         others = episodes.take(np.flatnonzero(fold != k))
         chosen = fit_policy(others.counts(), episodes.task)
-        policy = as_policy(chosen, _AnyPair(episodes.task), "policy(counts, task)")
+        policy = as_policy(chosen, AnyPair(episodes.task), "policy(counts, task)")
         judged.append((episodes.take(np.flatnonzero(fold == k)), policy))
     return judged
 

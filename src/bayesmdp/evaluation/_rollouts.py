@@ -16,7 +16,7 @@ from bayesmdp import _checks
 from bayesmdp._checks import read_only
 from bayesmdp._memory import check_room
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import ArrayLike, FloatArray, IndexArray, IntArray, Seed
+from bayesmdp._typing import FloatArray, IndexArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import (
     Estimates,
@@ -24,10 +24,10 @@ from bayesmdp.evaluation._errors import (
     of_start,
     of_states,
 )
-from bayesmdp.evaluation._evaluate import checked_draws, share_of_visits
+from bayesmdp.evaluation._evaluate import as_draws, share_of_visits
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import Task, as_policy
-from bayesmdp.posterior import Draws
+from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -80,8 +80,8 @@ def _bound(discount: float, horizon: int, rewards: FloatArray) -> float:
 
 
 def rollout_evaluate(
-    policy: ArrayLike,
-    draws: Draws,
+    policy: PolicyLike,
+    draws: Draws | Belief,
     n_rollouts: int,
     horizon: int,
     *,
@@ -102,6 +102,7 @@ def rollout_evaluate(
         ``[S, A]`` probabilities or ``[S]`` actions, on available pairs.
     draws
         From ``posterior.draws(n, seed)``; of an ensemble, ``ensemble.draws(n, seed)``.
+        Of a posterior itself, 1,000 draws with seed 0.
     n_rollouts
         Roll-outs from each state in each draw, 2 or more.
     horizon
@@ -141,7 +142,7 @@ def rollout_evaluate(
     from bayesmdp import engine
     from bayesmdp.engine.simulation import Ground
 
-    checked_draws(draws)
+    draws = as_draws(draws)
     n = _number("n_rollouts", n_rollouts, 2)
     horizon = _number("horizon", horizon, 1)
     number = _checks.seed_integer(seed)

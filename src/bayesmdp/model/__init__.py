@@ -1,26 +1,36 @@
 """What is known: the task, and models and policies in their one form."""
 
-from bayesmdp.model._align import align
+from bayesmdp.model._align import Data, Log, align, as_data, as_log
 from bayesmdp.model._availability import Availability, availability
-from bayesmdp.model._dynamics import Dynamics, Rows
+from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
 from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
-from bayesmdp.model._policies import Belief, as_policy, check_knows, restrict
+from bayesmdp.model._policies import AnyPair, Belief, as_policy, check_knows, restrict
+from bayesmdp.model._policy_table import policy_table, used_pairs
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._task import Task
 
 __all__ = [
+    "AnyPair",
     "Availability",
     "Belief",
+    "Data",
     "Dynamics",
+    "Log",
     "LoggedEpisodes",
     "RewardTriplets",
     "Rows",
     "Task",
     "align",
+    "as_data",
+    "as_dynamics",
+    "as_log",
     "as_policy",
     "availability",
     "check_knows",
+    "is_sparse",
     "logged_episodes",
+    "policy_table",
     "restrict",
     "reward_triplets",
+    "used_pairs",
 ]

@@ -2,25 +2,54 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 from bayesmdp.model._task import Task
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
+#: A log as users have it: transitions, or a dataframe of them.
+Log: TypeAlias = "Transitions | IntoFrame"
+#: What a belief is fitted from.
+Data: TypeAlias = "Log | Counts"
+
+
+def as_data(data: Data, task: Task, name: str = "data") -> Transitions | Counts:
+    """Return data, with dataframes read; numbers are names where labels are codes."""
+    named = (task.state_labels or (), task.action_labels or ())
+    codes = any(
+        labels != tuple(map(str, range(len(labels))))
+        and all(x.removeprefix("-").isdecimal() for x in labels)
+        for labels in named
+    )
+    return read_frame(data, name, labels=codes)
+
+
+def as_log(log: Log, task: Task) -> Transitions:
+    """Return a log, read where it is a dataframe; counts are refused."""
+    found = as_data(log, task, "log")
+    _checks.of_type("log", found, Transitions, ArgumentError)
+    assert isinstance(found, Transitions)
+    return found
+
 
 def align(
-    data: Transitions | Counts, task: Task, *, counts: Counts | None = None
+    data: Data, task: Task, *, counts: Counts | None = None
 ) -> tuple[Counts, Task]:
     """Count the data in the task's numbering, and give the task the data's names.
 
     Parameters
     ----------
     data
-        Transitions, or counts, which have ids only. Names compare as text.
+        Transitions, a dataframe of them, or counts, which have ids only. Names compare
+        as text.
     task
         Where it has names, every name of the data must be among them. Where it has
         none, the data's are taken if there are as many.
@@ -44,10 +73,7 @@ def align(
     >>> counts.state.tolist(), counts.next_state.tolist()  # in the task's numbers
     ([1], [0])
     """
-    if not isinstance(data, Transitions | Counts):
-        raise ArgumentError(
-            f"`data` must be Transitions or Counts; got {type(data).__name__}."
-        )
+    data = as_data(data, task)
     if isinstance(data, Counts):
         return _sized(data, task), task
     found = data.counts() if counts is None else counts

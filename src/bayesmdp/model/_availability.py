@@ -28,12 +28,14 @@ class Availability:
 
     def report(self, task: Task) -> list[str]:
         """Sentences for a summary."""
-        lines = [f"{self.n_available} of {self.n_pairs} pairs available"]
+        lines = [
+            f"{self.n_available} of {_checks.many(self.n_pairs, 'pair')} available"
+        ]
         if self.min_count == 0:
             return lines
         lines[0] += (
-            f" (at least {self.min_count} visits; "
-            f"{self.n_dropped_visits} logged transitions lie on the others)"
+            f" (at least {_checks.many(self.min_count, 'visit')}; "
+            f"{_checks.many(self.n_dropped_visits, 'logged transition')} on the others)"
         )
         if self.rescued.size:
             lines.append(

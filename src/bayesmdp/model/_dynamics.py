@@ -7,6 +7,7 @@ available.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -116,8 +117,8 @@ class Rows:
 class Dynamics:
     """A known model: the probability of each next state, for each available pair.
 
-    Build one with `from_dense`, or get one from ``posterior.mean()``,
-    ``draws.dynamics(i)`` or a world.
+    Build one with `from_dense`, `from_matrices` or `from_arrays`, or get one from
+    ``posterior.mean()``, ``draws.dynamics(i)`` or a world.
 
     Examples
     --------
@@ -190,6 +191,56 @@ class Dynamics:
         tolerance = _checks.sum_tolerance(array)
         n_states, n_actions, _ = dense.shape
         return _joined(key, dense.flat[key], n_states, n_actions, "array", tolerance)
+
+    @classmethod
+    def from_matrices(cls, matrices: Any) -> "Dynamics":
+        """Read one matrix of next states per action, or one for all; also sparse.
+
+        Parameters
+        ----------
+        matrices
+            A matrices ``[S, S]``, or one ``[S * A, S]`` whose row is ``state * A +
+            action``; arrays, or matrices of scipy.sparse. A row without entries makes
+            its pair unavailable.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> from scipy import sparse
+        >>> stay, swap = sparse.eye(2), sparse.csr_matrix([[0, 1], [1, 0]])
+        >>> bm.Dynamics.from_matrices([stay, swap]).row(0, 1)[0].tolist()
+        [1]
+        >>> pairs = sparse.csr_matrix([[1, 0], [0, 1], [0, 1], [1, 0]])  # [S * A, S]
+        >>> bm.Dynamics.from_matrices(pairs).row(0, 1)[0].tolist()
+        [1]
+        """
+        listed = getattr(matrices, "ndim", 0) == 3
+        if isinstance(matrices, list | tuple) and len(matrices):
+            first = matrices[0]
+            listed = (
+                is_sparse(first)
+                or _checks.any_array("matrices", first, DynamicsError).ndim == 2
+            )
+        found = [_coordinates(x) for x in (matrices if listed else [matrices])]
+        n_rows, n_states = found[0].shape
+        fits = n_states and (n_rows == n_states if listed else n_rows % n_states == 0)
+        other = next((x.shape for x in found if x.shape != found[0].shape), None)
+        if not fits or other:
+            raise DynamicsError(
+                "`matrices` must be one [S, S] per action, or one [S * A, S]; got "
+                f"{found[0].shape}{f' and {other}' if other else ''}."
+            )
+        n_actions = len(found) if listed else n_rows // n_states
+        row = np.concatenate([x.row for x in found]).astype(np.int64)
+        action = np.repeat(np.arange(len(found)), [x.nnz for x in found])
+        return cls.from_arrays(
+            row if listed else row // n_actions,
+            action if listed else row % n_actions,
+            np.concatenate([x.col for x in found]).astype(np.int64),
+            np.concatenate([x.data for x in found]),
+            n_states=n_states,
+            n_actions=n_actions,
+        )
 
     @classmethod
     def from_arrays(
@@ -290,6 +341,37 @@ class Dynamics:
         sizes = {"state": self.n_states, "action": self.n_actions}
         sizes |= {"pair": self.pair.size, "entry": self.probability.size}
         return f"Dynamics({', '.join(_checks.many(n, x) for x, n in sizes.items())})"
+
+
+def as_dynamics(model: Any) -> Any:
+    """Read an array ``[S, A, S]`` or sparse matrices; return all else as it is."""
+    if isinstance(model, np.ndarray):
+        return Dynamics.from_dense(model)
+    listed = isinstance(model, list | tuple) and len(model) > 0
+    if is_sparse(model) or (listed and all(map(is_sparse, model))):
+        return Dynamics.from_matrices(model)
+    return model
+
+
+def is_sparse(value: object) -> bool:
+    """Whether this is a matrix of scipy.sparse."""
+    from scipy.sparse import issparse
+
+    return bool(issparse(value))
+
+
+def _coordinates(matrix: Any) -> Any:
+    """Return a matrix of numbers by row, column and value."""
+    from scipy.sparse import coo_array
+
+    if not is_sparse(matrix):
+        matrix = _checks.any_array("matrices", matrix, DynamicsError)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iufb":
+        raise DynamicsError(
+            "`matrices` must hold numbers, in one matrix [S, S] per action or one "
+            f"[S * A, S]; got {matrix.dtype} of shape {matrix.shape}."
+        )
+    return coo_array(matrix)
 
 
 def _joined(

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions
+from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
 from bayesmdp.model._names import listed, names_given
 from bayesmdp.model._reward import reward_triplets
@@ -26,7 +26,7 @@ _VARIES = 1e-9  # of the largest mean: below, a spread is rounding
 
 def task_from_data(
     make: Callable[..., "Task"],
-    data: Transitions,
+    data: Any,
     *,
     discount: float,
     reward: Any,
@@ -36,6 +36,7 @@ def task_from_data(
     n_actions: int | None,
 ) -> "Task":
     """Do the work of ``Task.from_data``; ``make`` is the class."""
+    data = read_frame(data)
     _checks.of_type("data", data, Transitions, ArgumentError)
     counts = data.counts()
     if counts.total == 0:

@@ -13,9 +13,9 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError
-from bayesmdp.model._align import align, numbering
+from bayesmdp.model._align import Log, align, as_log, numbering
 from bayesmdp.model._task import Task
 
 
@@ -119,18 +119,19 @@ class LoggedEpisodes:
         return replace(self, start=_checks.sealed(start), **columns)
 
 
-def logged_episodes(log: Transitions, task: Task) -> LoggedEpisodes:
+def logged_episodes(log: Log, task: Task) -> LoggedEpisodes:
     """Read the rows of a log in the task's numbering, ordered by episode and step.
 
     Parameters
     ----------
     log
-        Transitions with an ``episode`` column; all rows come into memory.
+        Transitions, or a dataframe of them, with an ``episode`` column; all rows come
+        into memory.
     task
         The known part; names are found as in `bayesmdp.fit`.
     """
-    _checks.of_type("log", log, Transitions, ArgumentError)
     _checks.of_type("task", task, Task, ArgumentError)
+    log = as_log(log, task)
     _, task = align(log, task)
     state, action = numbering(log, task)
     found = list(log.episodes())

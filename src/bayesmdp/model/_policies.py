@@ -1,18 +1,23 @@
 """Policies are arrays: ``[S, A]`` probabilities, or ``[S]`` actions.
 
-Both are accepted everywhere, also with labels; ``[S, A]`` is what comes back. Rows of
-terminal states are ignored.
+Both are accepted everywhere, also with labels, and so are names of actions: one per
+state, or a mapping ``{state: action}``; ``[S, A]`` is what comes back. Rows of terminal
+states are ignored.
 """
 
 import warnings
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
-from bayesmdp.errors import BayesmdpWarning, PolicyError
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name, PolicyLike
+from bayesmdp.errors import BayesmdpWarning, PolicyError, TaskError
 from bayesmdp.model._task import Task
 
 _SUM_TOLERANCE = 1e-6
@@ -32,6 +37,18 @@ class Belief(Protocol):
         """Pairs a policy may use, ``[S, A]``."""
 
 
+@dataclass(frozen=True)
+class AnyPair:
+    """What a policy is checked against where any pair may be used."""
+
+    task: Task
+
+    @property
+    def available(self) -> BoolArray:
+        """Every pair, ``[S, A]``."""
+        return np.ones((self.task.n_states, self.task.n_actions), dtype=np.bool_)
+
+
 def check_knows(belief: object) -> None:
     """Refuse what a policy cannot be checked against, such as a task."""
     if not isinstance(belief, Belief):
@@ -41,14 +58,14 @@ def check_knows(belief: object) -> None:
         )
 
 
-def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatArray:
+def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> FloatArray:
     """Check a policy and return it as probabilities ``[S, A]``.
 
     Parameters
     ----------
     policy
-        ``[S, A]`` probabilities or ``[S]`` whole numbers; rows of terminal states are
-        ignored and come back as zeros.
+        ``[S, A]`` probabilities, ``[S]`` whole numbers or names, or ``{state:
+        action}``; rows of terminal states are ignored and come back as zeros.
     belief
         What says which pairs are available.
     name
@@ -67,7 +84,7 @@ def as_policy(policy: ArrayLike, belief: Belief, name: str = "policy") -> FloatA
     return _checks.sealed(found)
 
 
-def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
+def restrict(policy: PolicyLike, belief: Belief) -> FloatArray:
     """Drop unavailable actions from a policy and renormalise its rows.
 
     A state that loses all its mass gets equal probability on its available actions.
@@ -121,10 +138,14 @@ def restrict(policy: ArrayLike, belief: Belief) -> FloatArray:
     return _checks.sealed(kept)
 
 
-def _probabilities(policy: ArrayLike, task: Task, name: str) -> FloatArray:
+def _probabilities(policy: PolicyLike, task: Task, name: str) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
+    if isinstance(policy, Mapping):
+        policy = _listed(policy, task, name)
     policy = in_order(name, policy, ("state", "action"), PolicyError, task)
     array = _checks.any_array(name, policy, PolicyError)
+    if array.dtype.kind in "UO" and array.shape == (task.n_states,):
+        array = _numbered(array, task, name)
     if array.dtype.kind not in "iufb":
         raise PolicyError(f"`{name}` must hold numbers; got dtype {array.dtype}.")
     shape = (task.n_states, task.n_actions)
@@ -160,6 +181,42 @@ def _probabilities(policy: ArrayLike, task: Task, name: str) -> FloatArray:
         )
     found[task.live] /= total[task.live, None]
     return found
+
+
+def _listed(policy: Mapping[Any, Name], task: Task, name: str) -> NDArray[Any]:
+    """Return the action of each state, ``[S]``; None in terminal states."""
+    found = np.full(task.n_states, None)
+    for state, action in policy.items():
+        with _of(name):
+            at = task.state(state)
+        if found[at] is not None:
+            raise PolicyError(f"`{name}` names state {task.state_name(at)} twice.")
+        found[at] = action
+    missing = next((s for s in task.live if found[s] is None), None)
+    if missing is not None:
+        raise PolicyError(
+            f"`{name}` has no action for state {task.state_name(missing)}: give one "
+            "for every state that is not terminal."
+        )
+    return found
+
+
+def _numbered(names: NDArray[Any], task: Task, name: str) -> IntArray:
+    """Return numbers of named actions ``[S]``, 0 in terminal states."""
+    found, said = np.zeros(task.n_states, dtype=np.int64), names.tolist()
+    for state in task.live:
+        with _of(f"{name} of state {task.state_name(state)}"):
+            found[state] = task.action(said[state])
+    return found
+
+
+@contextmanager
+def _of(name: str) -> Iterator[None]:
+    """Say in which policy a name is unknown."""
+    try:
+        yield
+    except TaskError as problem:
+        raise PolicyError(f"`{name}`: {problem}") from None
 
 
 def _deterministic(array: np.ndarray, task: Task, name: str) -> FloatArray:

@@ -23,7 +23,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import (
     ArrayLike,
     BoolArray,
@@ -31,7 +31,6 @@ from bayesmdp._typing import (
     IntArray,
     Name,
 )
-from bayesmdp.data import Transitions
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
@@ -41,7 +40,7 @@ _AXES = ("state", "action", "next_state")
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class Task:
+class Task(Shown):
     """The known part of the decision problem.
 
     Parameters
@@ -119,7 +118,7 @@ class Task:
     @classmethod
     def from_data(
         cls,
-        data: Transitions,
+        data: Any,
         *,
         discount: float,
         reward: Any = None,
@@ -136,13 +135,13 @@ class Task:
         Parameters
         ----------
         data
-            Logged transitions.
+            Transitions, or a dataframe of them.
         discount
             In [0, 1]; no log says it. With 1, every episode must end, so there must be
             terminal states.
         reward
             As `Task` takes it. Where not given, each transition's logged mean: paid for
-            the transition, and 0 for those never seen, which a posterior may hold
+            the transition, and 0 for those never observed, which a posterior may hold
             possible. Where the logged reward varies for the same transition, only its
             mean is kept, and a warning says how much it varies
             (``data.reward_statistics()`` has the spread of each).
@@ -222,8 +221,8 @@ class Task:
     def _sheet(self) -> Sheet:
         ends = listed([self.state_name(s) for s in self.terminal])
         title = (
-            f"Task of {self.n_states} states and {self.n_actions} actions, discount "
-            f"{self.discount:g}"
+            f"Task of {_checks.many(self.n_states, 'state')} and "
+            f"{_checks.many(self.n_actions, 'action')}, discount {self.discount:g}"
         )
         lines = [
             f"terminal: {ends or 'none'}",
@@ -232,19 +231,16 @@ class Task:
         ]
         return Sheet(title, lines, indent="  ")
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def _reward_summary(self) -> str:
         if isinstance(self.reward, RewardTriplets):
             n, paid = self.reward.key.size, self.reward.reward
-            what, tail = f"{n} transition{'' if n == 1 else 's'}", "; 0 for others"
+            what, tail = _checks.many(n, "transition"), "; 0 for others"
         else:
             what = ("of states", "of pairs", "of transitions")[self.reward.ndim - 1]
             paid, tail = self.reward, ""
         if not paid.size:
             return f"{what}{tail}"
-        return f"{what}, from {paid.min():.6g} to {paid.max():.6g}{tail}"
+        return f"{what}, from {paid.min() + 0.0:.6g} to {paid.max() + 0.0:.6g}{tail}"
 
     def _start_summary(self) -> str:
         at = np.flatnonzero(self.start)

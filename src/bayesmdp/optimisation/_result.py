@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import many
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation, plain, rounded
@@ -197,7 +198,7 @@ class Optimisation:
             [
                 *more,
                 f"found from {self.chosen_start!r} ({self.chosen_stage}) in "
-                f"{self.steps} steps, "
+                f"{many(self.steps, 'step')}, "
                 f"{self.seconds:.2f} s: {self.status}",
             ],
             indent="  ",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesmdp._checks import many
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray
 
 # Above, chains disagree. Some hundred states of slow chains have up to 1.1 by chance.
@@ -16,8 +18,8 @@ _RHAT = 1.2
 _ESS = 30.0  # below, there are too few effective states
 
 
-@dataclass(frozen=True)
-class Diagnostics:
+@dataclass(frozen=True, repr=False)
+class Diagnostics(Shown):
     """R-hat and effective sample size of each quantity, by name."""
 
     rhat: dict[str, float]
@@ -43,13 +45,20 @@ class Diagnostics:
 
     def summary(self) -> str:
         """Say it in one line."""
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
         worst = max(self.rhat, key=lambda name: self.rhat[name])
         least = min(self.ess, key=lambda name: self.ess[name])
-        return (
-            f"{self.n_chains} chains, {self.n_kept} states: R-hat at most "
-            f"{self.rhat[worst]:.2f} ({worst}), effective sample size at least "
-            f"{self.ess[least]:.0f} ({least})"
+        return Sheet(
+            f"{many(self.n_chains, 'chain')}, {many(self.n_kept, 'state')}: R-hat at "
+            f"most {self.rhat[worst]:.2f} ({worst}), effective sample size at least "
+            f"{self.ess[least]:.0f} ({least})",
+            [],
         )
+
+    def __repr__(self) -> str:
+        return f"Diagnostics({self.summary()})"
 
 
 def diagnose(quantities: dict[str, FloatArray]) -> Diagnostics:

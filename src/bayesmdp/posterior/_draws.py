@@ -89,5 +89,5 @@ class Draws:
 
     def __repr__(self) -> str:
         if self.exact:
-            return f"Draws({self.n_draws} models, exact)"
-        return f"Draws({self.n_draws} draws, seed {self.seed})"
+            return f"Draws({_checks.many(self.n_draws, 'model')}, exact)"
+        return f"Draws({_checks.many(self.n_draws, 'draw')}, seed {self.seed})"

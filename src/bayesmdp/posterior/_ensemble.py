@@ -15,9 +15,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from bayesmdp.errors import BeliefError
-from bayesmdp.model import Dynamics, Rows, Task
+from bayesmdp.errors import BeliefError, DynamicsError
+from bayesmdp.model import Dynamics, Rows, Task, as_dynamics, is_sparse
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
@@ -26,13 +27,15 @@ _AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Ensemble(Belief):
+class Ensemble(Belief, Shown):
     """Several models, each with a weight; the same contract as a posterior's.
 
     Parameters
     ----------
     dynamics
-        One model each; all of the task's size.
+        One model each, all of the task's size: Dynamics, arrays ``[S, A, S]`` (hence
+        also one array ``[M, S, A, S]``), or matrices of scipy.sparse as
+        `Dynamics.from_matrices` takes them.
     task
         The known part.
     rewards
@@ -51,6 +54,10 @@ class Ensemble(Belief):
     Ensemble(2 models, 3 states, 2 actions)
     >>> bm.evaluate([1, 0, 0], casino.draws()).start_value
     -1.0
+    >>> import numpy as np
+    >>> models = np.stack([model.to_dense() for model in casino.dynamics])
+    >>> models.shape, bm.Ensemble(models, casino.task)
+    ((2, 3, 2, 3), Ensemble(2 models, 3 states, 2 actions))
     """
 
     task: Task
@@ -63,18 +70,18 @@ class Ensemble(Belief):
 
     def __init__(
         self,
-        dynamics: Sequence[Dynamics],
+        dynamics: Iterable[Any],
         task: Task,
         rewards: Sequence[Any] | None = None,
         weights: ArrayLike | None = None,
         available: ArrayLike | None = None,
     ) -> None:
-        if isinstance(dynamics, Dynamics) or not isinstance(dynamics, Iterable):
+        if not isinstance(dynamics, Iterable) or is_sparse(dynamics):
             raise BeliefError(
                 f"`dynamics` must be a list of Dynamics; got {type(dynamics).__name__}."
             )
         _checks.of_type("task", task, Task, BeliefError)
-        models = tuple(dynamics)
+        models = tuple(_read_model(i, model) for i, model in enumerate(dynamics))
         _check_models(models, task)
         put = object.__setattr__
         put(self, "task", task)
@@ -170,11 +177,34 @@ class Ensemble(Belief):
                 ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
         return ends[0], ends[1]
 
+    def summary(self) -> str:
+        """Say in a few lines what the belief rests on.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> print(bm.worlds.casino().summary())
+        Ensemble(2 models, 3 states, 2 actions)
+          weights from 0.5 to 0.5, rewards of the task
+          2 of 2 pairs available
+        """
+        return self._sheet().text()
+
+    def _sheet(self) -> Sheet:
+        whose = "models" if self.rewards.shape[0] > 1 else "task"
+        n_pairs = self.task.live.size * self.task.n_actions
+        lines = [
+            f"weights from {self.weights.min():.3g} to {self.weights.max():.3g}, "
+            f"rewards of the {whose}",
+            f"{self.layout.pair.size} of {_checks.many(n_pairs, 'pair')} available",
+        ]
+        return Sheet(repr(self), lines, indent="  ")
+
     def __repr__(self) -> str:
-        return (
-            f"Ensemble({self.n_models} models, {self.task.n_states} states, "
-            f"{self.task.n_actions} actions)"
+        said = _checks.sizes(
+            model=self.n_models, state=self.task.n_states, action=self.task.n_actions
         )
+        return f"Ensemble({said})"
 
 
 def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:
@@ -195,6 +225,13 @@ def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:
         _checks.sealed(rows.next_state[kept]),
     )
     return possible, values[kept]
+
+
+def _read_model(number: int, model: object) -> Any:
+    try:
+        return as_dynamics(model)
+    except DynamicsError as problem:
+        raise BeliefError(f"`dynamics`, model {number}: {problem}") from None
 
 
 def _check_models(models: tuple[Dynamics, ...], task: Task) -> None:

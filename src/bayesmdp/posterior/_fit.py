@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._memory import check_room
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorWarning
-from bayesmdp.model import Availability, Task, align, availability
+from bayesmdp.model import Availability, Data, Task, align, availability
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior, fit_hierarchical
 from bayesmdp.posterior._mixture import (
     MixturePosterior,
@@ -39,7 +39,7 @@ _PAIR, _ROW, _ENTRY = 16, 100, 44
 
 @overload
 def fit(
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     *,
     prior: Prior,
@@ -47,7 +47,7 @@ def fit(
 ) -> Posterior: ...
 @overload
 def fit(
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     *,
     prior: MixturePrior,
@@ -55,14 +55,14 @@ def fit(
 ) -> MixturePosterior: ...
 @overload
 def fit(
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     *,
     prior: HierarchicalPrior | None = None,
     min_count: int = 0,
 ) -> HierarchicalPosterior: ...
 def fit(
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     *,
     prior: Prior | MixturePrior | HierarchicalPrior | None = None,
@@ -73,9 +73,10 @@ def fit(
     Parameters
     ----------
     data
-        Transitions, or counts of them. Where they have names, so must the task, and
-        the same name is the same state, whatever its number; a task without names
-        takes the data's if it has as many states and actions.
+        Transitions, a dataframe of them (pandas, polars, pyarrow, ...; read as
+        `bayesmdp.read_transitions` reads it), or counts. Where they have names, so must
+        the task, and the same name is the same state, whatever its number; a task
+        without names takes the data's if it has as many states and actions.
     task
         The known part; its sizes rule.
     prior
@@ -97,6 +98,12 @@ def fit(
     >>> world = bm.worlds.gridworld()
     >>> bm.fit(world.sample(1000, seed=0), world.task, min_count=5)
     HierarchicalPosterior(25 states, 4 actions, 1000 transitions, 78 available pairs)
+    >>> import duckdb  # or a frame of pandas, polars, pyarrow, ...
+    >>> frame = duckdb.sql("select 'icu' state, 'treat' action, 'home' next_state")
+    >>> task = bm.Task(2, 1, reward=[0, 1], discount=0.9, terminal="home",
+    ...                state_labels=["icu", "home"], action_labels=["treat"])
+    >>> bm.fit(frame, task, prior=bm.SymmetricPrior())
+    Posterior(2 states, 1 action, 1 transition, 1 available pair)
     """
     _checks.of_type("task", task, Task, ArgumentError)
     prior = HierarchicalPrior() if prior is None else prior

@@ -294,13 +294,6 @@ class HierarchicalPosterior(Fitted):
             said.append("the data hardly tell whether actions differ")
         return [*said, self.diagnostics.summary()]
 
-    def __repr__(self) -> str:
-        return (
-            f"HierarchicalPosterior({self.task.n_states} states, "
-            f"{self.task.n_actions} actions, {self.counts.total} transitions, "
-            f"{int(self.available.sum())} available pairs)"
-        )
-
 
 _HYPER = (
     "the share of states without effect",

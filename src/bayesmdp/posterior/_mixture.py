@@ -179,10 +179,13 @@ class MixturePosterior(Fitted):
         )
 
     def __repr__(self) -> str:
-        return (
-            f"MixturePosterior({self.weights.size} components, {self.task.n_states} "
-            f"states, {self.task.n_actions} actions, {self.counts.total} transitions)"
+        said = _checks.sizes(
+            component=self.weights.size,
+            state=self.task.n_states,
+            action=self.task.n_actions,
+            transition=self.counts.total,
         )
+        return f"MixturePosterior({said})"
 
 
 def component_prefix(number: int) -> str:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import BoolArray, FloatArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
-from bayesmdp.model import Availability, Rows, Task, align
+from bayesmdp.model import Availability, Data, Rows, Task, align
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._evidence import evidence_of
 from bayesmdp.posterior._stream import (
@@ -32,7 +32,7 @@ from bayesmdp.posterior._stream import (
 from bayesmdp.priors import MixturePrior, Prior, Sets, is_restricted, tuned
 
 
-class Fitted(Belief):
+class Fitted(Belief, Shown):
     """A belief that was learnt from counts, by `bayesmdp.fit`."""
 
     counts: Counts  # everything that was logged, unavailable pairs included
@@ -82,7 +82,7 @@ class Fitted(Belief):
             layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
         )
 
-    def update(self, data: Transitions | Counts) -> Self:
+    def update(self, data: Data) -> Self:
         """Return the posterior after more data: the same as `fit` on all of it.
 
         States and actions of named data are found by their names, as in `fit`. Weights
@@ -132,17 +132,21 @@ class Fitted(Belief):
         tail = ""
         if not self.prior.looks_at_data:
             tail = f"; log evidence {self.log_evidence():.4f}"
+        n_possible = self.rows().layout.next_state.size
         title = (
-            f"Posterior of {task.n_states} states ({task.terminal.size} terminal) and "
-            f"{task.n_actions} actions from {self.counts.total} transitions"
+            f"Posterior of {_checks.many(task.n_states, 'state')} "
+            f"({task.terminal.size} terminal) and "
+            f"{_checks.many(task.n_actions, 'action')} from "
+            f"{_checks.many(self.counts.total, 'transition')}"
         )
         lines = [
             *self._said_priors(),
             *self.availability.report(task),
             *self._ignored(),
             f"visits of a pair: median {np.median(visits):g}, from {visits.min()} to "
-            f"{visits.max()}; {int((visits == 0).sum())} pairs never visited",
-            f"{self.rows().layout.next_state.size} possible transitions{tail}",
+            f"{visits.max()}; {_checks.many(int((visits == 0).sum()), 'pair')} never "
+            "visited",
+            f"{_checks.many(n_possible, 'possible transition')}{tail}",
         ]
         return Sheet(title, lines, indent="  ")
 
@@ -152,15 +156,17 @@ class Fitted(Belief):
         lines = []
         n = int(counts.count[task.is_terminal[counts.state]].sum())
         if n:
-            lines.append(f"{n} logged transitions in terminal states ignored")
+            said = _checks.many(n, "logged transition")
+            lines.append(f"{said} in terminal states ignored")
         entered = np.bincount(counts.next_state, counts.count, task.n_states)
         left = np.bincount(counts.state, counts.count, task.n_states)
         stuck = np.flatnonzero((entered > 0) & (left == 0) & ~task.is_terminal)
         if stuck.size:
             most = int(stuck[np.argmax(entered[stuck])])
             lines.append(
-                f"{stuck.size} states entered and never left (most often "
-                f"{task.state_name(most)}, {int(entered[most])} times): terminal?"
+                f"{_checks.many(stuck.size, 'state')} entered and never left (most "
+                f"often {task.state_name(most)}, "
+                f"{_checks.many(int(entered[most]), 'time')}): terminal?"
             )
         return lines
 
@@ -171,11 +177,17 @@ class Fitted(Belief):
             return f"{data}."
         return (
             f"{data}. Policies may use a pair of state and action only if it was "
-            f"observed at least {self.min_count} times."
+            f"observed at least {_checks.many(self.min_count, 'time')}."
         )
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
+    def __repr__(self) -> str:
+        said = _checks.sizes(
+            state=self.task.n_states,
+            action=self.task.n_actions,
+            transition=self.counts.total,
+            available_pair=int(self.available.sum()),
+        )
+        return f"{type(self).__name__}({said})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -279,10 +291,4 @@ class Posterior(Fitted):
             "The probabilities of next states of each pair of state and action have "
             f"independent {kind}: the prior, {self.said_prior()}, and the counts of "
             f"{self._said_data()}"
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"Posterior({self.task.n_states} states, {self.task.n_actions} actions, "
-            f"{self.counts.total} transitions, {self.layout.pair.size} available pairs)"
         )

@@ -2,8 +2,8 @@
 
 A prior gives each pair a Dirichlet distribution over its next states. It answers for
 the pairs it is asked about with `Rows` (which next states are possible) and one
-concentration an entry. Where it leaves open which next states are possible, these stand for
-means alone, and `OnSets` says the rest.
+concentration an entry. Where the set of possible next states is random, these stand
+for means alone, and `OnSets` says the rest.
 """
 
 from typing import Protocol, runtime_checkable

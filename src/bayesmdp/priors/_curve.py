@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
-from bayesmdp.data import Counts, Transitions
+from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
-from bayesmdp.model import Task, align, availability
+from bayesmdp.model import Data, Task, align, availability
 from bayesmdp.priors._contract import (
     check_rows,
     checked_concentration,
@@ -30,7 +30,7 @@ _QUANTILE = 1.959963984540054  # of the normal distribution, for 95 %
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EvidenceCurve:
+class EvidenceCurve(Shown):
     """Log evidence against the concentration. Made by `priors.evidence_curve`."""
 
     grid: FloatArray  # [G], concentrations
@@ -57,8 +57,9 @@ class EvidenceCurve:
 
     def _sheet(self) -> Sheet:
         title = (
-            f"Evidence of a symmetric prior from {self.n_transitions} transitions of "
-            f"{self.n_pairs} pairs"
+            "Evidence of a symmetric prior from "
+            f"{_checks.many(self.n_transitions, 'transition')} of "
+            f"{_checks.many(self.n_pairs, 'pair')}"
         )
         lines = []
         if self.best is None or self.interval is None:
@@ -78,16 +79,14 @@ class EvidenceCurve:
         lines += [f"{self.grid[i]:.4g}: {self.log_evidence[i]:.4f}" for i in shown]
         return Sheet(title, lines, indent="  ")
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
     def __repr__(self) -> str:
         best = "None" if self.best is None else f"{self.best:.4g}"
-        return f"EvidenceCurve({self.grid.size} concentrations, best={best})"
+        grid = _checks.many(self.grid.size, "concentration")
+        return f"EvidenceCurve({grid}, best={best})"
 
 
 def evidence_curve(
-    data: Transitions | Counts,
+    data: Data,
     task: Task,
     grid: ArrayLike | None = None,
     *,

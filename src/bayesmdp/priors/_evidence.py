@@ -3,8 +3,8 @@
 Bayesian model selection as in the paper (appendix, "Bayesian model selection"; 0.072 on
 its clinical data): one concentration for all pairs, chosen to maximise the marginal
 likelihood of the available pairs (type II maximum likelihood, empirical Bayes). One
-number chosen from thousands of counts costs little honesty, but some: the uncertainty about
-it is not in the posterior, and the evidence at its maximum is a little too good.
+number chosen from thousands of counts costs little honesty, but some: its
+uncertainty is not in the posterior, and the evidence at its maximum a little too good.
 `evidence_curve` shows how sharp the maximum is.
 """
 

@@ -98,7 +98,7 @@ class HierarchicalPrior:
         return make_cells(self.base, counts, task, allowed, always)
 
     def _allowed(self, counts: Counts, task: Task) -> IntArray:
-        """Return the cells of the support; refuse one that rules out what was seen."""
+        """Return the cells of the support; refuse one that rules out the data."""
         n = np.int64(task.n_states)
         pair = np.flatnonzero(np.repeat(~task.is_terminal, task.n_actions))
         rows = support_rows(self.support, pair, task)

@@ -6,12 +6,12 @@ One of the priors is right, which one is not known: prior ``c`` has probability
     P(c | D) ~ w[c] P(D | c),
 
 ``P(D | c)`` the evidence, and the posterior is the mixture of the components' own.
-Every draw belongs to one component as a whole, so all its rows share the uncertainty about
-the prior.
+Every draw belongs to one component as a whole, so all its rows share the
+uncertainty about the prior.
 
 **Priors without evidence.** Where a prior looks at the data to make its rows
 (`SparsePrior`), the probability of the data before seeing them is not
-defined: it would be 1 for a prior that allows what was seen alone, as if it had known.
+defined: it would be 1 for a prior that allows the observed alone, as if it had known.
 Held-out density is defined for all priors, but it answers another question (how well
 does half the data predict the rest?) and is on another scale: a product over a test
 set is not a factor of the posterior, so weights that mix the two would not be

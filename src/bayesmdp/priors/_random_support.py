@@ -6,7 +6,7 @@ Dirichlet with concentration ``a`` on each state of the set. After ``N`` visits 
 ``m`` different states, with counts ``n[t]``, ::
 
     P(k | data) ~ P(k) C(L - m, k - m) / C(L, k) * G(k a) / G(k a + N)
-    P(t | data) = (a + n[t]) / (m a + N) * C              for a state that was seen
+    P(t | data) = (a + n[t]) / (m a + N) * C              for a state that was observed
                 = (1 - C) / (L - m)                       for one that was not
     C = sum_k P(k | data) (m a + N) / (k a + N)
 
@@ -27,7 +27,7 @@ unseen mass. A pair never visited has the symmetric Dirichlet with the same mean
 ``sum_t theta[t]^2``.
 
 **Fallback.** Rows over the whole support are long. With a ``fallback`` the unseen mass
-lies on that one state instead: rows stay as short as the data, and what was never seen
+lies on that one state instead: rows stay as short as the data, and what never occurred
 is bad. The posterior is the one above, with the sum of ``theta`` over unseen states
 moved: given ``k``, the row is Dirichlet with ``a + n[t]`` on seen states and
 ``(k - m) a`` more on the fallback, which is exactly 0 where ``k = m`` and it was not
@@ -84,7 +84,7 @@ class RandomSupportPrior:
         Pseudo-count of every next state that is possible, above 0.
     decay
         How fast large sets become unlikely, in (0, 1]: about ``1 / (1 - decay)`` next
-        states where nothing was seen; 1 makes all sizes equally likely.
+        states where nothing was observed; 1 makes all sizes equally likely.
     support
         Which next states may be possible, as for `SymmetricPrior`.
     fallback
@@ -211,7 +211,7 @@ class RandomSupportPrior:
     ) -> "_Known":
         """Gather visits; rows hold the support where ``fallback`` is -1.
 
-        Otherwise they hold what was seen or imagined, and the fallback unless it is
+        Otherwise they hold what was observed or imagined, and the fallback unless it is
         None.
         """
         states = [task.state(name, "fallback") for name, _ in imagined]
@@ -250,7 +250,7 @@ class RandomSupportPrior:
         states: list[int],
         more: list[int],
     ) -> tuple[Rows, BoolArray]:
-        """Rows of what was seen and ``more``; which entries are the support's.
+        """Rows of what was observed and ``more``; which entries are the support's.
 
         Data outside the support are refused, but for those that lead to ``states``.
         """

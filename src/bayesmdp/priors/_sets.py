@@ -8,7 +8,7 @@ from bayesmdp._typing import FloatArray, IntArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.model import Rows, Task
 
-#: States (or labels) and how often each is imagined to have been seen in every row.
+#: States (or labels) and how often each is imagined to have been observed in every row.
 Imagined: TypeAlias = tuple[tuple[Name, float], ...]
 
 

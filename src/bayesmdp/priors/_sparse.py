@@ -1,4 +1,4 @@
-"""Only next states that were seen, and a bad one to be careful about.
+"""Only next states that were observed, and a bad one to be careful about.
 
 The paper's conservative model of clinical data (section 5.3): the support of a pair is
 what was observed after it plus the fallback (death), each with the same concentration.

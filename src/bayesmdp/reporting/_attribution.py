@@ -1,4 +1,4 @@
-"""Where the epistemic uncertainty of the recommended policy comes from, to first order."""
+"""Where the uncertainty about the recommended policy comes from, to first order."""
 
 import warnings
 from typing import Any
@@ -23,26 +23,26 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
         found = evaluate_analytic(inputs.best.policy, belief)
-    uncertainty = found.uncertainty
-    if not uncertainty.any():
+    share = found.variance_share
+    if not share.any():
         return {
-            "left_out": "To first order there is no uncertainty that could be divided."
+            "left_out": "To first order there is no variance that could be divided."
         }
-    order = np.argsort(-uncertainty, axis=None, kind="stable")
-    shares = uncertainty.ravel()[order]
+    order = np.argsort(-share, axis=None, kind="stable")
+    shares = share.ravel()[order]
     order = order[:_SHOWN][shares[:_SHOWN] > 0]
-    by_state = uncertainty.sum(axis=1)
+    by_state = share.sum(axis=1)
     visits = inputs.visits
     pairs = []
     for index in order:
-        state, action = (int(i) for i in np.unravel_index(index, uncertainty.shape))
+        state, action = (int(i) for i in np.unravel_index(index, share.shape))
         pairs.append(
             {
                 "state": state,
                 "state_label": inputs.task.state_name(state),
                 "action": action,
                 "action_label": inputs.task.action_name(action),
-                "share": plain(float(uncertainty[state, action]), 4),
+                "share": plain(float(share[state, action]), 4),
                 "visits": None if visits is None else int(visits[state, action]),
             }
         )
@@ -61,7 +61,7 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
             if by_state[s] > 0
         ],
         "n_for_half": int(np.searchsorted(np.cumsum(shares), 0.5) + 1),
-        "n_pairs": int((uncertainty > 0).sum()),
+        "n_pairs": int((share > 0).sum()),
         "first_order_sd": plain(found.start_epistemic_sd, 5),
         "drawn_sd": quantity(drawn.start_epistemic_sd, drawn.start_epistemic_sd_mcse),
     }
@@ -75,6 +75,6 @@ def _why_not(belief: Belief) -> str:
             "needs independent Dirichlet rows."
         )
     return (
-        "The uncertainty is not divided among pairs of state and action: that is offered up "
-        f"to {MAX_STATES:,} states."
+        "The uncertainty is not divided among pairs of state and action: that is "
+        f"offered up to {MAX_STATES:,} states."
     )

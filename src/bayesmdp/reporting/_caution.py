@@ -68,18 +68,20 @@ def _support(inputs: Inputs) -> list[Caution]:
     min_count, name = inputs.comparison.min_count, inputs.recommended
     if row.low_support is None:
         text = (
-            "The belief is an ensemble: how often a pair of state and action was seen "
+            "The belief is an ensemble: how often a pair of state and action occurred "
             "is not known."
         )
         return [_say("Support", "note", text)]
     thin = f"{in_percent(row.low_support)} of the visits under “{name}”"
     if row.low_support > _POOR:
         text = (
-            f"{thin} are on pairs of state and action seen fewer than {min_count} times: "
-            "there the posterior is dominated by the prior."
+            f"{thin} are on pairs of state and action with fewer than {min_count} "
+            "visits: there the posterior is dominated by the prior."
         )
         return [_say("Support", "warning", text)]
-    text = f"{thin} are on pairs of state and action seen fewer than {min_count} times."
+    text = (
+        f"{thin} are on pairs of state and action with fewer than {min_count} visits."
+    )
     return [_say("Support", "ok", text)]
 
 

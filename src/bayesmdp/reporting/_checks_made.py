@@ -82,7 +82,7 @@ def _fit(inputs: Inputs) -> Entry:
         f"{found.predicted_value:.4g} (95 % {low:.4g} to {high:.4g})"
     )
     if math.isfinite(found.gap):
-        text += f", {found.gap:+.1f} standard errors away"
+        text += f", {round(found.gap, 1) + 0.0:+.1f} standard errors away"
     if not found.problems:
         mostly = 2 * found.n_censored > found.n_episodes
         level = "note" if mostly else "ok"  # then most of both is the belief's

@@ -1,4 +1,4 @@
-"""What was seen, and what `validate` says about it."""
+"""What was observed, and what `validate` says about it."""
 
 from typing import Any
 

@@ -7,9 +7,9 @@ ten-thousandths.
 
 The rule for each state: where both policies take the same action most often, there is
 nothing to change. Otherwise the evidence suffices to recommend if every action of the
-recommendation was seen ``min_count`` times or more, and if the probability that deciding so
-once is better than deciding as the reference does is at least 95 %. Elsewhere one
-should defer to the reference.
+recommendation was observed ``min_count`` times or more, and if the probability that
+deciding so once is better than deciding as the reference does is at least 95 %.
+Elsewhere one should defer to the reference.
 """
 
 from typing import Any
@@ -125,7 +125,7 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
 
 
 def _next(inputs: Inputs, row: IntArray) -> dict[str, Any]:
-    """Return next states of the pairs listed that have a row and were seen."""
+    """Return next states of the pairs listed that have a row and were observed."""
     belief = inputs.posterior
     rows = belief.mean().rows
     wanted = row[row >= 0]
@@ -168,9 +168,9 @@ def _rule(inputs: Inputs) -> str:
     return (
         f"Where “{inputs.recommended}” and “{inputs.reference}” take the same action "
         "most often, there is no other action to recommend. Otherwise the evidence "
-        f"suffices to recommend if every action of “{inputs.recommended}” was seen at "
-        f"least {inputs.comparison.min_count} times and if deciding so once, rather than as "
-        f"“{inputs.reference}” does, is better with a probability of "
+        f"suffices to recommend if every action of “{inputs.recommended}” was observed "
+        f"at least {inputs.comparison.min_count} times and if deciding so once, rather "
+        f"than as “{inputs.reference}” does, is better with a probability of "
         f"{100 * SURE:.0f} % or more. Elsewhere: defer to “{inputs.reference}”."
     )
 

@@ -82,7 +82,11 @@ def _number(x: dict[str, float | None] | None) -> str:
 
 def _significant(x: float | None, digits: int = 3) -> str:
     """Write a number without an error."""
-    return _NOTHING if x is None else f"{x:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+    return (
+        _NOTHING
+        if x is None
+        else f"{x + 0.0:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+    )
 
 
 def _known(x: dict[str, float | None], sd: float | None) -> str:

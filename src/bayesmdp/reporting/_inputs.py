@@ -109,7 +109,7 @@ class Inputs:
 
     @cached_property
     def examined(self) -> tuple[str, ...]:
-        """Policies of the comparison whose sensitivity to the prior was asked for."""
+        """Policies of the comparison whose prior sensitivity was asked for."""
         if self.prior_sensitivity is None:
             return ()
         return self._named(self.prior_sensitivity.policy)

@@ -25,7 +25,7 @@ def intervals(
 ) -> "Axes":
     """Draw the value of each policy from the start, with an interval of draws.
 
-    The interval holds what the data leave open (the epistemic uncertainty), not the Monte
+    The interval holds what the data leave open (epistemic uncertainty), not the Monte
     Carlo error. Policies share their draws, so intervals of values overlap even where
     one policy is better on every draw: ``difference`` shows that.
 

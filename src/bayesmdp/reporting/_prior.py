@@ -1,4 +1,4 @@
-"""Prior sensitivity: evidence and sensitivity, where they were computed."""
+"""Evidence of priors and prior sensitivity, where they were computed."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _QUANTITIES += ["gain", "gain_epistemic_sd", "probability_better"]
 
 
 def prior_section(inputs: Inputs) -> dict[str, Any]:
-    """Put the evidence curve and the sensitivity to the prior together."""
+    """Put the evidence curve and the prior sensitivity together."""
     return {"evidence": _evidence(inputs), "sensitivity": _sensitivity(inputs)}
 
 

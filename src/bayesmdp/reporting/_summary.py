@@ -1,4 +1,4 @@
-"""The first screen: the question, the answer, its uncertainty, and what to be wary of."""
+"""The first screen: the question, the answer, its uncertainty, and cautions."""
 
 import math
 from typing import Any
@@ -122,9 +122,9 @@ def _uncertainty(found: dict[str, Any]) -> str:
     part = percent(found["epistemic_share"])
     return (
         f"One outcome differs from this by {_said(found['total_sd'])} (standard "
-        f"deviation). Of the uncertainty, {part} would go away with more data (epistemic "
-        f"sd {_said(found['epistemic_sd'])}); the rest is chance that no data remove "
-        f"(aleatoric sd {_said(found['aleatoric_sd'])})."
+        f"deviation): {part} of its variance is epistemic, which more data would "
+        f"remove (sd {_said(found['epistemic_sd'])}); the rest is aleatoric "
+        f"(sd {_said(found['aleatoric_sd'])})."
     )
 
 
@@ -154,11 +154,11 @@ def known(x: dict[str, float | None], sd: float | None) -> str:
     digits = max(1 - math.floor(math.log10(sd)), 0)
     if digits > 12 or abs(value) >= 1e12:
         return f"{value:.6g}"
-    return f"{value:.{digits}f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def _with_noise(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to the precision of its sd, with its Monte Carlo error in brackets."""
+    """Write a number to the precision of its sd, its Monte Carlo error in brackets."""
     error = x["mcse"]
     return known(x, sd) + (f" (Monte Carlo error {error:.1g})" if sd and error else "")
 

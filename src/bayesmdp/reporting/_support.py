@@ -17,7 +17,7 @@ def support_section(inputs: Inputs) -> dict[str, Any]:
     if visits is None:
         return {
             "left_out": "An ensemble holds no counts, so it is not known how often a "
-            "pair of state and action was seen."
+            "pair of state and action was observed."
         }
     live = visits[task.live]
     order = task.live[np.argsort(-live.sum(axis=1), kind="stable")][:_MAP_STATES]

@@ -17,9 +17,9 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._io import check_file, check_plain, read_array, worded, write_atomic
-from bayesmdp._typing import ArrayLike, FloatArray, Seed
+from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
 from bayesmdp.errors import PolicyError, StorageError
-from bayesmdp.model import Task, as_policy, check_knows, restrict
+from bayesmdp.model import Task, as_policy, check_knows, restrict, used_pairs
 from bayesmdp.policies import ALWAYS, POLICY_NAMES, named_policy
 from bayesmdp.posterior import Belief
 from bayesmdp.storage._config import as_path
@@ -256,7 +256,7 @@ def _share(where: str, said: str | None) -> float:
     return share
 
 
-def policy_rows(policy: ArrayLike, belief: Belief) -> list[dict[str, Any]]:
+def policy_rows(policy: PolicyLike, belief: Belief) -> list[dict[str, Any]]:
     """Say a policy in words: state, action and probability of all it may do.
 
     Parameters
@@ -274,20 +274,11 @@ def policy_rows(policy: ArrayLike, belief: Belief) -> list[dict[str, Any]]:
     >>> bm.storage.policy_rows([1, 0], posterior)
     [{'state': '0', 'action': '1', 'probability': 1.0}]
     """
-    checked = as_policy(policy, belief)
-    task = belief.task
-    return [
-        {
-            "state": task.state_name(state),
-            "action": task.action_name(action),
-            "probability": float(checked[state, action]),
-        }
-        for state, action in np.argwhere(checked > 0).tolist()
-    ]
+    return used_pairs(as_policy(policy, belief), belief.task)
 
 
 def write_policy(
-    policy: ArrayLike, belief: Belief, path: str | os.PathLike[str]
+    policy: PolicyLike, belief: Belief, path: str | os.PathLike[str]
 ) -> Path:
     """Write a policy as CSV: state, action, probability, in words where there are any.
 

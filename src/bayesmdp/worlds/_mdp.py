@@ -10,20 +10,28 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
+from bayesmdp._typing import (
+    ArrayLike,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    PolicyLike,
+    Seed,
+)
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
-from bayesmdp.model import Dynamics, Task, as_policy
+from bayesmdp.model import Dynamics, Task, as_dynamics, as_policy
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class MDP:
-    """A decision process whose dynamics are known.
+    """A Markov decision process whose dynamics are known.
 
     Parameters
     ----------
     dynamics
-        The true model.
+        The true model; also an array ``[S, A, S]``, or matrices of scipy.sparse as
+        `Dynamics.from_matrices` takes them.
     task
         The known part.
     support
@@ -44,8 +52,9 @@ class MDP:
     _support: BoolArray | None = field(repr=False)
 
     def __init__(
-        self, dynamics: Dynamics, task: Task, *, support: ArrayLike | None = None
+        self, dynamics: Any, task: Task, *, support: ArrayLike | None = None
     ) -> None:
+        dynamics = as_dynamics(dynamics)
         _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
         _checks.of_type("task", task, Task, DynamicsError)
         object.__setattr__(self, "dynamics", dynamics)
@@ -92,7 +101,7 @@ class MDP:
             running - np.repeat(before, np.diff(self.dynamics.indptr))
         )
 
-    def value(self, policy: ArrayLike) -> FloatArray:
+    def value(self, policy: PolicyLike) -> FloatArray:
         """Exact value of a policy in every state, ``[S]``.
 
         Parameters
@@ -149,7 +158,7 @@ class MDP:
 
     def simulate(
         self,
-        policy: ArrayLike,
+        policy: PolicyLike,
         n_episodes: int,
         seed: Seed = 0,
         *,

@@ -14,7 +14,7 @@ from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
-from bayesmdp.model import Dynamics, Task, reward_triplets
+from bayesmdp.model import Dynamics, Task, is_sparse, reward_triplets
 from bayesmdp.worlds._mdp import MDP
 
 #: Size, row, column, value, and how far sums may be from 1.
@@ -84,12 +84,6 @@ def from_mdptoolbox(
     return MDP(dynamics, task)
 
 
-def _is_sparse(value: Any) -> bool:
-    from scipy import sparse
-
-    return bool(sparse.issparse(value))
-
-
 def _matrices(value: Any, name: str, error: type[BayesmdpError]) -> list[_Entries]:
     """Return the matrix of each action; none where the value holds no matrices."""
     listed = isinstance(value, list | tuple) or (
@@ -97,7 +91,7 @@ def _matrices(value: Any, name: str, error: type[BayesmdpError]) -> list[_Entrie
     )
     if isinstance(value, list | tuple):
         value = [in_order(name, x, ("state", "state"), error) for x in value]
-    if not (listed and any(map(_is_sparse, value))):
+    if not (listed and any(map(is_sparse, value))):
         value = _checks.any_array(name, value, error)
         if value.ndim != 3 and not (value.ndim == 1 and value.dtype == object):
             return []
@@ -116,7 +110,7 @@ def _entries(
 ) -> _Entries:
     """Return what is not zero in a square matrix."""
     said = f"{name} of action {action}"
-    if _is_sparse(matrix):
+    if is_sparse(matrix):
         found = matrix.tocoo(copy=True)
         found.sum_duplicates()
         shape, row, column, value = found.shape, found.row, found.col, found.data
@@ -175,7 +169,7 @@ def _summed(
 
 def _reward(reward: Any, n_states: int, n_actions: int) -> Any:
     """Return ``[S]`` and ``[S, A]`` as they are, matrices as columns of entries."""
-    if _is_sparse(reward):
+    if is_sparse(reward):
         reward = reward.toarray()
     reward = in_order("reward", reward, ("state", "action"), TaskError)
     matrices = _matrices(reward, "reward", TaskError)

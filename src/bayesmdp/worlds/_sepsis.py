@@ -22,7 +22,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, FloatArray, Seed
+from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
 from bayesmdp.model import Dynamics, Rows, Task, as_policy
@@ -64,7 +64,7 @@ class SepsisMDP(MDP):
 
     def simulate(
         self,
-        policy: ArrayLike,
+        policy: PolicyLike,
         n_patients: int,
         seed: Seed = 0,
         *,

@@ -27,7 +27,8 @@ from bayesmdp.cli._options import (
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Visits in the data below which a pair counts as poorly supported.",
+    help="Visits in the data below which a pair counts as poorly supported; no pair is "
+    "left out, as by --min-count of `fit`.",
 )
 @draws_option
 @restrict_option

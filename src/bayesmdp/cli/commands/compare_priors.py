@@ -46,7 +46,8 @@ def command(
     FILE is the log that RUN was fitted from, with an episode column: whole episodes are
     held out, and RUN keeps counts alone. --columns and --labels are as for `fit`.
     Predicted values are in units of reward. --fallback is for the priors beside. What
-    is found is kept in RUN: `report --prior-sensitivity` shows the gain under the best one.
+    is found is kept in RUN: `report --prior-sensitivity` shows the gain under the best
+    one.
 
     Example: bayesmdp compare-priors ward ward.csv
 

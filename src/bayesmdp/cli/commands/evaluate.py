@@ -50,7 +50,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Value of POLICY in RUN, a directory of `fit`, with its epistemic and aleatoric sd.
+    """Value of POLICY in RUN, a directory of `fit`, with both standard deviations.
 
     POLICY is behaviour, mle, nominal, second_order, msbi, uniform, always:ACTION,
     optimised (after `bayesmdp optimise`), or a file: CSV with columns state, action and

@@ -1,4 +1,4 @@
-"""``bayesmdp prior-sensitivity``: what a policy's value and gain are under other priors."""
+"""``bayesmdp prior-sensitivity``: a policy's value and gain under other priors."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def command(
 
     Example: bayesmdp prior-sensitivity ward nominal
 
-    Example: bayesmdp prior-sensitivity ward optimised --prior hierarchical --prior scaled
+    Example: bayesmdp prior-sensitivity ward optimised --prior symmetric --prior scaled
     """
     import bayesmdp as bm
 
@@ -79,7 +79,7 @@ def command(
     ((name, found),) = bm.storage.find_policies(loaded, [policy], **how).items()
     ((over, base),) = bm.storage.find_policies(loaded, [baseline], **how).items()
     posterior = loaded.posterior
-    sensitivity = bm.prior_sensitivity(
+    under = bm.prior_sensitivity(
         found,
         posterior,
         posterior.task,
@@ -91,5 +91,5 @@ def command(
         threads=threads,
     )
     made = {"run": str(run), "policy": name, "baseline": over}
-    record = {**made, **sensitivity.to_dict()}
-    show(sensitivity.summary(n_states), record, as_json=as_json, quiet=quiet)
+    record = {**made, **under.to_dict()}
+    show(under.summary(n_states), record, as_json=as_json, quiet=quiet)

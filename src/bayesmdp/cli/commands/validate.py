@@ -34,7 +34,7 @@ _PLAIN_WIDTH = 100  # of what is piped
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="Tell pairs of state and action that were seen fewer times.",
+    help="Tell pairs of state and action that were observed fewer times.",
 )
 @click.option("--n-states", type=click.IntRange(1), help="How many states there are.")
 @click.option("--n-actions", type=click.IntRange(1), help="How many actions there are.")

@@ -7,7 +7,8 @@ const MINUS = "\u2212", NOTHING = "\u2013";
 const POLICIES = DATA.policies.rows.map((row) => row.name);
 
 function fixed(x, digits) {
-  return x.toFixed(Math.min(Math.max(digits, 0), 12)).replace("-", MINUS);
+  const text = x.toFixed(Math.min(Math.max(digits, 0), 12));
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", MINUS);
 }
 function sig(x, digits = 3) {
   if (x === null || x === undefined) return NOTHING;

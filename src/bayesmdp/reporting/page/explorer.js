@@ -33,7 +33,7 @@ function verdict(i) {
     end: ["Nothing to decide.", "Episodes end here."],
     same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, if not equally often: see the table.`],
     unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known for this belief."],
-    thin: ["Defer.", `An action of “${policy}” was seen fewer than ${DATA.policies.min_count} times here.`],
+    thin: ["Defer.", `An action of “${policy}” was observed fewer than ${DATA.policies.min_count} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
     recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
   }[kind];
@@ -97,7 +97,7 @@ function reasons(pairs) {
 function nextTable(p) {
   const next = EXPLORER.next, from = next.first[p], to = next.first[p + 1];
   if (to === from) {
-    const why = EXPLORER.available[p] ? "are left out: it was never seen, or the file would be too large" : "are not part of the model: it was seen too rarely to be offered";
+    const why = EXPLORER.available[p] ? "are left out: it was never observed, or the file would be too large" : "are not part of the model: it was observed too rarely to be offered";
     return make("p", { class: "left-out" }, `The next states of ${actionName(p)} ${why}.`);
   }
   const rows = [];
