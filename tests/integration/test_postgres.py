@@ -31,10 +31,12 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
+from test_grid import READ
 from test_names import ALL, CODES, moves
 from validate_cases import CASES
 from validate_episode_cases import Case
 from validate_logs import messy, without
+from visits import random_visits
 
 import bayesmdp as bm
 
@@ -236,6 +238,18 @@ def test_missing_value_codes_are_missing(database: Any) -> None:
     said = r"no value in 5 rows, with 4 missing-value codes \(NA, NaN, NULL or \.\)"
     with pytest.raises(bm.BayesmdpError, match=said):
         bm.read_transitions(stored(database, table))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_visits_are_put_on_the_same_grid(database: Any, text: bool) -> None:
+    visits = random_visits(5)
+    if text:  # names that the locale sorts otherwise
+        visits["patient"] = [f"{'aB'[x % 2]}{x}" for x in visits["patient"]]
+    log = bm.read_transitions(stored(database, visits), **READ, every=10)
+    wanted = bm.read_transitions(pd.DataFrame(visits), **READ, every=10)
+    assert log.counts() == wanted.counts()
+    said = [x.replace("the pandas table", "the ibis table") for x in wanted.notes]
+    assert list(log.notes) == said
 
 
 def test_tiny_ids_are_not_zero(database: Any) -> None:

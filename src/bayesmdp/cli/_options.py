@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bayesmdp.priors import AnyPrior
 
 #: Options of `reading_options`.
-READING = ("columns", "labels", "outcome", "censored")
+READING = ("columns", "labels", "outcome", "censored", "time", "every", "limit")
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -152,7 +152,7 @@ def priors_beside(
 
 
 def reading_options(function: Function) -> Function:
-    """``--columns``, ``--labels``, ``--outcome``, ``--censored``: how a log is read.
+    """``--columns``, ``--labels``, ``--time`` and so on: how a log is read.
 
     The command gets them as ``reading``, arguments of `bayesmdp.read_transitions`.
     """
@@ -190,7 +190,25 @@ def reading_options(function: Function) -> Function:
         help="A label of states or outcomes that says that only the follow-up ended, "
         "such as alive; may be repeated; `censored` always does.",
     )
-    return cast("Function", columns(labels(outcome(censored(wrapper)))))
+    time = click.option(
+        "--time",
+        metavar="COLUMN",
+        help="Column with the times of visits, where rows are visits and not steps.",
+    )
+    every = click.option(
+        "--every",
+        type=float,
+        help="Length of a step in the unit of --time: visits are put on a regular "
+        "grid, the last observation carried forward.",
+    )
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(0),
+        help="Steps for which a visit is carried forward at most; any where not given.",
+    )
+    for option in (limit, every, time, censored, outcome, labels, columns):
+        wrapper = option(wrapper)
+    return cast("Function", wrapper)
 
 
 def _pairs(
@@ -219,6 +237,10 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     r"censored=\[\.\.\.\]": "--censored LABEL",
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
+    r"every=\.\.\.": "--every LENGTH",
+    r"every=(\S+)": r"--every \1",
+    r"time='[^']*'": "--time COLUMN",
+    r"limit=(\d+)": r"--limit \1",
     r"min_count=(\d+)": r"--min-count \1",
     r"permute='(\w+)'": r"--permute \1",
     r"HierarchicalPrior\(\), which": "--prior hierarchical, which",

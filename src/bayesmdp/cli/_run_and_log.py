@@ -51,8 +51,8 @@ def load_run_and_log(
     if bm.model.align(log, posterior.task)[0] != posterior.counts:
         raise bm.errors.ArgumentError(
             f"`{files[0]}` does not hold the transitions that `{run}` was fitted from: "
-            "give the same files and --columns, --labels, --outcome and --censored as "
-            "to `bayesmdp fit`."
+            "give the same files and the same --columns, --labels, --time and other "
+            "options of reading as to `bayesmdp fit`."
         )
     return posterior, log
 

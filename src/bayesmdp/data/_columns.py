@@ -17,7 +17,11 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     "step": ("step", "bloc", "t", "timestep"),
     # Only by name: what logs call an outcome is as often a flag as a state.
     "outcome": (),
+    # Of visits, which `time` puts in order; `end_time` is that of the outcome.
+    "time": (),
+    "end_time": (),
 }
+TIMES = ("time", "end_time")
 FLAGS = ("terminated", "truncated")
 
 
@@ -49,21 +53,38 @@ def find_columns(
             )
         if fits:
             found[role] = fits[0]
-    for role in ("state", "action"):
+    _check_found(found, names, origin)
+    return found
+
+
+def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) -> None:
+    """Refuse roles that do not make a table of transitions."""
+    visits = "time" in found  # which may have no actions
+    for role in ("state",) if visits else ("state", "action"):
         if role not in found:
             raise CountsError(f"{_missing(role, names, origin)}.")
-    if "next_state" not in found and not {"episode", "step"} <= found.keys():
-        lacking = [x for x in ("episode", "step") if x not in found]
+    keys = ("episode",) if visits else ("episode", "step")
+    lacking = [x for x in keys if x not in found]
+    if "next_state" not in found and lacking:
         raise CountsError(
             f"{_missing('next_state', names, origin)}, or have it derived: that needs "
-            f"`episode` and `step`, and there is no `{'` and no `'.join(lacking)}`."
+            f"`{'` and `'.join(keys)}`, and there is no `{'` and no `'.join(lacking)}`."
+        )
+    if "next_state" in found and visits:
+        raise ArgumentError(
+            f"`time` puts visits with one state each in order, but {origin} has next "
+            f"states in `{found['next_state']}`: leave out `time`."
+        )
+    if "end_time" in found and not {"time", "outcome"} <= found.keys():
+        raise ArgumentError(
+            "`columns` names an `end_time`, that of the outcome: give `time` and a "
+            "column for `outcome` as well."
         )
     if "next_state" in found and "outcome" in found:
         raise ArgumentError(
             "`columns` names an `outcome`, which is for deriving next states, but "
             f"{origin} has them in `{found['next_state']}`."
         )
-    return found
 
 
 def _named(

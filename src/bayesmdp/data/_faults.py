@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesmdp._checks import MAX_ID
 from bayesmdp.data._censoring import Coding
-from bayesmdp.data._columns import FLAGS
+from bayesmdp.data._columns import FLAGS, TIMES
 from bayesmdp.data._queries import (
     TEXT,
     Offender,
@@ -157,7 +157,7 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
             asked["flag"] = known & ~x.str.to_lowercase().is_in([*TRUE, *FALSE])
     elif kind == nw.UInt64 and role in (*IDS, "step"):
         asked["wide"] = known & (x > MAX_WHOLE)
-    elif kind.is_float() and role == "reward":
+    elif kind.is_float() and role in ("reward", *TIMES):
         asked["infinite"] = known & ~x.is_finite()
     elif kind.is_float() and role in (*IDS, "step"):
         wide = x.is_finite() & (x.abs() >= EXACT)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks, _memory
-from bayesmdp.data._columns import find_columns
+from bayesmdp.data._columns import TIMES, find_columns
 from bayesmdp.data._faults import IDS, LABELLED, MISSING, STATES
 from bayesmdp.data._paths import kind_of, paths_of
 from bayesmdp.data._queries import FILE, TEXT, capital, worded
@@ -277,7 +277,8 @@ def _typed(
         alike = states if role in states else [role]
         fits = [sum(tally[f"{x}_{i}"] for x in alike) for i in range(len(numbers))]
         all_values = sum(tally[x] for x in alike)
-        among = role in ("reward", "step") or (role in IDS and not labels and fits[-1])
+        among = role in ("reward", "step", *TIMES)
+        among = among or (role in IDS and not labels and fits[-1] > 0)
         if all_values in fits:
             number = numbers[fits.index(all_values)]
         elif among:

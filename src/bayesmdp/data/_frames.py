@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
 from bayesmdp.data._censoring import MEANING, Coding
-from bayesmdp.data._columns import FLAGS, find_columns
+from bayesmdp.data._columns import FLAGS, TIMES, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
@@ -323,7 +323,7 @@ def converted(
     kinds: dict[str, str] = {}  # of ids
     faults: list[Fault] = []
     casts = []
-    roles = (*IDS, "step", "reward", "episode", *FLAGS)
+    roles = (*IDS, "step", "reward", "episode", *FLAGS, *TIMES)
     for role in [x for x in roles if x in found]:
         kind = schema[role]
         text = kind in (nw.String, nw.Categorical, nw.Enum)
@@ -334,7 +334,11 @@ def converted(
             continue
         if text:
             casts.append(nw.col(role).cast(nw.String))
-        elif role == "reward" or kind.is_decimal() or kind in (nw.Int128, nw.UInt128):
+        elif (
+            role in ("reward", *TIMES)
+            or kind.is_decimal()
+            or kind in (nw.Int128, nw.UInt128)
+        ):
             # PostgreSQL has no cast from truth to a float.
             first = nw.Int32 if kind == nw.Boolean else nw.Float64
             casts.append(nw.col(role).cast(first).cast(nw.Float64))

@@ -2,12 +2,12 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp.data._censoring import Coding, Labels
-from bayesmdp.data._columns import FLAGS
+from bayesmdp.data._columns import FLAGS, TIMES
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import repeated_steps, shared_codes, with_next_state
 from bayesmdp.data._faults import (
@@ -27,6 +27,7 @@ from bayesmdp.data._frames import (
     recognised,
     settled,
 )
+from bayesmdp.data._grid import Grid, on_grid
 from bayesmdp.data._labels import Levels, numbers_as_text
 from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import lazy
@@ -44,6 +45,10 @@ def read_transitions(
     labels: bool = False,
     outcome: Mapping[Any, str | int] | None = None,
     censored: Labels = (),
+    time: str | None = None,
+    every: float | None = None,
+    carry: str = "last",
+    limit: int | None = None,
     n_states: int | None = None,
     n_actions: int | None = None,
 ) -> Transitions:
@@ -83,6 +88,20 @@ def read_transitions(
         such as ``["alive", "lost"]``; ``censored`` always does. They are no states: a
         row that leads to one is left out of the counts, as one that is ``truncated``
         and has no next state.
+    time
+        Column with the time of each visit, a number, where rows are visits and not
+        steps; an action column is then not needed. Visits are held in memory.
+    every
+        Length of a step in the unit of ``time``: states and actions are carried forward
+        to a grid that begins at the first visit of each episode. An ``outcome`` needs
+        its time, ``columns={"outcome": "status", "end_time": "futime"}``; where the
+        outcome is empty, that is when the follow-up ended. ``notes`` say how much was
+        carried. Without it, a step is a visit, and the spacing is warned of.
+    carry
+        ``"last"``: between visits, the last observation is carried forward.
+    limit
+        Steps for which a visit is carried at most; later ones are left out until the
+        next visit.
     n_states, n_actions
         Sizes; where not given, the task's sizes rule.
 
@@ -105,21 +124,29 @@ def read_transitions(
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     coding = Coding.of(censored, outcome)
     labels = labels or bool(coding.states)
-    source = open_source(source, columns, labels, coding)
+    grid = Grid.of(time, every, carry, limit)
+    source = open_source(source, columns, labels, coding, grid)
     found, origin = source.found, source.origin
     refuse(source.faults)
     n_rows, notes = check_rows(source, labels, n_states, n_actions)
     derive = "next_state" not in found
     frame = settled(source.frame, origin, source.coding, steps=derive)
     if derive:
-        refuse([repeated_steps(frame, found, origin, n_rows)])
         refuse([shared_codes(frame, found, origin, source.coding)])
+        if grid.time is not None:
+            steps = on_grid(frame, found, origin, grid)
+            frame, n_rows, found = steps.frame, steps.n_rows, steps.found
+            notes = (f"{steps.note}.", *notes)
+            source = replace(source, connection=steps.connection)
+            if grid.every is None:
+                warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
+        refuse([repeated_steps(frame, found, origin, n_rows)])
         derived = with_next_state(frame, found, origin, n_rows, source.coding)
         frame, n_rows = derived.frame, derived.n_rows
         if not n_rows:
             raise CountsError(f"{derived.note}: no transition is left.")
         notes = (f"{derived.note}.", *notes)
-        if derived.gaps + derived.lost:
+        if derived.lost or (derived.gaps and grid.limit is None):
             warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
     table = FrameTable(
         frame,
@@ -163,13 +190,19 @@ class Source:
     levels: Levels
     connection: object = None  # kept open, for files
     coding: Coding = field(default_factory=Coding)
+    grid: Grid = field(default_factory=Grid)
 
 
 def open_source(
-    source: Any, columns: Mapping[str, str] | None, labels: bool, coding: Coding
+    source: Any,
+    columns: Mapping[str, str] | None,
+    labels: bool,
+    coding: Coding,
+    grid: Grid,
 ) -> Source:
     """Open files or a dataframe; what cannot be a table of transitions is refused."""
     connection: object = None
+    columns = grid.columns(columns)
     if is_paths(source):
         files = open_files(source, columns, labels, bool(coding.states))
         relation, found, origin, connection = files
@@ -182,15 +215,16 @@ def open_source(
             "columns={'outcome': ...}."
         )
     frame, wrong, levels = converted(frame, found, origin, bool(coding.states))
-    return Source(frame, found, origin, wrong, levels, connection, coding)
+    return Source(frame, found, origin, wrong, levels, connection, coding, grid)
 
 
 def check_rows(
     source: Source, labels: bool, n_states: int | None, n_actions: int | None
 ) -> tuple[int, tuple[str, ...]]:
     """Refuse the first fault of any row, or return how many rows to keep, and notes."""
-    roles = [x for x in (*IDS, "reward", "episode", *FLAGS) if x in source.found]
-    if "next_state" not in source.found:
+    known = (*IDS, "reward", "episode", *FLAGS, *TIMES)
+    roles = [x for x in known if x in source.found]
+    if not {"next_state", "time"} & source.found.keys():
         roles.append("step")
     tests = row_tests(
         source.frame,

@@ -11,6 +11,7 @@ from bayesmdp._typing import BoolArray
 from bayesmdp.data._censoring import Coding, Labels
 from bayesmdp.data._derive import shared_codes
 from bayesmdp.data._frames import FrameTable
+from bayesmdp.data._grid import Grid
 from bayesmdp.data._labels import names_in, numbers_as_text
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_episodes import check_episodes, first_states
@@ -51,6 +52,10 @@ def validate(
     labels: bool = False,
     outcome: Mapping[Any, str | int] | None = None,
     censored: Labels = (),
+    time: str | None = None,
+    every: float | None = None,
+    carry: str = "last",
+    limit: int | None = None,
     n_states: int | None = None,
     n_actions: int | None = None,
     min_count: int = 5,
@@ -69,7 +74,7 @@ def validate(
     task
         The task that the data are for, a `bayesmdp.Task`: its sizes, labels, terminal
         states and rewards are then held against the data.
-    columns, labels, outcome, censored
+    columns, labels, outcome, censored, time, every, carry, limit
         As for `read_transitions`.
     n_states, n_actions
         Sizes, where there is no task.
@@ -91,7 +96,8 @@ def validate(
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     sizes = _sizes(task, n_states, n_actions)
     coding = Coding.of(censored, outcome)
-    source = as_source(data, columns, labels or bool(coding.states), coding)
+    grid = Grid.of(time, every, carry, limit)
+    source = as_source(data, columns, labels or bool(coding.states), coding, grid)
     labels = labels or bool(coding.states)
     names: tuple[Names, Names] = None, None
     if isinstance(data, Transitions):
@@ -103,9 +109,12 @@ def validate(
     if subject is not None:
         derived = subject.derived
         whole = n_rows == (subject.n_rows if derived is None else derived.n_rows)
-        told += _checks_of(subject, names, task, min_count, whole, source.coding)
+        more = _checks_of(subject, names, task, min_count, whole, source.coding)
+        told += more if time is None else map(_unnumbered, more)
     if isinstance(data, Transitions) and data.notes:  # rows are not those of the source
         told = [_unnumbered(x) for x in told]
+    if limit is not None:  # gaps are what was asked for
+        told = [x for x in told if x.code != "step-gaps"]
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)
 

@@ -1,14 +1,21 @@
 """The table that `validate` looks at: what readers refuse is found, the rest kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp._checks import many
 from bayesmdp.data._censoring import Coding
-from bayesmdp.data._derive import KEYS, Derived, repeated_steps, size, with_next_state
+from bayesmdp.data._derive import (
+    KEYS,
+    Derived,
+    repeated_steps,
+    shared_codes,
+    size,
+    with_next_state,
+)
 from bayesmdp.data._faults import (
     TRIPLET,
     Fault,
@@ -20,12 +27,13 @@ from bayesmdp.data._faults import (
 )
 from bayesmdp.data._files import connect
 from bayesmdp.data._frames import FrameTable, settled
+from bayesmdp.data._grid import Grid, Gridded, on_grid
 from bayesmdp.data._labels import Levels
 from bayesmdp.data._queries import FILE, Offender, first_bad, lazy, numbered, worded
 from bayesmdp.data._read import Source, open_source
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_record import Finding, Severity
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -133,15 +141,19 @@ def from_fault(
 
 
 def as_source(
-    data: Any, columns: Mapping[str, str] | None, labels: bool, coding: Coding
+    data: Any,
+    columns: Mapping[str, str] | None,
+    labels: bool,
+    coding: Coding,
+    grid: Grid,
 ) -> Source:
     """Open whatever `validate` was given."""
     if not isinstance(data, Transitions):
-        return open_source(data, columns, labels, coding)
-    if columns is not None or labels or coding != Coding():
+        return open_source(data, columns, labels, coding, grid)
+    if columns is not None or labels or coding != Coding() or grid != Grid():
         raise ArgumentError(
-            "`columns`, `labels`, `outcome` and `censored` are for reading; `data` has "
-            "been read already."
+            "`columns`, `labels`, `outcome`, `censored` and `time` are for reading; "
+            "`data` has been read already."
         )
     table = data.table
     levels: Levels = {}
@@ -193,7 +205,8 @@ def open_subject(
     if n_codes:
         told.append(_codes(n_codes, source))
     bad = [x for key, x in tests.items() if counts[key] and key[0] in roles]
-    needed = [*TRIPLET[:2], *(KEYS if derive else TRIPLET[2:])]
+    keys = KEYS if source.grid.time is None else (KEYS[0], "time")
+    needed = [*TRIPLET[:2], *(keys if derive else TRIPLET[2:])]
     if unfit.intersection(needed):
         return n_rows, [*told, _unchecked("a column that they need is unfit")], None
     sound, n_sound = _sound(source, roles, bad, n_rows)
@@ -250,6 +263,17 @@ def _derive(
 
     origin = source.origin
     told: list[Finding] = []
+    if source.grid.time is not None:
+        shared = shared_codes(frame, found, origin, source.coding)
+        told += [from_fault(shared, found)] if shared is not None else []
+        try:
+            steps = on_grid(frame, found, origin, source.grid)
+        except CountsError as problem:
+            said, remedy = str(problem).removesuffix(".").rsplit("; ", 1)
+            return [*told, finding("visit-times", "error", 1, said, remedy)], None
+        told.append(_of_grid(steps, source))
+        frame, n_rows, found = steps.frame, steps.n_rows, steps.found
+        source = replace(source, connection=steps.connection)
     repeated = repeated_steps(frame, found, origin, n_rows)
     if repeated:
         told += repeats(frame, found, origin, n_rows, repeated)
@@ -274,6 +298,16 @@ def _derive(
     return told, Subject(
         frame, moves, found, origin, n_rows, labels, sizes, derived, *kept
     )
+
+
+def _of_grid(steps: Gridded, source: Source) -> Finding:
+    said, even = steps.note, source.grid.every is not None
+    column = source.found["time"]
+    if even:
+        remedy = "look whether so much may be carried"
+        return finding("carried-forward", "note", 1, said, remedy, column=column)
+    said, remedy = said.rsplit("; ", 1)
+    return finding("irregular-times", "warning", 1, said, remedy, column=column)
 
 
 def repeats(

@@ -119,7 +119,8 @@ def command(
         prior = _prior(task, how)
         posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
         findings = bm.validate(data)
-        kept = {x: reading[x] for x in READING[1:] if reading[x] or x == "labels"}
+        given = {x: reading[x] for x in READING[1:]}
+        kept = {x: y for x, y in given.items() if y not in (None, {}, ())}
         bm.storage.warn_of(findings, task)
         bm.storage.save(
             posterior,
