@@ -93,7 +93,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, problem: BaseException) -> None:
         (BayesmdpError("`x` is 7."), "bayesmdp: `x` is 7.\n"),
         (OSError(5, "Input/output error"), "cannot go on: Input/output error.\n"),
         (MemoryError(), "cannot go on: there is not enough memory.\n"),
-        (KeyError("x"), "bayesmdp itself, please report it: KeyError: 'x'; `--debug`"),
+        (KeyError("x"), "internal error, please report it: KeyError: 'x'; `--debug`"),
     ],
     ids=lambda x: type(x).__name__,
 )

@@ -181,7 +181,9 @@ def test_a_result_of_another_kind_or_task_is_refused(
         storage.load_evaluation(path, "w")
     ones = {field.name: 1 for field in dataclasses.fields(bm.Evaluation)}
     storage.save_result(path, "v", {**ones, "kind": "evaluation"})
-    with pytest.raises(StorageError, match=r"'v' of .* cannot be used .*: make it"):
+    with pytest.raises(
+        StorageError, match=r"'v' of .* cannot be used .*: recompute it"
+    ):
         storage.load_evaluation(path, "v")
     small = bm.Task(2, 1, reward=[0, 1], discount=0.5)
     other = bm.fit(

@@ -115,7 +115,7 @@ def test_a_prior_that_the_room_lists_needs_nothing_more(parts: Any) -> None:
 @pytest.mark.parametrize(
     ("prior", "said"),
     [
-        (Wrapped(), "type Wrapped, which cannot be saved; known are "),
+        (Wrapped(), "type Wrapped, which cannot be saved (known are "),
         ("SparsePrior", "must be a prior; got 'SparsePrior'"),
         (None, "must be a prior"),
         (bm.SparsePrior(1, object()), "`prior.fallback` is of type object"),  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from bayesmdp.priors._contract import (
     Tuned,
     check_rows,
     locate,
+    rows_from_keys,
     rows_of,
     tuned,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "named_prior",
     "prior_from_dict",
     "prior_to_dict",
+    "rows_from_keys",
     "rows_of",
     "tuned",
     "usual_priors",

@@ -130,8 +130,9 @@ def _encode_prior(
     known = _registry()
     if known.get(kind.__name__) is not kind:
         raise PriorError(
-            f"`{where}` is of type {kind.__name__}, which cannot be saved; known are "
-            f"{', '.join(sorted(known))}."
+            f"`{where}` is of type {kind.__name__}, which cannot be saved (known are "
+            f"{', '.join(sorted(known))}): keep the log, and `fit` gives the same "
+            "posterior again."
         )
     fields = [x.name for x in dataclasses.fields(kind) if x.init]
     values = {name: inner(getattr(value, name), name) for name in fields}
