@@ -172,7 +172,9 @@ def test_labels_of_censoring_are_text_or_numbers(censored: Any) -> None:
     with pytest.raises(ArgumentError, match="`censored` must hold labels"):
         bm.read_transitions(pd.DataFrame(VISITS), censored=censored)
     log = bm.Transitions.from_arrays([0], [0], [1])
-    with pytest.raises(ArgumentError, match="`censored` and `time` are for reading"):
+    with pytest.raises(
+        ArgumentError, match="`censored`, `missing` and `time` are for reading"
+    ):
         bm.validate(log, censored=["lost"])
 
 

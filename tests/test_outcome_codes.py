@@ -150,7 +150,9 @@ def test_codes_need_a_column() -> None:
     columns = {"state": "stage", "step": "visit"}
     with pytest.raises(ArgumentError, match="no column holds them: name it with col"):
         bm.read_transitions(table, columns=columns, outcome=MEANING)
-    with pytest.raises(ArgumentError, match="`outcome`, `censored` and `time` are for"):
+    with pytest.raises(
+        ArgumentError, match="`censored`, `missing` and `time` are for reading"
+    ):
         bm.validate(bm.Transitions.from_arrays([0], [0], [1]), outcome=MEANING)
 
 

@@ -36,6 +36,15 @@ EPISODE_CASES: dict[str, Case] = {
         "step",
         0,
     ),
+    "arms of a trial": (
+        {**without("next_state"), "action": [0, 0, 0, 1, 1, 0, 0]},
+        {},
+        "fixed-arms",
+        "note",
+        3,
+        "action",
+        None,
+    ),
     "visits": (
         without("next_state"),
         {"time": "step"},

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from bayesmdp.priors import AnyPrior
 
 #: Options of `reading_options`.
-READING = ("columns", "labels", "outcome", "censored", "time", "every", "limit")
+READING = (
+    "columns",
+    "labels",
+    "outcome",
+    "censored",
+    "missing",
+    "time",
+    "every",
+    "limit",
+)
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -168,7 +177,8 @@ def reading_options(function: Function) -> Function:
         metavar="ROLE=NAME",
         callback=_pairs,
         help="Which column is the state, action, next_state, reward, episode, step, "
-        "...; may be repeated; found by usual names where not given.",
+        "...; may be repeated, and several for state are joined; found by usual names "
+        "where not given.",
     )
     labels = click.option(
         "--labels",
@@ -190,6 +200,14 @@ def reading_options(function: Function) -> Function:
         help="A label of states or outcomes that says that only the follow-up ended, "
         "such as alive; may be repeated; `censored` always does.",
     )
+    missing = click.option(
+        "--missing",
+        multiple=True,
+        metavar="CODE",
+        callback=lambda _, __, said: said or None,
+        help="A code that stands for no value; may be repeated; NA, NaN, NULL and . "
+        "where not given; '' for empty cells alone.",
+    )
     time = click.option(
         "--time",
         metavar="COLUMN",
@@ -206,16 +224,16 @@ def reading_options(function: Function) -> Function:
         type=click.IntRange(0),
         help="Steps for which a visit is carried forward at most; any where not given.",
     )
-    for option in (limit, every, time, censored, outcome, labels, columns):
+    for option in (limit, every, time, missing, censored, outcome, labels, columns):
         wrapper = option(wrapper)
     return cast("Function", wrapper)
 
 
 def _pairs(
     ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Return what was said of each role or code."""
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     example = "state=cluster" if param.name == "columns" else "2=death"
     for item in said:
         key, equals, name = item.partition("=")
@@ -223,10 +241,10 @@ def _pairs(
             raise click.BadParameter(
                 f"{item!r} is not of the form {param.metavar}, such as {example}."
             )
-        if key in found:
+        if key in found and (param.name, key) != ("columns", "state"):
             raise click.BadParameter(f"{key!r} is given twice.")
-        found[key] = name
-    return found
+        found.setdefault(key, []).append(name)
+    return {key: names if names[1:] else names[0] for key, names in found.items()}
 
 
 _SPOKEN = {  # how the library names an argument, and how the command line does
@@ -235,6 +253,7 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
         "--outcome 2=death --outcome 0=censored"
     ),
     r"censored=\[\.\.\.\]": "--censored LABEL",
+    r"missing=\[\.\.\.\]": "--missing CODE",
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"every=\.\.\.": "--every LENGTH",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
+from bayesmdp.data._censoring import Coding
 from bayesmdp.data._derive import repeated_steps, with_next_state
 from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
@@ -84,7 +85,9 @@ def read_ai_clinician(
     n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     check_ends(death, survival)
     frame, found, origin, connection = _opened(source, outcome, columns)
-    frame, wrong, _ = converted(_as_numbers(frame, found, origin), found, origin)
+    frame, wrong, _ = converted(
+        _as_numbers(frame, found, origin), found, origin, Coding()
+    )
     refuse(wrong)
     table = Source(frame, found, origin, wrong, {}, connection)
     n_rows, _ = check_rows(table, labels=False, n_states=None, n_actions=None)
@@ -145,7 +148,7 @@ def _opened(
     if columns is None or isinstance(columns, Mapping):
         named = {"outcome": outcome, **(columns or {})}
     if is_paths(source):
-        relation, found, origin, connection = open_files(source, named, False)
+        relation, found, origin, connection = open_files(source, named, False, Coding())
         return lazy(relation), found, origin, connection
     return (*open_frame(source, named), None)
 

@@ -1,10 +1,13 @@
 """Which column of a table plays which role, by convention or by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from bayesmdp._checks import did_you_mean, nearest
 from bayesmdp.errors import ArgumentError, CountsError
 
+#: The column of each role; of the state, maybe several.
+Columns: TypeAlias = Mapping[str, str | Sequence[str]]
 #: Names in use for each role, in lower case; case never matters.
 CONVENTIONS: dict[str, tuple[str, ...]] = {
     "state": ("state", "s", "obs", "observation"),
@@ -22,13 +25,14 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     "end_time": (),
 }
 TIMES = ("time", "end_time")
+PART = "__part_"  # begins the role of a column that is joined with others to states
 FLAGS = ("terminated", "truncated")
 
 
 def find_columns(
-    names: Sequence[str], columns: Mapping[str, str] | None, origin: str
+    names: Sequence[str], columns: Columns | None, origin: str
 ) -> dict[str, str]:
-    """Return the column of each role that has one.
+    """Return the column of each role that has one, or each part of the state.
 
     Parameters
     ----------
@@ -42,7 +46,7 @@ def find_columns(
     found = _named(names, columns, origin)
     taken = set(found.values())
     for role, aliases in CONVENTIONS.items():
-        if role in found:
+        if role in found or (role == "state" and f"{PART}0" in found):
             continue
         fits = [x for x in names if x.lower() in aliases and x not in taken]
         if len(fits) > 1:
@@ -61,7 +65,7 @@ def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) ->
     """Refuse roles that do not make a table of transitions."""
     visits = "time" in found  # which may have no actions
     for role in ("state",) if visits else ("state", "action"):
-        if role not in found:
+        if role not in found and not (role == "state" and f"{PART}0" in found):
             raise CountsError(f"{_missing(role, names, origin)}.")
     keys = ("episode",) if visits else ("episode", "step")
     lacking = [x for x in keys if x not in found]
@@ -88,7 +92,7 @@ def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) ->
 
 
 def _named(
-    names: Sequence[str], columns: Mapping[str, str] | None, origin: str
+    names: Sequence[str], columns: Columns | None, origin: str
 ) -> dict[str, str]:
     """Check what the caller said about columns."""
     if columns is None:
@@ -99,8 +103,8 @@ def _named(
             f"{{'state': 'cluster'}}; got {columns!r:.80}."
         )
     found: dict[str, str] = {}
-    for role, name in columns.items():
-        if role not in CONVENTIONS:
+    for role, name in _said(columns):
+        if role not in CONVENTIONS and not role.startswith(PART):
             hint = did_you_mean(role, CONVENTIONS)
             raise ArgumentError(
                 f"`columns` has an unknown role {role!r}{hint}; roles are "
@@ -108,14 +112,29 @@ def _named(
             )
         if name not in names:
             hint = did_you_mean(name, names)
+            known = role if role in CONVENTIONS else "state"
             raise ArgumentError(
-                f"`columns` says {role!r} is {name!r}, which {origin} does not "
+                f"`columns` says {known!r} is {name!r}, which {origin} does not "
                 f"have{hint}; it has {listed(names)}."
             )
         if name in found.values():
             raise ArgumentError(f"`columns` gives {name!r} two roles.")
         found[role] = name
     return found
+
+
+def _said(columns: Columns) -> Iterator[tuple[str, Any]]:
+    """Give each part of a state a role of its own."""
+    for role, name in columns.items():
+        if isinstance(name, str) or not isinstance(name, Sequence):
+            yield role, name
+        elif role != "state" or len(name) < 2:
+            raise ArgumentError(
+                f"`columns` gives {role!r} the columns {name!r:.60}: only 'state' may "
+                "have several, two or more, which are joined."
+            )
+        else:
+            yield from ((f"{PART}{i}", part) for i, part in enumerate(name))
 
 
 def _missing(role: str, names: Sequence[str], origin: str) -> str:

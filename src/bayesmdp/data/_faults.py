@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bayesmdp._checks import MAX_ID
+from bayesmdp._checks import MAX_ID, many
 from bayesmdp.data._censoring import Coding
 from bayesmdp.data._columns import FLAGS, TIMES
 from bayesmdp.data._queries import (
@@ -34,8 +34,6 @@ TRIPLET = ("state", "action", "next_state")
 IDS = (*TRIPLET, "outcome")
 STATES = ("state", "next_state", "outcome")  # one set of ids or labels
 LABELLED = (*IDS, "episode")
-CODES = ("NA", "NaN", "NULL", ".")  # how other programs write that there is no value
-MISSING = (*CODES, "")
 EXACT = 2**53  # from here on floats skip whole numbers
 MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
@@ -114,9 +112,10 @@ def row_tests(
     schema = frame.collect_schema()
     tests: dict[tuple[str, str], nw.Expr] = {}
     for role in roles:
-        known, asked = _column_tests(role, schema[role])
+        known = has_value(frame, role, coding)
+        asked = {"empty": ~known} | _column_tests(role, schema[role], known)
         if f"{TEXT}{role}" in schema:
-            text = has_value(role, nw.String, TEXT)
+            text = has_value(frame, role, coding, TEXT)
             asked["empty"] = asked["empty"] & ~text
             if role in STATES:
                 text = text & ~coding.is_censored(frame, f"{TEXT}{role}")
@@ -143,13 +142,12 @@ def row_tests(
     return tests
 
 
-def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]]:
-    """Return where a column has a value, and what is asked whatever the ids mean."""
+def _column_tests(role: str, kind: Any, known: "nw.Expr") -> dict[str, "nw.Expr"]:
+    """Return what is asked whatever the ids mean, of rows with a value."""
     import narwhals as nw
 
     x = nw.col(role)
-    known = has_value(role, kind)
-    asked = {"empty": ~known}
+    asked = {}
     if role in FLAGS:
         if kind.is_numeric():
             asked["flag"] = known & (x != 0) & (x != 1)
@@ -165,30 +163,36 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
         small = nw.when(x.is_finite() & ~wide).then(x).otherwise(nw.lit(0.0))
         asked["fraction"] = known & (~x.is_finite() | (small != small.floor()))
         asked["wide"] = known & wide
-    return known, asked
+    return asked
 
 
-def has_value(role: str, kind: Any, prefix: str = "") -> "nw.Expr":
+_SETTLED = Coding(missing=())
+
+
+def has_value(frame: "Frame", role: str, coding: Coding, prefix: str = "") -> "nw.Expr":
     """Tell rows with a value; a missing-value code is none in a column of labels."""
     import narwhals as nw
 
-    x = nw.col(f"{prefix}{role}")
+    column = f"{prefix}{role}"
+    x, kind = nw.col(column), frame.collect_schema()[column]
     known = ~x.is_null()
     if kind.is_float():
-        return known & ~x.is_nan()
-    text = kind == nw.String and role in LABELLED
-    return known & ~x.is_in(MISSING) if text else known
+        known = known & ~x.is_nan()
+    if role not in LABELLED:
+        return known
+    known = known & (x != "") if kind == nw.String else known
+    return known & ~coding.is_code(frame, column) if coding.missing else known
 
 
-def is_empty(frame: "Frame", role: str) -> "nw.Expr":
-    """Tell rows without a value."""
-    return ~has_value(role, frame.collect_schema()[role])
+def is_empty(frame: "Frame", role: str, coding: Coding = _SETTLED) -> "nw.Expr":
+    """Tell rows without a value; in a table that is settled, codes are gone."""
+    return ~has_value(frame, role, coding)
 
 
 def is_open(frame: "Frame", coding: Coding) -> "nw.Expr":
     """Tell censored rows of a table of next states: they have none recorded."""
     labels = [coding.is_censored(frame, x) for x in ("state", "next_state")]
-    return labels[0] | labels[1] | is_empty(frame, "next_state")
+    return labels[0] | labels[1] | is_empty(frame, "next_state", coding)
 
 
 def is_true(role: str, kind: Any) -> "nw.Expr":
@@ -217,8 +221,8 @@ def tally(
     tests = dict(tests)
     for role in [x for x in LABELLED if x in schema]:
         column = f"{TEXT}{role}" if f"{TEXT}{role}" in schema else role
-        if schema[column] == nw.String:
-            tests[role, "code"] = nw.col(column).is_in(CODES)
+        if coding.missing:
+            tests[role, "code"] = coding.is_code(frame, column)
     if "next_state" in schema:
         tests["next_state", "censored"] = is_open(frame, coding)
     asked = [how_many(test).alias("/".join(key)) for key, test in tests.items()]
@@ -239,6 +243,7 @@ def faults(
     found: Mapping[str, str],
     origin: str,
     sizes: tuple[int | None, int | None],
+    coding: Coding,
 ) -> Iterator[Fault]:
     """Word what was found, and look up the first row of each only when asked."""
     for role, kind in tests:
@@ -254,7 +259,7 @@ def faults(
         floats = frame.collect_schema()[role].is_float()
         words = {
             "rows": "1 row" if n == 1 else f"{n} rows",
-            "codes": f", with {said_codes(n_codes)}" if n_codes else "",
+            "codes": f", with {said_codes(n_codes, coding)}" if n_codes else "",
             "more": "" if n == 1 else f" (one of {n} such rows)",
             "where": first.where,
             "first": first.first,
@@ -269,10 +274,11 @@ def faults(
         yield Fault(kind, role, n, first, said, remedy.format(**words), join)
 
 
-def said_codes(n: int) -> str:
+def said_codes(n: int, coding: Coding) -> str:
     """Say how many missing-value codes there are."""
-    many = "1 missing-value code" if n == 1 else f"{n} missing-value codes"
-    return f"{many} ({', '.join(CODES[:-1])} or {CODES[-1]})"
+    *others, last = coding.missing or ("",)
+    either = f"{', '.join(others)} or {last}" if others else last
+    return f"{many(n, 'missing-value code')} ({either})"
 
 
 def said_open(n: int, n_rows: int, origin: str) -> str:

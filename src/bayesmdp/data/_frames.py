@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
 from bayesmdp.data._censoring import MEANING, Coding
-from bayesmdp.data._columns import FLAGS, TIMES, find_columns
+from bayesmdp.data._columns import FLAGS, TIMES, Columns, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
 from bayesmdp.data._faults import (
     IDS,
-    MISSING,
     STATES,
     TRIPLET,
     Fault,
@@ -263,7 +262,7 @@ def _as_labels(names: NDArray[Any] | None) -> tuple[Label, ...] | None:
 
 
 def open_frame(
-    source: Any, columns: Mapping[str, str] | None
+    source: Any, columns: Columns | None
 ) -> tuple["Frame", dict[str, str], str]:
     """Return a lazy frame with a column for each role, the names there, and whose."""
     import narwhals as nw
@@ -309,7 +308,7 @@ def recognised(
 
 
 def converted(
-    frame: "Frame", found: Mapping[str, str], origin: str, coded: bool = False
+    frame: "Frame", found: Mapping[str, str], origin: str, coding: Coding
 ) -> tuple["Frame", list[Fault], Levels]:
     """Give columns the types that their roles need; tell those that cannot.
 
@@ -319,7 +318,7 @@ def converted(
 
     with worded(origin):
         schema = frame.collect_schema()
-        levels = _levels(frame)
+        levels = _levels(frame, coding)
     kinds: dict[str, str] = {}  # of ids
     faults: list[Fault] = []
     casts = []
@@ -344,7 +343,9 @@ def converted(
             casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
-    states = STATES[: 2 if coded else 3]  # codes of outcomes are of their own kind
+    states = STATES[
+        : 2 if coding.states else 3
+    ]  # codes of outcomes are of their own kind
     for role in states[1:]:
         if role in kinds and "state" in kinds and kinds[role] != kinds["state"]:
             said = (
@@ -361,7 +362,7 @@ def converted(
         return frame.with_columns(*casts) if casts else frame, faults, joint
 
 
-def _levels(frame: "Frame") -> dict[str, tuple[str, ...]]:
+def _levels(frame: "Frame", coding: Coding) -> dict[str, tuple[str, ...]]:
     """Return the levels of each column of ordered categories, less missing values."""
     import narwhals as nw
 
@@ -375,7 +376,7 @@ def _levels(frame: "Frame") -> dict[str, tuple[str, ...]]:
                 parts = column.unify_dictionaries().chunks[:1]
                 found[role] = [x for part in parts for x in part.dictionary.to_pylist()]
     return {
-        role: tuple(str(x) for x in levels if str(x) not in MISSING)
+        role: tuple(str(x) for x in levels if str(x) not in ("", *coding.missing))
         for role, levels in found.items()
     }
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.data._columns import Columns
 from bayesmdp.data._faults import is_empty
 from bayesmdp.data._files import connect
 from bayesmdp.data._queries import capital, lazy, worded
@@ -67,7 +68,7 @@ class Grid:
             )
         return cls(time, every, limit)
 
-    def columns(self, columns: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    def columns(self, columns: Columns | None) -> Columns | None:
         """Add the column of times to those that a caller named."""
         if self.time is None or not isinstance(columns, Mapping | None):
             return columns

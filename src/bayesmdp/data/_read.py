@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp.data._censoring import Coding, Labels
-from bayesmdp.data._columns import FLAGS, TIMES
+from bayesmdp.data._columns import FLAGS, TIMES, Columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import repeated_steps, shared_codes, with_next_state
 from bayesmdp.data._faults import (
@@ -28,6 +28,7 @@ from bayesmdp.data._frames import (
     settled,
 )
 from bayesmdp.data._grid import Grid, on_grid
+from bayesmdp.data._joint_state import with_joint_state
 from bayesmdp.data._labels import Levels, numbers_as_text
 from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import lazy
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
 def read_transitions(
     source: Any,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     labels: bool = False,
     outcome: Mapping[Any, str | int] | None = None,
     censored: Labels = (),
+    missing: Labels | None = None,
     time: str | None = None,
     every: float | None = None,
     carry: str = "last",
@@ -65,7 +67,8 @@ def read_transitions(
         text may be packed (``.gz``, ``.zst``). Or a dataframe: pandas, polars (eager
         or lazy), a pyarrow table, a DuckDB relation, an Ibis table.
     columns
-        Which column is ``state``, ``action``, ``next_state``, ``reward``, ``episode``,
+        Which column is ``state`` (several are joined, ``{"state": ["stage", "sex"]}``,
+        to states such as ``3/f``), ``action``, ``next_state``, ``reward``, ``episode``,
         ``step``, ``terminated``, ``truncated``, where its name does not say so
         (``state``, ``s``, ``obs``; ``next_state``, ``sp``; ``episode``,
         ``icustayid``; ``step``, ``bloc``; and others; case does not matter). Without
@@ -78,7 +81,7 @@ def read_transitions(
         always is (``w2`` before ``w10``; ordered categories as they are ordered);
         ``state_labels`` and ``action_labels`` keep them. Otherwise they are ids, and a
         gap is a state that was not visited. In text files, ``3E1``, ``1_2`` and ``007``
-        are names, never numbers; ``NA``, ``NaN``, ``NULL`` and ``.`` are missing.
+        are names, never numbers.
     outcome
         What the codes in the column ``outcome`` mean, such as ``{"2": "death", "0":
         "censored"}``: a state, or that the row is censored. Whole numbers are then
@@ -88,6 +91,10 @@ def read_transitions(
         such as ``["alive", "lost"]``; ``censored`` always does. They are no states: a
         row that leads to one is left out of the counts, as one that is ``truncated``
         and has no next state.
+    missing
+        Codes in columns of states, actions, outcomes and episodes that stand for no
+        value, in place of ``NA``, ``NaN``, ``NULL`` and ``.``; an empty cell always
+        does. ``()`` where those are names.
     time
         Column with the time of each visit, a number, where rows are visits and not
         steps; an action column is then not needed. Visits are held in memory.
@@ -122,7 +129,7 @@ def read_transitions(
     n_actions = _checks.size_or_none("n_actions", n_actions, CountsError)
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
-    coding = Coding.of(censored, outcome)
+    coding = Coding.of(censored, outcome, missing)
     labels = labels or bool(coding.states)
     grid = Grid.of(time, every, carry, limit)
     source = open_source(source, columns, labels, coding, grid)
@@ -195,7 +202,7 @@ class Source:
 
 def open_source(
     source: Any,
-    columns: Mapping[str, str] | None,
+    columns: Columns | None,
     labels: bool,
     coding: Coding,
     grid: Grid,
@@ -204,17 +211,18 @@ def open_source(
     connection: object = None
     columns = grid.columns(columns)
     if is_paths(source):
-        files = open_files(source, columns, labels, bool(coding.states))
+        files = open_files(source, columns, labels, coding)
         relation, found, origin, connection = files
         frame = lazy(relation)
     else:
         frame, found, origin = open_frame(source, columns)
+    frame, found = with_joint_state(frame, found, origin, coding)
     if coding.states and "outcome" not in found:
         raise ArgumentError(
             "`outcome` says what codes mean, but no column holds them: name it with "
             "columns={'outcome': ...}."
         )
-    frame, wrong, levels = converted(frame, found, origin, bool(coding.states))
+    frame, wrong, levels = converted(frame, found, origin, coding)
     return Source(frame, found, origin, wrong, levels, connection, coding, grid)
 
 
@@ -236,10 +244,13 @@ def check_rows(
     )
     n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
     sizes = (n_states, n_actions)
-    refuse(faults(source.frame, tests, counts, source.found, source.origin, sizes))
+    where = (source.found, source.origin)
+    refuse(faults(source.frame, tests, counts, *where, sizes, source.coding))
     n_codes = counts.get(("outcome", "code"), 0)
     column = f"Column `{source.found.get('outcome')}` of {source.origin}"
-    notes = [f"{column} has {said_codes(n_codes)}, taken as no value."] * bool(n_codes)
+    notes = [
+        f"{column} has {said_codes(n_codes, source.coding)}, taken as no value."
+    ] * bool(n_codes)
     n_open = counts.get(("next_state", "censored"), 0)
     if n_open:
         notes.append(f"{said_open(n_open, n_rows, source.origin)}.")

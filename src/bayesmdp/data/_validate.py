@@ -9,6 +9,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._censoring import Coding, Labels
+from bayesmdp.data._columns import Columns
 from bayesmdp.data._derive import shared_codes
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._grid import Grid
@@ -48,10 +49,11 @@ def validate(
     data: Any,
     task: KnownTask | None = None,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     labels: bool = False,
     outcome: Mapping[Any, str | int] | None = None,
     censored: Labels = (),
+    missing: Labels | None = None,
     time: str | None = None,
     every: float | None = None,
     carry: str = "last",
@@ -74,7 +76,7 @@ def validate(
     task
         The task that the data are for, a `bayesmdp.Task`: its sizes, labels, terminal
         states and rewards are then held against the data.
-    columns, labels, outcome, censored, time, every, carry, limit
+    columns, labels, outcome, censored, missing, time, every, carry, limit
         As for `read_transitions`.
     n_states, n_actions
         Sizes, where there is no task.
@@ -95,7 +97,7 @@ def validate(
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     sizes = _sizes(task, n_states, n_actions)
-    coding = Coding.of(censored, outcome)
+    coding = Coding.of(censored, outcome, missing)
     grid = Grid.of(time, every, carry, limit)
     source = as_source(data, columns, labels or bool(coding.states), coding, grid)
     labels = labels or bool(coding.states)

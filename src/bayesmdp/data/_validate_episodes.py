@@ -41,6 +41,29 @@ def check_episodes(
     if terminal is not None or set(FLAGS) & set(subject.found):
         yield from _unfinished(subject, episodes, tally)
     yield from _last_rows(subject, ends)
+    yield from _arms(subject, groups)
+
+
+def _arms(subject: Subject, groups: Groups) -> Iterator[Finding]:
+    """Tell that no episode ever changes its action, as in a trial of arms."""
+    if np.unique(groups.action).size < 2:
+        return
+    with worded(subject.origin):
+        pairs = subject.moves.select("episode", "action").unique()
+        episodes = subject.moves.select("episode").unique()
+    n, n_moves = size(episodes, subject.origin), size(subject.moves, subject.origin)
+    if size(pairs, subject.origin) == n < n_moves:
+        yield finding(
+            "fixed-arms",
+            "note",
+            n,
+            f"Each of {n} episodes keeps its action in {subject.of('action')}: an arm, "
+            "as of a trial",
+            "compare policies that keep one, always:ACTION or bm.policies.constant; "
+            "one that changes with the state was never observed, and rests on the "
+            "Markov property alone",
+            column=subject.found.get("action"),
+        )
 
 
 def first_states(subject: Subject, groups: Groups) -> BoolArray | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp._checks import many
 from bayesmdp.data._censoring import Coding
+from bayesmdp.data._columns import Columns
 from bayesmdp.data._derive import (
     KEYS,
     Derived,
@@ -142,7 +143,7 @@ def from_fault(
 
 def as_source(
     data: Any,
-    columns: Mapping[str, str] | None,
+    columns: Columns | None,
     labels: bool,
     coding: Coding,
     grid: Grid,
@@ -152,8 +153,8 @@ def as_source(
         return open_source(data, columns, labels, coding, grid)
     if columns is not None or labels or coding != Coding() or grid != Grid():
         raise ArgumentError(
-            "`columns`, `labels`, `outcome`, `censored` and `time` are for reading; "
-            "`data` has been read already."
+            "`columns`, `labels`, `outcome`, `censored`, `missing` and `time` are for "
+            "reading; `data` has been read already."
         )
     table = data.table
     levels: Levels = {}
@@ -192,11 +193,12 @@ def open_subject(
     n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
     loose = not derive  # then nothing depends on steps, and readers let them be
     told = [from_fault(x, source.found) for x in source.faults]
+    named = (source.found, source.origin)
     told += [
         from_fault(
             x, source.found, "warning" if loose and x.role == "step" else "error"
         )
-        for x in faults(source.frame, tests, counts, source.found, source.origin, sizes)
+        for x in faults(source.frame, tests, counts, *named, sizes, source.coding)
     ]
     odd_steps = any(n for (role, _), n in counts.items() if role == "step")
     if loose and odd_steps:
@@ -344,12 +346,10 @@ def repeats(
 
 def _codes(n: int, source: Source) -> Finding:
     column = source.found["outcome"]
-    said = (
-        f"Column `{column}` of {source.origin} has {said_codes(n)}, taken as no value"
-    )
-    return finding(
-        "missing-values", "note", n, said, "rename states so called", column=column
-    )
+    codes = said_codes(n, source.coding)
+    said = f"Column `{column}` of {source.origin} has {codes}, taken as no value"
+    remedy = "name codes that stand for no value as missing=[...], if others do"
+    return finding("missing-values", "note", n, said, remedy, column=column)
 
 
 def _unchecked(why: str) -> Finding:
