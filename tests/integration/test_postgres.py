@@ -31,6 +31,8 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
+from test_ambiguous_logs import CASES as LOGS
+from test_ambiguous_logs import check_case
 from test_grid import READ
 from test_names import ALL, CODES, moves
 from validate_cases import CASES
@@ -238,6 +240,12 @@ def test_missing_value_codes_are_missing(database: Any) -> None:
     said = r"no value in 5 rows, with 4 missing-value codes \(NA, NaN, NULL or \.\)"
     with pytest.raises(bm.BayesmdpError, match=said):
         bm.read_transitions(stored(database, table))
+
+
+@pytest.mark.filterwarnings("ignore::bayesmdp.BayesmdpWarning")
+@pytest.mark.parametrize("case", LOGS)
+def test_ambiguous_logs_get_their_sentence(database: Any, case: str) -> None:
+    check_case(case, lambda table: stored(database, table))
 
 
 @pytest.mark.parametrize("text", [False, True])

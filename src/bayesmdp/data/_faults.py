@@ -263,7 +263,7 @@ def faults(
             "more": "" if n == 1 else f" (one of {n} such rows)",
             "where": first.where,
             "first": first.first,
-            "value": value.item() if isinstance(value, np.number) else value,
+            "value": value.item() if isinstance(value, np.generic) else value,
             "role": role,
             "limit": "2**53" if floats else "2**63",
             "or_names": _OR_NAMES if role in IDS else "",
