@@ -40,7 +40,12 @@ def read(path: str | Path) -> bm.Transitions:
 def believe(log: bm.Transitions) -> bm.Posterior:
     """Learn how states follow each other."""
     task = bm.Task.from_data(
-        log, discount=0.97, reward="alive", terminal="dead", start="logged"
+        log,
+        discount=0.97,
+        reward="alive",
+        terminal="dead",
+        start="logged",
+        reward_unit="life-years",
     )
     return bm.fit(log, task)
 

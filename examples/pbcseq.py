@@ -4,7 +4,7 @@ R's ``pbcseq`` (package survival; the Mayo Clinic trial in primary biliary cirrh
 Murtaugh et al., Hepatology 20 (1994), 126-134) has 1945 visits of 312 patients at
 irregular days. A state is the histologic stage; death and transplantation end the
 process; a step is a year. Every patient keeps an arm, so two policies are compared that
-each keep one. ``life-years`` here are years free of transplantation.
+each keep one. Life-years here are years without a transplantation.
 
 Run with ``python examples/pbcseq.py``, which asks R for the data, or with ``python
 examples/pbcseq.py pbcseq.csv``, written by
@@ -40,6 +40,7 @@ def believe(log: bm.Transitions) -> bm.Posterior:
         reward="alive",
         terminal=["death", "transplant"],
         start="logged",
+        reward_unit="life-years",
     )
     return bm.fit(log, task)
 

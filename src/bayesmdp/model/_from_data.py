@@ -34,6 +34,7 @@ def task_from_data(
     start: Any,
     n_states: int | None,
     n_actions: int | None,
+    reward_unit: str | None,
 ) -> "Task":
     """Do the work of ``Task.from_data``; ``make`` is the class."""
     data = read_frame(data)
@@ -60,6 +61,7 @@ def task_from_data(
         reward=reward,
         discount=discount,
         start=start,
+        reward_unit=reward_unit,
         terminal=terminal if endings is None else endings.state[_ends(endings)],
     )
     notes = [] if endings is None else _doubtful_ends(endings, task)

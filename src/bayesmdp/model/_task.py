@@ -65,6 +65,9 @@ class Task(Shown):
         States in which the episode ends.
     state_labels, action_labels
         Names; wherever a state is asked for, its label will do.
+    reward_unit
+        What rewards are counted in, such as ``"life-years"``; tables and the report
+        then say so.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Task(Shown):
     terminal: IntArray  # [K], sorted
     state_labels: tuple[str, ...] | None = field(repr=False)
     action_labels: tuple[str, ...] | None = field(repr=False)
+    reward_unit: str | None = field(repr=False)
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class Task(Shown):
         terminal: Name | Sequence[Name] | IntArray = (),
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
+        reward_unit: str | None = None,
     ) -> None:
         put = object.__setattr__
         n_states = _checks.size("n_states", n_states, TaskError)
@@ -111,6 +116,7 @@ class Task(Shown):
             "action_labels",
             read_labels("action_labels", action_labels, n_actions),
         )
+        put(self, "reward_unit", _read_unit(reward_unit))
         put(self, "terminal", self._read_terminal(terminal))
         put(self, "reward", self._read_reward(reward))
         put(self, "start", self._read_start(start))
@@ -126,6 +132,7 @@ class Task(Shown):
         start: Name | ArrayLike = "uniform",
         n_states: int | None = None,
         n_actions: int | None = None,
+        reward_unit: str | None = None,
     ) -> "Task":
         """Read a task off a log: sizes, names, rewards and ends.
 
@@ -155,6 +162,8 @@ class Task(Shown):
             each state, which needs ``episode`` and ``step`` columns.
         n_states, n_actions
             Sizes; where not given, the data's: the number of names, or the largest id.
+        reward_unit
+            As `Task` takes it.
 
         Examples
         --------
@@ -178,6 +187,7 @@ class Task(Shown):
             start=start,
             n_states=n_states,
             n_actions=n_actions,
+            reward_unit=reward_unit,
         )
 
     def with_labels(
@@ -226,7 +236,8 @@ class Task(Shown):
         )
         lines = [
             f"terminal: {ends or 'none'}",
-            f"reward: {self._reward_summary()}",
+            f"reward: {self._reward_summary()}"
+            + (f", in {self.reward_unit}" if self.reward_unit else ""),
             f"start: {self._start_summary()}",
         ]
         return Sheet(title, lines, indent="  ")
@@ -470,3 +481,15 @@ class Task(Shown):
                 f"{self.state_name(state)}): every episode would be over at once."
             )
         return _checks.frozen(weights)
+
+
+def _read_unit(unit: object) -> str | None:
+    """Check what rewards are counted in."""
+    if unit is None:
+        return None
+    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
+        raise TaskError(
+            "`reward_unit` must be one line of text, such as 'life-years'; got "
+            f"{unit!r:.60}."
+        )
+    return unit.strip()

@@ -23,8 +23,9 @@ LAYOUT: dict[str, tuple[str, int]] = {
     "reward_key": ("i", 1),  # [K], (state * n_actions + action) * n_states + next_state
     "state_labels": ("U", 1),  # [S]
     "action_labels": ("U", 1),  # [A]
+    "reward_unit": ("U", 0),
 }
-_OPTIONAL = {"reward_key", "state_labels", "action_labels"}
+_OPTIONAL = {"reward_key", "state_labels", "action_labels", "reward_unit"}
 
 
 def task_to_arrays(task: Task) -> dict[str, NDArray[Any]]:
@@ -41,6 +42,8 @@ def task_to_arrays(task: Task) -> dict[str, NDArray[Any]]:
     else:
         arrays["reward"] = task.reward.reward
         arrays["reward_key"] = task.reward.key
+    if task.reward_unit is not None:
+        arrays["reward_unit"] = np.array(task.reward_unit, dtype=np.str_)
     for name in ("state_labels", "action_labels"):
         labels = getattr(task, name)
         if labels is None:
@@ -75,6 +78,7 @@ def task_from_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> Task:
             terminal=arrays["terminal"],
             state_labels=_labels(arrays, "state_labels"),
             action_labels=_labels(arrays, "action_labels"),
+            reward_unit=str(arrays["reward_unit"]) if "reward_unit" in arrays else None,
         )
     except BayesmdpError as problem:
         raise StorageError(f"`{path}` does not hold a task: {problem}") from problem

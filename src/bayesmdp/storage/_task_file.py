@@ -49,6 +49,7 @@ _KEYS = (
     "state_labels",
     "action_labels",
     "reward",
+    "reward_unit",
 )
 _LOGGED = "logged"
 
@@ -174,6 +175,7 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
         ]
     start = _start(settings.get("start", "uniform"), known)
     rest = {"discount": settings["discount"], "start": start, "terminal": terminal}
+    rest["reward_unit"] = settings.get("reward_unit")
     if reward is None or terminal is None or start is _LOGGED:
         return _from_data(data, names, {**rest, "reward": reward})
     labels = {x: getattr(names, x) for x in ("state_labels", "action_labels")}

@@ -33,6 +33,9 @@ terminal = {terminal}
 # as {{ {state} = 1.0 }}.{begun}
 start = "{start}"
 
+# What rewards are counted in, for tables and the report.
+# reward_unit = "life-years"
+
 # States and actions: names come from the data, in this order.
 {sizes}
 
