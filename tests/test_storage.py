@@ -122,6 +122,7 @@ def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
         "terminal",
         "state_labels",
         "action_labels",
+        "reward_unit",
     }
     made = {"availability", "layout", "alpha", "sets"}  # by fit, from the others
     kept = {"task", "counts", "prior"}
