@@ -176,12 +176,14 @@ def read(cells: Cells, *, labels: bool = False) -> Log:
     flags = {x: _flags(cells[x]) for x in ("terminated", "truncated") if x in cells}
     paid = _rewards(cells["reward"]) if "reward" in cells else None
     if "next_state" in cells:
-        rows = list(range(len(cells["state"])))
-        state, following = cells["state"], cells["next_state"]
+        rows = _recorded(cells["next_state"], flags.get("truncated"))
+        state, following = (
+            [cells[x][i] for i in rows] for x in ("state", "next_state")
+        )
     else:
         rows, following = _derived(cells)
         state = [cells["state"][i] for i in rows]
-    for role in ("state", "action", "next_state"):
+    for role in ("state", "action"):
         if any(x is None for x in cells.get(role, ())):
             raise RefusedError(f"no value in {role}")
     if "episode" in cells and any(x is None for x in cells["episode"]):
@@ -189,6 +191,7 @@ def read(cells: Cells, *, labels: bool = False) -> Log:
     known = [*cells["state"], *(cells.get("next_state") or cells.get("outcome") or ())]
     states, named = _meanings([x for x in known if x is not None], labels)
     actions, acted = _meanings(cells["action"], labels)
+    _refuse_codes(cells, flags.get("truncated"), states)
     triplets = [
         (states[str(s)], actions[str(cells["action"][i])], states[str(t)])
         for s, i, t in zip(state, rows, following, strict=True)
@@ -284,6 +287,24 @@ def _means(
     for triplet, i in zip(triplets, rows, strict=True):
         groups.setdefault(triplet, []).append(Fraction(paid[i]))
     return {key: float(sum(x) / len(x)) for key, x in groups.items()}
+
+
+def _recorded(following: Sequence[str | None], cut: list[bool] | None) -> list[int]:
+    """Find rows with a next state; only a truncated one may have none."""
+    if any(x is None and not (cut and cut[i]) for i, x in enumerate(following)):
+        raise RefusedError("no value in next_state")
+    return [i for i, x in enumerate(following) if x is not None]
+
+
+def _refuse_codes(
+    cells: Cells, cut: list[bool] | None, states: Mapping[str, Name]
+) -> None:
+    """Refuse outcomes that may be codes: numbers that are also states."""
+    here = {states[str(x)] for x in cells["state"]}
+    for i, x in enumerate(cells.get("outcome") or ()):
+        code = x is not None and re.fullmatch("-?[0-9]+", str(states[x]))
+        if x is not None and code and not (cut and cut[i]) and states[x] in here:
+            raise RefusedError("an outcome that is also a state")
 
 
 def _derived(cells: Cells) -> tuple[list[int], list[str]]:

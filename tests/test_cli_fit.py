@@ -155,7 +155,7 @@ def test_without_a_task_file_the_data_say_the_rest(names: str) -> None:
 
 
 def test_warnings_are_shown_and_exit_with_1() -> None:
-    Path("gap.csv").write_text("id,t,s,a\n1,0,x,u\n1,1,y,u\n1,2,z,u\n")
+    Path("gap.csv").write_text("id,t,s,a\n1,0,x,u\n1,1,y,u\n1,2,z,u\n2,0,y,u\n")
     Path("gap.toml").write_text("discount=1\nterminal=['z']\nreward.state.z = 1")
     result = run("fit", "gap.csv", "--task", "gap.toml", "-o", "gap")
     assert result.exit_code == 1

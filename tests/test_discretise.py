@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import bayesmdp as bm
 from bayesmdp.data import Discretisation, _clusters
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, CountsError
 
 
 @pytest.fixture(scope="module")
@@ -371,3 +371,18 @@ def test_without_scikit_learn_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ArgumentError, match=r'pip install "bayesmdp\[clinical\]"'):
         made(patients)
+
+
+def test_censored_stays_lose_their_last_row(patients: pd.DataFrame) -> None:
+    cut = (patients["icustayid"] % 3 == 0).astype(int)
+    plain = made(patients).transitions
+    found = made(patients.assign(lost=cut), censored="lost")
+    n = patients.loc[cut == 1, "icustayid"].nunique()
+    assert found.transitions.n_rows == plain.n_rows - n
+    assert f"{n} are censored, and their last row" in found.transitions.notes[0]
+    ends = found.transitions.endings().terminated.sum()
+    assert ends == plain.endings().terminated.sum() - n
+    with pytest.raises(CountsError, match="must be 1 where only the follow-up ended"):
+        made(patients.assign(lost=2 * cut), censored="lost")
+    with pytest.raises(ArgumentError, match="`censored` must name a column"):
+        made(patients, censored=1)

@@ -206,7 +206,7 @@ def test_without_flags_states_never_left_are_named() -> None:
     named = replace(log(rows), state_labels=("a", "b", "home", "death"))
     task, said = uncertainty(named, reward=np.zeros(4))
     assert "(death: 2 times, home: 1 time)" in said
-    assert "give terminal=['death', 'home']." in said
+    assert "give terminal=['death', 'home'];" in said
     assert quiet(named, reward=np.zeros(4), terminal=["death", "home"]).terminal.size
 
 

@@ -224,13 +224,12 @@ def test_codes_of_outcomes_are_counted_in_notes(source: Any, tmp_path: Path) -> 
     }
     read = source(table, tmp_path / "log")
     columns = {"outcome": "end"}
-    with pytest.warns(bm.BayesmdpWarning, match="1 because they are the last"):
-        log = bm.read_transitions(read, columns=columns)
+    log = bm.read_transitions(read, columns=columns)
     assert log.state_labels == ("death", "home", "icu", "ward")
     assert log.action_labels == ("none", "treat")
     assert log.n_rows == 3
     derived, codes = log.notes
-    assert "3 of 4 rows have one" in derived
+    assert "3 of 4 rows have one; 1 last row censored" in derived
     said = "has 2 missing-value codes (NA, NaN, NULL or .), taken as no value"
     assert said in codes
     told = [x for x in bm.validate(read, columns=columns) if said in x.message]

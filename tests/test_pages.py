@@ -9,8 +9,9 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 # blocks of code, and of output
-PAGES = {"clinical.md": (8, 6), "data.md": (8, 7)}
+PAGES = {"clinical.md": (8, 6), "data.md": (9, 8)}
 PAGES |= {"pictures.md": (3, 1), "report.md": (1, 1), "off_policy.md": (1, 1)}
+PAGES |= {"follow_up.md": (1, 1)}
 
 
 @pytest.mark.parametrize("name", PAGES)

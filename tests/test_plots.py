@@ -53,6 +53,11 @@ def by_size() -> dict[int, bm.Evaluation]:
     return {n: bm.evaluate(policy, believed(n).draws(100)) for n in sizes}
 
 
+def followed() -> tuple[np.ndarray, bm.Draws]:
+    """A policy and draws of a belief."""
+    return np.ones(25, dtype=int), believed(300).draws(20)
+
+
 @pytest.fixture(scope="module")
 def draw(
     table: bm.Comparison, by_size: dict[int, bm.Evaluation]
@@ -65,10 +70,13 @@ def draw(
         "scatter": lambda **x: bm.plots.scatter(evaluation, label=["cell 7"], **x),
         "diagonal": lambda **x: bm.plots.diagonal(table, y=DOLLARS, **x),
         "sweep": lambda **x: bm.plots.sweep(by_size, states=["cell 7", 3], **x),
+        "survival": lambda **x: bm.plots.survival(*followed(), 9, **x),
+        "prevalence": lambda **x: bm.plots.prevalence(*followed(), 9, **x),
     }
 
 
 NAMES = ["intervals", "differences", "scatter", "diagonal", "sweep"]
+NAMES += ["survival", "prevalence"]
 
 
 @pytest.mark.parametrize("name", NAMES)

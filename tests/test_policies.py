@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesmdp as bm
-from bayesmdp.errors import PolicyError
+from bayesmdp.errors import PolicyError, TaskError
 from bayesmdp.model import as_policy
 
 TASK = bm.Task(4, 3, np.zeros(4), discount=0.9, terminal=[3])
@@ -165,3 +165,18 @@ def test_restrict_and_evaluate_work_together() -> None:
     left = quiet_restrict(even, posterior)
     assert np.array_equal(left, as_policy([0, 1, 2, 0], posterior))
     assert bm.evaluate(left, posterior.draws(2)).n_draws == 2
+
+
+def test_a_constant_policy_is_one_action_everywhere() -> None:
+    """Its value is that of the chain of the action alone: here 1 / (1 - 0.9 * 0.5)."""
+    task = bm.Task(2, 2, reward="alive", discount=0.9, terminal=[1], start=0)
+    half = [[[1, 0], [0.5, 0.5]], [[0, 1], [0, 1]]]
+    belief = bm.Ensemble([bm.Dynamics.from_dense(half)], task)
+    for action, value in ((0, 10.0), (1, 1 / 0.55)):
+        policy = bm.policies.constant(belief, action)
+        assert np.array_equal(
+            policy, bm.policies.named_policy(f"always:{action}", belief)
+        )
+        assert bm.evaluate(policy, belief.draws()).start_value == pytest.approx(value)
+    with pytest.raises(TaskError, match=r"`action` must be in 0..1; got 2"):
+        bm.policies.constant(belief, 2)

@@ -212,6 +212,10 @@ def by_hand(gappy: pd.DataFrame) -> tuple[bm.Counts, int, int]:
     return bm.Counts.from_arrays(*zip(*rows, strict=True)), gaps, ends
 
 
+def last_of_each(table: pd.DataFrame) -> "pd.Series[bool]":
+    return table.groupby("episode")["step"].transform("max") == table["step"]
+
+
 DERIVED: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     "pandas": lambda table, _: table,
     "pandas float steps": lambda table, _: table.astype({"step": float}),
@@ -252,7 +256,9 @@ def test_next_states_are_derived_and_gaps_counted(
     assert str(ours.message) == note
     assert ours.filename == __file__
     assert f"{counts.total} of {len(gappy)} rows have one; {gaps} were dropped" in note
-    assert f"{ends} because they are the last of their episode" in note
+    cut = int(gappy[last_of_each(gappy)]["truncated"].sum())
+    assert f"; {cut} last rows censored, with no next state recorded, and" in note
+    assert f"; {ends - cut} last rows without a next state, left out of the" in note
     folds = found.counts_by_fold(3, seed=1)
     assert sum(folds[1:], start=folds[0]) == counts
     assert found.reward_statistics().count.sum() == counts.total
@@ -263,15 +269,12 @@ def test_derived_next_states_are_the_true_ones_where_outcomes_are_given(
     log: Log, engine: Any
 ) -> None:
     table = log.table.copy()
-    last = table.groupby("episode")["step"].transform("max") == table["step"]
+    last = last_of_each(table)
     table["end"] = table["next_state"].where(last)  # floats, empty elsewhere
     source = engine(dict(table.drop(columns="next_state").items()))
     found = bm.read_transitions(source, columns={"outcome": "end"})  # does not warn
     assert found.counts() == log.arrays.counts()
-    assert found.notes[0].endswith(
-        "0 were dropped because the step after them is missing, 0 because they are the "
-        "last of their episode."
-    )
+    assert found.notes[0].endswith(f"{len(table)} of {len(table)} rows have one.")
     wanted, got = log.arrays.reward_statistics(), found.reward_statistics()
     assert got.mean == pytest.approx(wanted.mean, rel=1e-12, abs=1e-12)
 
@@ -282,7 +285,9 @@ def test_outcomes_may_be_labels_in_a_file(tmp_path: Path) -> None:
         "icustayid,bloc,state,action,end\n"
         "1,1,icu,a,\n1,2,ward,b,home\n2,1,icu,b,death\n3,1,ward,a,\n3,3,icu,a,\n"
     )
-    with pytest.warns(bm.BayesmdpWarning, match="1 were dropped.* 1 because"):
+    with pytest.warns(
+        bm.BayesmdpWarning, match="1 were dropped.*; 1 last row censored"
+    ):
         found = bm.read_transitions(path, columns={"outcome": "end"})
     assert found.state_labels == ("death", "home", "icu", "ward")
     counts = found.counts()

@@ -123,6 +123,7 @@ def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
         "terminal",
         "state_labels",
         "action_labels",
+        "reward_unit",
     }
     made = {"availability", "layout", "alpha", "sets"}  # by fit, from the others
     kept = {"task", "counts", "prior"}
@@ -166,7 +167,7 @@ def test_notes_of_reading_are_kept(tmp_path: Path) -> None:
     )
     run = load(save(posterior, tmp_path / "run", data=data))
     assert tuple(run.config["notes"]) == data.notes
-    assert "the last of their episode" in run.summary()
+    assert "1 last row without a next state" in run.summary()
 
 
 def test_anyone_can_read_the_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import bayesmdp as bm
 from bayesmdp import storage
 from bayesmdp._io import check_file
 from bayesmdp.cli._policies import find_policies
-from bayesmdp.errors import BayesmdpError, PolicyError, StorageError
+from bayesmdp.errors import BayesmdpError, PolicyError, StorageError, TaskError
 
 TASK = bm.Task(
     4,
@@ -240,6 +240,13 @@ def test_policies_are_found_by_name() -> None:
     found = find_policies(run, [*named, "./mine.npy"], seed=7)
     for name, policy in (named | {"mine": MIXED}).items():
         assert np.array_equal(found[name], policy)
+    fixed = find_policies(run, ["always:treat"])["always:treat"]
+    assert fixed.tolist() == [[0, 1], [0, 1], [0, 0], [0, 0]]
+    with pytest.warns(bm.BayesmdpWarning, match="`restrict` dropped"):
+        kept = find_policies(run, ["always:wait"], restricted=True)
+    assert kept["always:wait"].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
+    with pytest.raises(TaskError, match="'treet' is not among the labels"):
+        find_policies(run, ["always:treet"])
     with pytest.raises(StorageError, match="no optimised policy yet: `bayesmdp opti"):
         find_policies(run, ["optimised"])
     with pytest.raises(PolicyError, match=r"two policies 'mine': leave out 'mine.csv"):

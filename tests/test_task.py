@@ -190,3 +190,29 @@ def test_every_discount_from_0_to_1_is_taken(discount: float) -> None:
     made = task(np.zeros(S), discount=discount)
     assert made.discount == discount
     assert type(made.discount) is float
+
+
+def test_alive_pays_one_in_every_state_that_is_not_terminal() -> None:
+    made = bm.Task(3, 1, "alive", discount=0.9, terminal=[1])
+    assert np.array_equal(made.reward, [1, 0, 1])
+    with pytest.raises(bm.errors.TaskError, match="`reward`"):
+        bm.Task(3, 1, "dead", discount=0.9)
+
+
+def test_a_logged_start_needs_the_log() -> None:
+    with pytest.raises(
+        bm.errors.TaskError, match=r"Task.from_data\(data, ..., start='logged'\)"
+    ):
+        bm.Task(2, 1, [0, 1], discount=0.9, start="logged")
+    log = bm.Transitions.from_arrays(
+        [0, 1], [0, 0], [1, 2], episode=[0, 0], step=[0, 1]
+    )
+    found = bm.Task.from_data(
+        log, discount=0.9, start="logged", reward="alive", terminal=[2]
+    )
+    assert found.start.tolist() == [1, 0, 0]
+    assert np.array_equal(found.reward, [1, 1, 0])
+    named = bm.Task(
+        2, 1, [0, 1], discount=0.9, start="logged", state_labels=["logged", "x"]
+    )
+    assert named.start.tolist() == [1, 0]

@@ -188,7 +188,7 @@ BAD: list[tuple[str, str]] = [
     ("discunt = 1", "`discunt` is not a key of a task (did you mean 'discount'?)"),
     (IDS + "[reward]\nstats = {}", "`reward.stats` is not a key"),
     (IDS + "[reward]\nstats = {}", "did you mean 'state'?"),
-    (IDS + "reward = [1, 2]", "`reward` must be a table"),
+    (IDS + "reward = [1, 2]", "`reward` must be 'alive', or a table"),
     (IDS + "[reward]", "must say one of state, state_action"),
     (IDS + "reward.state={}\nreward.state_action={}", "it has state and state_action"),
     (IDS + "reward.from_data = false", "`reward.from_data` must be true"),
@@ -312,9 +312,27 @@ def test_a_template_never_replaces_a_file_unasked(tmp_path: Path) -> None:
         write_template(LOG, tmp_path / "no" / "task.toml")
 
 
+UNKNOWN = (
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "alive",
+    "lost",
+    "ltfu",
+    "censor",
+    "withdr",
+)
 names = st.text(
     st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6
-).filter(lambda x: x.strip() and not x.strip().lstrip("+-").isdigit())
+).filter(
+    lambda x: (
+        x.strip()
+        and not x.strip().lstrip("+-").isdigit()
+        and not x.strip().casefold().startswith(UNKNOWN)
+    )  # no ends that are proposed
+)
 
 
 @settings(max_examples=50, deadline=None)
@@ -392,3 +410,11 @@ def test_a_template_has_no_start_at_an_end(tmp_path: Path) -> None:
         [0, 1, 2], [0, 0, 0], [1, 2, 2], episode=[0, 0, 1], step=[0, 1, 0]
     )
     assert 'start = "uniform"' in task_template(log)
+
+
+def test_alive_pays_in_a_task_file(tmp_path: Path) -> None:
+    settings = {"discount": 0.9, "n_states": 3, "n_actions": 1, "terminal": [1]}
+    made = bm.storage.make_task({**settings, "reward": "alive"})
+    assert np.array_equal(made.reward, [1, 0, 1])
+    with pytest.raises(TaskError, match="`reward` must be 'alive', or a table"):
+        bm.storage.make_task({**settings, "reward": "dead"})

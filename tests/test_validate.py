@@ -56,11 +56,11 @@ def test_names_are_clean_too(engine: str) -> None:
 @pytest.mark.parametrize("known", [None, task()], ids=["", "task"])
 def test_derived_next_states_are_clean_too(engine: str, known: bm.Task | None) -> None:
     table = without("next_state", "truncated", "terminated")
-    end = [None, None, 2, None, 2, None, 1]
+    end = [None, None, 2, None, 2, None, None]
     source = ENGINES[engine]({**table, "end": end})
     found = bm.validate(source, known, columns={"outcome": "end"}, min_count=1)
-    wanted = ["unfinished-episodes"] if known else ["never-left-states"]
-    assert [x.code for x in found] == wanted  # episode 9 was cut off; 2 is never left
+    wanted = ["censored-rows"] if known else ["censored-rows", "never-left-states"]
+    assert [x.code for x in found] == wanted  # of episode 9; 2 is never left
 
 
 def test_arrays_are_clean_too() -> None:
@@ -211,7 +211,8 @@ def test_what_was_read_is_validated_where_it_is(tmp_path: Path) -> None:
         log = bm.read_transitions(table)
     found = bm.validate(log, min_count=1)
     assert [x.code for x in found.notes if x.code == "read-with-notes"]
-    assert "3 because they are the last" in found.notes[-1].message
+    said = "1 last row censored, with no next state recorded, and left out; 2 last"
+    assert said.replace("out;", "out of the counts;") in found.notes[-1].message
     named_log = bm.read_transitions(pd.DataFrame(named()))
     assert bm.validate(named_log, with_labels(), min_count=1).findings == ()
 
@@ -361,10 +362,11 @@ def test_last_rows_that_need_no_next_state_are_not_told() -> None:
         "end": [None, None, None, 2, None, None],
     }
     columns = {"outcome": "end"}
-    for known, n, row in ((None, 2, 1), (task(), 1, 5)):
+    for known in (None, task()):
         found = bm.validate(pl.DataFrame(table), known, columns=columns)
-        (last,) = (x for x in found if x.code == "missing-next-states")
-        assert (last.count, last.first_row) == (n, row)  # state 2 is over, 1 led to 2
+        assert "missing-next-states" not in {x.code for x in found}
+        (last,) = (x for x in found if x.code == "censored-rows")
+        assert (last.severity, last.count) == ("note", 1)  # 2 is over, 1 led to 2
 
 
 def test_episodes_with_repeated_steps_are_left_out_of_what_is_derived() -> None:
@@ -372,7 +374,7 @@ def test_episodes_with_repeated_steps_are_left_out_of_what_is_derived() -> None:
     (left,) = (x for x in found if x.code == "rows-left-out")
     assert left.count == 3  # those of episode 8
     (gone,) = (x for x in found if x.code == "missing-next-states")
-    assert gone.count == 2  # of episodes 7 and 9
+    assert gone.count == 1  # of episode 7; 9 is truncated
 
 
 def test_a_state_in_which_the_log_begins_is_reachable() -> None:

@@ -31,10 +31,14 @@ from sepsis_log import (
     assert_same_log,
     sepsis_log,
 )
+from test_ambiguous_logs import CASES as LOGS
+from test_ambiguous_logs import check_case
+from test_grid import READ
 from test_names import ALL, CODES, moves
 from validate_cases import CASES
 from validate_episode_cases import Case
 from validate_logs import messy, without
+from visits import random_visits
 
 import bayesmdp as bm
 
@@ -238,6 +242,24 @@ def test_missing_value_codes_are_missing(database: Any) -> None:
         bm.read_transitions(stored(database, table))
 
 
+@pytest.mark.filterwarnings("ignore::bayesmdp.BayesmdpWarning")
+@pytest.mark.parametrize("case", LOGS)
+def test_ambiguous_logs_get_their_sentence(database: Any, case: str) -> None:
+    check_case(case, lambda table: stored(database, table))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_visits_are_put_on_the_same_grid(database: Any, text: bool) -> None:
+    visits = random_visits(5)
+    if text:  # names that the locale sorts otherwise
+        visits["patient"] = [f"{'aB'[x % 2]}{x}" for x in visits["patient"]]
+    log = bm.read_transitions(stored(database, visits), **READ, every=10)
+    wanted = bm.read_transitions(pd.DataFrame(visits), **READ, every=10)
+    assert log.counts() == wanted.counts()
+    said = [x.replace("the pandas table", "the ibis table") for x in wanted.notes]
+    assert list(log.notes) == said
+
+
 def test_tiny_ids_are_not_zero(database: Any) -> None:
     table = {"state": [0.0, 1e-16], "action": [0, 0], "next_state": [1, 1]}
     with pytest.raises(bm.BayesmdpError, match="whole numbers: a row has 1e-16"):
@@ -392,7 +414,7 @@ def test_validate_fetches_groups_and_first_offenders(
 
 
 def test_validate_takes_what_was_read(database: Any, wanted: Answers) -> None:
-    with pytest.warns(bm.BayesmdpWarning, match=f"{wanted.last} because they are"):
+    with pytest.warns(bm.BayesmdpWarning, match="last rows without a next state"):
         log = bm.read_transitions(database.table("short"))
     found = bm.validate(log)
     assert found.n_rows == wanted.derived.total

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
     from bayesmdp.posterior import Fitted
     from bayesmdp.priors import AnyPrior
 
+#: Options of `reading_options`.
+READING = (
+    "columns",
+    "labels",
+    "outcome",
+    "censored",
+    "missing",
+    "time",
+    "every",
+    "limit",
+)
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -97,19 +109,7 @@ def restrict_option(function: Function) -> Function:
         "--restrict",
         "restricted",
         is_flag=True,
-        help="Drop actions that are not available from policies in files.",
-    )(function)
-
-
-def columns_option(function: Function) -> Function:
-    """``--columns``."""
-    return click.option(
-        "--columns",
-        multiple=True,
-        metavar="ROLE=NAME",
-        callback=_columns,
-        help="Which column is the state, action, next_state, reward, episode, step, "
-        "...; may be repeated; found by usual names where not given.",
+        help="Drop actions that are not available from policies in files and always:.",
     )(function)
 
 
@@ -172,36 +172,106 @@ def effort_option(function: Function) -> Function:
     )(function)
 
 
-def labels_option(function: Function) -> Function:
-    """``--labels``."""
-    return click.option(
+def reading_options(function: Function) -> Function:
+    """``--columns``, ``--labels``, ``--time`` and so on: how a log is read.
+
+    The command gets them as ``reading``, arguments of `bayesmdp.read_transitions`.
+    """
+
+    @wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        reading = {name: options.pop(name) for name in READING}
+        return function(*args, reading=reading, **options)
+
+    columns = click.option(
+        "--columns",
+        multiple=True,
+        metavar="ROLE=NAME",
+        callback=_pairs,
+        help="Which column is the state, action, next_state, reward, episode, step, "
+        "...; may be repeated, and several for state are joined; found by usual names "
+        "where not given.",
+    )
+    labels = click.option(
         "--labels",
         is_flag=True,
         help="Whole numbers are names of states and actions, not ids from 0.",
-    )(function)
+    )
+    outcome = click.option(
+        "--outcome",
+        multiple=True,
+        metavar="CODE=STATE",
+        callback=_pairs,
+        help="What a code in the column of outcomes means, such as 2=death or "
+        "0=censored; may be repeated; not needed where the column holds states.",
+    )
+    censored = click.option(
+        "--censored",
+        multiple=True,
+        metavar="LABEL",
+        help="A label of states or outcomes that says that only the follow-up ended, "
+        "such as alive; may be repeated; `censored` always does.",
+    )
+    missing = click.option(
+        "--missing",
+        multiple=True,
+        metavar="CODE",
+        callback=lambda _, __, said: said or None,
+        help="A code that stands for no value; may be repeated; NA, NaN, NULL and . "
+        "where not given; '' for empty cells alone.",
+    )
+    time = click.option(
+        "--time",
+        metavar="COLUMN",
+        help="Column with the times of visits, where rows are visits and not steps.",
+    )
+    every = click.option(
+        "--every",
+        type=float,
+        help="Length of a step in the unit of --time: visits are put on a regular "
+        "grid, the last observation carried forward.",
+    )
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(0),
+        help="Steps for which a visit is carried forward at most; any where not given.",
+    )
+    for option in (limit, every, time, missing, censored, outcome, labels, columns):
+        wrapper = option(wrapper)
+    return cast("Function", wrapper)
 
 
-def _columns(
+def _pairs(
     ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
-) -> dict[str, str]:
-    """Return the column of each role that was named."""
-    found: dict[str, str] = {}
+) -> dict[str, Any]:
+    """Return what was said of each role or code."""
+    found: dict[str, Any] = {}
+    example = "state=cluster" if param.name == "columns" else "2=death"
     for item in said:
-        role, equals, name = item.partition("=")
-        if not (role and equals and name):
+        key, equals, name = item.partition("=")
+        if not (key and equals and name):
             raise click.BadParameter(
-                f"{item!r} is not of the form ROLE=NAME, such as state=cluster."
+                f"{item!r} is not of the form {param.metavar}, such as {example}."
             )
-        if role in found:
-            raise click.BadParameter(f"{role!r} is given twice.")
-        found[role] = name
-    return found
+        if key in found and (param.name, key) != ("columns", "state"):
+            raise click.BadParameter(f"{key!r} is given twice.")
+        found.setdefault(key, []).append(name)
+    return {key: names if names[1:] else names[0] for key, names in found.items()}
 
 
 _SPOKEN = {  # how the library names an argument, and how the command line does
     r"labels=True": "--labels",
+    r"outcome=\{'2': 'death', '0': 'censored'\}": (
+        "--outcome 2=death --outcome 0=censored"
+    ),
+    r"censored=\[\.\.\.\]": "--censored LABEL",
+    r"missing=\[\.\.\.\]": "--missing CODE",
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
+    r"every=\.\.\.": "--every LENGTH",
+    r"every=(\S+)": r"--every \1",
+    r"time='[^']*'": "--time COLUMN",
+    r"limit=(\d+)": r"--limit \1",
     r"min_count=(\d+)": r"--min-count \1",
     r"permute='(\w+)'": r"--permute \1",
     r"HierarchicalPrior\(\), which": "--prior hierarchical, which",

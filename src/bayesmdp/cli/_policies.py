@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesmdp import Optimisation
@@ -57,6 +57,10 @@ def _known() -> tuple[str, ...]:
 
 def _called(said: str) -> str:
     """Name a file by its stem, unless another policy is known by that."""
+    from bayesmdp.policies import ALWAYS
+
+    if said.startswith(ALWAYS):
+        return said
     file = Path(said)
     return file.name if {said, file.stem} & {*_known()} else file.stem
 
@@ -75,11 +79,15 @@ def _find(
                 f"{run.path}` makes it."
             )
         return kept.policy
-    if said in _known():
-        return bm.policies.named_policy(said, run.posterior, seed=seed, threads=threads)
+    always = said.startswith(bm.policies.ALWAYS)
+    if always or said in _known():
+        how: dict[str, Any] = {"seed": seed, "threads": threads}
+        policy = bm.policies.named_policy(said, run.posterior, **how)
+        return bm.restrict(policy, run.posterior) if always and restricted else policy
     if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
         return bm.storage.read_policy(said, run.posterior, restricted=restricted)
+    known = (*_known(), f"{bm.policies.ALWAYS}ACTION")
     raise bm.errors.PolicyError(
-        f"There is no policy {said!r:.60}{did_you_mean(said, _known())}: take one of "
-        f"{', '.join(_known())}, or a file that ends in .csv or .npy."
+        f"There is no policy {said!r:.60}{did_you_mean(said, known)}: take one of "
+        f"{', '.join(known)}, or a file that ends in .csv or .npy."
     )

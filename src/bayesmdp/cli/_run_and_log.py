@@ -7,8 +7,7 @@ import click
 
 from bayesmdp.cli._options import (
     Function,
-    columns_option,
-    labels_option,
+    reading_options,
     run_argument,
     show,
 )
@@ -26,16 +25,15 @@ class _Result(Protocol):
 
 
 def run_and_log_arguments(function: Function) -> Function:
-    """``RUN``, ``FILE...``, ``--columns`` and ``--labels``."""
+    """``RUN``, ``FILE...`` and how to read them."""
     files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-    return run_argument(files(columns_option(labels_option(function))))
+    return run_argument(files(reading_options(function)))
 
 
 def load_run_and_log(
     run: Path,
     files: tuple[str, ...],
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     *,
     result: str | None = None,
 ) -> "tuple[Fitted, Transitions]":
@@ -49,11 +47,12 @@ def load_run_and_log(
     posterior = bm.storage.load(run).posterior
     if result is not None:
         bm.storage.check_target(run, result, overwrite=True)
-    log = bm.read_transitions(list(files), columns=columns, labels=labels)
+    log = bm.read_transitions(list(files), **reading)
     if bm.model.align(log, posterior.task)[0] != posterior.counts:
         raise bm.errors.ArgumentError(
             f"`{files[0]}` does not hold the transitions that `{run}` was fitted from: "
-            "give the same files, --columns and --labels as to `bayesmdp fit`."
+            "give the same files and the same --columns, --labels, --time and other "
+            "options of reading as to `bayesmdp fit`."
         )
     return posterior, log
 

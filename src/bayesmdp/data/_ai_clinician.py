@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
+from bayesmdp.data._censoring import Coding
 from bayesmdp.data._derive import repeated_steps, with_next_state
 from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
@@ -84,11 +85,13 @@ def read_ai_clinician(
     n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     check_ends(death, survival)
     frame, found, origin, connection = _opened(source, outcome, columns)
-    frame, wrong, _ = converted(_as_numbers(frame, found, origin), found, origin)
+    frame, wrong, _ = converted(
+        _as_numbers(frame, found, origin), found, origin, Coding()
+    )
     refuse(wrong)
     table = Source(frame, found, origin, wrong, {}, connection)
     n_rows, _ = check_rows(table, labels=False, n_states=None, n_actions=None)
-    frame = settled(frame, origin, steps=True)
+    frame = settled(frame, origin, table.coding, steps=True)
     refuse([repeated_steps(frame, found, origin, n_rows)])
     sizes = {
         "state": _size(frame, "state", n_states, found, origin),
@@ -98,7 +101,8 @@ def read_ai_clinician(
     _refuse_changes(frame, found, origin)
     died, late = _tally(frame, origin)
     n_live = sizes["state"]
-    derived = with_next_state(_from_zero(frame, n_live), found, origin, n_rows)
+    zeroed = _from_zero(frame, n_live)
+    derived = with_next_state(zeroed, found, origin, n_rows, table.coding)
     note = f"{derived.note}."
     if derived.gaps:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
@@ -144,7 +148,7 @@ def _opened(
     if columns is None or isinstance(columns, Mapping):
         named = {"outcome": outcome, **(columns or {})}
     if is_paths(source):
-        relation, found, origin, connection = open_files(source, named, False)
+        relation, found, origin, connection = open_files(source, named, False, Coding())
         return lazy(relation), found, origin, connection
     return (*open_frame(source, named), None)
 

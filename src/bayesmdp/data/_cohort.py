@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
 
 LARGE = 1e100  # squares of distances stay finite
+_OPTIONAL = ("patient", "censored")
 _MISSING = "fill or drop what is missing before: how is a medical decision"
 
 
@@ -40,6 +41,7 @@ class Layout:
     step: str
     outcome: str
     patient: str | None
+    censored: str | None
     log: tuple[str, ...]  # features whose logarithm counts
     binary: tuple[str, ...]  # features that are 0 or 1
 
@@ -54,6 +56,7 @@ class Cohort:
     stays: NDArray[Any]  # [M], what stays are called
     step: IntArray  # [N]
     died: BoolArray  # [N]
+    censored: BoolArray  # [N], the end of the stay is not known
     patient: IntArray  # [M], number of the stay's patient
     origin: str
 
@@ -67,7 +70,7 @@ def check_layout(
 ) -> Layout:
     """Check what the caller said about columns, before the table is looked at."""
     for name, value in keys.items():
-        if not isinstance(value, str) and not (name == "patient" and value is None):
+        if not isinstance(value, str) and not (name in _OPTIONAL and value is None):
             raise ArgumentError(f"`{name}` must name a column; got {value!r:.40}.")
     named = {
         name: _names(name, value, empty=name in ("log", "binary"))
@@ -88,20 +91,25 @@ def check_layout(
     both = set(named["log"]) & set(named["binary"])
     if both:
         raise ArgumentError(f"{min(both)!r} stands both in `log` and in `binary`.")
+    _check_keys(keys, (*named["features"], *named["doses"]))
+    return Layout(**named, **keys)  # type: ignore[arg-type]
+
+
+def _check_keys(keys: Mapping[str, str | None], taken: tuple[str, ...]) -> None:
+    """Refuse columns with two roles."""
     roles: dict[str | None, str] = {}
-    for name, value in keys.items():
+    for name, value in [x for x in keys.items() if x[1] is not None]:
         if value in roles:
             raise ArgumentError(
                 f"{value!r} is given both as `{roles[value]}` and as `{name}`: name a "
                 "column for each, and no `patient` to split by stays."
             )
         roles[value] = name
-        if value in (*named["features"], *named["doses"]):
+        if value in taken:
             raise ArgumentError(
                 f"{value!r} is given as `{name}`, and must not be a feature or a dose: "
                 "a state may not know who the patient is, or how the stay ends."
             )
-    return Layout(**named, **keys)  # type: ignore[arg-type]
 
 
 def _names(name: str, value: Iterable[str], *, empty: bool) -> tuple[str, ...]:
@@ -124,6 +132,7 @@ def _names(name: str, value: Iterable[str], *, empty: bool) -> tuple[str, ...]:
 def read_cohort(frame: Any, layout: Layout) -> Cohort:
     """Fetch the columns of a table and check every value."""
     numbers = [*layout.features, *layout.doses, layout.step, layout.outcome]
+    numbers += [layout.censored] if layout.censored else []
     keys = [layout.episode, *([layout.patient] if layout.patient else [])]
     columns, origin = fetch_columns(frame, numbers, keys)
     features = check_features(_stacked(columns, layout.features), layout, origin)
@@ -136,18 +145,21 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
         origin,
         "must hold whole numbers of 0 or more",
     )
-    flag = _stacked(columns, (layout.outcome,))
-    refuse(
-        (flag != 0) & (flag != 1),
-        flag,
-        (layout.outcome,),
-        origin,
-        "must be 1 for death and 0 for survival",
-        "fix or drop these stays",
-    )
     stays, episode = np.unique(columns[layout.episode], return_inverse=True)
-    died = flag[:, 0] == 1
-    _refuse_changes(died, episode, stays, layout, layout.outcome, origin)
+
+    def flag(column: str, said: str) -> BoolArray:
+        """Read what is the same in every row of a stay."""
+        found = _stacked(columns, (column,))
+        wrong = (found != 0) & (found != 1)
+        refuse(wrong, found, (column,), origin, said, "fix or drop these stays")
+        _refuse_changes(found[:, 0] == 1, episode, stays, layout, column, origin)
+        return np.asarray(found[:, 0] == 1)
+
+    died = flag(layout.outcome, "must be 1 for death and 0 for survival")
+    censored = np.zeros(died.size, dtype=np.bool_)
+    if layout.censored:
+        said = "must be 1 where only the follow-up ended and 0 elsewhere"
+        censored = flag(layout.censored, said)
     patient = np.arange(stays.size)
     if layout.patient:
         person = np.unique(columns[layout.patient], return_inverse=True)[1]
@@ -162,6 +174,7 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
         stays,
         when,
         died,
+        censored,
         patient.astype(np.int64),
         origin,
     )

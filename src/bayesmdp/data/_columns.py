@@ -1,10 +1,13 @@
 """Which column of a table plays which role, by convention or by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from bayesmdp._checks import did_you_mean, nearest
 from bayesmdp.errors import ArgumentError, CountsError
 
+#: The column of each role; of the state, maybe several.
+Columns: TypeAlias = Mapping[str, str | Sequence[str]]
 #: Names in use for each role, in lower case; case never matters.
 CONVENTIONS: dict[str, tuple[str, ...]] = {
     "state": ("state", "s", "obs", "observation"),
@@ -17,14 +20,19 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     "step": ("step", "bloc", "t", "timestep"),
     # Only by name: what logs call an outcome is as often a flag as a state.
     "outcome": (),
+    # Of visits, which `time` puts in order; `end_time` is that of the outcome.
+    "time": (),
+    "end_time": (),
 }
+TIMES = ("time", "end_time")
+PART = "__part_"  # begins the role of a column that is joined with others to states
 FLAGS = ("terminated", "truncated")
 
 
 def find_columns(
-    names: Sequence[str], columns: Mapping[str, str] | None, origin: str
+    names: Sequence[str], columns: Columns | None, origin: str
 ) -> dict[str, str]:
-    """Return the column of each role that has one.
+    """Return the column of each role that has one, or each part of the state.
 
     Parameters
     ----------
@@ -38,7 +46,7 @@ def find_columns(
     found = _named(names, columns, origin)
     taken = set(found.values())
     for role, aliases in CONVENTIONS.items():
-        if role in found:
+        if role in found or (role == "state" and f"{PART}0" in found):
             continue
         fits = [x for x in names if x.lower() in aliases and x not in taken]
         if len(fits) > 1:
@@ -49,25 +57,42 @@ def find_columns(
             )
         if fits:
             found[role] = fits[0]
-    for role in ("state", "action"):
-        if role not in found:
+    _check_found(found, names, origin)
+    return found
+
+
+def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) -> None:
+    """Refuse roles that do not make a table of transitions."""
+    visits = "time" in found  # which may have no actions
+    for role in ("state",) if visits else ("state", "action"):
+        if role not in found and not (role == "state" and f"{PART}0" in found):
             raise CountsError(f"{_missing(role, names, origin)}.")
-    if "next_state" not in found and not {"episode", "step"} <= found.keys():
-        lacking = [x for x in ("episode", "step") if x not in found]
+    keys = ("episode",) if visits else ("episode", "step")
+    lacking = [x for x in keys if x not in found]
+    if "next_state" not in found and lacking:
         raise CountsError(
             f"{_missing('next_state', names, origin)}, or have it derived: that needs "
-            f"`episode` and `step`, and there is no `{'` and no `'.join(lacking)}`."
+            f"`{'` and `'.join(keys)}`, and there is no `{'` and no `'.join(lacking)}`."
+        )
+    if "next_state" in found and visits:
+        raise ArgumentError(
+            f"`time` puts visits with one state each in order, but {origin} has next "
+            f"states in `{found['next_state']}`: leave out `time`."
+        )
+    if "end_time" in found and not {"time", "outcome"} <= found.keys():
+        raise ArgumentError(
+            "`columns` names an `end_time`, that of the outcome: give `time` and a "
+            "column for `outcome` as well."
         )
     if "next_state" in found and "outcome" in found:
         raise ArgumentError(
             "`columns` names an `outcome`, which is for deriving next states, but "
             f"{origin} has them in `{found['next_state']}`."
         )
-    return found
 
 
 def _named(
-    names: Sequence[str], columns: Mapping[str, str] | None, origin: str
+    names: Sequence[str], columns: Columns | None, origin: str
 ) -> dict[str, str]:
     """Check what the caller said about columns."""
     if columns is None:
@@ -78,8 +103,8 @@ def _named(
             f"{{'state': 'cluster'}}; got {columns!r:.80}."
         )
     found: dict[str, str] = {}
-    for role, name in columns.items():
-        if role not in CONVENTIONS:
+    for role, name in _said(columns):
+        if role not in CONVENTIONS and not role.startswith(PART):
             hint = did_you_mean(role, CONVENTIONS)
             raise ArgumentError(
                 f"`columns` has an unknown role {role!r}{hint}; roles are "
@@ -87,14 +112,29 @@ def _named(
             )
         if name not in names:
             hint = did_you_mean(name, names)
+            known = role if role in CONVENTIONS else "state"
             raise ArgumentError(
-                f"`columns` says {role!r} is {name!r}, which {origin} does not "
+                f"`columns` says {known!r} is {name!r}, which {origin} does not "
                 f"have{hint}; it has {listed(names)}."
             )
         if name in found.values():
             raise ArgumentError(f"`columns` gives {name!r} two roles.")
         found[role] = name
     return found
+
+
+def _said(columns: Columns) -> Iterator[tuple[str, Any]]:
+    """Give each part of a state a role of its own."""
+    for role, name in columns.items():
+        if isinstance(name, str) or not isinstance(name, Sequence):
+            yield role, name
+        elif role != "state" or len(name) < 2:
+            raise ArgumentError(
+                f"`columns` gives {role!r} the columns {name!r:.60}: only 'state' may "
+                "have several, two or more, which are joined."
+            )
+        else:
+            yield from ((f"{PART}{i}", part) for i, part in enumerate(name))
 
 
 def _missing(role: str, names: Sequence[str], origin: str) -> str:

@@ -1,29 +1,35 @@
 """Next states from the order of rows, by the engine that holds them.
 
 The next state of a row is the state of the row of the same episode one step later: a
-join of the table with itself. A row without one is either the last of its episode or
-stands before a gap; neither is bridged.
+join of the table with itself. A row without one stands before a gap, which is not
+bridged, or is the last of its episode: censored, or in a state that is never left.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bayesmdp.data._faults import Fault, has_value
-from bayesmdp.data._queries import FILE, ROW, capital, fetch_one, first_bad, worded
+from bayesmdp._checks import many
+from bayesmdp.data._censoring import CUT, MEANING, Coding
+from bayesmdp.data._faults import Fault, is_empty, is_true
+from bayesmdp.data._queries import (
+    FILE,
+    ROW,
+    capital,
+    fetch,
+    fetch_one,
+    first_bad,
+    worded,
+)
 
 if TYPE_CHECKING:
-    import narwhals as nw
-
     from bayesmdp.data._queries import Frame
 
 KEYS = ("episode", "step")
 KEPT = ("state", "action", "reward", *KEYS, "terminated", "truncated", ROW, FILE)
 
 
-FLAG_REMEDY = (
-    "Name the state that a row led to instead, or read the table with "
-    "data.read_ai_clinician, which takes a flag for death"
-)
+_NUMBER = re.compile("-?[0-9]+([.]0)?").fullmatch
 
 
 class Derived(NamedTuple):
@@ -31,13 +37,16 @@ class Derived(NamedTuple):
 
     frame: "Frame"
     n_rows: int
-    gaps: int  # rows dropped because the step after them is missing
-    lost: int  # because they are the last of their episode
+    gaps: int  # rows left out because the step after them is missing
+    censored: int  # last rows that the log says are censored
+    absorbed: int  # last rows in a state that is never left
+    lost: int  # other last rows without a next state
+    last: "Frame"  # those
     note: str  # without a full stop
 
 
 def with_next_state(
-    frame: "Frame", found: Mapping[str, str], origin: str, n_rows: int
+    frame: "Frame", found: Mapping[str, str], origin: str, n_rows: int, coding: Coding
 ) -> Derived:
     """Find next states; no step may be there twice."""
     import narwhals as nw
@@ -45,6 +54,9 @@ def with_next_state(
     with worded(origin):
         there = frame.collect_schema().names()
         kept = [x for x in KEPT if x in there]
+        no_state = coding.is_censored(frame, "state") | is_empty(frame, "state")
+        all_rows, frame = frame, frame.filter(~no_state)
+        n_all, n_rows = n_rows, size(frame, origin)
         following = frame.select(
             "episode",
             (nw.col("step") - 1).alias("step"),
@@ -53,54 +65,103 @@ def with_next_state(
         columns = [*kept, "next_state"]
         moves = frame.join(following, on=list(KEYS), how="inner").select(*columns)
         ends = frame.group_by("episode").agg(nw.col("step").max())
-        n_moves = size(moves, origin)
-        n_ends = size(ends, origin)
-        n_known = 0
+        last = frame.join(ends, on=list(KEYS), how="inner")
+        n_moves, n_ends, n_known = size(moves, origin), size(ends, origin), 0
         if "outcome" in there:
             state = frame.collect_schema()["state"]
-            outcome = nw.col("outcome")
-            known = (
-                frame.join(ends, on=list(KEYS), how="inner")
-                .filter(~is_empty(frame, "outcome"))
-                .select(*kept, outcome.cast(state).alias("next_state"))
-            )
+            outcome = nw.col("outcome").cast(state).alias("next_state")
+            known = last.filter(~is_empty(last, "outcome")).select(*kept, outcome)
             n_known = size(known, origin)
             moves = nw.concat([moves, known], how="vertical")
+            last = last.filter(is_empty(last, "outcome"))
+        n_open, n_cut, n_here, n_lost = n_ends - n_known, 0, 0, 0
+        if n_open:  # said to be censored; else over; else censored, if outcomes are
+            marked = all_rows.filter(no_state).select("episode").unique()
+            last = last.join(marked, **_without("episode"))
+            for cut in [x for x in ("truncated", CUT) if x in there]:
+                last = last.filter(~nw.col(cut))
+            n_cut = n_open - size(last, origin)
+            entered = moves.select(nw.col("next_state").alias("state")).unique()
+            left = moves.filter(nw.col("state") != nw.col("next_state"))
+            absorbing = entered.join(left.select("state").unique(), **_without("state"))
+            last = last.join(absorbing, **_without("state"))
+            n_here = size(last, origin)
+            if "outcome" in there:
+                ended = nw.col("terminated" if "terminated" in there else "episode")
+                last = last.filter(ended if "terminated" in there else ended.is_null())
+            n_lost = size(last, origin)
     gaps = n_rows - n_moves - n_ends
-    lost = n_ends - n_known
-    note = (
-        f"Next states of {origin} were derived from `{found['episode']}` and "
-        f"`{found['step']}`: {n_moves + n_known} of {n_rows} rows have one; {gaps} "
-        f"were dropped because the step after them is missing, {lost} because they are "
-        "the last of their episode"
+    told = Derived(
+        frame=moves,
+        n_rows=n_moves + n_known,
+        gaps=gaps,
+        censored=n_cut + n_here - n_lost,
+        absorbed=n_open - n_cut - n_here,
+        lost=n_lost,
+        last=last,
+        note="",
     )
-    if lost:
-        note += " (the state it ended in can be given as columns={'outcome': ...})"
-    return Derived(moves, n_moves + n_known, gaps, lost, note)
+    begun = (
+        f"Next states of {origin} were derived from `{found['episode']}` and "
+        f"`{found['step']}`: {told.n_rows} of {n_all} rows have one"
+    )
+    return told._replace(note="; ".join([begun, *_left_out(told)]))
 
 
-def outcome_as_flag(
-    frame: "Frame", found: Mapping[str, str], origin: str
-) -> str | None:
-    """Say so where an outcome looks like a flag, not like a state that was led to."""
+def _without(key: str) -> dict[str, Any]:
+    """Say how to keep rows whose key is not in another table."""
+    return {"on": key, "how": "anti"}
+
+
+def _left_out(derived: Derived) -> Iterator[str]:
+    """Say what became of rows without a next state."""
+    if derived.gaps:
+        yield f"{derived.gaps} were dropped because the step after them is missing"
+    if derived.censored:
+        yield (
+            f"{many(derived.censored, 'last row')} censored, with no next state "
+            "recorded, and left out of the counts"
+        )
+    if derived.absorbed:
+        yield f"{many(derived.absorbed, 'last row')} in a state that is never left"
+    if derived.lost:
+        yield (
+            f"{many(derived.lost, 'last row')} without a next state, left out of the "
+            "counts as if censored (where the process ended, as by death, give the "
+            "state it ended in as columns={'outcome': ...}, empty for censored ones)"
+        )
+
+
+def shared_codes(
+    frame: "Frame", found: Mapping[str, str], origin: str, coding: Coding
+) -> Fault | None:
+    """Find outcomes that are spelled as states are numbered: codes, most likely.
+
+    With a row that is truncated a state is meant, the one the log ended in.
+    """
     import narwhals as nw
 
-    if "outcome" not in found or not frame.collect_schema()["outcome"].is_numeric():
+    if "outcome" not in found or coding.states:
         return None
-    known = frame.filter(~is_empty(frame, "outcome"))
-    x = nw.col("outcome")
     with worded(origin):
-        ends = known.select(x.min().alias("low"), x.max().alias("high"))
-        found_ends = fetch_one(ends, origin) if size(known, origin) else {"low": None}
-    if found_ends["low"] is None or (found_ends["low"], found_ends["high"]) != (0, 1):
+        schema = frame.collect_schema()
+        known = frame.filter(~is_empty(frame, "outcome"))
+        known = known.filter(~coding.is_censored(known, "outcome"))
+        if "truncated" in schema:
+            known = known.filter(~is_true("truncated", schema["truncated"]))
+        outcome = nw.col("outcome").cast(schema["state"]).alias("state")
+        states = frame.select("state").unique()
+        both = known.select(outcome).unique().join(states, on="state", how="inner")
+    values = [x for x in fetch(both, origin)["state"].tolist() if _NUMBER(str(x))]
+    if not values:
         return None
-    left = frame.filter((nw.col("state") == 0) | (nw.col("state") == 1))
-    if not size(left, origin):
-        return None
-    return (
-        f"Column `{found['outcome']}` of {origin} holds only 0 and 1, and is taken for "
-        "states 0 and 1, which are also left: is it a flag"
+    code = min(values, key=str) if isinstance(values[0], str) else int(min(values))
+    said = (
+        f"Column `{found['outcome']}` of {origin} holds {code}, which is also a state "
+        f"in `{found['state']}`: is it a code, such as of death"
     )
+    remedy = f"{capital(MEANING)}, or {str(code)!r} where that state is meant"
+    return Fault("shared", "outcome", len(values), None, said, remedy, "? ")
 
 
 def repeated_steps(
@@ -127,11 +188,6 @@ def repeated_steps(
     place = first_bad(frame, here, list(KEYS), origin)
     remedy = "number the steps, for what follows what is not known"
     return Fault("repeated", "step", more, place, said, remedy)
-
-
-def is_empty(frame: "Frame", role: str) -> "nw.Expr":
-    """Tell rows without a value."""
-    return ~has_value(role, frame.collect_schema()[role])
 
 
 def size(frame: "Frame", origin: str) -> int:

@@ -174,6 +174,7 @@ def discretise(
     step: str = "bloc",
     outcome: str = "outcome",
     patient: str | None = None,
+    censored: str | None = None,
     n_states: int = 750,
     n_bins: int = 5,
     train: float = 0.8,
@@ -208,6 +209,9 @@ def discretise(
         Column that is 1 in every row of a stay that ended in death, otherwise 0.
     patient
         Column by which to split, for patients with several stays; else stays are.
+    censored
+        Column that is 1 in every row of a stay with which only the follow-up ended,
+        otherwise 0: its last row is left out of the transitions, whatever ``outcome``.
     n_states
         Clusters; two terminal states come on top.
     n_bins
@@ -245,6 +249,7 @@ def discretise(
     """
     _checks.extra("sklearn", "clinical", "discretise")
     keys = {"episode": episode, "step": step, "outcome": outcome, "patient": patient}
+    keys["censored"] = censored
     layout = check_layout(features, doses, keys, log, binary)
     check_ends(death, survival)
     levels = _checks.integer("n_bins", n_bins, 2, ArgumentError)

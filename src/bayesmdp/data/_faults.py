@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bayesmdp._checks import MAX_ID
-from bayesmdp.data._columns import FLAGS
+from bayesmdp._checks import MAX_ID, many
+from bayesmdp.data._censoring import Coding
+from bayesmdp.data._columns import FLAGS, TIMES
 from bayesmdp.data._queries import (
     TEXT,
     Offender,
@@ -33,8 +34,6 @@ TRIPLET = ("state", "action", "next_state")
 IDS = (*TRIPLET, "outcome")
 STATES = ("state", "next_state", "outcome")  # one set of ids or labels
 LABELLED = (*IDS, "episode")
-CODES = ("NA", "NaN", "NULL", ".")  # how other programs write that there is no value
-MISSING = (*CODES, "")
 EXACT = 2**53  # from here on floats skip whole numbers
 MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
@@ -58,6 +57,10 @@ class Fault:
         return CountsError(f"{self.message}{self.join}{self.remedy}.")
 
 
+_OPEN_REMEDY = (
+    "fill them in, or flag rows with which only the follow-up ended in a column "
+    "`truncated`, which leaves them out of the counts as censored"
+)
 _LABELS = "number from 0, or give labels=True to take the numbers as names"
 _OR_NAMES = ", or give labels=True and the numbers as text, to take them as names"
 #: What is wrong, and the remedy.
@@ -83,6 +86,10 @@ _WORDS = {
         "must be below the size given, {upper}: {where} has {value}{more}",
         "count from 0, fix the ids, or give the size that they need",
     ),
+    "unmapped": (
+        "has a code that `outcome` does not map: {where} has {value!r:.42}{more}",
+        "map it to a state or to 'censored'",
+    ),
     "flag": (
         "must hold True and False, or 0 and 1: {where} has {value!r:.42}{more}",
         "fix it, or rename the column so that it is not taken for `{role}`",
@@ -97,6 +104,7 @@ def row_tests(
     labels: bool,
     n_states: int | None,
     n_actions: int | None,
+    coding: Coding,
 ) -> "Tests":
     """Return what is asked of each row; an expression is true where it is bad."""
     import narwhals as nw
@@ -104,11 +112,14 @@ def row_tests(
     schema = frame.collect_schema()
     tests: dict[tuple[str, str], nw.Expr] = {}
     for role in roles:
-        known, asked = _column_tests(role, schema[role])
+        known = has_value(frame, role, coding)
+        asked = {"empty": ~known} | _column_tests(role, schema[role], known)
         if f"{TEXT}{role}" in schema:
-            text = has_value(role, nw.String, TEXT)
-            asked = {"text id" if role in IDS else "text": text} | asked
+            text = has_value(frame, role, coding, TEXT)
             asked["empty"] = asked["empty"] & ~text
+            if role in STATES:
+                text = text & ~coding.is_censored(frame, f"{TEXT}{role}")
+            asked = {"text id" if role in IDS else "text": text} | asked
         if role in IDS and schema[role].is_numeric() and not labels:
             upper = n_actions if role == "action" else n_states
             x = nw.col(role)
@@ -120,19 +131,23 @@ def row_tests(
             }
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
-        if role == "outcome":  # empty: the row is not the last, or its end unknown
+        if role == "outcome":  # empty: the row is not the last, or it is censored
             del asked["empty"]
+            if coding.states:
+                asked["unmapped"] = known & ~coding.is_known(frame)
+        if role == "next_state" and "truncated" in roles:
+            cut = is_true("truncated", schema["truncated"]).fill_null(False)
+            asked["empty"] = asked["empty"] & ~cut
         tests |= {(role, kind): test for kind, test in asked.items()}
     return tests
 
 
-def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]]:
-    """Return where a column has a value, and what is asked whatever the ids mean."""
+def _column_tests(role: str, kind: Any, known: "nw.Expr") -> dict[str, "nw.Expr"]:
+    """Return what is asked whatever the ids mean, of rows with a value."""
     import narwhals as nw
 
     x = nw.col(role)
-    known = has_value(role, kind)
-    asked = {"empty": ~known}
+    asked = {}
     if role in FLAGS:
         if kind.is_numeric():
             asked["flag"] = known & (x != 0) & (x != 1)
@@ -140,7 +155,7 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
             asked["flag"] = known & ~x.str.to_lowercase().is_in([*TRUE, *FALSE])
     elif kind == nw.UInt64 and role in (*IDS, "step"):
         asked["wide"] = known & (x > MAX_WHOLE)
-    elif kind.is_float() and role == "reward":
+    elif kind.is_float() and role in ("reward", *TIMES):
         asked["infinite"] = known & ~x.is_finite()
     elif kind.is_float() and role in (*IDS, "step"):
         wide = x.is_finite() & (x.abs() >= EXACT)
@@ -148,27 +163,57 @@ def _column_tests(role: str, kind: Any) -> tuple["nw.Expr", dict[str, "nw.Expr"]
         small = nw.when(x.is_finite() & ~wide).then(x).otherwise(nw.lit(0.0))
         asked["fraction"] = known & (~x.is_finite() | (small != small.floor()))
         asked["wide"] = known & wide
-    return known, asked
+    return asked
 
 
-def has_value(role: str, kind: Any, prefix: str = "") -> "nw.Expr":
+_SETTLED = Coding(missing=())
+
+
+def has_value(frame: "Frame", role: str, coding: Coding, prefix: str = "") -> "nw.Expr":
     """Tell rows with a value; a missing-value code is none in a column of labels."""
     import narwhals as nw
 
-    x = nw.col(f"{prefix}{role}")
+    column = f"{prefix}{role}"
+    x, kind = nw.col(column), frame.collect_schema()[column]
     known = ~x.is_null()
     if kind.is_float():
-        return known & ~x.is_nan()
-    text = kind == nw.String and role in LABELLED
-    return known & ~x.is_in(MISSING) if text else known
+        known = known & ~x.is_nan()
+    if role not in LABELLED:
+        return known
+    known = known & (x != "") if kind == nw.String else known
+    return known & ~coding.is_code(frame, column) if coding.missing else known
+
+
+def is_empty(frame: "Frame", role: str, coding: Coding = _SETTLED) -> "nw.Expr":
+    """Tell rows without a value; in a table that is settled, codes are gone."""
+    return ~has_value(frame, role, coding)
+
+
+def is_open(frame: "Frame", coding: Coding) -> "nw.Expr":
+    """Tell censored rows of a table of next states: they have none recorded."""
+    labels = [coding.is_censored(frame, x) for x in ("state", "next_state")]
+    return labels[0] | labels[1] | is_empty(frame, "next_state", coding)
+
+
+def is_true(role: str, kind: Any) -> "nw.Expr":
+    """Tell rows with a flag, however it is spelled."""
+    import narwhals as nw
+
+    x = nw.col(role)
+    if kind.is_numeric():
+        return (x == 1).alias(role)
+    if kind == nw.String:
+        return x.str.to_lowercase().is_in(list(TRUE)).alias(role)
+    return x
 
 
 def tally(
-    frame: "Frame", tests: "Tests", origin: str
+    frame: "Frame", tests: "Tests", origin: str, coding: Coding
 ) -> tuple[int, dict[tuple[str, str], int]]:
     """Look at every row once, by the engine: count rows, and those with each fault.
 
-    Counts of the kind ``code`` are of missing-value codes, which are no fault.
+    Counts of the kinds ``code`` and ``censored`` are of missing-value codes and of
+    censored rows without a next state, which are no fault.
     """
     import narwhals as nw
 
@@ -176,8 +221,10 @@ def tally(
     tests = dict(tests)
     for role in [x for x in LABELLED if x in schema]:
         column = f"{TEXT}{role}" if f"{TEXT}{role}" in schema else role
-        if schema[column] == nw.String:
-            tests[role, "code"] = nw.col(column).is_in(CODES)
+        if coding.missing:
+            tests[role, "code"] = coding.is_code(frame, column)
+    if "next_state" in schema:
+        tests["next_state", "censored"] = is_open(frame, coding)
     asked = [how_many(test).alias("/".join(key)) for key, test in tests.items()]
     with worded(origin):
         query = frame.select(nw.len().alias("n"), *asked)
@@ -196,6 +243,7 @@ def faults(
     found: Mapping[str, str],
     origin: str,
     sizes: tuple[int | None, int | None],
+    coding: Coding,
 ) -> Iterator[Fault]:
     """Word what was found, and look up the first row of each only when asked."""
     for role, kind in tests:
@@ -205,15 +253,17 @@ def faults(
         column = f"{TEXT}{role}" if kind.startswith("text") else role
         first = first_bad(frame, tests[role, kind], [column], origin)
         said, remedy = _WORDS[kind]
+        if (role, kind) == ("next_state", "empty"):
+            remedy = _OPEN_REMEDY
         value = first.values[column]
         floats = frame.collect_schema()[role].is_float()
         words = {
             "rows": "1 row" if n == 1 else f"{n} rows",
-            "codes": f", with {said_codes(n_codes)}" if n_codes else "",
+            "codes": f", with {said_codes(n_codes, coding)}" if n_codes else "",
             "more": "" if n == 1 else f" (one of {n} such rows)",
             "where": first.where,
             "first": first.first,
-            "value": value.item() if isinstance(value, np.number) else value,
+            "value": value.item() if isinstance(value, np.generic) else value,
             "role": role,
             "limit": "2**53" if floats else "2**63",
             "or_names": _OR_NAMES if role in IDS else "",
@@ -224,7 +274,16 @@ def faults(
         yield Fault(kind, role, n, first, said, remedy.format(**words), join)
 
 
-def said_codes(n: int) -> str:
+def said_codes(n: int, coding: Coding) -> str:
     """Say how many missing-value codes there are."""
-    many = "1 missing-value code" if n == 1 else f"{n} missing-value codes"
-    return f"{many} ({', '.join(CODES[:-1])} or {CODES[-1]})"
+    *others, last = coding.missing or ("",)
+    either = f"{', '.join(others)} or {last}" if others else last
+    return f"{many(n, 'missing-value code')} ({either})"
+
+
+def said_open(n: int, n_rows: int, origin: str) -> str:
+    """Say how many censored rows a table of next states has."""
+    return (
+        f"{n} of {n_rows} rows of {origin} censored, with no next state recorded, and "
+        "left out of the counts"
+    )

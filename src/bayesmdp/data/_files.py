@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks, _memory
-from bayesmdp.data._columns import find_columns
-from bayesmdp.data._faults import IDS, LABELLED, MISSING, STATES
+from bayesmdp.data._censoring import Coding
+from bayesmdp.data._columns import PART, TIMES, Columns, find_columns
+from bayesmdp.data._faults import IDS, LABELLED, STATES
 from bayesmdp.data._paths import kind_of, paths_of
 from bayesmdp.data._queries import FILE, TEXT, capital, worded
 from bayesmdp.data._spill import spill_folder
@@ -40,11 +41,12 @@ NUMBER = (
 
 
 def open_files(
-    source: Any, columns: Mapping[str, str] | None, labels: bool
+    source: Any, columns: Columns | None, labels: bool, coding: Coding
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str], str, object]:
     """Return a relation with a column for each role, the names there, and whose.
 
-    The last is the connection: until DuckDB 2, a relation does not keep it open.
+    Outcomes that are codes need not be spelled as states are. The last is the
+    connection: until DuckDB 2, a relation does not keep it open.
     """
     paths = paths_of(source)
     origin = f"`{paths[0]}`"
@@ -67,7 +69,7 @@ def open_files(
         else:
             table, found = _open_parquet(connection, paths, columns, origin)
             return table, found, origin, connection
-        return _typed(text, found, labels), found, origin, connection
+        return _typed(text, found, labels, coding), found, origin, connection
 
 
 def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
@@ -88,7 +90,7 @@ def connect() -> Any:  # stubs know neither lists of files nor names for `filena
 def _open_csv(
     connection: Any,
     paths: Sequence[str],
-    columns: Mapping[str, str] | None,
+    columns: Columns | None,
     origin: str,
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read text by role; files may have the columns in different order."""
@@ -131,7 +133,7 @@ def _refuse_missing(path: str, header: Sequence[str], found: Mapping[str, str]) 
 def _open_parquet(
     connection: Any,
     paths: Sequence[str],
-    columns: Mapping[str, str] | None,
+    columns: Columns | None,
     origin: str,
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read by role; what directories are called says nothing about rows."""
@@ -214,7 +216,7 @@ def _is_number(text: str) -> bool:
 def _open_json(
     connection: Any,
     names: list[str],
-    columns: Mapping[str, str] | None,
+    columns: Columns | None,
     origin: str,
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read text by role; the keys of the first rows say which columns there are."""
@@ -253,14 +255,23 @@ def _renamed(
 
 
 def _typed(
-    text: "duckdb.DuckDBPyRelation", found: Mapping[str, str], labels: bool
+    text: "duckdb.DuckDBPyRelation",
+    found: Mapping[str, str],
+    labels: bool,
+    coding: Coding,
 ) -> "duckdb.DuckDBPyRelation":
     """Decide for each column whether its text is numbers, and convert it.
 
     Text among numbers becomes empty, and stands in a column of its own.
     """
-    spelled = {role: _spellings(role, labels) for role in found}
-    asked = [f"count(*) filter ({_has_value(role)}) as {role}" for role in found]
+    apart = {"outcome"} if coding.states else set()
+    there = {role: _has_value(role, coding) for role in found}
+    states = [x for x in found if x in STATES and x not in apart]
+    spelled = {
+        role: _spellings(role, labels and role not in apart, there[role])
+        for role in found
+    }
+    asked = [f"count(*) filter ({there[role]}) as {role}" for role in found]
     asked += [f"count({role}) as {role}_filled" for role in found]
     asked += [
         f"count({number}) as {role}_{i}"
@@ -271,10 +282,14 @@ def _typed(
     tally = dict(zip(answer.columns, map(int, answer.fetchall()[0]), strict=True))
     chosen = []
     for role, numbers in spelled.items():
-        alike = [x for x in found if x in STATES] if role in STATES else [role]
+        if role.startswith(PART):  # as it is spelled
+            chosen.append(role)
+            continue
+        alike = states if role in states else [role]
         fits = [sum(tally[f"{x}_{i}"] for x in alike) for i in range(len(numbers))]
         all_values = sum(tally[x] for x in alike)
-        among = role in ("reward", "step") or (role in IDS and not labels and fits[-1])
+        among = role in ("reward", "step", *TIMES)
+        among = among or (role in IDS and not labels and fits[-1] > 0)
         if all_values in fits:
             number = numbers[fits.index(all_values)]
         elif among:
@@ -288,7 +303,7 @@ def _typed(
     return text.project(", ".join([*chosen, _name(FILE)]))
 
 
-def _spellings(role: str, labels: bool) -> list[str]:
+def _spellings(role: str, labels: bool, there: str) -> list[str]:
     """Word in SQL how a column may be read as numbers; the first that fits all is it.
 
     Whatever is a name is a number only as every value of its column is one, and in the
@@ -304,15 +319,15 @@ def _spellings(role: str, labels: bool) -> list[str]:
     else:
         spellings = (WHOLE, "bigint"), (NUMBER, "double")
     return [
-        f"case when regexp_full_match({role}, {_text(pattern)})"
+        f"case when {there} and regexp_full_match({role}, {_text(pattern)})"
         f" then try_cast({role} as {kind}) end"
         for pattern, kind in spellings
     ]
 
 
-def _has_value(role: str) -> str:
+def _has_value(role: str, coding: Coding) -> str:
     """Word in SQL which rows have a value."""
-    codes = ", ".join(map(_text, MISSING))
+    codes = ", ".join(map(_text, ("", *coding.missing)))
     return f"{role} not in ({codes})" if role in LABELLED else f"{role} is not null"
 
 

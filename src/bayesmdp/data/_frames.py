@@ -14,12 +14,20 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import IntArray
-from bayesmdp.data._columns import FLAGS, find_columns
+from bayesmdp.data._censoring import MEANING, Coding
+from bayesmdp.data._columns import FLAGS, TIMES, Columns, find_columns
 from bayesmdp.data._counts import Counts
-from bayesmdp.data._derive import is_empty
 from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
 from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
-from bayesmdp.data._faults import IDS, MISSING, STATES, TRIPLET, TRUE, Fault
+from bayesmdp.data._faults import (
+    IDS,
+    STATES,
+    TRIPLET,
+    Fault,
+    is_empty,
+    is_open,
+    is_true,
+)
 from bayesmdp.data._folds import check_folds, scramble
 from bayesmdp.data._labels import Levels, names_in, numbers
 from bayesmdp.data._queries import (
@@ -254,7 +262,7 @@ def _as_labels(names: NDArray[Any] | None) -> tuple[Label, ...] | None:
 
 
 def open_frame(
-    source: Any, columns: Mapping[str, str] | None
+    source: Any, columns: Columns | None
 ) -> tuple["Frame", dict[str, str], str]:
     """Return a lazy frame with a column for each role, the names there, and whose."""
     import narwhals as nw
@@ -300,7 +308,7 @@ def recognised(
 
 
 def converted(
-    frame: "Frame", found: Mapping[str, str], origin: str
+    frame: "Frame", found: Mapping[str, str], origin: str, coding: Coding
 ) -> tuple["Frame", list[Fault], Levels]:
     """Give columns the types that their roles need; tell those that cannot.
 
@@ -310,11 +318,11 @@ def converted(
 
     with worded(origin):
         schema = frame.collect_schema()
-        levels = _levels(frame)
+        levels = _levels(frame, coding)
     kinds: dict[str, str] = {}  # of ids
     faults: list[Fault] = []
     casts = []
-    roles = (*IDS, "step", "reward", "episode", *FLAGS)
+    roles = (*IDS, "step", "reward", "episode", *FLAGS, *TIMES)
     for role in [x for x in roles if x in found]:
         kind = schema[role]
         text = kind in (nw.String, nw.Categorical, nw.Enum)
@@ -325,20 +333,27 @@ def converted(
             continue
         if text:
             casts.append(nw.col(role).cast(nw.String))
-        elif role == "reward" or kind.is_decimal() or kind in (nw.Int128, nw.UInt128):
+        elif (
+            role in ("reward", *TIMES)
+            or kind.is_decimal()
+            or kind in (nw.Int128, nw.UInt128)
+        ):
             # PostgreSQL has no cast from truth to a float.
             first = nw.Int32 if kind == nw.Boolean else nw.Float64
             casts.append(nw.col(role).cast(first).cast(nw.Float64))
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
-    for role in ("next_state", "outcome"):
+    states = STATES[
+        : 2 if coding.states else 3
+    ]  # codes of outcomes are of their own kind
+    for role in states[1:]:
         if role in kinds and "state" in kinds and kinds[role] != kinds["state"]:
             said = (
                 f"holds {kinds[role]}, but column `{found['state']}` {kinds['state']}"
             )
             faults.append(_column_fault("named", role, said, found, origin))
-    joint = {"state": _longest(levels, STATES), "action": levels.get("action", ())}
-    for role in [x for x in STATES if x in levels]:
+    joint = {"state": _longest(levels, states), "action": levels.get("action", ())}
+    for role in [x for x in states if x in levels]:
         own = set(levels[role])
         if tuple(x for x in joint["state"] if x in own) != levels[role]:
             said = "has levels that are not those of other columns, in their order"
@@ -347,7 +362,7 @@ def converted(
         return frame.with_columns(*casts) if casts else frame, faults, joint
 
 
-def _levels(frame: "Frame") -> dict[str, tuple[str, ...]]:
+def _levels(frame: "Frame", coding: Coding) -> dict[str, tuple[str, ...]]:
     """Return the levels of each column of ordered categories, less missing values."""
     import narwhals as nw
 
@@ -361,7 +376,7 @@ def _levels(frame: "Frame") -> dict[str, tuple[str, ...]]:
                 parts = column.unify_dictionaries().chunks[:1]
                 found[role] = [x for part in parts for x in part.dictionary.to_pylist()]
     return {
-        role: tuple(str(x) for x in levels if str(x) not in MISSING)
+        role: tuple(str(x) for x in levels if str(x) not in ("", *coding.missing))
         for role, levels in found.items()
     }
 
@@ -391,7 +406,10 @@ def _column_fault(
     kind: str, role: str, said: str, found: Mapping[str, str], origin: str
 ) -> Fault:
     message = f"Column `{found[role]}` of {origin} {said}"
-    return Fault(kind, role, 1, None, message, _REMEDIES[kind], ": ")
+    remedy = _REMEDIES[kind]
+    if (kind, role) == ("named", "outcome"):
+        remedy += f", or {MEANING}"
+    return Fault(kind, role, 1, None, message, remedy, ": ")
 
 
 _REMEDIES = {
@@ -402,29 +420,41 @@ _REMEDIES = {
 
 
 def settled(
-    frame: "Frame", origin: str, extra: tuple[str, ...] = (), *, steps: bool = False
+    frame: "Frame",
+    origin: str,
+    coding: Coding,
+    extra: tuple[str, ...] = (),
+    *,
+    steps: bool = False,
+    censored: bool = False,
 ) -> "Frame":
     """Drop what only messages need, and make ids and flags what they were checked for.
 
-    Steps become whole where next states depend on them.
+    Steps become whole where next states are derived from them. Where the table has
+    next states, rows without one are left out, unless ``censored`` ones are to stay.
     """
     import narwhals as nw
 
     schema = frame.collect_schema()
+    if "next_state" in schema and not censored:
+        frame = frame.filter(~is_open(frame, coding))
+    whole = TRIPLET[:2] if censored else TRIPLET
     columns = []
     for name, kind in schema.items():
         x = nw.col(name)
         if name == FILE or name.startswith(TEXT):
             if name in extra:
                 columns.append(x)
-        elif (name in TRIPLET and kind.is_numeric()) or (name == "step" and steps):
+        elif name == "state" and coding.states and kind.is_numeric():
+            columns.append(x.cast(nw.Int64).cast(nw.String))
+        elif (name in whole and kind.is_numeric()) or (name == "step" and steps):
             columns.append(x.cast(nw.Int64))
         elif name == "episode" and kind.is_float():  # 0.0 and -0.0 are one
             columns.append(nw.when(x == 0).then(nw.lit(0.0)).otherwise(x).alias(name))
-        elif name in FLAGS and kind.is_numeric():
-            columns.append((x == 1).alias(name))
-        elif name in FLAGS and kind == nw.String:
-            columns.append(x.str.to_lowercase().is_in(list(TRUE)).alias(name))
+        elif name in FLAGS:
+            columns.append(is_true(name, kind))
+        elif name == "outcome":
+            columns += [coding.outcome(frame), coding.is_cut(frame)]
         else:
             columns.append(x)
     with worded(origin):

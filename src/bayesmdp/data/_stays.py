@@ -16,11 +16,16 @@ from bayesmdp.data import _doses
 from bayesmdp.data._cohort import Cohort
 from bayesmdp.data._transitions import Transitions
 
+CENSORED = -2  # in place of a next state
+
 
 def moves(
     cohort: Cohort, state: IntArray, action: IntArray, n_live: int
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Columns of transitions, next state -1 before a gap, and what to say of gaps."""
+    """Columns of transitions, next state -1 before a gap, and what to say of gaps.
+
+    The last row of a censored stay has `CENSORED`.
+    """
     order = np.lexsort((cohort.step, cohort.episode))
     stay, step = cohort.episode[order], cohort.step[order]
     same = stay[1:] == stay[:-1]
@@ -28,8 +33,10 @@ def moves(
     last = np.full(state.size, True)
     last[order[:-1][same]] = False
     next_state = np.where(last, np.where(cohort.died, n_live, n_live + 1), -1)
+    cut = last & cohort.censored
+    next_state[cut] = CENSORED
     next_state[order[:-1][follows]] = state[order[1:][follows]]
-    n_gaps = int((next_state < 0).sum())
+    n_gaps = int((next_state == -1).sum())
     notes: tuple[str, ...] = ()
     if n_gaps:
         notes = (
@@ -42,7 +49,7 @@ def moves(
         "next_state": next_state,
         "episode": cohort.episode,
         "step": cohort.step,
-        "terminated": last,
+        "terminated": last & ~cut,
     }
     return columns, notes
 
@@ -65,7 +72,10 @@ def as_log(
         f"{ends.count[ends.next_state == s].sum()} stays end in {states[s]!r}"
         for s in (len(states) - 2, len(states) - 1)
     )
-    dropped = int(rows.sum() - kept.sum())
+    cut = int((rows & (columns["next_state"] == CENSORED)).sum())
+    if cut:
+        note += f", {cut} are censored, and their last row is left out of the counts"
+    dropped = int(rows.sum() - kept.sum()) - cut
     note += f"; {dropped} rows were dropped before gaps in the steps."
     return replace(log, state_labels=states, action_labels=actions, notes=(note,))
 

@@ -1,14 +1,18 @@
 """Look at a log before believing what comes out of it."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray
-from bayesmdp.data._derive import FLAG_REMEDY, outcome_as_flag
+from bayesmdp.data._censoring import Coding, Labels
+from bayesmdp.data._columns import Columns
+from bayesmdp.data._derive import shared_codes
 from bayesmdp.data._frames import FrameTable
+from bayesmdp.data._grid import Grid
 from bayesmdp.data._labels import names_in, numbers_as_text
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_episodes import check_episodes, first_states
@@ -45,8 +49,15 @@ def validate(
     data: Any,
     task: KnownTask | None = None,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     labels: bool = False,
+    outcome: Mapping[Any, str | int] | None = None,
+    censored: Labels = (),
+    missing: Labels | None = None,
+    time: str | None = None,
+    every: float | None = None,
+    carry: str = "last",
+    limit: int | None = None,
     n_states: int | None = None,
     n_actions: int | None = None,
     min_count: int = 5,
@@ -65,7 +76,7 @@ def validate(
     task
         The task that the data are for, a `bayesmdp.Task`: its sizes, labels, terminal
         states and rewards are then held against the data.
-    columns, labels
+    columns, labels, outcome, censored, missing, time, every, carry, limit
         As for `read_transitions`.
     n_states, n_actions
         Sizes, where there is no task.
@@ -86,7 +97,10 @@ def validate(
     if not isinstance(labels, bool):
         raise ArgumentError(f"`labels` must be True or False; got {labels!r:.80}.")
     sizes = _sizes(task, n_states, n_actions)
-    source = as_source(data, columns, labels)
+    coding = Coding.of(censored, outcome, missing)
+    grid = Grid.of(time, every, carry, limit)
+    source = as_source(data, columns, labels or bool(coding.states), coding, grid)
+    labels = labels or bool(coding.states)
     names: tuple[Names, Names] = None, None
     if isinstance(data, Transitions):
         labels, sizes = _as_read(data, task, sizes)
@@ -96,9 +110,13 @@ def validate(
         told += [_read_note(note) for note in data.notes]
     if subject is not None:
         derived = subject.derived
-        dropped = 0 if derived is None else derived.gaps + derived.lost
-        whole = subject.n_rows == n_rows and not dropped
-        told += _checks_of(subject, names, task, min_count, whole)
+        whole = n_rows == (subject.n_rows if derived is None else derived.n_rows)
+        more = _checks_of(subject, names, task, min_count, whole, source.coding)
+        told += more if time is None else map(_unnumbered, more)
+    if isinstance(data, Transitions) and data.notes:  # rows are not those of the source
+        told = [_unnumbered(x) for x in told]
+    if limit is not None:  # gaps are what was asked for
+        told = [x for x in told if x.code != "step-gaps"]
     told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
     return Findings(tuple(told), n_rows, source.origin)
 
@@ -132,6 +150,12 @@ def _as_read(
     return labels, sizes
 
 
+def _unnumbered(found: Finding) -> Finding:
+    """Leave out the number of a row, which would be taken for one of the source."""
+    where = found.where.removeprefix(f"row {found.first_row}, ")
+    return replace(found, first_row=None, where=where)
+
+
 def _read_note(note: str) -> Finding:
     remedy = "validate the source itself to see which rows"
     return finding("read-with-notes", "note", 1, note.rstrip("."), remedy)
@@ -143,6 +167,7 @@ def _checks_of(
     task: KnownTask | None,
     min_count: int,
     whole: bool,
+    coding: Coding,
 ) -> Iterator[Finding]:
     """Run every check of sound rows; names are those that the table itself lacks."""
     groups = fetch_groups(subject, names)
@@ -152,10 +177,10 @@ def _checks_of(
             yield from_fault(fault, subject.found)
     yield from check_columns(subject, groups, whole)
     yield from check_names(subject, groups)
-    flag = outcome_as_flag(subject.rows, subject.found, subject.origin)
-    if flag is not None:
-        column = subject.found["outcome"]
-        yield finding("outcome-flags", "warning", 1, flag, FLAG_REMEDY, column=column)
+    if subject.derived is not None:
+        shared = shared_codes(subject.rows, subject.found, subject.origin, coding)
+        if shared is not None:
+            yield from_fault(shared, subject.found)
     yield from check_rewards(subject, groups)
     unknown, groups = match_labels(subject, groups, task)
     yield from unknown

@@ -11,7 +11,8 @@ import numpy as np
 from bayesmdp._checks import many
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import KEYS, is_empty, repeated_steps, size
+from bayesmdp.data._derive import KEYS, repeated_steps, size
+from bayesmdp.data._faults import is_empty
 from bayesmdp.data._queries import Offender, fetch, fetch_one, worded, zero_or_one
 from bayesmdp.data._validate_groups import Groups
 from bayesmdp.data._validate_open import Subject, finding, repeats
@@ -29,16 +30,40 @@ def check_episodes(
     """Find what is wrong with the order of rows."""
     if "episode" not in subject.found:
         return
-    ends = _terminal_values(groups, terminal)
+    over = groups.never_left() if terminal is None else terminal
+    ends = _terminal_values(groups, over)
     episodes = _episodes(subject, ends)
     tally = _tally(subject, episodes)
     if "step" in subject.found:
         yield from _steps(subject, episodes, tally)
         yield from _order(subject)
     yield from _after_ends(subject, episodes, tally)
-    if ends or set(FLAGS) & set(subject.found):
+    if terminal is not None or set(FLAGS) & set(subject.found):
         yield from _unfinished(subject, episodes, tally)
     yield from _last_rows(subject, ends)
+    yield from _arms(subject, groups)
+
+
+def _arms(subject: Subject, groups: Groups) -> Iterator[Finding]:
+    """Tell that no episode ever changes its action, as in a trial of arms."""
+    if np.unique(groups.action).size < 2:
+        return
+    with worded(subject.origin):
+        pairs = subject.moves.select("episode", "action").unique()
+        episodes = subject.moves.select("episode").unique()
+    n, n_moves = size(episodes, subject.origin), size(subject.moves, subject.origin)
+    if size(pairs, subject.origin) == n < n_moves:
+        yield finding(
+            "fixed-arms",
+            "note",
+            n,
+            f"Each of {n} episodes keeps its action in {subject.of('action')}: an arm, "
+            "as of a trial",
+            "compare policies that keep one, always:ACTION or bm.policies.constant; "
+            "one that changes with the state was never observed, and rests on the "
+            "Markov property alone",
+            column=subject.found.get("action"),
+        )
 
 
 def first_states(subject: Subject, groups: Groups) -> BoolArray | None:
@@ -63,10 +88,8 @@ def first_states(subject: Subject, groups: Groups) -> BoolArray | None:
     return starts
 
 
-def _terminal_values(groups: Groups, terminal: BoolArray | None) -> list[Any]:
+def _terminal_values(groups: Groups, terminal: BoolArray) -> list[Any]:
     """Return terminal states as the table has them."""
-    if terminal is None:
-        return []
     values = groups.values("state", terminal[groups.state])
     values += groups.values("next_state", terminal[groups.next_state])
     return list(dict.fromkeys(values))
@@ -85,6 +108,8 @@ def _episodes(subject: Subject, ends: list[Any]) -> "Frame":
         where = ["next_state"] if "next_state" in there else ["state", "outcome"]
         arrived = [nw.col(x).is_in(ends).fill_null(False) for x in where if x in there]
         marks["home"] = nw.any_horizontal(*arrived, ignore_nulls=True)
+    if "outcome" in there:
+        marks["censored"] = is_empty(rows, "outcome")
     then = {f"__{name}": nw.when(mark).then(at) for name, mark in marks.items()}
     asked = [
         nw.col("n").sum(),
@@ -121,7 +146,7 @@ def _open_end(episodes: "Frame") -> "nw.Expr":
     there = episodes.collect_schema().names()
     tests = [
         (nw.col(f"last_{x}") == nw.col("high")).fill_null(False)
-        for x in (*FLAGS, "home")
+        for x in (*FLAGS, "home", "censored")
         if f"last_{x}" in there
     ]
     return ~nw.any_horizontal(*tests, nw.lit(False), ignore_nulls=True)
@@ -181,7 +206,7 @@ def _steps(
         dropped = ""
         if subject.derived is not None:
             dropped = (
-                f"; {many(subject.derived.gaps, 'row')} before them would be dropped "
+                f"; {many(subject.derived.gaps, 'row')} before them would be left out "
                 "because no next state is recorded"
             )
         yield finding(
@@ -285,7 +310,8 @@ def _unfinished(
         tally["open"],
         f"{tally['open']} of {tally['episodes']} episodes without an end: the last row "
         "is neither terminated nor truncated, nor does it lead to a terminal state",
-        "mark logs that were cut off as `truncated`, or look for the missing rows",
+        "look for the missing rows, or flag rows with which only the follow-up ended "
+        "in a column `truncated`",
         column=subject.found["episode"],
         first=_row_of(subject, first["episode"], first["high"]),
     )
@@ -298,10 +324,7 @@ def _last_rows(subject: Subject, ends: list[Any]) -> Iterator[Finding]:
     if subject.derived is None or not subject.derived.lost:
         return
     with worded(subject.origin):
-        last = subject.rows.group_by("episode").agg(nw.col("step").max())
-        rows = subject.rows.join(last, on=list(KEYS), how="inner")
-        if "outcome" in subject.found:
-            rows = rows.filter(is_empty(rows, "outcome"))
+        rows = subject.derived.last
         rows = rows.filter(~nw.col("state").is_in(ends)) if ends else rows
     n = size(rows, subject.origin)
     if n:
@@ -309,8 +332,10 @@ def _last_rows(subject: Subject, ends: list[Any]) -> Iterator[Finding]:
             "missing-next-states",
             "warning",
             n,
-            f"{many(n, 'last row')} of an episode would be dropped for want of a next "
-            "state",
-            "give the state that the episode ended in as columns={'outcome': ...}",
+            f"{many(n, 'last row')} of an episode without a next state, which would be "
+            "left out of the counts as if censored",
+            "where the process ended, give the state it ended in as "
+            "columns={'outcome': ...}; where only the follow-up did, flag the row in a "
+            "column `truncated`, or leave its outcome empty",
             first=subject.first(frame=rows),
         )

@@ -67,6 +67,14 @@ class Groups:
         """How an action is called in messages."""
         return str(action if self.action_names is None else self.action_names[action])
 
+    def never_left(self) -> BoolArray:
+        """Mask ``[S]`` of states that rows lead to and none leads away from."""
+        n = int(max(self.state.max(), self.next_state.max())) + 1
+        found = np.zeros(n, dtype=np.bool_)
+        found[self.next_state] = True
+        found[self.state[self.state != self.next_state]] = False
+        return found
+
     def triplet(self, k: int) -> str:
         """How a transition is called in messages."""
         state, next_state = (
@@ -170,7 +178,9 @@ def check_names(subject: Subject, groups: Groups) -> Iterator[Finding]:
     """Find names that say nothing, and names that differ in blanks or case only."""
     for role, names in (("state", groups.state_names), ("action", groups.action_names)):
         texts = [x for x in names or () if isinstance(x, str)]
-        empty = [x for x in texts if x.strip().casefold() in NOTHING]
+        # No treatment is an action as any other.
+        nothing = NOTHING if role == "state" else NOTHING - {"none"}
+        empty = [x for x in texts if x.strip().casefold() in nothing]
         like = Counter(x.strip().casefold() for x in texts)
         alike = [x for x in texts if like[x.strip().casefold()] > 1]
         for code, wrong, said, remedy in (
@@ -348,6 +358,7 @@ def check_states(
             + ("" if terminal is None else ", though episodes do not end there"),
             "say which states are terminal, by a task or a `terminated` column"
             if terminal is None
-            else "make them terminal, or look for their missing rows",
+            else "look for their missing rows, say which are terminal, and name those "
+            "that stand for the end of follow-up with censored=[...]",
             first=subject.first_with({"next_state": groups.values("next_state", mask)}),
         )

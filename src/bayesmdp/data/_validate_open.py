@@ -1,28 +1,40 @@
 """The table that `validate` looks at: what readers refuse is found, the rest kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from bayesmdp.data._derive import KEYS, Derived, repeated_steps, size, with_next_state
+from bayesmdp._checks import many
+from bayesmdp.data._censoring import Coding
+from bayesmdp.data._columns import Columns
+from bayesmdp.data._derive import (
+    KEYS,
+    Derived,
+    repeated_steps,
+    shared_codes,
+    size,
+    with_next_state,
+)
 from bayesmdp.data._faults import (
     TRIPLET,
     Fault,
     faults,
     row_tests,
     said_codes,
+    said_open,
     tally,
 )
 from bayesmdp.data._files import connect
 from bayesmdp.data._frames import FrameTable, settled
+from bayesmdp.data._grid import Grid, Gridded, on_grid
 from bayesmdp.data._labels import Levels
 from bayesmdp.data._queries import FILE, Offender, first_bad, lazy, numbered, worded
 from bayesmdp.data._read import Source, open_source
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.data._validate_record import Finding, Severity
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -45,6 +57,8 @@ CODES = {
     "wide": "large-ids",
     "beyond": "ids-beyond-sizes",
     "flag": "bad-flags",
+    "unmapped": "outcome-codes",
+    "shared": "outcome-codes",
     "repeated": "repeated-steps",
     "digits": "numbers-as-text",
     "times": "times-as-names",
@@ -127,13 +141,20 @@ def from_fault(
     )
 
 
-def as_source(data: Any, columns: Mapping[str, str] | None, labels: bool) -> Source:
+def as_source(
+    data: Any,
+    columns: Columns | None,
+    labels: bool,
+    coding: Coding,
+    grid: Grid,
+) -> Source:
     """Open whatever `validate` was given."""
     if not isinstance(data, Transitions):
-        return open_source(data, columns, labels)
-    if columns is not None or labels:
+        return open_source(data, columns, labels, coding, grid)
+    if columns is not None or labels or coding != Coding() or grid != Grid():
         raise ArgumentError(
-            "`columns` and `labels` are for reading; `data` has been read already."
+            "`columns`, `labels`, `outcome`, `censored`, `missing` and `time` are for "
+            "reading; `data` has been read already."
         )
     table = data.table
     levels: Levels = {}
@@ -162,16 +183,22 @@ def open_subject(
     unfit = {fault.role for fault in source.faults}
     roles = tuple(role for role in source.found if role not in unfit)
     tests = row_tests(
-        source.frame, roles, labels=labels, n_states=sizes[0], n_actions=sizes[1]
+        source.frame,
+        roles,
+        labels=labels,
+        n_states=sizes[0],
+        n_actions=sizes[1],
+        coding=source.coding,
     )
-    n_rows, counts = tally(source.frame, tests, source.origin)
+    n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
     loose = not derive  # then nothing depends on steps, and readers let them be
     told = [from_fault(x, source.found) for x in source.faults]
+    named = (source.found, source.origin)
     told += [
         from_fault(
             x, source.found, "warning" if loose and x.role == "step" else "error"
         )
-        for x in faults(source.frame, tests, counts, source.found, source.origin, sizes)
+        for x in faults(source.frame, tests, counts, *named, sizes, source.coding)
     ]
     odd_steps = any(n for (role, _), n in counts.items() if role == "step")
     if loose and odd_steps:
@@ -180,23 +207,35 @@ def open_subject(
     if n_codes:
         told.append(_codes(n_codes, source))
     bad = [x for key, x in tests.items() if counts[key] and key[0] in roles]
-    needed = [*TRIPLET[:2], *(KEYS if derive else TRIPLET[2:])]
+    keys = KEYS if source.grid.time is None else (KEYS[0], "time")
+    needed = [*TRIPLET[:2], *(keys if derive else TRIPLET[2:])]
     if unfit.intersection(needed):
         return n_rows, [*told, _unchecked("a column that they need is unfit")], None
-    frame, n_sound = _sound(source, roles, bad, n_rows)
+    sound, n_sound = _sound(source, roles, bad, n_rows)
     if n_sound < n_rows:
         told.append(_left_out(n_rows - n_sound, n_rows))
-    if not n_sound:
+    origin, coding = source.origin, source.coding
+    frame = settled(sound, origin, coding, (FILE,), steps="step" in roles)
+    n_kept = n_sound if derive else size(frame, origin)
+    rows = frame
+    if n_kept < n_sound:
+        rows = settled(sound, origin, coding, (FILE,), censored=True)
+        n, said = n_sound - n_kept, said_open(n_sound - n_kept, n_sound, origin)
+        told.append(finding("censored-rows", "note", n, said, _CENSORED_REMEDY))
+    if not n_kept:
         return n_rows, told, None
     found = {role: source.found[role] for role in roles}
     if not derive:
-        origin, kept = source.origin, (source.levels, source.connection)
+        kept = (source.levels, source.connection)
         subject = Subject(
-            frame, frame, found, origin, n_sound, labels, sizes, None, *kept
+            rows, frame, found, origin, n_kept, labels, sizes, None, *kept
         )
         return n_rows, told, subject
     more, derived = _derive(frame, found, source, n_sound, labels, sizes)
     return n_rows, told + more, derived
+
+
+_CENSORED_REMEDY = "nothing: what came after them is not known"
 
 
 def _sound(
@@ -210,9 +249,7 @@ def _sound(
             n_rows = size(frame, source.origin)
         unused = [x for x in source.found if x not in roles]
         there = frame.collect_schema().names()
-        frame = frame.select(*(x for x in there if x not in unused))
-        frame = settled(frame, source.origin, (FILE,), steps="step" in roles)
-    return frame, n_rows
+        return frame.select(*(x for x in there if x not in unused)), n_rows
 
 
 def _derive(
@@ -228,6 +265,17 @@ def _derive(
 
     origin = source.origin
     told: list[Finding] = []
+    if source.grid.time is not None:
+        shared = shared_codes(frame, found, origin, source.coding)
+        told += [from_fault(shared, found)] if shared is not None else []
+        try:
+            steps = on_grid(frame, found, origin, source.grid)
+        except CountsError as problem:
+            said, remedy = str(problem).removesuffix(".").rsplit("; ", 1)
+            return [*told, finding("visit-times", "error", 1, said, remedy)], None
+        told.append(_of_grid(steps, source))
+        frame, n_rows, found = steps.frame, steps.n_rows, steps.found
+        source = replace(source, connection=steps.connection)
     repeated = repeated_steps(frame, found, origin, n_rows)
     if repeated:
         told += repeats(frame, found, origin, n_rows, repeated)
@@ -238,16 +286,30 @@ def _derive(
         left = size(frame, origin)
         told.append(_left_out(n_rows - left, n_rows, "in episodes with such steps"))
         n_rows = left
-    derived = with_next_state(frame, found, origin, n_rows)
+    derived = with_next_state(frame, found, origin, n_rows, source.coding)
     if not derived.n_rows:
         message = f"{derived.note}: no transition is left"
         remedy = "name the column of next states, or of outcomes"
         told.append(finding("no-transitions", "error", n_rows, message, remedy))
         return told, None
+    if derived.censored:
+        n, of = derived.censored, many(derived.censored, "last row")
+        said = f"{of} of an episode censored, with no next state recorded"
+        told.append(finding("censored-rows", "note", n, said, _CENSORED_REMEDY))
     moves, kept = derived.frame, (source.levels, source.connection)
     return told, Subject(
         frame, moves, found, origin, n_rows, labels, sizes, derived, *kept
     )
+
+
+def _of_grid(steps: Gridded, source: Source) -> Finding:
+    said, even = steps.note, source.grid.every is not None
+    column = source.found["time"]
+    if even:
+        remedy = "look whether so much may be carried"
+        return finding("carried-forward", "note", 1, said, remedy, column=column)
+    said, remedy = said.rsplit("; ", 1)
+    return finding("irregular-times", "warning", 1, said, remedy, column=column)
 
 
 def repeats(
@@ -284,12 +346,10 @@ def repeats(
 
 def _codes(n: int, source: Source) -> Finding:
     column = source.found["outcome"]
-    said = (
-        f"Column `{column}` of {source.origin} has {said_codes(n)}, taken as no value"
-    )
-    return finding(
-        "missing-values", "note", n, said, "rename states so called", column=column
-    )
+    codes = said_codes(n, source.coding)
+    said = f"Column `{column}` of {source.origin} has {codes}, taken as no value"
+    remedy = "name codes that stand for no value as missing=[...], if others do"
+    return finding("missing-values", "note", n, said, remedy, column=column)
 
 
 def _unchecked(why: str) -> Finding:

@@ -16,6 +16,7 @@ from bayesmdp.diagnostics._compare_priors import (
     compare_priors,
 )
 from bayesmdp.diagnostics._cross_fit import CrossFit, cross_fit
+from bayesmdp.diagnostics._follow_up import KaplanMeier, kaplan_meier, state_shares
 from bayesmdp.diagnostics._markov_order import MarkovOrder, markov_order
 from bayesmdp.diagnostics._negative_control import NegativeControl, negative_control
 from bayesmdp.diagnostics._plot import (
@@ -33,6 +34,7 @@ __all__ = [
     "CrossFit",
     "Ending",
     "Episodes",
+    "KaplanMeier",
     "MarkovOrder",
     "NegativeControl",
     "Prevalence",
@@ -44,10 +46,12 @@ __all__ = [
     "check_calibration",
     "compare_priors",
     "cross_fit",
+    "kaplan_meier",
     "markov_order",
     "negative_control",
     "plot_calibration",
     "plot_check",
     "plot_negative_control",
     "prior_sensitivity",
+    "state_shares",
 ]

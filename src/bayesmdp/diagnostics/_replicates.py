@@ -67,17 +67,24 @@ class Curves(NamedTuple):
     counts: FloatArray  # [G, J], of states among them
 
 
+def hazards(
+    step: IntArray, next_state: IntArray, task: Task, n_steps: int
+) -> tuple[IntArray, FloatArray]:
+    """Rows at each step ``[T]``, and the share of them that ends in each way [T, K]."""
+    n_ends, number = task.terminal.size, np.full(task.n_states, -1)
+    number[task.terminal] = np.arange(n_ends)
+    at_risk = np.bincount(step, minlength=n_steps)
+    ended = np.flatnonzero(task.is_terminal[next_state])
+    cell = step[ended] * n_ends + number[next_state[ended]]
+    count = np.bincount(cell, minlength=n_steps * n_ends).astype(np.float64)
+    return at_risk, count.reshape(n_steps, n_ends) / np.maximum(at_risk, 1)[:, None]
+
+
 def curves(
     step: IntArray, state: IntArray, next_state: IntArray, task: Task, grid: Grid
 ) -> Curves:
     """Survival, endings and prevalence of rows ``[N]``."""
-    n_ends, number = grid.ends.size, np.full(task.n_states, -1)
-    number[grid.ends] = np.arange(n_ends)
-    at_risk = np.bincount(step, minlength=grid.n_steps)
-    ended = np.flatnonzero(task.is_terminal[next_state])
-    cell = step[ended] * n_ends + number[next_state[ended]]
-    hazard = np.bincount(cell, minlength=grid.n_steps * n_ends).astype(np.float64)
-    hazard = hazard.reshape(grid.n_steps, n_ends) / np.maximum(at_risk, 1)[:, None]
+    at_risk, hazard = hazards(step, next_state, task, grid.n_steps)
     survival = np.append(1.0, np.cumprod(1 - hazard.sum(axis=1)))
     place = np.full(task.n_states, -1)
     place[grid.states] = np.arange(grid.states.size)

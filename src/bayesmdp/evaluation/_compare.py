@@ -98,9 +98,10 @@ class Comparison:
         return pd.DataFrame([_flat(row) for row in self.rows]).set_index("name")
 
     def _table(self) -> Table:
+        unit = next(iter(self.evaluations.values())).task.reward_unit
         header = [
             "",
-            "value",
+            f"value, {unit}" if unit else "value",
             "95 % interval",
             f"minus {self.reference}",
             "95 % of difference",

@@ -194,7 +194,9 @@ class Evaluation(Shown):
         if live.size > order.size and shown:
             said = f"(the {order.size} most visited of {live.size} states)"
             lines.insert(0, said)
-        title = f"Value of a policy over {self.drawn}, discount {self.task.discount:g}"
+        unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
+        discount = f"discount {self.task.discount:g}"
+        title = f"Value of a policy{unit} over {self.drawn}, {discount}"
         return Sheet(title, [Table(header, rows), *lines])
 
     def _remarks(self) -> list[str]:

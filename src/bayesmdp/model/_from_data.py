@@ -34,6 +34,7 @@ def task_from_data(
     start: Any,
     n_states: int | None,
     n_actions: int | None,
+    reward_unit: str | None,
 ) -> "Task":
     """Do the work of ``Task.from_data``; ``make`` is the class."""
     data = read_frame(data)
@@ -60,6 +61,7 @@ def task_from_data(
         reward=reward,
         discount=discount,
         start=start,
+        reward_unit=reward_unit,
         terminal=terminal if endings is None else endings.state[_ends(endings)],
     )
     notes = [] if endings is None else _doubtful_ends(endings, task)
@@ -152,7 +154,8 @@ def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
         return [
             "`data` has no `terminated` flags, so no state was taken as terminal; "
             f"{_states(at.size)} entered and never left ({shown}): if episodes end "
-            f"there, give terminal={_remedy(task, endings, at)}."
+            f"there, give terminal={_remedy(task, endings, at)}; a label of censoring "
+            "is no state, read the log with censored=[...]."
         ]
     flagged = endings.terminated + endings.stays_terminated
     doubtful = (flagged > 0) & ~_ends(endings)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,7 +49,8 @@ class Task(Shown):
         Sizes.
     reward
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
-        next_state, reward) with zero elsewhere; also ``reward`` of another task.
+        next_state, reward) with zero elsewhere; also ``reward`` of another task, or
+        ``"alive"``: 1 in every state that is not terminal, as for life-years.
         ``[S]`` is for being in a state, the others for a transition; they differ by one
         factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
         transition leaves a terminal state: what the other forms say about its rows is
@@ -64,6 +65,9 @@ class Task(Shown):
         States in which the episode ends.
     state_labels, action_labels
         Names; wherever a state is asked for, its label will do.
+    reward_unit
+        What rewards are counted in, such as ``"life-years"``; tables and the report
+        then say so.
 
     Examples
     --------
@@ -82,12 +86,14 @@ class Task(Shown):
     terminal: IntArray  # [K], sorted
     state_labels: tuple[str, ...] | None = field(repr=False)
     action_labels: tuple[str, ...] | None = field(repr=False)
+    reward_unit: str | None = field(repr=False)
 
     def __init__(
         self,
         n_states: int,
         n_actions: int,
-        reward: ArrayLike
+        reward: Literal["alive"]
+        | ArrayLike
         | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
         | RewardTriplets,
         *,
@@ -96,6 +102,7 @@ class Task(Shown):
         terminal: Name | Sequence[Name] | IntArray = (),
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
+        reward_unit: str | None = None,
     ) -> None:
         put = object.__setattr__
         n_states = _checks.size("n_states", n_states, TaskError)
@@ -109,6 +116,7 @@ class Task(Shown):
             "action_labels",
             read_labels("action_labels", action_labels, n_actions),
         )
+        put(self, "reward_unit", _read_unit(reward_unit))
         put(self, "terminal", self._read_terminal(terminal))
         put(self, "reward", self._read_reward(reward))
         put(self, "start", self._read_start(start))
@@ -124,6 +132,7 @@ class Task(Shown):
         start: Name | ArrayLike = "uniform",
         n_states: int | None = None,
         n_actions: int | None = None,
+        reward_unit: str | None = None,
     ) -> "Task":
         """Read a task off a log: sizes, names, rewards and ends.
 
@@ -153,6 +162,8 @@ class Task(Shown):
             each state, which needs ``episode`` and ``step`` columns.
         n_states, n_actions
             Sizes; where not given, the data's: the number of names, or the largest id.
+        reward_unit
+            As `Task` takes it.
 
         Examples
         --------
@@ -176,6 +187,7 @@ class Task(Shown):
             start=start,
             n_states=n_states,
             n_actions=n_actions,
+            reward_unit=reward_unit,
         )
 
     def with_labels(
@@ -224,7 +236,8 @@ class Task(Shown):
         )
         lines = [
             f"terminal: {ends or 'none'}",
-            f"reward: {self._reward_summary()}",
+            f"reward: {self._reward_summary()}"
+            + (f", in {self.reward_unit}" if self.reward_unit else ""),
             f"start: {self._start_summary()}",
         ]
         return Sheet(title, lines, indent="  ")
@@ -384,6 +397,8 @@ class Task(Shown):
 
     def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
         shape = (self.n_states, self.n_actions, self.n_states)
+        if isinstance(reward, str) and reward == "alive":
+            reward = (~self.is_terminal).astype(np.float64)
         if isinstance(reward, RewardTriplets):
             key = _checks.index_array("reward.key", reward.key, TaskError)
             return self._read_triplets(*columns_of(key, *shape[:2]), reward.reward)
@@ -442,11 +457,19 @@ class Task(Shown):
             )
         return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
 
+    def _knows(self, state: str) -> bool:
+        return self.state_labels is not None and state in self.state_labels
+
     def _read_start(self, start: Any) -> FloatArray:
         weights = np.zeros(self.n_states)
         start = in_order("start", start, _AXES[:1], TaskError, self)
         if isinstance(start, str) and start == "uniform":
             weights[self.live] = 1.0 / self.live.size
+        elif isinstance(start, str) and start == "logged" and not self._knows(start):
+            raise TaskError(
+                "`start` as it was logged needs the log: build the task with "
+                "Task.from_data(data, ..., start='logged')."
+            )
         elif isinstance(start, str | int | np.integer):
             weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
         else:
@@ -458,3 +481,15 @@ class Task(Shown):
                 f"{self.state_name(state)}): every episode would be over at once."
             )
         return _checks.frozen(weights)
+
+
+def _read_unit(unit: object) -> str | None:
+    """Check what rewards are counted in."""
+    if unit is None:
+        return None
+    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
+        raise TaskError(
+            "`reward_unit` must be one line of text, such as 'life-years'; got "
+            f"{unit!r:.60}."
+        )
+    return unit.strip()

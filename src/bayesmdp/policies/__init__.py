@@ -2,18 +2,21 @@
 
 from bayesmdp.policies._baselines import (
     behaviour,
+    constant,
     logged_policy,
     mle,
     nominal,
     uniform,
 )
 from bayesmdp.policies._msbi import msbi
-from bayesmdp.policies._named import POLICY_NAMES, named_policy
+from bayesmdp.policies._named import ALWAYS, POLICY_NAMES, named_policy
 from bayesmdp.policies._second_order import second_order
 
 __all__ = [
+    "ALWAYS",
     "POLICY_NAMES",
     "behaviour",
+    "constant",
     "logged_policy",
     "mle",
     "msbi",

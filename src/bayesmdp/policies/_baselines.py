@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp._typing import BoolArray, FloatArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.model import Dynamics, Task
 from bayesmdp.posterior import Belief, check_belief, logged_counts
@@ -34,6 +34,37 @@ def uniform(posterior: Belief) -> FloatArray:
     policy = posterior.available.astype(np.float64)
     total = policy.sum(axis=1, keepdims=True)
     np.divide(policy, total, policy, where=total > 0)
+    return _checks.sealed(policy)
+
+
+def constant(posterior: Belief, action: Name) -> FloatArray:
+    """One action in every state, as an arm of a trial that is kept.
+
+    Parameters
+    ----------
+    posterior
+        A posterior or an ensemble.
+    action
+        Label or index.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``. Where the action is not available, `bayesmdp.restrict` takes
+        the others.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9, action_labels=["no", "drug"])
+    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0])
+    >>> bm.policies.constant(bm.fit(counts, task), "drug").tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    check_belief(posterior)
+    task = posterior.task
+    policy = np.zeros((task.n_states, task.n_actions))
+    policy[task.live, task.action(action)] = 1.0
     return _checks.sealed(policy)
 
 

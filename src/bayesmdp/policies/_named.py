@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import PolicyError
-from bayesmdp.policies._baselines import behaviour, mle, nominal, uniform
+from bayesmdp.policies._baselines import behaviour, constant, mle, nominal, uniform
 from bayesmdp.policies._msbi import msbi
 from bayesmdp.policies._second_order import second_order
 from bayesmdp.posterior import Belief
@@ -22,7 +22,9 @@ _NAMED: dict[str, Callable[..., FloatArray]] = {
     "msbi": msbi,
     "uniform": uniform,
 }
-#: What `named_policy` knows.
+#: Begins the name of a policy that takes one action.
+ALWAYS = "always:"
+#: What `named_policy` knows, besides.
 POLICY_NAMES = tuple(_NAMED)
 
 
@@ -39,7 +41,8 @@ def named_policy(
     Parameters
     ----------
     name
-        ``behaviour``, ``mle``, ``nominal``, ``second_order``, ``msbi`` or ``uniform``.
+        ``behaviour``, ``mle``, ``nominal``, ``second_order``, ``msbi`` or ``uniform``;
+        or ``always:`` and an action, such as ``always:treat``.
     posterior
         What is believed.
     seed, threads, executor
@@ -58,10 +61,15 @@ def named_policy(
     >>> bm.policies.named_policy("uniform", posterior)[0].tolist()
     [0.2, 0.2, 0.2, 0.2, 0.2]
     """
+    if isinstance(name, str) and name.startswith(ALWAYS):
+        action, task = name.removeprefix(ALWAYS), posterior.task
+        numbered = task.action_labels is None and action.isdecimal()
+        return constant(posterior, int(action) if numbered else action)
     if name not in _NAMED:
         hint = _checks.did_you_mean(name, _NAMED)
         raise PolicyError(
-            f"`name` must be one of {', '.join(_NAMED)}; got {name!r:.40}{hint}."
+            f"`name` must be one of {', '.join(_NAMED)}, or {ALWAYS}ACTION; got "
+            f"{name!r:.40}{hint}."
         )
     if name == "msbi":
         return msbi(posterior, seed=seed, threads=threads, executor=executor)

@@ -84,10 +84,12 @@ def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
 def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     """Sentences that can be quoted as they stand."""
     sd, ends = found["epistemic_sd"]["value"], found["interval"]
+    said = inputs.task.reward_unit
+    unit = f" {said}" if said else ""
     return {
         "value": (
             f"Under “{found['recommended']}” the expected value from the start is "
-            f"{_with_noise(found['value'], sd)}; given the data, it lies between "
+            f"{_with_noise(found['value'], sd)}{unit}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
             "95 %."
         ),

@@ -44,11 +44,13 @@ _KEYS = (
     "state_labels",
     "action_labels",
     "reward",
+    "reward_unit",
 )
 _LABELS = ("state_labels", "action_labels")
 _LOGGED = "logged"
 
 
+_ALIVE = "alive"  # 1 in every state that is not terminal
 _REWARDS = ("state", "state_action", "transition", "from_data")
 _TRANSITION = ("state", "action", "next_state", "value")
 
@@ -129,6 +131,7 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
         ]
     start = _start(settings.get("start", "uniform"), known)
     rest = {"discount": settings["discount"], "start": start, "terminal": terminal}
+    rest["reward_unit"] = settings.get("reward_unit")
     if reward is None or terminal is None or start is _LOGGED:
         return _from_data(data, known, {**rest, "reward": reward})
     labels = {x: getattr(known, x) for x in _LABELS}
@@ -214,9 +217,11 @@ def _start(start: Any, known: Task) -> Any:
 
 def _read_reward(reward: Any, known: Task) -> Any:
     """Return a reward in a form a task takes; None where the data say it."""
+    if reward == _ALIVE:
+        return _ALIVE
     if not isinstance(reward, dict):
         raise TaskError(
-            "`reward` must be a table: [reward] with one of "
+            f"`reward` must be {_ALIVE!r}, or a table: [reward] with one of "
             f"{', '.join(_REWARDS)}; got {reward!r:.40}."
         )
     _check_keys(reward, _REWARDS, "reward.")

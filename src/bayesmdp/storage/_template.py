@@ -14,6 +14,9 @@ from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, CountsError
 from bayesmdp.storage._config import as_path
 
+#: Names, case aside, of ends of which nothing is known.
+_OPEN = {"na", "n/a", "nan", "null", "none", "missing", "unknown", "alive"}
+_OPEN_WORDS = ("censor", "lost", "ltfu", "withdr", "dropout", "follow-up", "follow up")
 _SHOWN = 30  # names in a comment, candidates in a list
 
 _TEMPLATE = """\
@@ -29,6 +32,9 @@ terminal = {terminal}
 # Where episodes begin: "uniform", "logged", a state, or a table of probabilities such
 # as {{ {state} = 1.0 }}.{begun}
 start = "{start}"
+
+# What rewards are counted in, for tables and the report.
+# reward_unit = "life-years"
 
 # States and actions: names come from the data, in this order.
 {sizes}
@@ -84,12 +90,20 @@ def _template(data: Transitions) -> str:
     n = {"state": counts.n_states, "action": counts.n_actions}
     leaves = counts.state[counts.state != counts.next_state]
     ends = np.setdiff1d(counts.next_state, leaves)
+    open_ends = [x for x in ends if _says_nothing(int(x), labels["state"])]
+    ends = np.setdiff1d(ends, open_ends)
     names = [_value(int(s), labels["state"]) for s in ends]
     if len(ends) == n["state"]:
         names = []  # nothing would be left to decide
     live = int(leaves[0]) if leaves.size else 0
     lines = [_sizes(what, n[what], labels[what]) for what in ("state", "action")]
     found = f"Entered and never left: {len(names)} of them." if names else "None found."
+    if open_ends:
+        shown = ", ".join(_value(int(x), labels["state"]) for x in open_ends[:_SHOWN])
+        found += (
+            f"\n# Not {shown}: if that says that only the follow-up ended, read the "
+            "log with --censored."
+        )
     keys = [_key(int(s), labels["state"]) for s in (ends if names else [0])]
     logged = _begins_as_logged(data, ends if names else [])
     return _TEMPLATE.format(
@@ -118,6 +132,12 @@ def _begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:
     except CountsError:  # steps without numbers of their own
         return False
     return starts.state.size > 0 and not np.isin(starts.state, ends).any()
+
+
+def _says_nothing(i: int, labels: Sequence[int | str] | None) -> bool:
+    """Whether a state is called as if it stood for a value that is not known."""
+    name = "" if labels is None else str(labels[i]).strip().casefold()
+    return name in _OPEN or any(x in name for x in _OPEN_WORDS)
 
 
 def _reward(data: Transitions, keys: list[str]) -> str:

@@ -1,6 +1,7 @@
 """``bayesmdp check``: whether a belief fits the log it was learnt from."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -41,8 +42,7 @@ from bayesmdp.cli._run_and_log import (
 def command(
     run: Path,
     files: tuple[str, ...],
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     n_draws: int,
     n_permutations: int,
     seed: int,
@@ -60,7 +60,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, columns, labels, result="check")
+    posterior, log = load_run_and_log(run, files, reading, result="check")
     found = bm.check(
         posterior,
         log,

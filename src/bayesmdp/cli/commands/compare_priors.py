@@ -1,6 +1,7 @@
 """``bayesmdp compare-priors``: what priors predict of episodes that were held out."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,8 +35,7 @@ def command(
     names: tuple[str, ...],
     fallback: str | None,
     folds: int,
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -55,9 +55,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, data = load_run_and_log(
-        run, files, columns, labels, result="compare_priors"
-    )
+    posterior, data = load_run_and_log(run, files, reading, result="compare_priors")
     comparison = bm.compare_priors(
         priors_beside(posterior, names, fallback),
         data,

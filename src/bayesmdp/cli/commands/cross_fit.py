@@ -1,6 +1,7 @@
 """``bayesmdp cross-fit``: a gain judged by episodes that did not choose the policy."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,8 +30,7 @@ _NAME = "cross_fit"
 def command(
     run: Path,
     files: tuple[str, ...],
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     folds: int,
     seed: int,
     threads: int | None,
@@ -47,7 +47,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, columns, labels, result=_NAME)
+    posterior, log = load_run_and_log(run, files, reading, result=_NAME)
     result = bm.cross_fit(
         log,
         posterior.task,

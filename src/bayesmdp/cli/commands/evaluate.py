@@ -53,9 +53,9 @@ def command(
 ) -> None:
     """Value of POLICY in RUN, a directory of `fit`, with both standard deviations.
 
-    POLICY is behaviour, mle, nominal, second_order, msbi, uniform, optimised (after
-    `bayesmdp optimise`), or a file: CSV with columns state, action and maybe
-    probability, or .npy. Values and standard deviations are in units of reward.
+    POLICY is behaviour, mle, nominal, second_order, msbi, uniform, always:ACTION,
+    optimised (after `bayesmdp optimise`), or a file: CSV with columns state, action and
+    maybe probability, or .npy. Values and standard deviations are in units of reward.
 
     Example: bayesmdp evaluate ward nominal
 

@@ -9,11 +9,11 @@ import click
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     PRIORS,
-    columns_option,
+    READING,
     fallback_of,
     fallback_option,
-    labels_option,
     output_options,
+    reading_options,
     show,
 )
 
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     help="Without a task file: a state in which episodes end, by label or id; may be "
     "repeated; what the data say where not given.",
 )
-@columns_option
-@labels_option
+@reading_options
 @click.option(
     "--prior",
     type=click.Choice(PRIORS),
@@ -85,8 +84,7 @@ def command(
     files: tuple[str, ...],
     out: Path | None,
     init: Path | None,
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     overwrite: bool,
     as_json: bool,
     quiet: bool,
@@ -114,7 +112,7 @@ def command(
     elif out is not None:
         _check_options(how)
         bm.storage.check_target(out, overwrite=overwrite)
-    data = bm.read_transitions(list(files), columns=columns, labels=labels)
+    data = bm.read_transitions(list(files), **reading)
     if init is not None:
         bm.storage.write_template(data, init, overwrite=overwrite)
         record: dict[str, Any] = {"task": str(init), "n_rows": data.n_rows}
@@ -124,12 +122,14 @@ def command(
         prior = _prior(task, how)
         posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
         findings = bm.validate(data)
+        given = {x: reading[x] for x in READING[1:]}
+        kept = {x: y for x, y in given.items() if y not in (None, {}, ())}
         _warn_of(findings, task)
         bm.storage.save(
             posterior,
             out,
             data=data,
-            source={"files": list(files), "labels": labels},
+            source={"files": list(files), **kept},
             findings=findings,
             warnings=ctx.find_root().obj,
             overwrite=overwrite,

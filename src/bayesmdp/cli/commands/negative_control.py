@@ -1,6 +1,7 @@
 """``bayesmdp negative-control``: what would be claimed if actions did nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,8 +44,7 @@ _NAME = "negative_control"
 def command(
     run: Path,
     files: tuple[str, ...],
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     permute: str,
     permutations: int,
     seed: int,
@@ -66,7 +66,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, columns, labels, result=_NAME)
+    posterior, log = load_run_and_log(run, files, reading, result=_NAME)
     file = run / f"{_NAME}.jsonl"
 
     def control() -> bm.diagnostics.NegativeControl:

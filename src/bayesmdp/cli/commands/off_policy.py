@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,8 +53,7 @@ _CHOSEN = ("optimised", "mle", "nominal", "second_order", "msbi")  # by looking 
 def command(
     run: Path,
     files: tuple[str, ...],
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     policy: str | None,
     folds: int,
     restricted: bool,
@@ -76,7 +75,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, columns, labels, result="off_policy")
+    posterior, log = load_run_and_log(run, files, reading, result="off_policy")
     loaded = bm.storage.load(run)
     if policy is None:
         kept = OPTIMISED in loaded.results

@@ -1,16 +1,15 @@
 """``bayesmdp validate``: look at a log before believing what comes out of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bayesmdp._sheet import visible
 from bayesmdp.cli._options import (
     as_options,
-    columns_option,
-    labels_option,
     output_options,
+    reading_options,
     show,
 )
 
@@ -23,8 +22,7 @@ _PLAIN_WIDTH = 100  # of what is piped
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@columns_option
-@labels_option
+@reading_options
 @click.option(
     "--task",
     "task_file",
@@ -45,8 +43,7 @@ _PLAIN_WIDTH = 100  # of what is piped
 def command(
     ctx: click.Context,
     files: tuple[str, ...],
-    columns: dict[str, str],
-    labels: bool,
+    reading: dict[str, Any],
     task_file: Path | None,
     min_count: int,
     n_states: int | None,
@@ -70,19 +67,17 @@ def command(
         )
     found = bm.validate(
         list(files),
-        columns=columns,
-        labels=labels,
+        **reading,
         n_states=n_states,
         n_actions=n_actions,
         min_count=min_count,
     )
     if task_file is not None and not found.errors:
-        data = bm.read_transitions(list(files), columns=columns, labels=labels)
+        data = bm.read_transitions(list(files), **reading)
         found = bm.validate(
             list(files),
             bm.storage.read_task(task_file, data),
-            columns=columns,
-            labels=labels,
+            **reading,
             min_count=min_count,
         )
     said = _table(found)
