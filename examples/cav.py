@@ -5,8 +5,9 @@ yearly angiograms of 622 patients of Papworth Hospital: no, mild or severe disea
 death at its time. A step is a year. The risk of death is highest in the year after the
 operation, which three states do not know: five-year survival is then predicted as 0.73,
 where the Kaplan-Meier estimate is 0.79 (0.75 to 0.83). The time since the operation, in
-four periods, is therefore part of the state, which brings the prediction to 0.76.
-`bm.check` still finds misfit: periods are carried forward with the visits, and lag.
+four periods, is therefore part of the state, which brings the prediction to 0.76. (The
+cuts were chosen after looking, out of three sets.) `bm.check` still finds misfit:
+periods are carried forward with the visits, and lag.
 
 Run with ``python examples/cav.py``, which asks R for the data, or with ``python
 examples/cav.py cav.csv``, written by
