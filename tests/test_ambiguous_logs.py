@@ -170,7 +170,7 @@ VISIT_CASES: dict[str, Case] = {
         "a code that `outcome` does not map",
     ),
     "notes: what is carried": ({}, {}, "% carry the last observation forward"),
-    "notes: what is not used": ({}, {"every": 800}, "4 visits of 7 not used"),
+    "notes: what is not used": ({}, {"every": 800}, "3 visits of 7 not used"),
     "notes: rewards of visits": (
         {"reward": [1] * 7},
         {},

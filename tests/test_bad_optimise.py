@@ -44,7 +44,7 @@ OPTIMISE_CASES = [
         "an unknown objective",
         ArgumentError,
         lambda: optimise(objective="median"),
-        "`objective` must be PosteriorMean() or derive from "
+        "`objective` must be PosteriorMean(), CVaR(0.1) or another that derives from "
         "bayesmdp.optimisation.Objective; got 'median'.",
     ),
     case(
@@ -117,7 +117,7 @@ OPTIMISE_CASES = [
         "an objective that was not made",
         ArgumentError,
         lambda: optimise(objective=bm.PosteriorMean),
-        "`objective` must be PosteriorMean() or derive from "
+        "`objective` must be PosteriorMean(), CVaR(0.1) or another that derives from "
         "bayesmdp.optimisation.Objective; got <class",
     ),
     case(

@@ -216,11 +216,13 @@ def test_last_rows_in_a_state_that_is_never_left_are_no_finding() -> None:
 
 
 @pytest.mark.parametrize("name", ["n/a", "Unknown", "alive", "lost to follow-up"])
-def test_ends_of_which_nothing_is_known_are_not_proposed_as_terminal(name: str) -> None:
+def test_ends_of_which_nothing_is_known_are_not_proposed_as_terminal(
+    name: str, tmp_path: Path
+) -> None:
     log = bm.read_transitions(
         pd.DataFrame({**VISITS, "end": marked(name)}), columns={"outcome": "end"}
     )
-    text = bm.storage.task_template(log)
+    text = bm.storage.write_template(log, tmp_path / "task.toml").read_text("utf-8")
     assert 'terminal = ["death"]' in text
     assert f'# Not "{name}": if that says that only the follow-up ended' in text
     assert "--censored" in text

@@ -414,7 +414,7 @@ def test_a_template_has_no_start_at_an_end(tmp_path: Path) -> None:
 
 def test_alive_pays_in_a_task_file(tmp_path: Path) -> None:
     settings = {"discount": 0.9, "n_states": 3, "n_actions": 1, "terminal": [1]}
-    made = bm.storage.make_task({**settings, "reward": "alive"})
+    made = read_task({**settings, "reward": "alive"})
     assert np.array_equal(made.reward, [1, 0, 1])
     with pytest.raises(TaskError, match="`reward` must be 'alive', or a table"):
-        bm.storage.make_task({**settings, "reward": "dead"})
+        read_task({**settings, "reward": "dead"})

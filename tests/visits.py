@@ -51,7 +51,7 @@ def steps_by_hand(
             point = start + k * every  # noqa: B023
             if point >= end and outcome and k:  # noqa: B023
                 return outcome, None  # noqa: B023
-            if point > end:  # noqa: B023
+            if point > end + every / 2:  # noqa: B023  less than half of the step
                 return None
             past = [row for row in rows if row[0] <= point]  # noqa: B023
             age = k - math.ceil((past[-1][0] - start) / every)  # noqa: B023

@@ -22,7 +22,7 @@ pytestmark = [
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Rows on the grid, and five-year survival by R's survfit on the raw times, of death or
 #: transplantation and of death.
-KNOWN = {"pbcseq": (2013, 0.669), "cav": (3637, 0.799)}
+KNOWN = {"pbcseq": (2082, 0.669), "cav": (3781, 0.799)}
 
 
 def loaded(name: str) -> ModuleType:
@@ -59,7 +59,7 @@ def test_five_year_survival_lies_in_the_kaplan_meier_interval(
     assert log.n_rows == n_rows
     task = posterior.task
     observed = bm.diagnostics.kaplan_meier(log, task)
-    assert observed.survival[5] == pytest.approx(known, abs=0.01)
+    assert observed.survival[5] == pytest.approx(known, abs=0.002)
     shares = bm.diagnostics.state_shares(
         bm.policies.behaviour(posterior), posterior.draws(500, seed=0), 5
     )

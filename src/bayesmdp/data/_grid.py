@@ -5,7 +5,10 @@ Times of an episode count from its first visit, :math:`t_0`; grid point k lies a
 :math:`k = \lceil (t - t_0) / h \rceil` on, and its state and action are carried
 forward until another visit is known. An episode with an outcome, or whose last state is
 never left, ends in it at the first point at or after that time; any other is censored,
-and its last point is the last at or before the end of its follow-up.
+and its last point is the one nearest to the end of its follow-up. Ends are counted in
+the step in which they happen, so steps that were survived must be counted too: to leave
+out those that are not complete would raise the risk of every end, the more so the
+longer a step is; half a step is what a life table takes.
 """
 
 from collections.abc import Mapping
@@ -162,7 +165,8 @@ class _Visits:
             raise CountsError(
                 f"{capital(self.origin)} has several rows at one time: "
                 f"{self._whose(i)} has `{self.found['time']}` {self.time[i]:g} more "
-                "than once; keep one of them, for which came first is not known."
+                "than once; keep the end where one is an end, such as a death, else "
+                "the later one."
             )
 
     def points(self, every: float) -> tuple[IntArray, IntArray]:
@@ -175,12 +179,13 @@ class _Visits:
         k = np.ceil((self.time - start) / every - SLACK).astype(np.int64)
         if self.outcome is None:
             over = self._is_never_left()[self.last]
-            lasts = np.floor((self.time - start) / every + SLACK).astype(np.int64)
+            lasts = np.floor((self.time - start) / every + 0.5 + SLACK).astype(np.int64)
             return k, np.where(over, k[self.last], lasts[self.last]) + 1
         length = (self._ends() - self.time[self.first]) / every
         known = self.outcome[self.last] != ""
         ended = np.maximum(np.ceil(length - SLACK), 1)
-        return k, np.where(known, ended, np.floor(length + SLACK) + 1).astype(np.int64)
+        last = np.floor(length + 0.5 + SLACK) + 1
+        return k, np.where(known, ended, last).astype(np.int64)
 
     def points_held(self, k: IntArray, stop: IntArray) -> IntArray:
         """Return at how many points each visit is the last that is known."""

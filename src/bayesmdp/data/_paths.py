@@ -90,7 +90,8 @@ def _check_file(name: str) -> None:
         name.encode()
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise ArgumentError(f"`source`: there is no file `{path}`.") from None
+        hint = ": repeat --columns before it" if "=" in name else ""
+        raise ArgumentError(f"`source`: there is no file `{path}`{hint}.") from None
     except UnicodeEncodeError:
         raise ArgumentError(
             f"`source`: the name {name!r} is not UTF-8: rename the file."

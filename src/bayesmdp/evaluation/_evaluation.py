@@ -207,7 +207,7 @@ class Evaluation(Shown):
         if self.variance_reduction > 1.0:
             lines.append(
                 "± Monte Carlo error; control variates cut the variance of the start "
-                f"value by {self.variance_reduction:.3g}"
+                f"value by {min(self.variance_reduction, 1e9):.3g}"
             )
         elif not self.exact:
             lines.append("± Monte Carlo error")

@@ -131,8 +131,7 @@ class Improvement(Shown):
             return Sheet(
                 "No change: nothing was found that improves on the baseline in "
                 f"{worst(self.tail)} of draws",
-                [self.optimisation.status],
-                indent="  ",
+                [],
             )
         low, high = self.improvement_interval
         mean = rounded(self.improvement, self.improvement_mcse)

@@ -285,6 +285,8 @@ class HierarchicalPosterior(Fitted):
         left = np.bincount(self.counts.state, minlength=self.task.n_states) > 0
         left &= ~self.task.is_terminal
         left = left if left.any() else ~self.task.is_terminal
+        if self.task.n_actions == 1:  # nothing to differ
+            return [f"prior: {self.prior}", self.diagnostics.summary()]
         said = [
             f"prior: {self.prior}",
             f"no effect of actions: probability {none[left].mean():.2f} in a state "

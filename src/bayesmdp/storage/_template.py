@@ -144,7 +144,8 @@ def _reward(data: Transitions, keys: list[str]) -> str:
     if "reward" not in data.table.roles:
         shown = ", ".join(f"{key} = 0.0" for key in keys[:_SHOWN])
         return (
-            "# The data have no reward: say what it is to be in these states.\n"
+            "# The data have no reward: say what it is to be in these states. For\n"
+            '# time alive, write reward = "alive" above any table, and no [reward].\n'
             f"state = {{ {shown} }}"
         )
     return "# As it was logged: the mean of each transition.\nfrom_data = true"

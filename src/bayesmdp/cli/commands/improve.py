@@ -105,6 +105,6 @@ def command(
     if found.optimisation.interrupted:
         remark("interrupted; this is the best policy found so far.")
         ctx.exit(130)
-    if not found.optimisation.converged:
+    if found.changes and not found.optimisation.converged:
         remark("warning: the search ended before it converged: take more --effort.")
         ctx.exit(1)
