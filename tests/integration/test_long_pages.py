@@ -7,7 +7,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_code_of_priors_runs_and_prints_what_is_shown() -> None:
-    run_page("priors.md", 5, 4)
+    run_page("priors.md", 6, 5)
 
 
 @pytest.mark.filterwarnings("ignore::bayesmdp.BayesmdpWarning")

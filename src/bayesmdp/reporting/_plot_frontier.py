@@ -30,7 +30,9 @@ def frontier(front: RiskFrontier, *, ax: "Axes | None" = None) -> "Axes":
     Examples
     --------
     >>> import bayesmdp as bm
-    >>> front = bm.risk_frontier(bm.worlds.casino(), (0.5, 1.0))
+    >>> world = bm.worlds.synthetic(0, 3, 2)
+    >>> posterior = bm.fit(world.sample(50, seed=0), world.task)
+    >>> front = bm.risk_frontier(posterior, (0.5, 1.0), effort="quick")
     >>> bm.plots.frontier(front).get_xlabel()
     'tail that the policy was found for'
     """
