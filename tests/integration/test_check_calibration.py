@@ -246,7 +246,7 @@ def test_a_wrong_prior_fails_and_the_optimiser_is_cursed() -> None:
     assert not found.passed
     assert found.p_values[2] < 1e-9
     assert "optimised value" in found.verdict
-    assert "more than is true" in found.verdict
+    assert "more than the true one" in found.verdict
     fixed, chosen = found.covered[2, 0], found.covered[2, 2]
     assert chosen < 0.9 - 5 * np.sqrt(0.09 / 200)
     assert chosen < fixed
