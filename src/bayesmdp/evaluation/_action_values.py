@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from bayesmdp.engine import Problem, SweepRows
 
-_PER_PAIR = ("value", "value_mcse", "epistemic_sd", "aleatoric_sd")
-_PER_PAIR += ("probability_best", "probability_better")
+_PER_PAIR = ["value", "value_mcse", "epistemic_sd", "aleatoric_sd"]
+_PER_PAIR += ["probability_best", "probability_better"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
