@@ -92,6 +92,13 @@ html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": False,
     "show_toc_level": 2,
+    # Tables that scripts print are wide.
+    "secondary_sidebar_items": {
+        "*": ["page-toc"],
+        "api/**": ["page-toc"],
+        "doors/*": ["page-toc"],
+        "gallery/*": [],
+    },
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
