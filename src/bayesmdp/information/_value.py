@@ -134,7 +134,7 @@ def value_of_information(
             before = best
         visits = patients * visits_per_episode(every, before)
         _step(show, 3)
-        made = _approximate(decisions, moments, sizes)
+        made = _approximate(decisions, moments, sizes, bound[0])
         ratio = np.nan
         if isinstance(posterior, Ensemble):
             _from_models(posterior, decisions, moments, sizes, number, pool, made)
@@ -172,7 +172,9 @@ def value_of_information(
         switch_evsi=_checks.sealed(made.switch[0, 1:]),
         switch_evsi_mcse=_checks.sealed(made.switch[1, 1:]),
         n_patients=patients,
-        patients_evsi=_checks.sealed(moments.switch_state_gains(visits)),
+        patients_evsi=_checks.sealed(
+            np.fmin(moments.switch_state_gains(visits), bound[0])
+        ),
         patients_visits=_checks.sealed(visits),
         prior_visits=_checks.sealed(prior_visits),
         available=_checks.sealed(moments.usable),
@@ -282,9 +284,13 @@ def visits_per_episode(every: "Problem", policy: FloatArray) -> FloatArray:
 
 
 def _approximate(
-    decisions: "Decisions", moments: "Moments", sizes: Sequence[int]
+    decisions: "Decisions", moments: "Moments", sizes: Sequence[int], bound: float
 ) -> _Made:
-    """All pairs and states in closed form; errors are those of the policies' values."""
+    """All pairs and states in closed form, at most what knowing the model is worth.
+
+    Errors are those of the policies' values.
+    """
+    most = decisions.evpi()[0]
     n_states, n_actions = moments.usable.shape
     shape = 2, 1 + len(sizes), n_states, n_actions
     made = _Made(
@@ -296,9 +302,10 @@ def _approximate(
     for i, n in enumerate([np.inf, *sizes]):
         gain, share = moments.pair_gains(decisions.level, n)
         share[..., decisions.best] -= 1.0
-        made.pair[:, i] = gain, np.where(moments.usable, decisions.error(share), 0.0)
-        made.state[0, i] = moments.state_gains(decisions.level, n)
-        made.switch[0, i] = moments.switch_pair_gains(n)
+        made.pair[0, i] = np.minimum(gain, most)
+        made.pair[1, i] = np.where(moments.usable, decisions.error(share), 0.0)
+        made.state[0, i] = np.minimum(moments.state_gains(decisions.level, n), most)
+        made.switch[0, i] = np.fmin(moments.switch_pair_gains(n), bound)
     made.state[1] = made.pair[1].max(axis=2)
     return made
 
