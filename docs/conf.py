@@ -16,6 +16,7 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
 os.environ["MPLBACKEND"] = "Agg"
 
 from package_stamp import package_changed  # noqa: E402
+from reference import write_pages  # noqa: E402
 
 project = "bayesmdp"
 author = copyright = "The bayesmdp developers"
@@ -41,7 +42,7 @@ default_role = "py:obj"
 add_module_names = False
 nitpicky = False
 
-autosummary_generate = True
+autosummary_generate = write_pages()
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

@@ -12,6 +12,7 @@ import inspect
 import re
 import textwrap
 from dataclasses import is_dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ PAGES = {
     "evaluation": "Evaluate and compare policies",
     "policies": "Policies to compare with",
     "optimisation": "Find the best policy",
+    "information": "What would more data be worth?",
+    "economics": "Cost-effectiveness",
     "diagnostics": "Should we believe it?",
     "worlds": "Worlds with exact answers",
     "reporting": "The report",
@@ -64,11 +67,16 @@ def shown(item: Any) -> bool:
     return inspect.isfunction(item) and ">>>" in (item.__doc__ or "")
 
 
-def write_pages() -> None:
-    """Write a page per room, and leave alone what has not changed."""
+def write_pages() -> list[str]:
+    """Write a page per room, leave alone what has not changed, and say which.
+
+    Before Sphinx looks which pages there are, so that a new room is found at once.
+    """
     HERE.mkdir(exist_ok=True)
     rows, every = [], set()
     for name, title in PAGES.items():
+        if name != "plots" and find_spec(f"bayesmdp.{name}") is None:
+            continue
         room = (
             bm.plots if name == "plots" else importlib.import_module(f"bayesmdp.{name}")
         )
@@ -98,6 +106,7 @@ def write_pages() -> None:
         "line says the same with "
         "``bayesmdp --help``.\n\n.. toctree::\n   :maxdepth: 1\n\n" + listing + "\n",
     )
+    return [f"api/{name}.rst" for name in rows]
 
 
 def write(path: Path, text: str) -> None:
@@ -193,7 +202,6 @@ def as_written(
 
 def setup(app: Any) -> dict[str, bool]:
     """Join the build; fields come after what numpydoc makes of a docstring."""
-    write_pages()  # before Sphinx looks which pages there are
     app.connect("autodoc-process-docstring", add_fields, priority=900)
     app.connect("autodoc-process-signature", as_written)
     return {"parallel_read_safe": True}
