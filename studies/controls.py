@@ -30,7 +30,7 @@ HIERARCHICAL, SYMMETRIC, SPARSE = "hierarchical", "symmetric, 1", "sparse, bad e
 EVIDENCE = "evidence"
 PRIORS = (HIERARCHICAL, SYMMETRIC, SPARSE, EVIDENCE)
 _CONTROLLED = (HIERARCHICAL, SYMMETRIC)
-_N_PERMUTATIONS = 39  # p values are multiples of 1/40, and 5 % is one of them
+_N_PERMUTATIONS = 19  # p values are multiples of 1/20, and 5 % is one of them
 _LEVEL, _CLAIM = 0.05, 0.95
 _EVEN = 0.001  # p value of p values below which they are not called uniform
 _A_JOB = 5  # logs
@@ -87,15 +87,18 @@ def _prior(name: str, task: bm.Task) -> "Prior | bm.HierarchicalPrior":
     return bm.SparsePrior(1.0, fallback=bad)
 
 
+def _share_of(case: Case | Design) -> int:
+    """One in how many logs is used: uniformity needs more than the rest."""
+    return 1 if isinstance(case, Case) and case.null else 4
+
+
 def _jobs(effort: Effort) -> list[Job]:
     n_logs = effort.seeds or (2 if effort.quick else 200)
     start = 0 if effort.quick else JUDGING
     jobs = []
     for part, cases in (("control", CASES), ("cross", FOLDED)):
         for number, case in enumerate(cases):
-            # half as many tell power and failures well enough
-            half = isinstance(case, Case) and not case.null
-            n = -(-n_logs // 2) if half else n_logs
+            n = -(-n_logs // _share_of(case))
             for first in range(0, n, _A_JOB):
                 seeds = [start + first, start + min(first + _A_JOB, n)]
                 params = {"part": part, "number": number, "seeds": seeds}

@@ -18,6 +18,7 @@ from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
 
 _RARE = 0.05  # p value up to which a gain is more than no effect gives
+_READ = "WIS", "WDR"  # estimates without a model, in this order
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
 Entry = dict[str, Any]
@@ -200,7 +201,7 @@ def _off_policy(inputs: Inputs) -> Entry:
     if found is None:
         return _not_run(name, title, "off-policy RUN LOG")
     said = []
-    for estimator in ("WIS", "WDR"):
+    for estimator in _READ:
         interval = found.intervals[estimator]
         value = found.estimates[estimator]
         if math.isfinite(value):
@@ -219,10 +220,18 @@ def _off_policy(inputs: Inputs) -> Entry:
     if interval is None or found.n_open:
         text += f" {' '.join(found.notes)}"
         return _entry(name, title, "note", text)
-    if interval[0] <= predicted <= interval[1]:
+    known = {x: ends for x in _READ if (ends := found.intervals[x]) is not None}
+    beyond = [x for x, (a, b) in known.items() if not a <= predicted <= b]
+    if not beyond:
         return _entry(name, title, "ok", f"{text} No problem detected.")
-    text += " The predicted value is outside."
-    if not _recommends(inputs) or found.name != inputs.recommended:
+    text += f" That is outside the interval of {' and '.join(beyond)}."
+    if not found.n_folds and _recommends(inputs):
+        text += (
+            " The policy was judged by all episodes: if they chose it, they make it "
+            "look better than it is (folds do not: bayesmdp off-policy RUN LOG)."
+        )
+    inside = interval[0] <= predicted <= interval[1]
+    if inside or not _recommends(inputs) or found.name != inputs.recommended:
         return _entry(name, title, "note", text)
     remedy = (
         "What episodes say without a model and what the belief predicts differ: check "
