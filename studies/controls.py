@@ -48,6 +48,7 @@ class Case:
     permute: str
     valid: bool = True  # whether exchanges are as likely as the log
     effect: bool = False
+    one_in: int = 4  # logs of so many; most tell whether p values are uniform
 
     @property
     def null(self) -> bool:
@@ -60,8 +61,10 @@ _TREATED = replace(
     _VISITS, name="frailty decides on treatment", frailty=0.7, confounded=True
 )
 CASES = (
-    Case("no effect, 6 states, 3 actions, 50 episodes", NO_EFFECT[1], "state"),
-    Case("no effect, 10 states, 2 fixed arms", NO_EFFECT[5], "episode"),
+    Case(
+        "no effect, 6 states, 3 actions, 50 episodes", NO_EFFECT[1], "state", one_in=1
+    ),
+    Case("no effect, 10 states, 2 fixed arms", NO_EFFECT[5], "episode", one_in=1),
     Case("no effect, 2 fixed arms, frailty", _FRAIL, "episode"),
     Case("no effect, 2 fixed arms, frailty", _FRAIL, "state", valid=False),
     Case("no effect, frailty decides on treatment", _TREATED, "state", valid=False),
@@ -87,18 +90,13 @@ def _prior(name: str, task: bm.Task) -> "Prior | bm.HierarchicalPrior":
     return bm.SparsePrior(1.0, fallback=bad)
 
 
-def _share_of(case: Case | Design) -> int:
-    """One in how many logs is used: uniformity needs more than the rest."""
-    return 1 if isinstance(case, Case) and case.null else 4
-
-
 def _jobs(effort: Effort) -> list[Job]:
     n_logs = effort.seeds or (2 if effort.quick else 200)
     start = 0 if effort.quick else JUDGING
     jobs = []
     for part, cases in (("control", CASES), ("cross", FOLDED)):
         for number, case in enumerate(cases):
-            n = -(-n_logs // _share_of(case))
+            n = -(-n_logs // (case.one_in if isinstance(case, Case) else 4))
             for first in range(0, n, _A_JOB):
                 seeds = [start + first, start + min(first + _A_JOB, n)]
                 params = {"part": part, "number": number, "seeds": seeds}

@@ -220,7 +220,7 @@ def _off_policy(inputs: Inputs) -> Entry:
     if interval is None or found.n_open:
         text += f" {' '.join(found.notes)}"
         return _entry(name, title, "note", text)
-    known = {x: ends for x in _READ if (ends := found.intervals[x]) is not None}
+    known = {x: of for x in _READ if (of := found.intervals[x]) is not None}
     beyond = [x for x, (a, b) in known.items() if not a <= predicted <= b]
     if not beyond:
         return _entry(name, title, "ok", f"{text} No problem detected.")
