@@ -11,7 +11,7 @@ from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import plain, rounded
+from bayesmdp.evaluation import Chosen, one_reward, plain, rounded
 from bayesmdp.optimisation._improve import judging_draws
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
@@ -93,6 +93,7 @@ def risk_frontier(
     posterior: Belief,
     tails: Sequence[float] = _TAILS,
     *,
+    reward: Chosen | None = None,
     seed: Seed = 0,
     effort: str = "normal",
     solver: str = "auto",
@@ -111,6 +112,8 @@ def risk_frontier(
         What is believed.
     tails
         Tail masses: 0.1 is the worst tenth of draws, 1 the mean.
+    reward
+        Which of several rewards, by name, or weights by name: net benefit.
     seed, effort, solver, threads, executor, device, progress
         As in `bayesmdp.optimise`.
 
@@ -128,6 +131,7 @@ def risk_frontier(
     True
     """
     check_belief(posterior)
+    posterior = one_reward(posterior, reward, "risk_frontier")
     wanted = _checked(tails)
     how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}
