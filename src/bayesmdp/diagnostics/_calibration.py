@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.diagnostics._uniformity import band, counts_below, points
 from bayesmdp.errors import ArgumentError
@@ -18,7 +18,7 @@ _FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration:
+class Calibration(Record):
     """Ranks and coverage over simulated datasets. Made by `check_calibration`.
 
     Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
@@ -157,30 +157,6 @@ class Calibration:
         parts |= {"low": low / n, "high": high / n}
         return {name: _checks.sealed(x) for name, x in parts.items()}
 
-    def summary(self) -> str:
-        """Say what was simulated, what came out, and the verdict.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
-        >>> print(found.summary().splitlines()[0])
-        Calibration of SymmetricPrior(concentration=1.0), truth from the prior
-        """
-        title, simulated = self._simulated()
-        lines = [simulated]
-        for name, *covered, predicted, p in self._cells():
-            shares = ", ".join(
-                f"{level:.3g}: {x}"
-                for level, x in zip(self.levels, covered, strict=True)
-            )
-            said = f"; p {p}" if p else ""
-            lines.append(
-                f"{name}: covered {shares}; predicted - true {predicted}{said}"
-            )
-        return Sheet(title, [*lines, self.verdict], indent="  ").text()
-
     def _simulated(self) -> tuple[str, str]:
         return (
             f"Calibration of {self.prior}, truth from {self.truth}",
@@ -200,23 +176,14 @@ class Calibration:
             for q, name in enumerate(self.quantities)
         ]
 
-    def _repr_html_(self) -> str:
+    def _sheet(self, shown: int = 10) -> Sheet:
         title, simulated = self._simulated()
         covered = [f"{level:.3g} covered" for level in self.levels]
         table = Table(["", *covered, "predicted - true", "p"], self._cells())
-        return Sheet(title, [table, simulated, self.verdict]).html()
+        return Sheet(title, [table, simulated, self.verdict])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists, without what every dataset gave.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
-        >>> found.to_dict()["quantities"][0]["name"]
-        'value'
-        """
+        """Plain numbers and strings, without what every dataset gave."""
         rows = [
             {
                 "name": name,

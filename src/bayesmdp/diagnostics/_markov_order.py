@@ -22,7 +22,7 @@ contexts a true but small dependence on history costs more parameters than it is
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only
-from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, CountsError
@@ -39,7 +39,7 @@ _PURPOSE = int.from_bytes(b"order", "little")
 
 
 @dataclass(frozen=True, repr=False)
-class MarkovOrder(Shown):
+class MarkovOrder(Record):
     """Order 1 against order 2; made by `bayesmdp.diagnostics.markov_order`."""
 
     g2: float
@@ -68,25 +68,7 @@ class MarkovOrder(Shown):
 
         return float(chdtrc(self.df, statistic)) if self.df else 1.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return asdict(self)
-
-    def summary(self) -> str:
-        """Both answers, and what each asks.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> print(bm.diagnostics.markov_order(list("abaaaabababaabbba")).summary())
-        Order 1 against order 2 on 15 transitions in 4 contexts
-          G^2 0.599, X^2 0.630, 2 degrees of freedom; chi-square p 0.741 and 0.73
-          permutation p 1: would these counts surprise under order 1?
-          log Bayes factor 0.92 for order 1 (Dirichlet 0.5): which predicts them better?
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         title = (
             f"Order 1 against order 2 on {_checks.many(self.n_rows, 'transition')} in "
             f"{_checks.many(self.n_contexts, 'context')}"

@@ -28,7 +28,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -36,7 +36,7 @@ from bayesmdp.diagnostics._exchange import DONE, Exchange, exchange_of
 from bayesmdp.diagnostics._outcome_file import keep_job, open_jobs
 from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import plain, probability
+from bayesmdp.evaluation import probability
 from bayesmdp.model import Data, Task, as_data
 from bayesmdp.policies import behaviour, nominal
 from bayesmdp.posterior import Fitted, refit
@@ -55,11 +55,13 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NegativeControl(Shown):
+class NegativeControl(Record):
     """A claim beside those without effect; made by `bayesmdp.negative_control`.
 
     Axis B runs over permutations. Gains are over the behaviour policy, from the start.
     """
+
+    _derived = ("p_value", "p_value_mcse", "null_claims")
 
     claimed_gain: float
     claimed_probability: float  # that the nominal policy is better than the behaviour
@@ -90,52 +92,7 @@ class NegativeControl(Shown):
         """Share of permutations with a probability of 95 % or more: false claims."""
         return float((self.null_probabilities >= _SURE).mean())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
-        ...                             bm.SymmetricPrior(), permute="state",
-        ...                             n_permutations=9)
-        >>> found.to_dict()["p_value"]
-        0.2
-        """
-        return {
-            "claimed_gain": plain(self.claimed_gain),
-            "claimed_probability": plain(self.claimed_probability),
-            "null_gains": [plain(x) for x in self.null_gains.tolist()],
-            "null_probabilities": [plain(x) for x in self.null_probabilities.tolist()],
-            "p_value": self.p_value,
-            "p_value_mcse": self.p_value_mcse,
-            "null_claims": self.null_claims,
-            "permute": self.permute,
-            "exchangeable": self.exchangeable,
-            "prior": self.prior,
-            "n_draws": self.n_draws,
-            "min_count": self.min_count,
-            "seed": self.seed,
-            "notes": list(self.notes),
-        }
-
-    def summary(self) -> str:
-        """Table of the claim and of those without effect.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
-        ...                             bm.SymmetricPrior(), permute="state",
-        ...                             n_permutations=9)
-        >>> print(found.summary().splitlines()[0])
-        Negative control: actions exchanged among the visits of a state, 9 times
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         gains, n = self.null_gains, self.null_gains.size
         cells = [[f"{self.claimed_gain:.3g}", percent(self.claimed_probability)]]
         for level in (0.5, 0.95, 1.0):
@@ -157,9 +114,6 @@ class NegativeControl(Shown):
                 *(f"note: {note}" for note in self.notes),
             ],
         )
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         return (

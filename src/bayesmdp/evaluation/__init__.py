@@ -18,7 +18,7 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._evaluation import Evaluation, quantile, rounded
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
 
@@ -41,7 +41,6 @@ __all__ = [
     "least_size",
     "mean_and_mcse",
     "off_policy",
-    "plain",
     "probability",
     "quantile",
     "rollout_evaluate",

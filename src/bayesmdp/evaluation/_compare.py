@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import probability
@@ -22,7 +22,6 @@ from bayesmdp.evaluation._evaluation import (
     Evaluation,
     between,
     interval_of,
-    plain,
     rounded,
 )
 from bayesmdp.model import as_policy
@@ -53,7 +52,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Record):
     """Policies on common draws, best first; made by `bayesmdp.compare`.
 
     Examples
@@ -68,24 +67,12 @@ class Comparison:
     ['mle', 'nominal']
     """
 
+    _left_out = ("evaluations",)
+
     rows: tuple[ComparisonRow, ...]  # best first
     reference: str
     min_count: int  # observations below which a pair counts as poorly supported
     evaluations: Mapping[str, Evaluation]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON."""
-        return {
-            "reference": self.reference,
-            "min_count": self.min_count,
-            "rows": [
-                {
-                    name: list(x) if isinstance(x, tuple) else plain(x)
-                    for name, x in asdict(row).items()
-                }
-                for row in self.rows
-            ],
-        }
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return a data frame with one row a policy; needs pandas."""
@@ -132,32 +119,13 @@ class Comparison:
             )
         return Table(header, rows)
 
-    def summary(self) -> str:
-        """Table of the policies, best first, rounded by their errors.
-
-        Intervals hold 95 % of the posterior probability: those of values, and those of
-        differences to the reference, which are paired draw by draw.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> casino = bm.worlds.casino()
-        >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
-        >>> table.summary() == str(table)
-        True
-        """
-        return "\n".join(self._table().lines())
-
-    def __str__(self) -> str:
-        return self.summary()
-
     def __repr__(self) -> str:
         best = self.rows[0]
         said = f"best {best.name!r} {rounded(best.value, best.value_mcse)}"
         policies = _checks.many(len(self.rows), "policy")
         return f"Comparison({policies}, {said}, reference {self.reference!r})"
 
-    def _repr_html_(self) -> str:
+    def _sheet(self, shown: int = 10) -> Sheet:
         notes = [
             "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
             "paired difference; better: probability of a higher value than "
@@ -169,7 +137,7 @@ class Comparison:
         ]
         of = self.evaluations[self.reference].drawn
         title = f"Policies compared with {self.reference}, over the same {of}"
-        return Sheet(title, [self._table(), *notes]).html()
+        return Sheet(title, [self._table(), *notes])
 
 
 def compare(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorError
@@ -30,7 +30,7 @@ _QUANTILE = 1.959963984540054  # of the normal distribution, for 95 %
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EvidenceCurve(Shown):
+class EvidenceCurve(Record):
     """Log evidence against the concentration. Made by `priors.evidence_curve`."""
 
     grid: FloatArray  # [G], concentrations
@@ -42,20 +42,7 @@ class EvidenceCurve(Shown):
     n_pairs: int  # visited pairs the evidence is of
     n_transitions: int
 
-    def summary(self) -> str:
-        """Say the best concentration and how sure the data are of it.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> curve = bm.priors.evidence_curve(world.sample(500, seed=0), world.task)
-        >>> curve.summary().splitlines()[0]
-        'Evidence of a symmetric prior from 500 transitions of 78 pairs'
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         title = (
             "Evidence of a symmetric prior from "
             f"{_checks.many(self.n_transitions, 'transition')} of "
