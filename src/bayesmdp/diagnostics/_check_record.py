@@ -9,7 +9,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.diagnostics._markov_order import MarkovOrder
+from bayesmdp.diagnostics._markov_tests import MarkovOrder
 from bayesmdp.diagnostics._tables import number, percent, table
 
 if TYPE_CHECKING:

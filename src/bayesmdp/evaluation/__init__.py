@@ -2,7 +2,6 @@
 
 from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
-from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
 from bayesmdp.evaluation._errors import (
     bootstrap_mcse,
@@ -20,7 +19,11 @@ from bayesmdp.evaluation._evaluate import (
 )
 from bayesmdp.evaluation._evaluation import Evaluation, quantile, rounded
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
-from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
+from bayesmdp.evaluation._rollouts import (
+    draws_needed,
+    rollout_evaluate,
+    truncation_bound,
+)
 
 __all__ = [
     "ActionValues",
@@ -29,23 +32,17 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "OffPolicy",
-    "Swept",
     "action_values",
-    "as_draws",
-    "bootstrap_mcse",
     "compare",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
     "gaps",
-    "least_size",
-    "mean_and_mcse",
     "off_policy",
     "probability",
     "quantile",
     "rollout_evaluate",
     "rounded",
-    "share_of_visits",
     "tie",
     "truncation_bound",
 ]

@@ -10,27 +10,16 @@ from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._task import Task
 
 __all__ = [
-    "AnyPair",
     "Availability",
     "Belief",
     "Data",
     "Dynamics",
     "Log",
-    "LoggedEpisodes",
     "RewardTriplets",
     "Rows",
     "Task",
     "align",
-    "as_data",
-    "as_dynamics",
-    "as_log",
-    "as_policy",
     "availability",
-    "check_knows",
-    "is_sparse",
-    "logged_episodes",
     "policy_table",
     "restrict",
-    "reward_triplets",
-    "used_pairs",
 ]
