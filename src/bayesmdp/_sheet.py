@@ -8,7 +8,7 @@ for terminals, which labels could otherwise drive.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._tabular import Tabular
 from bayesmdp.errors import ArgumentError, visible
 
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
@@ -149,15 +150,21 @@ class Shown:
         return self._sheet().html()
 
 
-class Record(Shown):
-    """A result: shown like everything, and plain data for programs."""
+class Record(Tabular, Shown):
+    """A result: shown like everything, plain data for programs, and a data frame."""
 
+    _table_of: ClassVar[str] = ""  # field of records that are the rows of the frame
     _left_out: ClassVar[tuple[str, ...]] = ()  # fields that plain data do not hold
     _derived: ClassVar[tuple[str, ...]] = ()  # properties that they hold besides
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, text, lists and dicts, for JSON; None if not finite."""
         return _fields(self)
+
+    def _rows(self) -> Iterable[dict[str, Any]]:
+        if not self._table_of:
+            return [self.to_dict()]
+        return [_fields(row) for row in getattr(self, self._table_of)]
 
 
 def as_plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import rounded
@@ -198,7 +198,13 @@ class Calibration(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, without what every dataset gave."""
-        rows = [
+        names = ["prior", "truth", "n_datasets", "n_draws", "seed", "error_rate"]
+        names += ["levels", "passed", "verdict"]
+        found = {name: as_plain(getattr(self, name)) for name in names}
+        return found | {"quantities": self._rows()}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
             {
                 "name": name,
                 "p_value": None if np.isnan(p) else float(p),
@@ -211,18 +217,6 @@ class Calibration(Record):
                 zip(self.quantities, self.p_values, strict=True)
             )
         ]
-        return {
-            "prior": self.prior,
-            "truth": self.truth,
-            "n_datasets": self.n_datasets,
-            "n_draws": self.n_draws,
-            "seed": self.seed,
-            "error_rate": self.error_rate,
-            "levels": self.levels.tolist(),
-            "quantities": rows,
-            "passed": self.passed,
-            "verdict": self.verdict,
-        }
 
     def __repr__(self) -> str:
         said = "passed" if self.passed else "failed"

@@ -109,6 +109,7 @@ class Check(Record):
     """
 
     _derived = ("problems",)
+    _table_of = "tests"
 
     observed_value: float  # mean return of logged episodes
     observed_se: float  # over episodes

@@ -82,6 +82,7 @@ class PriorComparison(Record):
     """
 
     _left_out = ("policies", "visits")
+    _table_of = "rows"
 
     rows: tuple[PriorRow, ...]  # [P]
     best: str | None  # by held-out density; None without folds

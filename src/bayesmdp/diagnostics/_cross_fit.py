@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,13 @@ class CrossFit(Record):
     min_count: int
     seed: int
     notes: tuple[str, ...]  # what was warned about
+
+    def _rows(self) -> list[dict[str, Any]]:
+        columns = [getattr(self, name).tolist() for name in _FOLDS]
+        return [
+            {"fold": fold, **dict(zip(_FOLDS, row, strict=True))}
+            for fold, row in enumerate(zip(*columns, strict=True))
+        ]
 
     def _sheet(self, shown: int = 10) -> Sheet:
         n = self.fold_gains.size

@@ -207,6 +207,10 @@ class NegativeControl(Record):
         """Share of permutations with a probability of 95 % or more: false claims."""
         return float((self.null_probabilities >= _SURE).mean())
 
+    def _rows(self) -> list[dict[str, Any]]:
+        both = zip(self.null_gains, self.null_probabilities, strict=True)
+        return [{"gain": float(x), "probability": float(p)} for x, p in both]
+
     def _sheet(self, shown: int = 10) -> Sheet:
         gains, n = self.null_gains, self.null_gains.size
         cells = [[f"{self.claimed_gain:.3g}", percent(self.claimed_probability)]]

@@ -117,7 +117,7 @@ class PriorSensitivity(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; states by name."""
         return {
-            "rows": [self._start_of(p) for p in range(len(self.names))],
+            "rows": self._rows(),
             "flip_share": self.flip_share,
             "fragile": [self._fragile(int(s)) for s in self.fragile],
             "n_draws": self.n_draws,
@@ -125,6 +125,9 @@ class PriorSensitivity(Record):
             "min_count": self.min_count,
             "notes": list(self.notes),
         }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [self._start_of(p) for p in range(len(self.names))]
 
     def _start_of(self, p: int) -> dict[str, Any]:
         row: dict[str, Any] = {"name": self.names[p]}

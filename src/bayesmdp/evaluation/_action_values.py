@@ -10,8 +10,9 @@ row of every pair is sampled, so that rows which depend on each other do so here
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from bayesmdp.engine import Problem, SweepRows
+
+_PER_PAIR = ["value", "value_mcse", "epistemic_sd", "aleatoric_sd"]
+_PER_PAIR += ["probability_best", "probability_better"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +70,13 @@ class ActionValues(Record):
     n_draws: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Give a row per available pair."""
+        for s, a in np.argwhere(np.isfinite(self.value)).tolist():
+            state, action = self.task.state_name(s), self.task.action_name(a)
+            numbers = {x: float(getattr(self, x)[s, a]) for x in _PER_PAIR}
+            yield {"state": state, "action": action, **numbers}
 
     def _sheet(self, shown: int = 10) -> Sheet:
         rows, live = [], self.task.live

@@ -11,13 +11,13 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
@@ -65,6 +65,14 @@ class OffPolicy(Record):
     n_groups: int  # of episodes, each left out once for the intervals; 0: none
     seed: int
     notes: tuple[str, ...]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        columns: dict[str, Any] = {"value": self.estimates, "interval": self.intervals}
+        columns["effective_sample_size"] = self.effective_sample_size
+        return [
+            {"estimator": name, **{x: as_plain(y[name]) for x, y in columns.items()}}
+            for name in self.estimates
+        ]
 
     def _sheet(self, shown: int = 10) -> Sheet:
         rows = [["logged mean", rounded(self.observed_value, self.observed_se), "", ""]]

@@ -41,6 +41,15 @@ class RiskFrontier(Record):
     policies: FloatArray  # [T, S, A]
     results: tuple[Optimisation, ...]
 
+    def _rows(self) -> list[dict[str, Any]]:
+        found = self.to_dict()
+        del found["tail_means"]
+        columns = {"tail": found.pop("tails")} | found
+        return [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ]
+
     def _sheet(self, shown: int = 10) -> Sheet:
         rows = [
             [

@@ -8,7 +8,7 @@ happens there the data cannot say.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +33,6 @@ from bayesmdp.posterior import Belief, Draws, check_belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import pandas as pd
 
 _SAME = 1e-6  # probabilities closer than this are no change
 _SHOWN = 10
@@ -80,6 +78,7 @@ class Improvement(Record):
     """
 
     _left_out = ("policy", "baseline", "comparison")
+    _table_of = "changes"
 
     policy: FloatArray  # [S, A]
     baseline: FloatArray  # [S, A]
@@ -93,16 +92,6 @@ class Improvement(Record):
     changes: tuple[Change, ...]  # those that matter most first
     optimisation: Optimisation
     comparison: Comparison
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return the changes as a data frame; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ArgumentError(
-                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
-            ) from None
-        return pd.DataFrame([asdict(x) | {"why": x.why} for x in self.changes])
 
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
         if not self.changes:

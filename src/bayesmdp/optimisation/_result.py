@@ -83,6 +83,8 @@ class Optimisation(Record):
     ([0.6907, 0.3093], 1.3377)
     """
 
+    _table_of = "history"
+
     policy: FloatArray  # [S, A]
     evaluation: Evaluation  # on fresh draws
     objective: str
