@@ -1,5 +1,6 @@
 """How good is it: value and both uncertainties of a policy."""
 
+from bayesmdp._sheet import as_plain as plain
 from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
@@ -19,6 +20,7 @@ from bayesmdp.evaluation._evaluate import (
 )
 from bayesmdp.evaluation._evaluation import Evaluation, quantile, rounded
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
+from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.evaluation._rollouts import (
     draws_needed,
     rollout_evaluate,
@@ -28,6 +30,7 @@ from bayesmdp.evaluation._rollouts import (
 __all__ = [
     "ActionValues",
     "AnalyticEvaluation",
+    "Chosen",
     "Comparison",
     "ComparisonRow",
     "Evaluation",

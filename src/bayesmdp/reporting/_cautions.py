@@ -14,7 +14,7 @@ import numpy as np
 
 from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import mean_and_mcse, rounded
-from bayesmdp.model import Task
+from bayesmdp.model import Rewards, Task
 from bayesmdp.reporting._inputs import Inputs, gaps_to, start_values
 from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
 
@@ -272,6 +272,7 @@ def _failed(found: Check) -> list[CheckTest]:
 def _pays_by_action(task: Task) -> bool:
     """Whether actions of a state are paid differently for the same next state."""
     reward = task.reward
+    assert not isinstance(reward, Rewards)  # refused by `report`
     if isinstance(reward, np.ndarray):
         return reward.ndim > 1 and bool(np.ptp(reward, axis=1).any())
     pair, after = np.divmod(reward.key, task.n_states)

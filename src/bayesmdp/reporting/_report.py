@@ -14,7 +14,7 @@ from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitiv
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
-from bayesmdp.posterior import Belief
+from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._data_and_prior import (
     data_section,
@@ -181,6 +181,8 @@ def report(
     >>> bm.report(posterior, table)
     Report(recommended='nominal', reference='logged')
     """
+    check_belief(posterior)
+    posterior.task.plain("report")
     inputs = Inputs(
         posterior,
         comparison,
