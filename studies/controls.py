@@ -69,12 +69,13 @@ CASES = (
     Case("no effect, 2 fixed arms, frailty", _FRAIL, "episode"),
     Case("no effect, 2 fixed arms, frailty", _FRAIL, "state", valid=False),
     Case("no effect, frailty decides on treatment", _TREATED, "state", valid=False),
-    Case("0.3 of whole rows, 300 episodes", EFFECT[3], "state", effect=True),
+    Case("0.3 of whole rows, 300 episodes", EFFECT[3], "state", effect=True, one_in=8),
     Case(
         "0.3 of whole rows, 2 fixed arms",
         replace(NO_EFFECT[5], name="0.3 of whole rows, 2 fixed arms", own=0.3),
         "episode",
         effect=True,
+        one_in=8,
     ),
 )
 FOLDED = tuple(design for design in NO_EFFECT if design.episodes)
@@ -97,7 +98,7 @@ def _jobs(effort: Effort) -> list[Job]:
     jobs = []
     for part, cases in (("control", CASES), ("cross", FOLDED)):
         for number, case in enumerate(cases):
-            n = -(-n_logs // case.one_in) if isinstance(case, Case) else n_logs
+            n = -(-n_logs // (case.one_in if isinstance(case, Case) else 2))
             for first in range(0, n, _A_JOB):
                 seeds = [start + first, start + min(first + _A_JOB, n)]
                 params = {"part": part, "number": number, "seeds": seeds}

@@ -164,6 +164,18 @@ def decided(model: bm.MDP, share: float) -> Report:
     return bm.report(posterior, table, negative_control=control)
 
 
+def test_a_gain_above_the_cross_fitted_one_is_told() -> None:
+    """Both are above 0, and the larger one is not said to be without problem."""
+    _, _, posterior, made = analysis(0.4)
+    fair = made["cross_fit"]
+    assert isinstance(fair, bm.diagnostics.CrossFit)
+    low = replace(fair, gain=0.02, interval=(0.01, 0.03))
+    report = bm.report(posterior, **made | {"cross_fit": low})  # type: ignore[arg-type]
+    found = entries(report)["cross_fit"]
+    assert found["level"] == "note"
+    assert "The predicted gain, +0.286, is above that" in str(found["text"])
+
+
 def test_more_of_a_good_action_is_no_contradiction() -> None:
     """Both policies mostly take it, so no state is left to recommend."""
     report = decided(one_state(0.3, 0.0), 0.6)
