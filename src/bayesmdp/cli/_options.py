@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from bayesmdp._progress import told
-from bayesmdp._sheet import visible
+from bayesmdp.errors import visible
 
 if TYPE_CHECKING:
     from bayesmdp import Task
@@ -266,6 +266,10 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     ),
     r"censored=\[\.\.\.\]": "--censored LABEL",
     r"missing=\[\.\.\.\]": "--missing CODE",
+    r"give `(\w+)` to Transitions\.from_arrays, or name its column with "
+    r"read_transitions\(\.\.\., columns=\{'\w+': \.\.\.\}\)": (
+        r"name its column, --columns \1=NAME"
+    ),
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"every=\.\.\.": "--every LENGTH",
