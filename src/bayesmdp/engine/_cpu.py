@@ -9,10 +9,18 @@ from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import BoolArray, FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
+from bayesmdp.engine._average import (
+    Renewal,
+    fill_derivative,
+    make_renewal,
+    solve_renewal,
+    sweep_average,
+)
 from bayesmdp.engine._backend import Backend, Nominal, blank
 from bayesmdp.engine._chain import Chain, build_chain
 from bayesmdp.engine._choose import (
     Solver,
+    check_dense,
     check_solver,
     choose,
     direct,
@@ -48,29 +56,46 @@ class Products:
     name: str = "products"
 
 
+@dataclass(frozen=True, eq=False)
+class Renewals:
+    """How averages are solved: elimination between visits of a state."""
+
+    anchors: tuple[int, ...]  # [P]
+    name: str = "renewals"
+
+
+#: How policies are solved on the CPU.
+Way = Solver | Products | Renewals
+
+
 class CPU(Backend):
     """Kernels compiled by numba."""
 
     name = "cpu"
 
-    def choose(
-        self, problem: Problem, wanted: str, *, adjoint: bool
-    ) -> Solver | Products:
+    def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Way:
         """Choose by counts of operations on the mean model."""
         if problem.stages is not None:
             check_solver(wanted)
             return Products(problem.stages)
+        if problem.task.criterion == "average":
+            check_solver(wanted)
+            check_dense(problem.n_live)
+            return Renewals(problem.anchors)
         return choose(problem, wanted, adjoint=adjoint)
 
-    def solve_mean(
-        self, problem: Problem, solver: Solver | Products, bits: int
-    ) -> FloatArray:
+    def solve_mean(self, problem: Problem, solver: Way, bits: int) -> FloatArray:
         """Solve the mean model of every policy."""
         n, m = len(problem.policies), problem.n_columns
         found = np.zeros((3, n, m, problem.rows.start.size))
         for p in range(n):
             if isinstance(solver, Products):
                 found[:, p] = _solve_stages(problem, p, solver.stages, bits)[0]
+                continue
+            if isinstance(solver, Renewals):
+                at = _solve_renewal(problem, p, solver)
+                found[0, p], found[2, p] = at.gain[:, None], at.share
+                found[1, p] = np.diag(at.rate)[:, None]
                 continue
             status, out = _solve_mean(problem, p, solver.method, solver.length, bits)
             retry = direct(problem) if status == solving.UNSOLVED else None
@@ -107,6 +132,9 @@ class CPU(Backend):
             space = _stage_space(problem, nominal.solver.stages)
             task.sweep_by([task.product_kernel(p, space) for p in range(task.n)])
             return task.sums()
+        if isinstance(nominal.solver, Renewals):
+            task.sweep_by([task.renewal_kernel(p) for p in range(task.n)])
+            return task.sums()
         task.sweep_with(nominal.solver.method)
         failed = task.status == solving.UNSOLVED
         if failed.any() and (method := direct(problem)) is not None:
@@ -115,9 +143,7 @@ class CPU(Backend):
             task.status[failed & (task.status == solving.SOLVED)] = solving.RETRIED
         return task.sums()
 
-    def bytes_per_thread(
-        self, problem: Problem, solver: Solver | Products, bits: int
-    ) -> int:
+    def bytes_per_thread(self, problem: Problem, solver: Way, bits: int) -> int:
         """Count a batch of models, chains, work space."""
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.mean.size, problem.n_live
@@ -127,6 +153,8 @@ class CPU(Backend):
             each = 8 * n_states * n_times * problem.n_columns
             paid = 16 * entries * len(problem.order)
             return int(8 * entries * _batch(entries) + vectors + each + paid)
+        if isinstance(solver, Renewals):
+            return int(8 * entries * _batch(entries) + vectors + 8 * n**2)
         held = 0
         if _holds(problem, bits):
             held = 2 * 8 * n_policies * n_states * BLOCK
@@ -139,26 +167,28 @@ class CPU(Backend):
         batch = 8 * entries * _batch(entries)
         return int(batch + vectors + held + solving_bytes)
 
-    def seconds_per_draw(self, problem: Problem, solver: Solver | Products) -> float:
+    def seconds_per_draw(self, problem: Problem, solver: Way) -> float:
         """Count sampling by entries, solving by operations."""
         if isinstance(solver, Products):
             passes = 4 * solver.stages.phase.size * problem.n_columns
             each = (passes * len(problem.policies) * 2e-9) + _ENTRY_SECONDS
             return float(each * problem.rows.mean.size)
+        if isinstance(solver, Renewals):
+            solver = Solver(solving.Method(), np.empty(0))
         solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, solver.method)
         return float(solved) + _ENTRY_SECONDS * problem.rows.target.size
 
-    def iterates(self, solver: Solver | Products) -> bool:
+    def iterates(self, solver: Way) -> bool:
         """Krylov methods do."""
         return isinstance(solver, Solver) and solver.method.krylov is not None
 
-    def lighter(self, solver: Solver | Products) -> Solver | None:
+    def lighter(self, solver: Way) -> Solver | None:
         """Return iterations, which take less than a matrix."""
-        if isinstance(solver, Products) or self.iterates(solver):
+        if not isinstance(solver, Solver) or self.iterates(solver):
             return None
         return Solver(_ITERATIVE, solver.length)
 
-    def exact(self, problem: Problem, solver: Solver | Products) -> Solver | None:
+    def exact(self, problem: Problem, solver: Way) -> Solver | None:
         """Elimination leaves no digit."""
         return quick_direct(problem) if self.iterates(solver) else None
 
@@ -177,7 +207,8 @@ def _holds(problem: Problem, bits: int) -> bool:
 
 def _is_plain(problem: Problem) -> bool:
     """Whether one reward is counted from the start on without end."""
-    return problem.stages is None and len(problem.order) == 1 and problem.lost == 0
+    discounted = problem.stages is None and problem.task.criterion == "discounted"
+    return discounted and len(problem.order) == 1 and problem.lost == 0
 
 
 def _sampled(problem: Problem, bits: int) -> BoolArray:
@@ -223,6 +254,16 @@ def _direction(problem: Problem, p: int, stages: Stages) -> FloatArray:
     start = writable(rows.start)
     fill_direction(stages, space, rows.mean.copy(), policy, rows.layout, start, out)
     return out
+
+
+def _solve_renewal(problem: Problem, p: int, solver: Renewals) -> Renewal:
+    """Solve the mean model of one policy."""
+    at = make_renewal(problem.n_live, len(problem.order))
+    policy, rows = read_only(problem.policies[p]), problem.rows
+    given = rows.mean.copy(), policy, rows.layout, read_only(problem.reward)
+    if not solve_renewal(*given, solver.anchors[p], at):
+        _check_solved(solving.ENDLESS_CHAIN, problem.n_live)
+    return at
 
 
 def _solution(problem: Problem) -> solving.Solution:
@@ -403,6 +444,48 @@ class _Range:
                 self.start[columns],
                 self.status[p],
                 self.products[p],
+                self.kept[columns],
+                self.cross[p],
+            )
+
+        return call
+
+    def renewal_kernel(self, p: int) -> Callable[..., None]:
+        """Return the kernel of one policy for averages, ready but for its draws."""
+        problem, rows, columns = (
+            self.problem,
+            self.problem.rows,
+            self.problem.columns(p),
+        )
+        solver, policy = self.nominal.solver, read_only(problem.policies[p])
+        direction = np.zeros((problem.n_columns, rows.mean.size))
+        at = _solve_renewal(problem, p, solver)
+        if self.bits & solving.CONTROL:
+            reward = read_only(problem.reward)
+            fill_derivative(policy, rows.layout, reward, at, direction)
+
+        def call(
+            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
+        ) -> None:
+            sweep_average(
+                begin,
+                BLOCK,
+                self.bits,
+                solver.anchors[p],
+                at,
+                rows.layout,
+                theta,
+                reward,
+                policy,
+                writable(rows.start),
+                read_only(self.weights),
+                writable(self.nominal.reference[:, columns]),
+                read_only(rows.mean),
+                direction,
+                self.state[columns],
+                self.row[columns],
+                self.start[columns],
+                self.status[p],
                 self.kept[columns],
                 self.cross[p],
             )

@@ -9,6 +9,7 @@ from bayesmdp.posterior._belief import (
     dirichlet_total,
     logged_counts,
 )
+from bayesmdp.posterior._by_cycle import BeliefsByCycle
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._evidence import evidence_of
@@ -22,6 +23,7 @@ __all__ = [
     "Availability",
     "Belief",
     "BeliefRows",
+    "BeliefsByCycle",
     "Draws",
     "Ensemble",
     "Exits",
