@@ -8,6 +8,7 @@ from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine._backend import MAX_INVERSE, Backend, Nominal, backend_of, register
 from bayesmdp.engine._choose import check_solver
 from bayesmdp.engine._cpu import CPU
+from bayesmdp.engine._dense import invert
 from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._rows import Problem, SweepRows
@@ -18,29 +19,18 @@ from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 register(CPU())
 
 __all__ = [
-    "BLOCK",
     "CPU",
-    "MAX_INVERSE",
     "Backend",
     "Ending",
-    "Joiner",
     "Nominal",
-    "Pool",
     "Problem",
-    "Slopes",
     "Sums",
     "SweepRows",
-    "Want",
-    "backend_of",
     "channels",
-    "check_ending",
-    "check_solver",
-    "draw_values",
     "nominal",
     "register",
     "results",
     "slopes",
-    "solve_known",
     "sweep",
     "workers",
 ]

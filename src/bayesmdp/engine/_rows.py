@@ -238,8 +238,9 @@ class Problem:
                 rows.target[used], (policy[row] * rows.mean)[used], len(names)
             )
             target = rows.target.astype(np.int64)
-            given = rows.source[row], target, [used & x for x in every], arrivals
-            found.append(anchor_of(*given, names))
+            has = [used & x for x in every]
+            share = np.asarray(arrivals, dtype=np.float64)
+            found.append(anchor_of(rows.source[row], target, has, share, names))
         return tuple(found)
 
     @property

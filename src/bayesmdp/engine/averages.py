@@ -62,22 +62,24 @@ def _better_rows(problem: Problem, choice: IntArray, at: Renewal) -> IntArray:
     return np.where(gains[best] > gains[choice] + _TIE * size, best, choice)
 
 
-def best_averages(problem: Problem, draws: IntArray, warm: IntArray) -> FloatArray:
-    """Highest average of each draw ``[n]``; NaN where none was found."""
+def best_averages(
+    problem: Problem, draws: IntArray, warm: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Highest average of each draw ``[n]``, NaN where none was found; its rows."""
     rows, stream = problem.rows, problem.stream
     assert stream is not None
     theta = np.empty((draws.size, rows.mean.size))
     stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), theta)
     paid = stream.rewards(draws)
-    out = np.full(draws.size, np.nan)
+    out, choice = np.full(draws.size, np.nan), np.tile(warm, (draws.size, 1))
     for i in range(draws.size):
         reward = rows.reward if paid is None else problem.in_order(paid)[i, 0]
         known = replace(rows, mean=theta[i], reward=reward)
         model = Problem(known, problem.policies[:1])
         try:
-            _, gain, _, steps = improve_average(model, warm)
+            choice[i], gain, _, steps = improve_average(model, warm)
         except EndlessError:  # a better policy has several classes
             continue
         if steps > 0:
             out[i] = gain
-    return out
+    return out, choice

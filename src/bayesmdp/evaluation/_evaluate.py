@@ -315,7 +315,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     )
 
 
-def _kept(swept: Swept, p: int) -> dict[str, FloatArray]:
+def _kept(swept: Swept, p: int) -> dict[str, Any]:
     """Values of every draw and state, ``[D, S]``, or moments of biases, if kept."""
     kept = swept.sums.kept[p, 0]
     if not kept.size:

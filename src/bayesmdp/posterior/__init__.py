@@ -17,26 +17,18 @@ from bayesmdp.posterior._fit import fit, refit
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Fitted, Posterior
-from bayesmdp.posterior._stream import Stream
+from bayesmdp.posterior._stream import Stream, stream_key
 
 __all__ = [
     "Availability",
     "Belief",
-    "BeliefRows",
     "BeliefsByCycle",
     "Draws",
     "Ensemble",
-    "Exits",
     "Fitted",
     "HierarchicalPosterior",
     "MixturePosterior",
     "Posterior",
     "Stream",
-    "check_belief",
-    "dirichlet_total",
-    "evidence_of",
     "fit",
-    "logged_counts",
-    "refit",
-    "weights_after",
 ]

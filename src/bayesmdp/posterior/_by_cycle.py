@@ -77,7 +77,7 @@ class BeliefsByCycle(Belief, Shown):
         put(self, "n_models", found[0].n_models)
 
     @cached_property
-    def available(self) -> BoolArray:  # type: ignore[override]
+    def available(self) -> BoolArray:
         """Pairs a policy may use, ``[S, A]``: those of all beliefs."""
         return _checks.sealed(np.all([x.available for x in self.beliefs], axis=0))
 
@@ -158,16 +158,12 @@ class BeliefsByCycle(Belief, Shown):
             f"Rows change with time, after cycle {listed(self.until)}. First: {parts}"
         )
 
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         lines = [f"from cycle {at}: {x!r}" for at, x in self._each()]
         return Sheet("Beliefs by cycle", lines, indent="  ")
 
     def _each(self) -> list[tuple[int, Belief]]:
         return list(zip((0, *self.until), self.beliefs, strict=True))
-
-    def summary(self) -> str:
-        """Say in a few lines which belief holds when."""
-        return self._sheet().text()
 
     def __repr__(self) -> str:
         return (
