@@ -7,7 +7,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.storage)
+ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.economics, bm.storage)
 ROOMS += (bm.reporting, bm.plots)
 CONTRACT = [
     "Counts",
@@ -25,6 +25,7 @@ CONTRACT = [
     "check",
     "check_calibration",
     "compare_priors",
+    "cost_effectiveness",
     "CVaR",
     "evaluate",
     "improve",
@@ -47,7 +48,7 @@ EVERYDAY = [
 def test_the_everyday_names_are_few_sorted_and_include_the_contract() -> None:
     # as ruff sorts them: names in capitals first
     assert bm.__all__ == sorted(bm.__all__, key=lambda x: (not x.isupper(), x))
-    assert len(bm.__all__) <= 58
+    assert len(bm.__all__) <= 60
     assert set(CONTRACT) <= set(bm.__all__)
 
 

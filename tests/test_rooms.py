@@ -10,7 +10,15 @@ import bayesmdp
 
 PACKAGE = Path(bayesmdp.__file__).parent
 ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation"]
-ROOMS += ["policies", "optimisation", "diagnostics", "storage", "reporting", "cli"]
+ROOMS += [
+    "policies",
+    "optimisation",
+    "diagnostics",
+    "economics",
+    "storage",
+    "reporting",
+    "cli",
+]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
 SHARED |= {"_sheet", "_labelled", "_io", "_jobs", "_startup"}
 SHARED |= {"_kernel_cache", "_kernel_parts"}

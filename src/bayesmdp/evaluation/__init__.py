@@ -18,7 +18,14 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._evaluation import (
+    Evaluation,
+    between,
+    interval_of,
+    plain,
+    quantile,
+    rounded,
+)
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
 
@@ -32,12 +39,14 @@ __all__ = [
     "Swept",
     "action_values",
     "as_draws",
+    "between",
     "bootstrap_mcse",
     "compare",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
     "gaps",
+    "interval_of",
     "least_size",
     "mean_and_mcse",
     "off_policy",

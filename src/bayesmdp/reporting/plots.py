@@ -10,6 +10,7 @@ Colours can be told apart by colour-blind readers (Okabe and Ito), and markers o
 differ wherever colours do, for print in grey.
 """
 
+from bayesmdp.reporting._plot_economics import ce_plane, ceac, evpi, expected_loss
 from bayesmdp.reporting._plot_follow_up import prevalence, survival
 from bayesmdp.reporting._plot_frontier import frontier
 from bayesmdp.reporting._plot_policies import intervals
@@ -17,7 +18,11 @@ from bayesmdp.reporting._plot_sizes import sweep
 from bayesmdp.reporting._plot_states import diagonal, scatter
 
 __all__ = [
+    "ce_plane",
+    "ceac",
     "diagonal",
+    "evpi",
+    "expected_loss",
     "frontier",
     "intervals",
     "prevalence",
