@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,3 +230,55 @@ def test_distributions_have_the_moments_they_were_given() -> None:
         bm.economics.gamma_from_mean_sd(0, 1)
     with pytest.raises(ArgumentError, match="`level` must be below 1"):
         bm.economics.lognormal_from_interval(0.4, 0.7, level=1)
+
+
+def test_the_report_has_a_section(several: bm.economics.CostEffectiveness) -> None:
+    casino = bm.worlds.casino()
+    table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+    page = bm.report(casino, table, cost_effectiveness=several)
+    section = page.data["economics"]
+    assert [x["name"] for x in section["rows"]] == [x.name for x in several.table]
+    assert section["evpi"] == pytest.approx(several.evpi.tolist(), rel=1e-4)
+    assert section["ceac"]["d"] == pytest.approx(several.ceac["d"].tolist(), rel=1e-4)
+    html = page.html()
+    assert '<section id="economics">' in html
+    assert 'id="plot-ceac"' in html
+    assert "dominated" in html
+    without = bm.report(casino, table)
+    assert without.data["economics"] is None
+    assert '<section id="economics">' not in without.html()
+    with pytest.raises(ArgumentError, match="`cost_effectiveness` must be of type"):
+        bm.report(casino, table, cost_effectiveness=7)  # type: ignore[arg-type]
+
+
+def test_pictures_hold_the_numbers(several: bm.economics.CostEffectiveness) -> None:
+    pytest.importorskip("matplotlib")
+    ax = bm.plots.ceac(several)
+    assert np.array_equal(ax.lines[0].get_ydata(), several.frontier)
+    assert np.array_equal(ax.lines[4].get_ydata(), several.ceac["d"])
+    lost = bm.plots.expected_loss(several).lines
+    assert np.array_equal(lost[2].get_ydata(), several.expected_loss["b"])
+    assert np.array_equal(bm.plots.evpi(several).lines[0].get_ydata(), several.evpi)
+    plane = bm.plots.ce_plane(several, reference="b", threshold=20)
+    points = np.asarray(plane.collections[2].get_offsets())  # c: after a and its mean
+    assert np.array_equal(points.T[::-1], several.plane["c"] - several.plane["b"])
+    for wrong, said in (
+        (lambda: bm.plots.ceac(7), "`ce` must be of type"),
+        (lambda: bm.plots.ce_plane(several, reference="x"), "not among"),
+        (lambda: bm.plots.ce_plane(several, threshold=-1), "`threshold`"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            wrong()
+
+
+def test_it_is_kept_with_a_run(
+    several: bm.economics.CostEffectiveness, tmp_path: Path
+) -> None:
+    world = bm.worlds.synthetic(0)
+    posterior = bm.fit(world.sample(20, seed=0), world.task)
+    run = bm.storage.save(posterior, tmp_path / "run")
+    bm.storage.save_result(run, "costs", several)
+    again = bm.storage.load_result(run, "costs", bm.economics.CostEffectiveness)
+    assert again.to_dict() == several.to_dict()
+    assert again.table == several.table
+    assert all(np.array_equal(again.plane[x], several.plane[x]) for x in several.names)

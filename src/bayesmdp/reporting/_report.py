@@ -11,6 +11,7 @@ from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
+from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
@@ -125,6 +126,7 @@ def report(
     negative_control: NegativeControl | None = None,
     cross_fit: CrossFit | None = None,
     off_policy: OffPolicy | None = None,
+    cost_effectiveness: CostEffectiveness | None = None,
 ) -> Report:
     """Put an analysis together for people to read.
 
@@ -150,6 +152,8 @@ def report(
     check, negative_control, cross_fit, off_policy
         From the functions of these names. The page shows what each found, or how to run
         it. A gain that one of them contradicts is not printed large.
+    cost_effectiveness
+        From the function of that name: a section of its own.
 
     Returns
     -------
@@ -182,6 +186,7 @@ def report(
         negative_control,
         cross_fit,
         off_policy,
+        cost_effectiveness,
     )
     return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
 

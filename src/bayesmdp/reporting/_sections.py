@@ -4,6 +4,7 @@ from typing import Any
 
 from bayesmdp.reporting._attribution import attribution_section
 from bayesmdp.reporting._data import data_section
+from bayesmdp.reporting._economics import economics_section
 from bayesmdp.reporting._explorer import explorer_section
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._methods import methods_section
@@ -20,6 +21,7 @@ def sections(inputs: Inputs) -> dict[str, Any]:
     return {
         "summary": summary_section(inputs, policies, explorer["n_verdicts"]),
         "policies": policies,
+        "economics": economics_section(inputs),
         "states": states_section(inputs),
         "attribution": attribution_section(inputs),
         "support": support_section(inputs),
