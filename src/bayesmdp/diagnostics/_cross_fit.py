@@ -187,6 +187,7 @@ def cross_fit(
     (True, 0.0)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("cross_fit")
     log = as_log(log, task)
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")

@@ -238,6 +238,7 @@ def negative_control(
     (True, 0.1)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("negative_control")
     log = as_data(log, task, "log")
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")

@@ -45,8 +45,9 @@ from bayesmdp.engine._layout import Layout
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
 
 # What is wanted beside the value, as bits; control variates of the start, or of all;
-# values and variances of every draw.
+# values and variances of every draw; covariances of several rewards.
 VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES, KEEP = 1, 2, 4, 8, 16, 32
+CROSS = 64
 
 
 class Dense(NamedTuple):
@@ -106,7 +107,7 @@ class Space(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Vectors over states ``[S]``, zero for terminal ones but for arrivals."""
+    """Vectors over states ``[K, S]``, zero for terminal ones but for arrivals."""
 
     value: FloatArray
     variance: FloatArray
@@ -194,24 +195,86 @@ def solve_directly(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    g: float,
+    g: FloatArray,
     start: FloatArray,
     out: Solution,
 ) -> int:
-    """Fill ``out`` by elimination; return what became of the draw."""
-    if not eliminate(dense, band, space, theta, pi, rows, g):
-        return ENDLESS_CHAIN
-    bellman_mean(theta, pi, rows, reward, out.value)
-    substitute(dense, band, space, out.value)
-    if want & (OCCUPANCY | GRADIENT):
-        copy_to(out.occupancy, start)
-        substitute_transposed(dense, band, space, out.occupancy)
+    """Fill ``out`` by elimination, once for each discount; say what became of it.
+
+    Rewards [K, E] of the same discount [K] stand beside each other.
+    """
+    held = -1.0  # discount that the factorised matrix has
+    for k in range(g.size):
+        if g[k] != held:
+            held = g[k]
+            if not eliminate(dense, band, space, theta, pi, rows, held):
+                return ENDLESS_CHAIN
+            if want & (OCCUPANCY | GRADIENT):
+                copy_to(out.occupancy[k], start)
+                substitute_transposed(dense, band, space, out.occupancy[k])
+        elif want & (OCCUPANCY | GRADIENT):
+            copy_to(out.occupancy[k], out.occupancy[k - 1])
+        bellman_mean(theta, pi, rows, reward[k], out.value[k])
+        substitute(dense, band, space, out.value[k])
     if want & VARIANCE:
-        bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
-        if g < 1.0:
-            eliminate(dense, band, space, theta, pi, rows, g * g)
-        substitute(dense, band, space, out.variance)
+        for k in range(g.size):
+            spread = out.variance[k]
+            bellman_spread(theta, pi, rows, reward[k], g[k], out.value[k], spread)
+            if g[k] * g[k] != held:
+                held = g[k] * g[k]
+                eliminate(dense, band, space, theta, pi, rows, held)
+            substitute(dense, band, space, spread)
     return SOLVED
+
+
+@jit
+def solve_cross(
+    dense: Dense | None,
+    band: Band | None,
+    krylov: Krylov | None,
+    chain: Chain | None,
+    space: Space,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: FloatArray,
+    length: FloatArray,
+    value: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Fill ``out`` [X, S] with covariances of the returns of pairs of rewards.
+
+    Pairs are (0, 1), (0, 2), ..., (1, 2), ...; after `solve_draw` of the same draw.
+    NaN where iterations fail.
+    """
+    held, at = g[-1] * g[-1], 0
+    for i in range(g.size):
+        for j in range(i + 1, g.size):
+            both = g[i] * g[j]
+            bellman_cross(theta, pi, rows, reward, g, value, i, j, out[at])
+            if krylov is not None and chain is not None:
+                filled = space.value if chain.slot.size > 0 else theta
+                system = System(
+                    both,
+                    krylov.backward,
+                    chain.begin,
+                    chain.stop,
+                    chain.column,
+                    filled,
+                    space.inverse,
+                )
+                fill_inverse(system)
+                copy_to(space.rhs, out[at])
+                out[at] = 0.0
+                if _bounded(system, space, length, out[at]) < 0:
+                    out[at] = np.nan
+            else:
+                if both != held:
+                    held = both
+                    eliminate(dense, band, space, theta, pi, rows, both)
+                substitute(dense, band, space, out[at])
+            at += 1
 
 
 @jit
@@ -224,7 +287,7 @@ def solve_iteratively(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    g: float,
+    g: FloatArray,
     start: FloatArray,
     length: FloatArray,
     t_length: FloatArray,
@@ -233,46 +296,100 @@ def solve_iteratively(
     """Fill ``out`` by iterations from the guesses it holds.
 
     Returns the number of products, negative where some system was not solved.
-    ``length`` and ``t_length`` [S] are trial weights for the bounds on errors.
+    ``length`` and ``t_length`` [S] are trial weights for the bounds on errors. Rewards
+    [K, E] of the same discount [K] stand beside each other.
     """
-    n = space.slack.size
     value = theta
     if chain.slot.size > 0:
         value = space.value
         fill_chain(chain, theta, pi, rows, value)
-    down = krylov.backward
+    products = 0
+    for k in range(g.size):
+        more = _iterate_one(
+            krylov,
+            chain,
+            space,
+            want,
+            theta,
+            pi,
+            rows,
+            reward,
+            g,
+            start,
+            length,
+            t_length,
+            value,
+            k,
+            out,
+        )
+        if more < 0:
+            return more - products
+        products += more
+    return products
+
+
+@jit
+def _iterate_one(
+    krylov: Krylov,
+    chain: Chain,
+    space: Space,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: FloatArray,
+    start: FloatArray,
+    length: FloatArray,
+    t_length: FloatArray,
+    value: FloatArray,
+    k: int,
+    out: Solution,
+) -> int:
+    """Solve for reward ``k``; visits as those of the one before, if they are."""
+    n, down = space.slack.size, krylov.backward
     system = System(
-        g, down, chain.begin, chain.stop, chain.column, value, space.inverse
+        g[k], down, chain.begin, chain.stop, chain.column, value, space.inverse
     )
     fill_inverse(system)
-    bellman_mean(theta, pi, rows, reward, space.rhs)
-    products = _bounded(system, space, length, out.value)
+    bellman_mean(theta, pi, rows, reward[k], space.rhs)
+    products = _bounded(system, space, length, out.value[k])
     if products > 0 and want & (OCCUPANCY | GRADIENT):
-        for at in range(chain.t_slot.size):
-            k = np.uint64(at)
-            space.t_value[k] = value[chain.t_slot[k]]
-        transposed = System(
-            g,
-            not down,  # what flows towards the end in the rows flows from it here
-            chain.t_begin,
-            chain.t_stop,
-            chain.t_column,
-            space.t_value,
+        if k > 0 and g[k] == g[k - 1]:
+            copy_to(out.occupancy[k], out.occupancy[k - 1])
+        else:
+            for at in range(chain.t_slot.size):
+                e = np.uint64(at)
+                space.t_value[e] = value[chain.t_slot[e]]
+            transposed = System(
+                g[k],
+                not down,  # what flows towards the end in the rows flows from it here
+                chain.t_begin,
+                chain.t_stop,
+                chain.t_column,
+                space.t_value,
+                space.inverse,
+            )
+            copy_to(space.rhs, start)
+            more = _bounded(transposed, space, t_length, out.occupancy[k])
+            products = products + more if more > 0 else -products
+    if products > 0 and want & VARIANCE:
+        variance = out.variance[k]
+        bellman_spread(theta, pi, rows, reward[k], g[k], out.value[k], space.rhs)
+        square = System(
+            g[k] * g[k],
+            down,
+            chain.begin,
+            chain.stop,
+            chain.column,
+            value,
             space.inverse,
         )
-        copy_to(space.rhs, start)
-        more = _bounded(transposed, space, t_length, out.occupancy)
-        products = products + more if more > 0 else -products
-    if products > 0 and want & VARIANCE:
-        bellman_spread(theta, pi, rows, reward, g, out.value, space.rhs)
-        square = System(
-            g * g, down, chain.begin, chain.stop, chain.column, value, space.inverse
-        )
         fill_inverse(square)
-        more = _bounded(square, space, length, out.variance)
+        more = _bounded(square, space, length, variance)
         products = products + more if more > 0 else -products
         for i in range(n):  # an error within the tolerance may be below 0
-            out.variance[i] = max(out.variance[i], 0.0)
+            variance[i] = max(variance[i], 0.0)
     return products
 
 
@@ -358,3 +475,31 @@ def bellman_spread(
                 h = reward[e] + g * value[rows.target[e]] - centre
                 total += theta[e] * h * h
             out[rows.source[row]] += pi[row] * total
+
+
+@jit
+def bellman_cross(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: FloatArray,
+    value: FloatArray,
+    i: int,
+    j: int,
+    out: FloatArray,
+) -> None:
+    """Set ``out[s]`` to what `bellman_spread` has squared, of two rewards times."""
+    out[:] = 0.0
+    for row in range(pi.size):
+        if pi[row] > 0.0:
+            s = rows.source[row]
+            total = 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                t = rows.target[e]
+                x = reward[i, e] + g[i] * value[i, t] - value[i, s]
+                total += (
+                    theta[e] * x * (reward[j, e] + g[j] * value[j, t] - value[j, s])
+                )
+            out[s] += pi[row] * total

@@ -162,6 +162,7 @@ def action_values(
 
     draws = as_draws(draws, n_draws, seed)
     belief = draws.belief
+    belief.task.plain("action_values")
     followed = as_policy(policy, belief)
     if reference is None:
         usable = belief.available & ~belief.task.is_terminal[:, None]

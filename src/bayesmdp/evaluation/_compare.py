@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from bayesmdp.evaluation._evaluation import (
     plain,
     rounded,
 )
+from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
@@ -176,6 +177,7 @@ def compare(
     policies: Mapping[str, PolicyLike],
     draws: Draws | Belief,
     *,
+    reward: Chosen | None = None,
     n_draws: int | None = None,
     seed: Seed | None = None,
     reference: str | None = None,
@@ -195,6 +197,9 @@ def compare(
     draws
         From ``posterior.draws(n, seed)``: fresh ones, not those a policy was chosen on.
         Or a posterior or an ensemble.
+    reward
+        Which of several rewards, by name, or weights by name: net benefit
+        ``{"qaly": 50_000, "cost": -1}``.
     n_draws, seed
         Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
@@ -223,6 +228,8 @@ def compare(
     from bayesmdp.evaluation.paired import differences, paired
 
     draws = as_draws(draws, n_draws, seed)
+    belief = one_reward(draws.belief, reward, "compare")
+    draws = draws if belief is draws.belief else replace(draws, belief=belief)
     if not isinstance(policies, Mapping) or len(policies) < 2:
         raise ArgumentError("`policies` must map at least two names to policies.")
     names = list(policies)

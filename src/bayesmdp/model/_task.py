@@ -11,11 +11,14 @@ Rewards come in two kinds, which differ by one factor of the discount ``g``.
 Inside, everything is a transition reward. The first kind becomes ::
 
     r[s, a, t] = r[s] + g r[t] [t terminal]
+
+A task may have several rewards by name (`bayesmdp.model._several`), a horizon with
+weights of the points of time (`bayesmdp.model._cycle`), or ask for averages per step.
+docs/rewards.md has the formulas.
 """
 
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -32,9 +35,25 @@ from bayesmdp._typing import (
     Name,
 )
 from bayesmdp.errors import TaskError
+from bayesmdp.model._cycle import (
+    cycle_weights,
+    first_weight,
+    read_criterion,
+    read_cycle,
+    read_horizon,
+)
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._names import index_of, listed, names_given, read_labels
-from bayesmdp.model._reward import RewardTriplets, check_size, columns_of
+from bayesmdp.model._reward import RewardTriplets, read_reward
+from bayesmdp.model._several import (
+    Rewards,
+    check_name,
+    read_several,
+    read_unit,
+    read_weights,
+    said_weights,
+    weighted_sum,
+)
 
 _AXES = ("state", "action", "next_state")
 
@@ -55,9 +74,11 @@ class Task(Shown):
         factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
         transition leaves a terminal state: what the other forms say about its rows is
         ignored. A pandas object with an index of labels, or a polars table with a
-        column of them, is matched by label.
+        column of them, is matched by label. Several rewards are given by name,
+        ``{"cost": ..., "qaly": ...}``, all in the same form.
     discount
-        In [0, 1]. With 1, every policy that is evaluated must end.
+        In [0, 1]. With 1, every policy that is evaluated must end, or there must be a
+        horizon. Of several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
         probabilities ``[S]``, which may be labelled, too.
@@ -67,7 +88,16 @@ class Task(Shown):
         Names; wherever a state is asked for, its label will do.
     reward_unit
         What rewards are counted in, such as ``"life-years"``; tables and the report
-        then say so.
+        then say so. Of several rewards by name.
+    horizon
+        Number of cycles after which everything ends; None for no end.
+    cycle
+        At which points of time rewards for being in a state, ``[S]`` or ``[S, A]``, are
+        counted: ``start``, ``end``, ``both``, ``half`` or ``darth`` (docs/rewards.md).
+        Those of transitions are counted as they happen, once in each cycle.
+    criterion
+        ``"discounted"``, or ``"average"``: the mean reward per step of a task without
+        end, which has no discount, no terminal states and no horizon.
 
     Examples
     --------
@@ -76,17 +106,27 @@ class Task(Shown):
     ...                state_labels=["ward", "icu", "home"])
     >>> task.terminal.tolist(), task.start.tolist(), task.state("icu")
     ([2], [0.5, 0.5, 0.0], 1)
+    >>> both = {"cost": [[9, 0], [9, 0], [0, 0]], "qaly": [[1, 1], [1, 0.5], [0, 0]]}
+    >>> task = bm.Task(3, 2, both, discount=0.97, terminal=[2], horizon=20,
+    ...                cycle="half")
+    >>> task.reward_names, task.with_reward({"qaly": 50, "cost": -1}).reward.tolist()
+    (('cost', 'qaly'), [[41.0, 50.0], [41.0, 25.0], [0.0, 0.0]])
     """
 
     n_states: int
     n_actions: int
-    reward: FloatArray | RewardTriplets = field(repr=False)
-    discount: float
+    reward: FloatArray | RewardTriplets | Rewards = field(repr=False)
+    discount: float  # NaN where several rewards differ in it
     start: FloatArray = field(repr=False)  # [S]
     terminal: IntArray  # [K], sorted
     state_labels: tuple[str, ...] | None = field(repr=False)
     action_labels: tuple[str, ...] | None = field(repr=False)
     reward_unit: str | None = field(repr=False)
+    horizon: int | None
+    cycle: str = field(repr=False)
+    criterion: str = field(repr=False)
+    #: Which of several rewards it was made with, by `with_reward`.
+    chosen: str | Mapping[str, float] | None = field(init=False, repr=False)
 
     def __init__(
         self,
@@ -95,30 +135,37 @@ class Task(Shown):
         reward: Literal["alive"]
         | ArrayLike
         | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
-        | RewardTriplets,
+        | RewardTriplets
+        | Mapping[str, Any]
+        | Rewards,
         *,
-        discount: float,
+        discount: float | Mapping[str, float] | None = None,
         start: Name | ArrayLike = "uniform",
         terminal: Name | Sequence[Name] | IntArray = (),
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
-        reward_unit: str | None = None,
+        reward_unit: str | Mapping[str, str] | None = None,
+        horizon: int | None = None,
+        cycle: str = "start",
+        criterion: str = "discounted",
     ) -> None:
         put = object.__setattr__
         n_states = _checks.size("n_states", n_states, TaskError)
         n_actions = _checks.size("n_actions", n_actions, TaskError)
         put(self, "n_states", n_states)
         put(self, "n_actions", n_actions)
-        put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
+        put(self, "chosen", None)
+        put(self, "horizon", read_horizon(horizon))
+        put(self, "cycle", read_cycle(cycle, self.horizon))
+        put(self, "criterion", read_criterion(criterion))
         put(self, "state_labels", read_labels("state_labels", state_labels, n_states))
         put(
             self,
             "action_labels",
             read_labels("action_labels", action_labels, n_actions),
         )
-        put(self, "reward_unit", _read_unit(reward_unit))
         put(self, "terminal", self._read_terminal(terminal))
-        put(self, "reward", self._read_reward(reward))
+        self._put_reward(reward, self._checked_discount(discount), reward_unit)
         put(self, "start", self._read_start(start))
 
     @classmethod
@@ -126,13 +173,16 @@ class Task(Shown):
         cls,
         data: Any,
         *,
-        discount: float,
+        discount: float | Mapping[str, float] | None = None,
         reward: Any = None,
         terminal: Name | Sequence[Name] | IntArray | None = None,
         start: Name | ArrayLike = "uniform",
         n_states: int | None = None,
         n_actions: int | None = None,
-        reward_unit: str | None = None,
+        reward_unit: str | Mapping[str, str] | None = None,
+        horizon: int | None = None,
+        cycle: str = "start",
+        criterion: str = "discounted",
     ) -> "Task":
         """Read a task off a log: sizes, names, rewards and ends.
 
@@ -162,7 +212,7 @@ class Task(Shown):
             each state, which needs ``episode`` and ``step`` columns.
         n_states, n_actions
             Sizes; where not given, the data's: the number of names, or the largest id.
-        reward_unit
+        reward_unit, horizon, cycle, criterion
             As `Task` takes it.
 
         Examples
@@ -188,6 +238,9 @@ class Task(Shown):
             n_states=n_states,
             n_actions=n_actions,
             reward_unit=reward_unit,
+            horizon=horizon,
+            cycle=cycle,
+            criterion=criterion,
         )
 
     def with_labels(
@@ -205,14 +258,123 @@ class Task(Shown):
         >>> task.with_labels(state_labels=["ward", "icu"]).state("icu")
         1
         """
-        other = copy(self)
-        for name, labels, size in (
-            ("state_labels", state_labels, self.n_states),
-            ("action_labels", action_labels, self.n_actions),
-        ):
-            if labels is not None:
-                object.__setattr__(other, name, read_labels(name, labels, size))
+        changed = {
+            name: read_labels(name, labels, size)
+            for name, labels, size in (
+                ("state_labels", state_labels, self.n_states),
+                ("action_labels", action_labels, self.n_actions),
+            )
+            if labels is not None
+        }
+        return self._but(**changed)
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:
+        """Names of the rewards; none where there is a single one, or a sum of them."""
+        several = isinstance(self.reward, Rewards) and self.reward.weights is None
+        return self.reward.names if several else ()  # type: ignore[union-attr]
+
+    @cached_property
+    def parts(self) -> "Mapping[str, Task]":
+        """The task with each of its rewards alone, by name; itself where it has one."""
+        if not isinstance(self.reward, Rewards):
+            return {"": self}
+        found = {}
+        for name, reward, discount, unit in zip(*self.reward[:4], strict=True):
+            own = {"reward": reward, "discount": discount, "reward_unit": unit}
+            found[name] = self._but(**own, chosen=name)
+        return found
+
+    def with_reward(self, reward: str | Mapping[str, float]) -> "Task":
+        """Return the same task with one of its rewards, or a weighted sum of them.
+
+        Parameters
+        ----------
+        reward
+            A name, or weights by name such as ``{"qaly": 50_000, "cost": -1}``: net
+            benefit. Where the rewards that count have different discounts, the sum is
+            one of values, which `evaluate`, `compare`, `optimise` and `improve` know
+            with a horizon.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> reward = {"cost": [10, 20], "qaly": [1, 0.5]}
+        >>> discount = {"cost": 0.94, "qaly": 1.0}
+        >>> task = bm.Task(2, 1, reward, discount=discount, horizon=9)
+        >>> task.with_reward("qaly").discount
+        1.0
+        """
+        if not isinstance(self.reward, Rewards):
+            raise TaskError(
+                f"`reward` {reward!r:.60} cannot be chosen: the task has a single one, "
+                "without a name; give rewards by name, {'cost': ..., 'qaly': ...}."
+            )
+        several = self.reward
+        if isinstance(reward, Mapping):
+            weights = read_weights(reward, several.names)
+        else:
+            check_name(reward, several.names)
+            return self.parts[reward]
+        said = said_weights(several.names, weights)
+        counts = {g for g, w in zip(several.discounts, weights, strict=True) if w}
+        if len(counts) > 1:
+            if self.horizon is None:
+                raise TaskError(
+                    f"`reward` {said} has rewards of different discounts, which are "
+                    "added with a `horizon` only: give one, or the same discount."
+                )
+            rest = several._replace(weights=weights)
+            own = {"reward": rest, "discount": float("nan")}
+        else:
+            total = read_reward(weighted_sum(several.rewards, weights), self)
+            own = {"reward": total, "discount": counts.pop()}
+        return self._but(**own, reward_unit=said, chosen=dict(reward))
+
+    def _but(self, **changed: Any) -> "Task":
+        """Return a copy with other fields, and nothing derived of the old ones."""
+        other = object.__new__(type(self))
+        kept = {x.name: getattr(self, x.name) for x in fields(self)}
+        for name, value in {**kept, **changed}.items():
+            object.__setattr__(other, name, value)
         return other
+
+    @property
+    def first(self) -> "Task":
+        """The task with its first reward alone."""
+        return next(iter(self.parts.values()))
+
+    def one_reward(self, what: str) -> None:
+        """Refuse several rewards, where ``what`` looks at one."""
+        if isinstance(self.reward, Rewards):
+            names = ", ".join(self.reward.names)
+            raise TaskError(
+                f"`{what}` looks at one reward, and this task has several ({names}): "
+                f"choose one by `reward={self.reward.names[-1]!r}`, or by "
+                "`with_reward` of the posterior or task."
+            )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one reward is discounted and counted from the start without end."""
+        several = isinstance(self.reward, Rewards) or self.criterion == "average"
+        return not several and self.horizon is None and self.cycle == "start"
+
+    def plain(self, what: str) -> None:
+        """Refuse what only some functions know: rewards by name, horizons, averages."""
+        self.one_reward(what)
+        if self.horizon is not None or self.cycle != "start":
+            said = f"horizon={self.horizon}"
+            said = f"cycle={self.cycle!r}" if self.horizon is None else said
+            raise TaskError(
+                f"`{what}` knows tasks without a horizon and with cycle='start', and "
+                f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
+            )
+        if self.criterion == "average":
+            raise TaskError(
+                f"`{what}` knows discounted rewards, not criterion='average': give a "
+                "task with a discount."
+            )
 
     def summary(self) -> str:
         """Say in a few lines what is known.
@@ -232,17 +394,31 @@ class Task(Shown):
         ends = listed([self.state_name(s) for s in self.terminal])
         title = (
             f"Task of {_checks.many(self.n_states, 'state')} and "
-            f"{_checks.many(self.n_actions, 'action')}, discount {self.discount:g}"
+            f"{_checks.many(self.n_actions, 'action')}, {self.said_time}"
         )
-        lines = [
-            f"terminal: {ends or 'none'}",
-            f"reward: {self._reward_summary()}"
-            + (f", in {self.reward_unit}" if self.reward_unit else ""),
-            f"start: {self._start_summary()}",
-        ]
+        lines = [f"terminal: {ends or 'none'}"]
+        for name, task in self.parts.items():
+            unit = f", in {task.reward_unit}" if task.reward_unit else ""
+            own = f", discount {task.discount:g}" if np.isnan(self.discount) else ""
+            called = f"reward {name}" if name else "reward"
+            lines.append(f"{called}: {task._reward_summary()}{unit}{own}")
+        lines.append(f"start: {self._start_summary()}")
         return Sheet(title, lines, indent="  ")
 
+    @property
+    def said_time(self) -> str:
+        """What discount, horizon and criterion are, in words."""
+        if self.criterion == "average":
+            return "average per step"
+        said = f"discount {self.discount:g}"
+        if np.isnan(self.discount):
+            said = "discounts by reward"
+        if self.horizon is not None:
+            said += f", {_checks.many(self.horizon, 'cycle')}"
+        return said if self.cycle == "start" else f"{said}, cycle '{self.cycle}'"
+
     def _reward_summary(self) -> str:
+        assert not isinstance(self.reward, Rewards)
         if isinstance(self.reward, RewardTriplets):
             n, paid = self.reward.key.size, self.reward.reward
             what, tail = _checks.many(n, "transition"), "; 0 for others"
@@ -302,9 +478,11 @@ class Task(Shown):
     @property
     def pays(self) -> bool:
         """Whether some reward is not 0."""
-        reward = self.reward
-        paid = reward if isinstance(reward, np.ndarray) else reward.reward
-        return bool(np.any(paid))
+        return any(
+            np.any(x if isinstance(x, np.ndarray) else x.reward)
+            for task in self.parts.values()
+            if not isinstance(x := task.reward, Rewards)
+        )
 
     @cached_property
     def is_terminal(self) -> BoolArray:
@@ -320,8 +498,13 @@ class Task(Shown):
 
     @cached_property
     def terminal_value(self) -> FloatArray:
-        """Value of each terminal state, 0 for the others, ``[S]``."""
+        """Value of each terminal state, 0 for the others, ``[S]``.
+
+        NaN where there are several rewards: none of them stands for the others.
+        """
         value = np.zeros(self.n_states)
+        if isinstance(self.reward, Rewards):
+            value[:] = np.nan
         if isinstance(self.reward, np.ndarray) and self.reward.ndim == 1:
             value[self.terminal] = self.reward[self.terminal]
         return _checks.sealed(value)
@@ -335,9 +518,12 @@ class Task(Shown):
     ) -> FloatArray:
         """Reward of transitions ``[K]`` in the transition form (see the module).
 
-        With ``length`` the first two are of rows, each with so many next states.
+        With ``length`` the first two are of rows, each with so many next states. NaN
+        where there are several rewards: none of them stands for the others.
         """
         reward = self.reward
+        if isinstance(reward, Rewards):
+            return np.full(np.asarray(next_state).shape, np.nan)
         if length is None:
             state, action, next_state = np.broadcast_arrays(state, action, next_state)
         if isinstance(reward, RewardTriplets):
@@ -380,6 +566,60 @@ class Task(Shown):
         paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
         return paid
 
+    @property
+    def of_states(self) -> bool:
+        """Whether rewards are for being somewhere, ``[S]`` or ``[S, A]``."""
+        reward = self.first.reward
+        return isinstance(reward, np.ndarray) and reward.ndim < 3
+
+    @cached_property
+    def time_weights(self) -> FloatArray:
+        """Weights of the points of time, ``[T + 1]``; of the first alone, ``[1]``."""
+        if self.horizon is None:
+            lone = first_weight(self.cycle) if self.of_states else 1.0
+            return _checks.sealed(np.array([lone]))
+        cycle = self.cycle if self.of_states else "start"
+        return _checks.sealed(cycle_weights(cycle, self.horizon))
+
+    def _checked_discount(self, discount: Any) -> Any:
+        """Refuse a discount that is missing, or that averages do not have."""
+        if self.criterion == "discounted":
+            if discount is None:
+                raise TaskError("`discount` is missing: give a number in [0, 1].")
+            return discount
+        for what, wrong in (
+            ("discount", discount is not None and discount != 1),
+            ("terminal", self.terminal.size > 0),
+            ("horizon", self.horizon is not None),
+            ("cycle", self.cycle != "start"),
+        ):
+            if wrong:
+                raise TaskError(
+                    f"`{what}` cannot be given with criterion='average', which is the "
+                    "mean reward per step of a task without end: leave it out."
+                )
+        return 1.0
+
+    def _put_reward(self, reward: Any, discount: Any, unit: Any) -> None:
+        """Read rewards with what belongs to them."""
+        put = object.__setattr__
+        if isinstance(reward, Mapping | Rewards):
+            several = read_several(reward, discount, unit, self)
+            same = len({*several.discounts}) == 1
+            put(self, "reward", several)
+            put(self, "discount", several.discounts[0] if same else float("nan"))
+            put(self, "reward_unit", None)
+            return
+        for name, given in (("discount", discount), ("reward_unit", unit)):
+            if isinstance(given, Mapping):
+                raise TaskError(
+                    f"`{name}` by name needs rewards by name, "
+                    f"{{{next(iter(given), 'cost')!r}: ...}}."
+                )
+        put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
+        put(self, "reward_unit", read_unit(unit))
+        put(self, "reward", read_reward(reward, self))
+
     def _read_terminal(self, terminal: object) -> IntArray:
         names = names_given("terminal", terminal)
         found = np.array(
@@ -394,68 +634,6 @@ class Task(Shown):
         if found.size == self.n_states:
             raise TaskError("`terminal` holds every state: nothing is left to decide.")
         return _checks.sealed(found)
-
-    def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
-        shape = (self.n_states, self.n_actions, self.n_states)
-        if isinstance(reward, str) and reward == "alive":
-            reward = (~self.is_terminal).astype(np.float64)
-        if isinstance(reward, RewardTriplets):
-            key = _checks.index_array("reward.key", reward.key, TaskError)
-            return self._read_triplets(*columns_of(key, *shape[:2]), reward.reward)
-        four = isinstance(reward, tuple) and len(reward) == 4
-        if four and not np.isscalar(reward[0]):
-            sizes = {_checks.any_array("reward", x, TaskError).shape for x in reward}
-            if shape[0] == 4 and sizes == {shape[1:2]}:
-                raise TaskError(
-                    "`reward` as a tuple of four could be [S, A] or four columns; give "
-                    "it as an array, [S, A] or [S, A, S]."
-                )
-            return self._read_triplets(*reward)
-        reward = in_order("reward", reward, _AXES[:2], TaskError, self)
-        n_axes = _checks.any_array("reward", reward, TaskError).ndim
-        expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
-        if expected is None:
-            raise TaskError(
-                "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
-                f"{n_axes} axes."
-            )
-        axes = _AXES[:n_axes]
-        found = _checks.float_array("reward", reward, axes, TaskError, expected)
-        check_size(found, axes)
-        return found
-
-    def _read_triplets(
-        self,
-        state: ArrayLike,
-        action: ArrayLike,
-        next_state: ArrayLike,
-        reward: ArrayLike,
-    ) -> RewardTriplets:
-        columns = _checks.triplets(
-            state,
-            action,
-            next_state,
-            self.n_states,
-            self.n_actions,
-            TaskError,
-            of="reward ",
-        )
-        values = _checks.float_array("reward", reward, ("row",), TaskError)
-        _checks.same_length(
-            {**columns, "reward": values}, TaskError, "`reward` columns"
-        )
-        check_size(values, ("row",))
-        s, a, t = columns.values()
-        key, first = np.unique(
-            (s * self.n_actions + a) * self.n_states + t, return_index=True
-        )
-        if key.size < s.size:
-            twice = np.setdiff1d(np.arange(s.size), first)[0]
-            raise TaskError(
-                f"`reward` names a transition twice: row {twice} repeats state "
-                f"{s[twice]}, action {a[twice]}, next_state {t[twice]}."
-            )
-        return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
 
     def _knows(self, state: str) -> bool:
         return self.state_labels is not None and state in self.state_labels
@@ -481,15 +659,3 @@ class Task(Shown):
                 f"{self.state_name(state)}): every episode would be over at once."
             )
         return _checks.frozen(weights)
-
-
-def _read_unit(unit: object) -> str | None:
-    """Check what rewards are counted in."""
-    if unit is None:
-        return None
-    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
-        raise TaskError(
-            "`reward_unit` must be one line of text, such as 'life-years'; got "
-            f"{unit!r:.60}."
-        )
-    return unit.strip()

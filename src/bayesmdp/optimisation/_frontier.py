@@ -10,7 +10,7 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import plain, rounded
+from bayesmdp.evaluation import Chosen, one_reward, plain, rounded
 from bayesmdp.optimisation._improve import judging_draws
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
@@ -83,6 +83,7 @@ def risk_frontier(
     posterior: Belief,
     tails: Sequence[float] = _TAILS,
     *,
+    reward: Chosen | None = None,
     seed: Seed = 0,
     effort: str = "normal",
     solver: str = "auto",
@@ -101,6 +102,8 @@ def risk_frontier(
         What is believed.
     tails
         Tail masses: 0.1 is the worst tenth of draws, 1 the mean.
+    reward
+        Which of several rewards, by name, or weights by name: net benefit.
     seed, effort, solver, threads, executor, device, progress
         As in `bayesmdp.optimise`.
 
@@ -118,6 +121,7 @@ def risk_frontier(
     True
     """
     check_belief(posterior)
+    posterior = one_reward(posterior, reward, "risk_frontier")
     wanted = _checked(tails)
     how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}

@@ -301,7 +301,9 @@ def default_starts(belief: Belief, effort: Effort) -> list[str]:
         names = [name for name in names if name != "second_order"]
     if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]
-    if belief.task.discount == 1.0:  # others may be stuck in cycles
+    if not belief.task.is_plain:  # others know nothing of horizons and averages
+        names = [x for x in names if x not in {"second_order", "msbi"}]
+    elif belief.task.discount == 1.0:  # others may be stuck in cycles
         names = [name for name in names if name in {"nominal", "mle"}] + ["uniform"]
     return names
 

@@ -15,7 +15,7 @@ from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
-from bayesmdp.posterior import Belief
+from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import Inputs
 
@@ -174,6 +174,8 @@ def report(
     """
     from bayesmdp.reporting._sections import sections
 
+    check_belief(posterior)
+    posterior.task.plain("report")
     inputs = Inputs(
         posterior,
         comparison,
