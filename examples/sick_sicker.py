@@ -148,7 +148,8 @@ def main() -> None:
     print("Published strategies, base inputs")
     print(f"{'':<18}{'cost':>10}{'QALYs':>9}{'ICER':>10}")
     for row in at_base.table:
-        icer = "dominated" if row.dominated else f"{row.icer or 0:,.0f}"
+        icer = "" if row.icer is None else f"{row.icer:,.0f}"
+        icer = "dominated" if row.dominated else icer
         print(f"{row.name:<18}{row.cost:>10,.0f}{row.effect:>9.3f}{icer:>10}")
 
     found = bm.optimise(base(), reward=NET_BENEFIT)

@@ -45,8 +45,6 @@ from bayesmdp.posterior import Belief, Draws
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-_THRESHOLDS = tuple(range(0, 100_001, 5_000))
-
 
 def cost_effectiveness(
     policies: Mapping[str, PolicyLike],
@@ -54,7 +52,7 @@ def cost_effectiveness(
     *,
     cost: str = "cost",
     effect: str = "qaly",
-    thresholds: ArrayLike = _THRESHOLDS,
+    thresholds: ArrayLike | None = None,
     n_draws: int | None = None,
     seed: Seed | None = None,
     solver: str = "auto",
@@ -75,7 +73,8 @@ def cost_effectiveness(
         Names of two of them. Costs count against a policy, effects for it: a harm, such
         as DALYs, is given with a minus.
     thresholds
-        What one unit of effect may cost, each 0 or more.
+        What one unit of effect may cost, each 0 or more; 0 to 100,000 in steps of 5,000
+        where not given.
     n_draws, seed, solver, threads, executor, device, progress
         As in `bayesmdp.compare`.
 
@@ -87,7 +86,7 @@ def cost_effectiveness(
     --------
     >>> import bayesmdp as bm
     >>> task = bm.Task(
-    ...     2, 2, reward={"cost": [[100, 500], [0, 0]], "qaly": [1, 0]},
+    ...     2, 2, reward={"cost": [[100, 500], [0, 0]], "qaly": [[1, 1], [0, 0]]},
     ...     discount=0.97, terminal=1, start=0)
     >>> log = bm.Counts.from_dense([[[80, 20], [90, 10]], [[0, 0], [0, 0]]])
     >>> posterior = bm.fit(log, task, prior=bm.SymmetricPrior())
@@ -105,19 +104,20 @@ def cost_effectiveness(
             f"`cost` and `effect` must be two rewards; both are {cost!r}."
         )
     wanted = _read_thresholds(thresholds)
-    how = {"solver": solver, "threads": threads, "executor": executor}
+    how: dict[str, Any] = {"solver": solver, "threads": threads, "executor": executor}
     how |= {"device": device, "progress": progress}
     values = np.empty((2, len(names), draws.n_draws))
     with warnings.catch_warnings(record=True) as said_of:
         warnings.simplefilter("always", BayesmdpWarning)
         for p, name in enumerate(names):
-            found = evaluate(policies[name], draws, **how).rewards  # type: ignore[arg-type]
+            found = evaluate(policies[name], draws, **how).rewards
             values[:, p] = [found[x].start_values for x in (cost, effect)]
     for note in dict.fromkeys(str(x.message) for x in said_of):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return _analyse(
         names,
-        *values,
+        values[0],
+        values[1],
         wanted,
         draws.weights,
         exact=draws.exact,
@@ -130,7 +130,7 @@ def from_samples(
     cost: Any,
     effect: Any,
     names: Sequence[str] | None = None,
-    thresholds: ArrayLike = _THRESHOLDS,
+    thresholds: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
 ) -> CostEffectiveness:
@@ -144,7 +144,8 @@ def from_samples(
     names
         Of policies; where not given, those of the columns, or numbers from 0.
     thresholds
-        What one unit of effect may cost, each 0 or more.
+        What one unit of effect may cost, each 0 or more; 0 to 100,000 in steps of 5,000
+        where not given.
     weights
         Probability of each draw; equal where not given. Draws are taken as a random
         sample, which has Monte Carlo errors.
@@ -280,8 +281,10 @@ def _check_reward(name: str, said: object, task: Task) -> None:
         )
 
 
-def _read_thresholds(thresholds: ArrayLike) -> FloatArray:
+def _read_thresholds(thresholds: ArrayLike | None) -> FloatArray:
     """Return thresholds ``[K]`` in rising order, each once."""
+    if thresholds is None:
+        thresholds = np.arange(0, 100_001, 5_000)
     found = np.atleast_1d(_checks.any_array("thresholds", thresholds, ArgumentError))
     found = _checks.float_array("thresholds", found, ("threshold",), ArgumentError)
     if not found.size:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FRAMES = ("table", "curves", "evpi", "plane")
 _CURVES = ("ceac", "ceac_mcse", "expected_loss", "expected_loss_mcse")
-_SHOWN = 6  # thresholds of a summary
+_SHOWN = 8  # thresholds of a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -188,7 +188,7 @@ def _curves(
     errors: Mapping[str, FloatArray],
 ) -> None:
     for p, name in enumerate(ce.names):
-        look = {"color": _COLOURS[p % 5], "linestyle": _LINES[p % 4]}
+        look: dict[str, Any] = {"color": _COLOURS[p % 5], "linestyle": _LINES[p % 4]}
         of = values[name], errors[name]
         _curve(ax, ce.thresholds, *of, label=drawn(name), **look)
     _thresholds(ax)

@@ -77,7 +77,6 @@ def command(
 
     loaded = bm.storage.load(run)
     bm.storage.check_target(run, _RESULT, overwrite=True)
-    given = {"thresholds": thresholds} if thresholds else {}
     found = bm.cost_effectiveness(
         find_policies(
             loaded, policies, seed=seed, threads=threads, restricted=restricted
@@ -85,8 +84,8 @@ def command(
         loaded.posterior.draws(n_draws, seed),
         cost=cost,
         effect=effect,
+        thresholds=thresholds or None,
         threads=threads,
         progress=wants_progress(quiet),
-        **given,
     )
     keep_and_show(run, _RESULT, found, as_json=as_json, quiet=quiet)
