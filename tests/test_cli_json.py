@@ -105,6 +105,22 @@ KEYS = {
     "agreement[][] best fallback min_count n_folds n_held_out new_share "
     "new_share_error notes rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
+    "cost-effectiveness": "best best[] cost curves curves[] curves[].name effect evpi "
+    "evpi[] evpi_mcse evpi_mcse[] frontier frontier[] n_draws n_left_out run table "
+    "table[] thresholds thresholds[] "
+    + " ".join(
+        f"curves[].{name}{error}{x}"
+        for name in ("ceac", "expected_loss")
+        for error in ("", "_mcse")
+        for x in ("", "[]")
+    )
+    + " table[].cost_interval_low table[].cost_interval_high "
+    "table[].effect_interval_low table[].effect_interval_high "
+    + " ".join(
+        f"table[].{x.name}"
+        for x in dataclasses.fields(bm.economics.CostEffectivenessRow)
+        if not x.name.endswith("interval")
+    ),
     "check": CHECK,
     "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy "
     "rows rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
@@ -166,7 +182,16 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("json")
     log, run = here / "log.csv", str(here / "run")
     log.write_text(LOG)
-    for call in (("fit", str(log), *KNOWN, "-o", run), ("optimise", run, *QUICK)):
+    several = here / "several.toml"
+    several.write_text(
+        'discount = 0.9\nterminal = ["z"]\n[reward]\ncost.state.x = 1\nqaly = "alive"'
+    )
+    costs = ("--task", str(several), "-o", str(here / "costs"))
+    for call in (
+        ("fit", str(log), *KNOWN, "-o", run),
+        ("optimise", run, *QUICK),
+        ("fit", str(log), *costs),
+    ):
         assert CliRunner().invoke(main, call).exit_code in (0, 1)
     return here
 
@@ -185,6 +210,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "improve": ("improve", "run", "--effort", "quick", "--baseline", "uniform"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
+    "cost-effectiveness": ("cost-effectiveness", "costs", "uniform", "behaviour", *FEW),
     "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),
     "prior-sensitivity": ("prior-sensitivity", "run", "mle", "--prior", "scaled", *FEW),
     "negative-control": ("negative-control", "run", "log.csv", "--permutations", "3"),

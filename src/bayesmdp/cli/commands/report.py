@@ -7,9 +7,11 @@ import click
 
 from bayesmdp.cli._options import (
     draws_option,
+    load_run,
     output_options,
     priors_beside,
     remark,
+    reward_option,
     run_argument,
     seed_option,
     show,
@@ -46,6 +48,7 @@ _USUAL = ("behaviour", "mle", "nominal")
     help="Also what other priors would say; as costly as three evaluations and more.",
 )
 @draws_option
+@reward_option
 @seed_option
 @threads_option
 @output_options
@@ -54,6 +57,7 @@ def command(
     out: Path,
     prior_sensitivity: bool,
     n_draws: int,
+    reward: str | dict[str, float] | None,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -73,7 +77,7 @@ def command(
     import bayesmdp as bm
 
     data = bm.reporting.check_page(out)
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     posterior, task = loaded.posterior, loaded.posterior.task
     best = load_optimised(loaded)
     comparison, why = _comparison(
