@@ -29,6 +29,7 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
 from bayesmdp.engine._chain import Chain
+from bayesmdp.engine._cross import solve_cross
 from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._reduce import (
@@ -53,7 +54,6 @@ from bayesmdp.engine._solve import (
     Solution,
     Space,
     add_arrivals,
-    solve_cross,
     solve_directly,
     solve_iteratively,
 )

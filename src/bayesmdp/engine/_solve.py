@@ -228,56 +228,6 @@ def solve_directly(
 
 
 @jit
-def solve_cross(
-    dense: Dense | None,
-    band: Band | None,
-    krylov: Krylov | None,
-    chain: Chain | None,
-    space: Space,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: FloatArray,
-    length: FloatArray,
-    value: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Fill ``out`` [X, S] with covariances of the returns of pairs of rewards.
-
-    Pairs are (0, 1), (0, 2), ..., (1, 2), ...; after `solve_draw` of the same draw.
-    NaN where iterations fail.
-    """
-    held, at = g[-1] * g[-1], 0
-    for i in range(g.size):
-        for j in range(i + 1, g.size):
-            both = g[i] * g[j]
-            bellman_cross(theta, pi, rows, reward, g, value, i, j, out[at])
-            if krylov is not None and chain is not None:
-                filled = space.value if chain.slot.size > 0 else theta
-                system = System(
-                    both,
-                    krylov.backward,
-                    chain.begin,
-                    chain.stop,
-                    chain.column,
-                    filled,
-                    space.inverse,
-                )
-                fill_inverse(system)
-                copy_to(space.rhs, out[at])
-                out[at] = 0.0
-                if _bounded(system, space, length, out[at]) < 0:
-                    out[at] = np.nan
-            else:
-                if both != held:
-                    held = both
-                    eliminate(dense, band, space, theta, pi, rows, both)
-                substitute(dense, band, space, out[at])
-            at += 1
-
-
-@jit
 def solve_iteratively(
     krylov: Krylov,
     chain: Chain,
@@ -353,7 +303,7 @@ def _iterate_one(
     )
     fill_inverse(system)
     bellman_mean(theta, pi, rows, reward[k], space.rhs)
-    products = _bounded(system, space, length, out.value[k])
+    products = bounded(system, space, length, out.value[k])
     if products > 0 and want & (OCCUPANCY | GRADIENT):
         if k > 0 and g[k] == g[k - 1]:
             copy_to(out.occupancy[k], out.occupancy[k - 1])
@@ -371,7 +321,7 @@ def _iterate_one(
                 space.inverse,
             )
             copy_to(space.rhs, start)
-            more = _bounded(transposed, space, t_length, out.occupancy[k])
+            more = bounded(transposed, space, t_length, out.occupancy[k])
             products = products + more if more > 0 else -products
     if products > 0 and want & VARIANCE:
         variance = out.variance[k]
@@ -386,7 +336,7 @@ def _iterate_one(
             space.inverse,
         )
         fill_inverse(square)
-        more = _bounded(square, space, length, variance)
+        more = bounded(square, space, length, variance)
         products = products + more if more > 0 else -products
         for i in range(n):  # an error within the tolerance may be below 0
             variance[i] = max(variance[i], 0.0)
@@ -394,7 +344,7 @@ def _iterate_one(
 
 
 @jit
-def _bounded(system: System, space: Space, length: FloatArray, x: FloatArray) -> int:
+def bounded(system: System, space: Space, length: FloatArray, x: FloatArray) -> int:
     """Solve for ``space.rhs`` with a bound on the error; products, negative if not."""
     n = system.begin.size
     x[n:] = 0.0
@@ -475,31 +425,3 @@ def bellman_spread(
                 h = reward[e] + g * value[rows.target[e]] - centre
                 total += theta[e] * h * h
             out[rows.source[row]] += pi[row] * total
-
-
-@jit
-def bellman_cross(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: FloatArray,
-    value: FloatArray,
-    i: int,
-    j: int,
-    out: FloatArray,
-) -> None:
-    """Set ``out[s]`` to what `bellman_spread` has squared, of two rewards times."""
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            s = rows.source[row]
-            total = 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                t = rows.target[e]
-                x = reward[i, e] + g[i] * value[i, t] - value[i, s]
-                total += (
-                    theta[e] * x * (reward[j, e] + g[j] * value[j, t] - value[j, s])
-                )
-            out[s] += pi[row] * total

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._typing import ArrayLike, FloatArray, IntArray
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import TaskError
 
 if TYPE_CHECKING:
@@ -150,3 +150,28 @@ def _read_triplets(
             f"{s[twice]}, action {a[twice]}, next_state {t[twice]}."
         )
     return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
+
+
+def triplet_reward(
+    task: "Task",
+    reward: RewardTriplets,
+    state: IntArray,
+    action: IntArray,
+    next_state: IntArray,
+    length: IntArray | None,
+) -> FloatArray:
+    """Look up only transitions to next states that some transition pays for."""
+    paid = np.zeros(next_state.shape)
+    pays = np.zeros(task.n_states, dtype=np.bool_)
+    pays[reward.key % task.n_states] = True
+    at = np.asarray(pays[next_state])
+    if not at.any():
+        return paid
+    row: BoolArray | IntArray = at
+    if length is not None:
+        row = np.searchsorted(np.cumsum(length), np.flatnonzero(at), side="right")
+    key = (state[row] * task.n_actions + action[row]) * task.n_states
+    key = key + next_state[at]
+    found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
+    paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
+    return paid

@@ -183,3 +183,80 @@ def said_weights(names: tuple[str, ...], weights: tuple[float, ...]) -> str:
                 else f"{sign * (sign == '-')}{size}{name}"
             )
     return out
+
+
+def read_rewards(reward: Any, discount: Any, unit: Any, task: "Task") -> dict[str, Any]:
+    """Read rewards with what belongs to them: fields of the task."""
+    if isinstance(reward, Mapping | Rewards):
+        several = read_several(reward, discount, unit, task)
+        same = len({*several.discounts}) == 1
+        shared = several.discounts[0] if same else float("nan")
+        return {"reward": several, "discount": shared, "reward_unit": None}
+    for name, given in (("discount", discount), ("reward_unit", unit)):
+        if isinstance(given, Mapping):
+            raise TaskError(
+                f"`{name}` by name needs rewards by name, "
+                f"{{{next(iter(given), 'cost')!r}: ...}}."
+            )
+    return {
+        "discount": _read_discount(discount),
+        "reward_unit": read_unit(unit),
+        "reward": read_reward(reward, task),
+    }
+
+
+def choose_reward(task: "Task", reward: str | Mapping[str, float]) -> "Task":
+    """Return a task with one of its rewards, or a weighted sum of them."""
+    if not isinstance(task.reward, Rewards):
+        raise TaskError(
+            f"`reward` {reward!r:.60} cannot be chosen: the task has a single one, "
+            "without a name; give rewards by name, {'cost': ..., 'qaly': ...}."
+        )
+    several = task.reward
+    if isinstance(reward, Mapping):
+        weights = read_weights(reward, several.names)
+    else:
+        check_name(reward, several.names)
+        return task.parts[reward]
+    said = said_weights(several.names, weights)
+    counts = {g for g, w in zip(several.discounts, weights, strict=True) if w}
+    if len(counts) > 1:
+        if task.horizon is None:
+            raise TaskError(
+                f"`reward` {said} has rewards of different discounts, which are "
+                "added with a `horizon` only: give one, or the same discount."
+            )
+        rest = several._replace(weights=weights)
+        own = {"reward": rest, "discount": float("nan")}
+    else:
+        total = read_reward(weighted_sum(several.rewards, weights), task)
+        own = {"reward": total, "discount": counts.pop()}
+    return task._but(**own, reward_unit=said, chosen=dict(reward))
+
+
+def refuse_several(task: "Task", what: str) -> None:
+    """Refuse several rewards, where ``what`` looks at one."""
+    if isinstance(task.reward, Rewards):
+        names = ", ".join(task.reward.names)
+        raise TaskError(
+            f"`{what}` looks at one reward, and this task has several ({names}): "
+            f"choose one by `reward={task.reward.names[-1]!r}`, or by "
+            "`with_reward` of the posterior or task."
+        )
+
+
+def refuse_unless_plain(task: "Task", what: str) -> None:
+    """Refuse rewards by name, horizons, cycles and averages."""
+    refuse_several(task, what)
+    if task.horizon is not None or task.cycle != "start":
+        said = f"horizon={task.horizon}"
+        said = f"cycle={task.cycle!r}" if task.horizon is None else said
+        raise TaskError(
+            f"`{what}` knows tasks without a horizon and with cycle='start', and "
+            f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
+        )
+    if task.criterion == "average":
+        raise TaskError(
+            f"`{what}` knows discounted rewards, not criterion='average': give a "
+            "task with a discount."
+        )

@@ -25,7 +25,6 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import (
     ArrayLike,
@@ -43,16 +42,21 @@ from bayesmdp.model._cycle import (
     read_horizon,
 )
 from bayesmdp.model._from_data import task_from_data
-from bayesmdp.model._names import index_of, listed, names_given, read_labels
-from bayesmdp.model._reward import RewardTriplets, read_reward
+from bayesmdp.model._names import index_of, listed, read_labels
+from bayesmdp.model._reward import RewardTriplets, triplet_reward
 from bayesmdp.model._several import (
     Rewards,
-    check_name,
-    read_several,
-    read_unit,
-    read_weights,
-    said_weights,
-    weighted_sum,
+    choose_reward,
+    read_rewards,
+    refuse_several,
+    refuse_unless_plain,
+)
+from bayesmdp.model._task_readers import (
+    read_discount,
+    read_start,
+    read_terminal,
+    said_reward,
+    said_start,
 )
 
 _AXES = ("state", "action", "next_state")
@@ -164,9 +168,11 @@ class Task(Shown):
             "action_labels",
             read_labels("action_labels", action_labels, n_actions),
         )
-        put(self, "terminal", self._read_terminal(terminal))
-        self._put_reward(reward, self._checked_discount(discount), reward_unit)
-        put(self, "start", self._read_start(start))
+        put(self, "terminal", read_terminal(terminal, self))
+        own = read_rewards(reward, read_discount(discount, self), reward_unit, self)
+        for name, found in own.items():
+            put(self, name, found)
+        put(self, "start", read_start(start, self))
 
     @classmethod
     def from_data(
@@ -305,31 +311,7 @@ class Task(Shown):
         >>> task.with_reward("qaly").discount
         1.0
         """
-        if not isinstance(self.reward, Rewards):
-            raise TaskError(
-                f"`reward` {reward!r:.60} cannot be chosen: the task has a single one, "
-                "without a name; give rewards by name, {'cost': ..., 'qaly': ...}."
-            )
-        several = self.reward
-        if isinstance(reward, Mapping):
-            weights = read_weights(reward, several.names)
-        else:
-            check_name(reward, several.names)
-            return self.parts[reward]
-        said = said_weights(several.names, weights)
-        counts = {g for g, w in zip(several.discounts, weights, strict=True) if w}
-        if len(counts) > 1:
-            if self.horizon is None:
-                raise TaskError(
-                    f"`reward` {said} has rewards of different discounts, which are "
-                    "added with a `horizon` only: give one, or the same discount."
-                )
-            rest = several._replace(weights=weights)
-            own = {"reward": rest, "discount": float("nan")}
-        else:
-            total = read_reward(weighted_sum(several.rewards, weights), self)
-            own = {"reward": total, "discount": counts.pop()}
-        return self._but(**own, reward_unit=said, chosen=dict(reward))
+        return choose_reward(self, reward)
 
     def _but(self, **changed: Any) -> "Task":
         """Return a copy with other fields, and nothing derived of the old ones."""
@@ -346,13 +328,7 @@ class Task(Shown):
 
     def one_reward(self, what: str) -> None:
         """Refuse several rewards, where ``what`` looks at one."""
-        if isinstance(self.reward, Rewards):
-            names = ", ".join(self.reward.names)
-            raise TaskError(
-                f"`{what}` looks at one reward, and this task has several ({names}): "
-                f"choose one by `reward={self.reward.names[-1]!r}`, or by "
-                "`with_reward` of the posterior or task."
-            )
+        refuse_several(self, what)
 
     @property
     def is_plain(self) -> bool:
@@ -362,19 +338,7 @@ class Task(Shown):
 
     def plain(self, what: str) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
-        self.one_reward(what)
-        if self.horizon is not None or self.cycle != "start":
-            said = f"horizon={self.horizon}"
-            said = f"cycle={self.cycle!r}" if self.horizon is None else said
-            raise TaskError(
-                f"`{what}` knows tasks without a horizon and with cycle='start', and "
-                f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
-            )
-        if self.criterion == "average":
-            raise TaskError(
-                f"`{what}` knows discounted rewards, not criterion='average': give a "
-                "task with a discount."
-            )
+        refuse_unless_plain(self, what)
 
     def summary(self) -> str:
         """Say in a few lines what is known.
@@ -401,8 +365,8 @@ class Task(Shown):
             unit = f", in {task.reward_unit}" if task.reward_unit else ""
             own = f", discount {task.discount:g}" if np.isnan(self.discount) else ""
             called = f"reward {name}" if name else "reward"
-            lines.append(f"{called}: {task._reward_summary()}{unit}{own}")
-        lines.append(f"start: {self._start_summary()}")
+            lines.append(f"{called}: {said_reward(task.reward)}{unit}{own}")
+        lines.append(f"start: {said_start(self)}")
         return Sheet(title, lines, indent="  ")
 
     @property
@@ -416,30 +380,6 @@ class Task(Shown):
         if self.horizon is not None:
             said += f", {_checks.many(self.horizon, 'cycle')}"
         return said if self.cycle == "start" else f"{said}, cycle '{self.cycle}'"
-
-    def _reward_summary(self) -> str:
-        assert not isinstance(self.reward, Rewards)
-        if isinstance(self.reward, RewardTriplets):
-            n, paid = self.reward.key.size, self.reward.reward
-            what, tail = _checks.many(n, "transition"), "; 0 for others"
-        else:
-            what = ("of states", "of pairs", "of transitions")[self.reward.ndim - 1]
-            paid, tail = self.reward, ""
-        if not paid.size:
-            return f"{what}{tail}"
-        return f"{what}, from {paid.min() + 0.0:.6g} to {paid.max() + 0.0:.6g}{tail}"
-
-    def _start_summary(self) -> str:
-        at = np.flatnonzero(self.start)
-        most = int(np.argmax(self.start))
-        if at.size == 1:
-            return f"in state {self.state_name(most)}"
-        if np.ptp(self.start[at]) < _checks.SUM_TOLERANCE:
-            return f"evenly in {at.size} states"
-        return (
-            f"in {at.size} states, most often {self.state_name(most)} "
-            f"({self.start[most]:.3g})"
-        )
 
     def state(self, name: Name, what: str = "state") -> int:
         """Index of a state given by index or label.
@@ -527,7 +467,7 @@ class Task(Shown):
         if length is None:
             state, action, next_state = np.broadcast_arrays(state, action, next_state)
         if isinstance(reward, RewardTriplets):
-            return self._triplet_reward(reward, state, action, next_state, length)
+            return triplet_reward(self, reward, state, action, next_state, length)
 
         def each(values: FloatArray | IntArray) -> Any:
             return values if length is None else np.repeat(values, length)
@@ -541,30 +481,6 @@ class Task(Shown):
         if reward.ndim == 2:
             return np.asarray(each(reward[state, action]))
         return np.asarray(reward[each(state), each(action), next_state])
-
-    def _triplet_reward(
-        self,
-        reward: RewardTriplets,
-        state: IntArray,
-        action: IntArray,
-        next_state: IntArray,
-        length: IntArray | None,
-    ) -> FloatArray:
-        """Look up only transitions to next states that some transition pays for."""
-        paid = np.zeros(next_state.shape)
-        pays = np.zeros(self.n_states, dtype=np.bool_)
-        pays[reward.key % self.n_states] = True
-        at = np.asarray(pays[next_state])
-        if not at.any():
-            return paid
-        row: BoolArray | IntArray = at
-        if length is not None:
-            row = np.searchsorted(np.cumsum(length), np.flatnonzero(at), side="right")
-        key = (state[row] * self.n_actions + action[row]) * self.n_states
-        key = key + next_state[at]
-        found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
-        paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
-        return paid
 
     @property
     def of_states(self) -> bool:
@@ -580,82 +496,3 @@ class Task(Shown):
             return _checks.sealed(np.array([lone]))
         cycle = self.cycle if self.of_states else "start"
         return _checks.sealed(cycle_weights(cycle, self.horizon))
-
-    def _checked_discount(self, discount: Any) -> Any:
-        """Refuse a discount that is missing, or that averages do not have."""
-        if self.criterion == "discounted":
-            if discount is None:
-                raise TaskError("`discount` is missing: give a number in [0, 1].")
-            return discount
-        for what, wrong in (
-            ("discount", discount is not None and discount != 1),
-            ("terminal", self.terminal.size > 0),
-            ("horizon", self.horizon is not None),
-            ("cycle", self.cycle != "start"),
-        ):
-            if wrong:
-                raise TaskError(
-                    f"`{what}` cannot be given with criterion='average', which is the "
-                    "mean reward per step of a task without end: leave it out."
-                )
-        return 1.0
-
-    def _put_reward(self, reward: Any, discount: Any, unit: Any) -> None:
-        """Read rewards with what belongs to them."""
-        put = object.__setattr__
-        if isinstance(reward, Mapping | Rewards):
-            several = read_several(reward, discount, unit, self)
-            same = len({*several.discounts}) == 1
-            put(self, "reward", several)
-            put(self, "discount", several.discounts[0] if same else float("nan"))
-            put(self, "reward_unit", None)
-            return
-        for name, given in (("discount", discount), ("reward_unit", unit)):
-            if isinstance(given, Mapping):
-                raise TaskError(
-                    f"`{name}` by name needs rewards by name, "
-                    f"{{{next(iter(given), 'cost')!r}: ...}}."
-                )
-        put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
-        put(self, "reward_unit", read_unit(unit))
-        put(self, "reward", read_reward(reward, self))
-
-    def _read_terminal(self, terminal: object) -> IntArray:
-        names = names_given("terminal", terminal)
-        found = np.array(
-            sorted(
-                {
-                    index_of("terminal", x, self.n_states, self.state_labels)
-                    for x in names
-                }
-            ),
-            dtype=np.int64,
-        )
-        if found.size == self.n_states:
-            raise TaskError("`terminal` holds every state: nothing is left to decide.")
-        return _checks.sealed(found)
-
-    def _knows(self, state: str) -> bool:
-        return self.state_labels is not None and state in self.state_labels
-
-    def _read_start(self, start: Any) -> FloatArray:
-        weights = np.zeros(self.n_states)
-        start = in_order("start", start, _AXES[:1], TaskError, self)
-        if isinstance(start, str) and start == "uniform":
-            weights[self.live] = 1.0 / self.live.size
-        elif isinstance(start, str) and start == "logged" and not self._knows(start):
-            raise TaskError(
-                "`start` as it was logged needs the log: build the task with "
-                "Task.from_data(data, ..., start='logged')."
-            )
-        elif isinstance(start, str | int | np.integer):
-            weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
-        else:
-            weights = _checks.shares("start", start, "state", self.n_states, TaskError)
-        if not weights[self.live].any():
-            state = int(np.argmax(weights > 0))
-            raise TaskError(
-                "`start` lies on terminal states only (first: state "
-                f"{self.state_name(state)}): every episode would be over at once."
-            )
-        return _checks.frozen(weights)
