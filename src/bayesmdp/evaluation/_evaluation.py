@@ -9,8 +9,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.evaluation._arviz import inference_data
 from bayesmdp.model import Task
 
 _FEW = 30  # draws below which their spread says little about itself
@@ -19,7 +21,7 @@ _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Shown):
+class Evaluation(Tabular, Shown):
     """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
@@ -168,6 +170,41 @@ class Evaluation(Shown):
             if both[1] is None
             else both[1].tolist(),
         }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.to_dict()["states"]
+        return found
+
+    def to_inference_data(self, chains: int = 1) -> Any:
+        """Return the draws of the value for ArviZ; needs the extra ``arviz``.
+
+        Parameters
+        ----------
+        chains
+            How many chains the draws came from, one after the other: for an ensemble
+            whose models are MCMC draws. Draws of a posterior are one chain.
+
+        Returns
+        -------
+        InferenceData
+            From ArviZ 1.0 on a ``DataTree``. ``posterior`` holds ``start_value``, and
+            ``value`` of every state where `bayesmdp.evaluate` was asked to
+            ``keep_values``. Draws that do not end are left out.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> found = bm.evaluate(np.full((25, 4), 0.25), posterior, n_draws=200)
+        >>> dict(found.to_inference_data().posterior.sizes)
+        {'chain': 1, 'draw': 200}
+        """
+        variables: dict[str, Any] = {"start_value": (self.start_values, {})}
+        if self.values is not None:
+            names = [self.task.state_name(s) for s in range(self.task.n_states)]
+            variables["value"] = (self.values, {"state": names})
+        return inference_data(variables, self.weights, chains)
 
     @property
     def drawn(self) -> str:

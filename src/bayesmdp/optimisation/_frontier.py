@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Chosen, one_reward, plain, rounded
@@ -24,7 +25,7 @@ _TAILS = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RiskFrontier(Shown):
+class RiskFrontier(Tabular, Shown):
     """Policies for several tails, each with its mean and its mean over its own tail.
 
     Made by `bayesmdp.risk_frontier`. Values are on draws that no policy was found on.
@@ -45,6 +46,15 @@ class RiskFrontier(Shown):
         found = {name: [plain(x) for x in getattr(self, name)] for name in names}
         found["tail_means"] = [[plain(x) for x in row] for row in self.tail_means]
         return found
+
+    def _rows(self) -> list[dict[str, Any]]:
+        found = self.to_dict()
+        del found["tail_means"]
+        columns = {"tail": found.pop("tails")} | found
+        return [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ]
 
     def summary(self) -> str:
         """Return a table with one row per tail.

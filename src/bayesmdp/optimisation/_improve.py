@@ -15,6 +15,7 @@ import numpy as np
 
 from bayesmdp import _checks, policies
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import BoolArray, FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import (
@@ -36,8 +37,6 @@ from bayesmdp.posterior import Belief, Draws, check_belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import pandas as pd
 
 _SAME = 1e-6  # probabilities closer than this are no change
 _SHOWN = 10
@@ -74,7 +73,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Shown):
+class Improvement(Tabular, Shown):
     """A policy that improves on a baseline, by how much, and where it departs from it.
 
     Made by `bayesmdp.improve`. Values are on draws that the policy was not found on.
@@ -105,15 +104,8 @@ class Improvement(Shown):
         found["optimisation"] = self.optimisation.to_dict()
         return found
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return the changes as a data frame; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ArgumentError(
-                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
-            ) from None
-        return pd.DataFrame([asdict(x) | {"why": x.why} for x in self.changes])
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(x) | {"why": x.why} for x in self.changes]
 
     def summary(self, max_changes: int = _SHOWN) -> str:
         """Say what is gained, and where the policy departs from the baseline.

@@ -224,7 +224,8 @@ class Posterior(Fitted):
     @cached_property
     def _rows(self) -> BeliefRows:
         total = self.layout.row_sums(self.alpha)
-        mean = self.alpha / total[self.layout.row_of_entry]
+        mean = np.repeat(total, np.diff(self.layout.indptr))
+        np.divide(self.alpha, mean, out=mean)  # as few arrays [E] at once as can be
         return BeliefRows(
             self.layout,
             _checks.sealed(mean),
