@@ -1,4 +1,6 @@
-"""Find a better strategy than the published ones in the Sick-Sicker model.
+"""
+Sick-Sicker: a better policy than the published strategies
+==========================================================
 
 The model that decision scientists teach with. A cohort of healthy 25-year-olds may
 become Sick, recover, become Sicker for good, and die, in 75 yearly cycles. Treatment A

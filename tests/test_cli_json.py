@@ -114,12 +114,10 @@ KEYS = {
         for error in ("", "_mcse")
         for x in ("", "[]")
     )
-    + " table[].cost_interval_low table[].cost_interval_high "
-    "table[].effect_interval_low table[].effect_interval_high "
+    + " table[].cost_interval[] table[].effect_interval[] "
     + " ".join(
         f"table[].{x.name}"
         for x in dataclasses.fields(bm.economics.CostEffectivenessRow)
-        if not x.name.endswith("interval")
     ),
     "check": CHECK,
     "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy "

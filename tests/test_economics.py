@@ -164,6 +164,9 @@ def test_frames_and_json_hold_the_record(
     table = several.to_pandas()
     assert table["c"].is_monotonic_increasing
     assert {"policy", "c", "e", "icer", "dominated"} <= {*table.columns}
+    assert several.to_polars("curves")["k"].to_list() == curves["k"].tolist()
+    with pytest.raises(ArgumentError, match="`what` must be one of table"):
+        several.to_pandas("plan")
     record = json.loads(json.dumps(several.to_dict(), allow_nan=False))
     assert record["table"][0]["name"] == several.table[0].name
     assert record["curves"][2]["expected_loss"] == several.expected_loss["c"].tolist()

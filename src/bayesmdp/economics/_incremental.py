@@ -15,7 +15,7 @@ error of a ratio ``R`` is that of the mean of ``(dc - R de) / mean(de)`` over dr
 delta method), where ``dc`` and ``de`` are the paired increments.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,6 @@ class CostEffectivenessRow:
     icer_mcse: float | None
     dominated: bool
     extendedly_dominated: bool
-
-    @property
-    def flat(self) -> dict[str, Any]:
-        """Columns of a table: an interval is two of them."""
-        found = asdict(self)
-        for name in ("cost_interval", "effect_interval"):
-            found[f"{name}_low"], found[f"{name}_high"] = found.pop(name)
-        return found
 
 
 def incremental_table(

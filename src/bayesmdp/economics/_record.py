@@ -1,13 +1,14 @@
 """The record of a cost-effectiveness analysis, and how it is shown."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.economics._incremental import CostEffectivenessRow
 from bayesmdp.errors import ArgumentError
@@ -15,14 +16,14 @@ from bayesmdp.evaluation import between, plain, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
-_FRAMES = ("table", "curves", "evpi", "plane")
 _CURVES = ("ceac", "ceac_mcse", "expected_loss", "expected_loss_mcse")
 _SHOWN = 8  # thresholds of a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CostEffectiveness(Shown):
+class CostEffectiveness(Tabular, Shown):
     """Costs beside effects of policies on the same draws.
 
     Made by `bayesmdp.cost_effectiveness`, or from draws of other programs by
@@ -77,7 +78,11 @@ class CostEffectiveness(Shown):
             "n_draws": self.n_draws,
             "n_left_out": self.n_left_out,
             "table": [
-                {name: plain(x) for name, x in row.flat.items()} for row in self.table
+                {
+                    name: list(x) if isinstance(x, tuple) else plain(x)
+                    for name, x in asdict(row).items()
+                }
+                for row in self.table
             ],
             "thresholds": self.thresholds.tolist(),
             "best": list(self.best),
@@ -107,52 +112,52 @@ class CostEffectiveness(Shown):
         >>> ce.to_pandas("plane").columns.tolist()
         ['policy', 'draw', 'c', 'e', 'weight']
         """
-        if what not in _FRAMES:
-            raise ArgumentError(
-                f"`what` must be one of {', '.join(_FRAMES)}; got {what!r:.40}."
-            )
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ArgumentError(
-                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
-            ) from None
-        return pd.DataFrame(getattr(self, f"_{what}_columns")())
+        return _Frame(self._frame(what)).to_pandas()
 
-    def _table_columns(self) -> dict[str, list[Any]]:
-        rows = [row.flat for row in self.table]
-        names = {"name": "policy", "cost": "c", "effect": "e"}
-        return {names.get(x, x): [row[x] for row in rows] for x in rows[0]}
+    def to_polars(self, what: str = "table") -> "pl.DataFrame":
+        """Return the same as a data frame of polars.
 
-    def _curves_columns(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "policy": np.repeat(self.names, self.thresholds.size),
-            "k": np.tile(self.thresholds, len(self.names)),
-        }
-        return found | {
-            x: np.concatenate([getattr(self, x)[name] for name in self.names])
-            for x in _CURVES
-        }
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
+        >>> ce.to_polars("evpi").columns
+        ['k', 'best', 'ceaf', 'evpi', 'evpi_mcse']
+        """
+        return _Frame(self._frame(what)).to_polars()
 
-    def _evpi_columns(self) -> dict[str, Any]:
-        return {
-            "k": self.thresholds,
-            "best": self.best,
-            "ceaf": self.frontier,
-            "evpi": self.evpi,
-            "evpi_mcse": self.evpi_mcse,
-        }
+    def _rows(self) -> list[dict[str, Any]]:
+        return self._frame("table")
 
-    def _plane_columns(self) -> dict[str, Any]:
-        n = len(self.names)
-        c, e = np.concatenate(list(self.plane.values()), axis=1)
-        return {
-            "policy": np.repeat(self.names, self.n_draws),
-            "draw": np.tile(np.arange(self.n_draws), n),
-            "c": c,
-            "e": e,
-            "weight": np.tile(self.weights, n),
-        }
+    def _frame(self, what: object) -> list[dict[str, Any]]:
+        """Rows of one of the frames."""
+        k, names = self.thresholds.tolist(), self.names
+        if what == "table":
+            called = {"name": "policy", "cost": "c", "effect": "e"}
+            rows = [asdict(row) for row in self.table]
+            return [{called.get(x, x): row[x] for x in row} for row in rows]
+        if what == "evpi":
+            head = ("k", "best", "ceaf", "evpi", "evpi_mcse")
+            of = self.frontier, self.evpi, self.evpi_mcse
+            columns = [k, self.best, *(x.tolist() for x in of)]
+            return _as_rows(head, columns)
+        found = []
+        for name in names:
+            if what == "curves":
+                of_name = [getattr(self, x)[name].tolist() for x in _CURVES]
+                found += _as_rows(
+                    ("policy", "k", *_CURVES), [[name] * len(k), k, *of_name]
+                )
+            elif what == "plane":
+                many = [name] * self.n_draws, range(self.n_draws)
+                columns = [*many, *self.plane[name].tolist(), self.weights.tolist()]
+                found += _as_rows(("policy", "draw", "c", "e", "weight"), columns)
+            else:
+                raise ArgumentError(
+                    "`what` must be one of table, curves, evpi, plane; got "
+                    f"{what!r:.40}."
+                )
+        return found
 
     def summary(self) -> str:
         """Return the incremental table, and curves at a few thresholds.
@@ -212,6 +217,22 @@ class CostEffectiveness(Shown):
             policy=len(self.names), draw=self.n_draws, threshold=self.thresholds.size
         )
         return f"CostEffectiveness({said})"
+
+
+@dataclass(frozen=True)
+class _Frame(Tabular):
+    """Rows that a frame is made of."""
+
+    rows: list[dict[str, Any]]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return self.rows
+
+
+def _as_rows(
+    head: Sequence[str], columns: Sequence[Sequence[Any]]
+) -> list[dict[str, Any]]:
+    return [dict(zip(head, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _ratio(row: CostEffectivenessRow) -> str:
