@@ -79,7 +79,7 @@ def test_chemotherapy_reads_what_r_keeps(capsys: pytest.CaptureFixture[str]) -> 
     found = script.analyse({"c": c, "e": e, "k": np.array([20e3, 30e3])})
     assert found.names == ("SoC", "Novel")
     assert found.ceac["Novel"] == pytest.approx([0.5, 0.95], abs=0.04)
-    with pytest.raises(SystemExit, match="rdata|CRAN"):
-        script.SOURCES = ()
+    script.SOURCES = ("file:///nowhere/voi.tar.gz",)
+    with pytest.raises(SystemExit, match="CRAN cannot be reached"):
         script.main()
     assert capsys.readouterr().out == ""
