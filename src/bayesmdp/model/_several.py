@@ -152,14 +152,15 @@ def weighted_sum(
     rewards: tuple[FloatArray | RewardTriplets, ...], weights: tuple[float, ...]
 ) -> FloatArray | RewardTriplets:
     """Add rewards of one form, times their weights."""
-    if not isinstance(rewards[0], RewardTriplets):
-        parts = [w * one for w, one in zip(weights, rewards, strict=True) if w]
-        return np.asarray(sum(parts[1:], start=parts[0]))
-    key = np.unique(np.concatenate([one.key for one in rewards]))
+    arrays = [one for one in rewards if isinstance(one, np.ndarray)]
+    if arrays:
+        terms = [w * one for w, one in zip(weights, arrays, strict=True) if w]
+        return np.asarray(sum(terms[1:], start=terms[0]))
+    columns = [one for one in rewards if isinstance(one, RewardTriplets)]
+    key = np.unique(np.concatenate([one.key for one in columns]))
     total = np.zeros(key.size)
-    for w, one in zip(weights, rewards, strict=True):
-        assert isinstance(one, RewardTriplets)
-        total[np.searchsorted(key, one.key)] += w * one.reward
+    for w, some in zip(weights, columns, strict=True):
+        total[np.searchsorted(key, some.key)] += w * some.reward
     return RewardTriplets(key, total)
 
 

@@ -10,6 +10,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import TaskError
 from bayesmdp.model._names import index_of, names_given
 from bayesmdp.model._reward import RewardTriplets
+from bayesmdp.model._several import Rewards
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
@@ -77,8 +78,9 @@ def read_discount(discount: Any, task: "Task") -> Any:
     return 1.0
 
 
-def said_reward(reward: FloatArray | RewardTriplets) -> str:
+def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:
     """Say what a reward is for, and between which numbers it lies."""
+    assert not isinstance(reward, Rewards)
     if isinstance(reward, RewardTriplets):
         n, paid = reward.key.size, reward.reward
         what, tail = _checks.many(n, "transition"), "; 0 for others"
