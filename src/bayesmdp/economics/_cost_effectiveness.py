@@ -110,7 +110,7 @@ def cost_effectiveness(
     with warnings.catch_warnings(record=True) as said_of:
         warnings.simplefilter("always", BayesmdpWarning)
         for p, name in enumerate(names):
-            found = evaluate(policies[name], draws, **how).rewards
+            found = evaluate(policies[name], draws, **how).rewards or {}
             values[:, p] = [found[x].start_values for x in (cost, effect)]
     for note in dict.fromkeys(str(x.message) for x in said_of):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
