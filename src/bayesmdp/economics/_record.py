@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.economics._incremental import CostEffectivenessRow
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import between, plain, rounded
+from bayesmdp.evaluation import between, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
 _CURVES = ("ceac", "ceac_mcse", "expected_loss", "expected_loss_mcse")
-_SHOWN = 8  # thresholds of a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CostEffectiveness(Tabular, Shown):
+class CostEffectiveness(Record):
     """Costs beside effects of policies on the same draws.
 
     Made by `bayesmdp.cost_effectiveness`, or from draws of other programs by
@@ -39,6 +38,8 @@ class CostEffectiveness(Tabular, Shown):
     >>> ce.ceac["drug"].tolist(), ce.evpi.tolist(), ce.table[1].icer
     ([0.0, 0.5], [0.0, 3.0], 14.4)
     """
+
+    _left_out = ("plane", "weights")
 
     table: tuple[CostEffectivenessRow, ...]  # the cheapest first
     thresholds: FloatArray  # [K], rising
@@ -61,39 +62,6 @@ class CostEffectiveness(Tabular, Shown):
     def names(self) -> tuple[str, ...]:
         """Policies, in the order they were given."""
         return tuple(self.plane)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; without the draws.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
-        >>> sorted(ce.to_dict())[:3]
-        ['best', 'cost', 'curves']
-        """
-        return {
-            "cost": self.cost,
-            "effect": self.effect,
-            "n_draws": self.n_draws,
-            "n_left_out": self.n_left_out,
-            "table": [
-                {
-                    name: list(x) if isinstance(x, tuple) else plain(x)
-                    for name, x in asdict(row).items()
-                }
-                for row in self.table
-            ],
-            "thresholds": self.thresholds.tolist(),
-            "best": list(self.best),
-            "frontier": self.frontier.tolist(),
-            "evpi": self.evpi.tolist(),
-            "evpi_mcse": self.evpi_mcse.tolist(),
-            "curves": [
-                {"name": name, **{x: getattr(self, x)[name].tolist() for x in _CURVES}}
-                for name in self.names
-            ],
-        }
 
     def to_pandas(self, what: str = "table") -> "pd.DataFrame":
         """Return a data frame: costs are ``c``, effects ``e``, thresholds ``k``.
@@ -159,19 +127,7 @@ class CostEffectiveness(Tabular, Shown):
                 )
         return found
 
-    def summary(self) -> str:
-        """Return the incremental table, and curves at a few thresholds.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
-        >>> print(ce.summary())
-        Cost-effectiveness of 2 policies over 2 draws...
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         header = ["", self.cost, "95 % interval", self.effect, "95 % interval", "ICER"]
         rows = [
             [
@@ -184,7 +140,7 @@ class CostEffectiveness(Tabular, Shown):
             ]
             for row in self.table
         ]
-        some = np.linspace(0, self.thresholds.size - 1, _SHOWN).round().astype(int)
+        some = np.linspace(0, self.thresholds.size - 1, shown).round().astype(int)
         curves = [
             [
                 f"{self.thresholds[k]:,.6g}",
