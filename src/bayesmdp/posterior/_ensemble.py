@@ -164,7 +164,7 @@ class Ensemble(Belief, Shown):
         ...     rows[1, :, 1] = 1
         ...     return rows, None
         >>> belief = bm.Ensemble.from_function(draw, 500, seed=1, task=task)
-        >>> print(bm.evaluate([1, 0], belief))
+        >>> bm.evaluate([1, 0], belief)
         Evaluation(start_value=10.8 ± 0.1, epistemic_sd=2.46, aleatoric_sd=7.36, ...)
         """
         n = _checks.integer("n", n, 2, BeliefError)
