@@ -20,7 +20,6 @@ __all__ = [
     "Rewards",
     "Rows",
     "Task",
-    "align",
     "availability",
     "policy_table",
     "restrict",
