@@ -310,6 +310,10 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     ),
     r"censored=\[\.\.\.\]": "--censored LABEL",
     r"missing=\[\.\.\.\]": "--missing CODE",
+    r"give `(\w+)` to Transitions\.from_arrays, or name its column with "
+    r"read_transitions\(\.\.\., columns=\{'\w+': \.\.\.\}\)": (
+        r"name its column, --columns \1=NAME"
+    ),
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"every=\.\.\.": "--every LENGTH",
