@@ -161,7 +161,7 @@ def shared_codes(
         f"in `{found['state']}`: is it a code, such as of death"
     )
     remedy = f"{capital(MEANING)}, or {str(code)!r} where that state is meant"
-    return Fault("shared", "outcome", len(values), None, said, remedy, "? ")
+    return Fault("outcome-codes", "outcome", len(values), None, said, remedy, "? ")
 
 
 def repeated_steps(
@@ -185,9 +185,32 @@ def repeated_steps(
         f"{first['episode']} has `{found['step']}` {first['step']} {int(first['n'])} "
         "times"
     )
-    place = first_bad(frame, here, list(KEYS), origin)
+    place = first_bad(frame, here, list(KEYS), origin)._replace(values={})
     remedy = "number the steps, for what follows what is not known"
-    return Fault("repeated", "step", more, place, said, remedy)
+    return Fault("repeated-steps", "step", more, place, said, remedy)
+
+
+def repeats(
+    frame: "Frame", found: Mapping[str, str], origin: str, n_rows: int
+) -> Iterator[Fault]:
+    """Tell rows that are there twice from steps with different rows."""
+    import narwhals as nw
+
+    fault = repeated_steps(frame, found, origin, n_rows)
+    if fault is None:
+        return
+    columns = [x for x in frame.collect_schema().names() if x in found]
+    copies = n_rows - size(frame.select(*columns).unique(), origin)
+    if copies:
+        with worded(origin):
+            groups = frame.group_by(*columns).agg(nw.len().alias("n"))
+            twice = groups.filter(nw.col("n") > 1).select(*KEYS).unique()
+            rows = frame.join(twice, on=list(KEYS), how="inner")
+        first = first_bad(rows, None, [*KEYS, "state"], origin)
+        said = f"{copies} of {n_rows} rows are copies of others and would count again"
+        yield Fault("duplicate-rows", None, copies, first, said, "drop copies")
+    if fault.count > copies:
+        yield fault
 
 
 def size(frame: "Frame", origin: str) -> int:

@@ -74,7 +74,9 @@ def numbers_as_text(
                 f"name the column that holds {role}s with columns={{{role!r}: ...}}, "
                 "or give labels=True to take times as names"
             )
-            faults.append(Fault("times", role, len(times), None, said, remedy, ": "))
+            faults.append(
+                Fault("times-as-names", role, len(times), None, said, remedy, ": ")
+            )
         odd = [name for name in text if _NUMERAL.fullmatch(name)]
         if odd:
             said = (
@@ -85,7 +87,9 @@ def numbers_as_text(
                 "convert it to whole numbers, or give labels=True to take the text as "
                 "names"
             )
-            faults.append(Fault("digits", role, len(odd), None, said, remedy, ": "))
+            faults.append(
+                Fault("numbers-as-text", role, len(odd), None, said, remedy, ": ")
+            )
     return faults
 
 
