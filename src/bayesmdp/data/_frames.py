@@ -17,8 +17,14 @@ from bayesmdp._typing import IntArray
 from bayesmdp.data._censoring import MEANING, Coding
 from bayesmdp.data._columns import FLAGS, TIMES, Columns, find_columns
 from bayesmdp.data._counts import Counts
-from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
-from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
+from bayesmdp.data._episodes import (
+    ORDERED,
+    EpisodeBatch,
+    Piece,
+    batches,
+    check_folds,
+    scramble,
+)
 from bayesmdp.data._faults import (
     IDS,
     STATES,
@@ -28,7 +34,6 @@ from bayesmdp.data._faults import (
     is_open,
     is_true,
 )
-from bayesmdp.data._folds import check_folds, scramble
 from bayesmdp.data._labels import Levels, names_in, numbers
 from bayesmdp.data._queries import (
     FILE,
@@ -37,14 +42,22 @@ from bayesmdp.data._queries import (
     capital,
     fetch,
     fetch_one,
+    fetch_sorted,
     how_many,
     numbered,
+    sortable,
     tidy_exit,
     worded,
     zero_or_one,
 )
-from bayesmdp.data._sorted import fetch_sorted, sortable
-from bayesmdp.data._transitions import Label, RewardStatistics
+from bayesmdp.data._transitions import (
+    Endings,
+    Label,
+    RewardStatistics,
+    Starts,
+    check_starts,
+    endings_of,
+)
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from bayesmdp.data._columns import Columns
 from bayesmdp.data._faults import Fault, is_empty
 from bayesmdp.data._files import connect
 from bayesmdp.data._findings import Severity
-from bayesmdp.data._queries import capital, lazy, worded
-from bayesmdp.data._sorted import fetch_sorted, sortable
+from bayesmdp.data._queries import capital, fetch_sorted, lazy, sortable, worded
 from bayesmdp.errors import ArgumentError, TooLargeError
 
 if TYPE_CHECKING:

@@ -102,9 +102,10 @@ class Groups:
 
     def by_state(self, role: str, weight: IntArray | None = None) -> FloatArray:
         """Rows that leave, or enter, each state ``[S]``."""
-        rows = (self.count if weight is None else weight).astype(np.float64)
-        found: FloatArray = np.bincount(getattr(self, role), rows, self.n_states)
-        return found
+        rows = self.count if weight is None else weight
+        return np.asarray(
+            np.bincount(getattr(self, role), rows, self.n_states), dtype=np.float64
+        )
 
     def name(self, role: str, number: int) -> str:
         """How a state or action is called in messages."""
@@ -160,7 +161,9 @@ def fetch_groups(
     return Groups(
         **{x: y[order] for x, y in ids.items()},
         count=found["count"].astype(np.int64)[order],
-        **{x: more.get(x) for x in kinds},
+        low=more.get("low"),
+        high=more.get("high"),
+        ended=more.get("ended"),
         raw={role: found[role][order] for role in TRIPLET},
         names={
             "state": _names("state", names["state"], named, ids),
