@@ -95,7 +95,10 @@ def test_a_task_file_is_held_against_the_log() -> None:
             "'cluster' is not of the form ROLE=NAME",
         ),
         (["clean.csv", "--columns", "reward=action"] * 2, "'reward' is given twice"),
-        (["clean.csv", "a=b"], "there is no file `a=b`: repeat --columns"),
+        (
+            ["clean.csv", "--columns", "reward=r", "a=b"],
+            "there is no file 'a=b'; for a column, repeat the option: --columns a=b",
+        ),
         (["clean.csv", "--columns", "sate=action"], "did you mean 'state'?"),
         (["clean.csv", "--min-count", "-1"], "--min-count"),
         (["clean.csv", "--task", "x.toml", "--n-states", "3"], "without --task"),

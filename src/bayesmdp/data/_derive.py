@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bayesmdp._arguments import column
 from bayesmdp._checks import many
-from bayesmdp.data._censoring import CUT, MEANING, Coding
+from bayesmdp.data._censoring import CUT, Coding, meaning
 from bayesmdp.data._faults import Fault, is_empty, is_true
 from bayesmdp.data._queries import (
     FILE,
@@ -128,7 +129,7 @@ def _left_out(derived: Derived) -> Iterator[str]:
         yield (
             f"{many(derived.lost, 'last row')} without a next state, left out of the "
             "counts as if censored (where the process ended, as by death, give the "
-            "state it ended in as columns={'outcome': ...}, empty for censored ones)"
+            f"state it ended in as {column('outcome')}, empty for censored ones)"
         )
 
 
@@ -160,7 +161,7 @@ def shared_codes(
         f"Column `{found['outcome']}` of {origin} holds {code}, which is also a state "
         f"in `{found['state']}`: is it a code, such as of death"
     )
-    remedy = f"{capital(MEANING)}, or {str(code)!r} where that state is meant"
+    remedy = f"{capital(meaning())}, or {str(code)!r} where that state is meant"
     return Fault("outcome-codes", "outcome", len(values), None, said, remedy, "? ")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bayesmdp._arguments import argument
 from bayesmdp._checks import MAX_ID, many
 from bayesmdp.data._censoring import Coding
 from bayesmdp.data._check_table import ROWS, checks
@@ -80,7 +81,6 @@ _OPEN_REMEDY = (
     "fill them in, or flag rows with which only the follow-up ended in a column "
     "`truncated`, which leaves them out of the counts as censored"
 )
-_OR_NAMES = ", or give labels=True and the numbers as text, to take them as names"
 
 
 def row_tests(
@@ -232,6 +232,9 @@ def faults(
     coding: Coding,
 ) -> Iterator[Fault]:
     """Word what was found, and look up the first row of each only when asked."""
+    or_names = (
+        f", or give {argument('labels')} and the numbers as text, to take them as names"
+    )
     words_of = {check.find: check for check in checks(ROWS)}
     for role, kind in tests:
         n, n_codes = counts[role, kind], counts.get((role, "code"), 0)
@@ -253,7 +256,8 @@ def faults(
             "value": value.item() if isinstance(value, np.generic) else value,
             "role": role,
             "limit": "2**53" if floats else "2**63",
-            "or_names": _OR_NAMES if role in IDS else "",
+            "or_names": or_names if role in IDS else "",
+            "labels": argument("labels"),
             "upper": sizes[role == "action"],
         }
         said = f"Column `{found[role]}` of {origin} {said.format(**words)}"

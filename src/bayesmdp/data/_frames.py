@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import column
 from bayesmdp._typing import IntArray
-from bayesmdp.data._censoring import MEANING, Coding
+from bayesmdp.data._censoring import Coding, meaning
 from bayesmdp.data._columns import FLAGS, TIMES, Columns, find_columns
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._episodes import (
@@ -193,7 +194,7 @@ class FrameTable:
                 raise CountsError(
                     f"{capital(self.origin)} has no `step` column, and its engine "
                     "keeps no order of rows: number the steps of each episode, or name "
-                    "their column with read_transitions(..., columns={'step': ...})."
+                    f"their column with {column('step')}."
                 )
             frame = frame.select(*(x for x in names if x in (*ORDERED, *keys)))
         return batches(self._sorted(frame, keys, batch_rows), batch_rows)
@@ -429,7 +430,7 @@ def _column_fault(
     message = f"Column `{found[role]}` of {origin} {said}"
     code, remedy = _COLUMN_FAULTS[kind]
     if (kind, role) == ("named", "outcome"):
-        remedy += f", or {MEANING}"
+        remedy += f", or {meaning()}"
     return Fault(code, role, 1, None, message, remedy, ": ")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import Columns
 from bayesmdp.data._faults import Fault, is_empty
@@ -63,11 +64,13 @@ class Grid:
             limit = _checks.integer("limit", limit, 0, ArgumentError)
         if every is not None and time is None:
             raise ArgumentError(
-                "`every` is a length of time: say which column holds times, time='...'."
+                "`every` is a length of time: say which column holds times, "
+                f"{argument('time')}."
             )
         if limit is not None and every is None:
             raise ArgumentError(
-                "`limit` is for a grid: give the length of a step, every=..., as well."
+                "`limit` is for a grid: give the length of a step, "
+                f"{argument('every')}, as well."
             )
         return cls(time, every, limit)
 
@@ -176,7 +179,7 @@ class _Visits:
         if "end_time" not in self.columns:
             return _fault(
                 "`every` needs the time of the outcome, for the last visit is earlier",
-                "name its column with columns={'end_time': ...}, or make the outcome "
+                f"name its column with {column('end_time')}, or make the outcome "
                 "a visit of its own, with its time and state",
             )
         last, end = self.time[self.last], self._ends()
@@ -256,14 +259,14 @@ def _note(code: str, severity: Severity, said: str, remedy: str) -> Fault:
 def _check_total(n: int, visits: _Visits, grid: Grid) -> None:
     if n > MAX_POINTS:
         raise TooLargeError(
-            f"every={grid.every:g} makes {n} steps of {visits.time.size} visits: is it "
-            f"in the unit of `{visits.found['time']}`?"
+            f"`every` is {grid.every:g}, which makes {n} steps of {visits.time.size} "
+            f"visits: is it in the unit of `{visits.found['time']}`?"
         )
 
 
 def _spacing(visits: _Visits) -> Fault:
     """Say how far visits lie apart."""
-    remedy = "give the length of a step, every=..., for a regular grid"
+    remedy = f"give the length of a step, {argument('every')}, for a regular grid"
     said = f"No episode of {visits.origin} has a second visit"
     if visits.spacing.size:
         low, *quartiles, high = np.quantile(visits.spacing, [0, 0.25, 0.5, 0.75, 1])

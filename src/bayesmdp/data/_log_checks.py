@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmdp._arguments import argument, column
 from bayesmdp._checks import did_you_mean, many
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._check_table import LOG, Check, checks
@@ -58,6 +59,10 @@ def _fault(check: Check, role: str | None, hit: Hit, log: Log) -> Fault:
         "column": f"`{log.found.get(role, role)}`" if role else "",
         "role": role,
         "origin": log.origin,
+        "labels": argument("labels"),
+        "censored": argument("censored"),
+        "min_count": argument("min_count", log.min_count),
+        "outcome": column("outcome"),
         **hit.words,
     }
     said, remedy = (x.format(**words) for x in (check.said, check.remedy))

@@ -9,6 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from bayesmdp._arguments import argument, column
 from bayesmdp._checks import many
 from bayesmdp.data._censoring import Coding
 from bayesmdp.data._columns import FLAGS, PART, TIMES, Columns
@@ -112,7 +113,7 @@ def open_source(
     if coding.states and "outcome" not in found:
         raise ArgumentError(
             "`outcome` says what codes mean, but no column holds them: name it with "
-            "columns={'outcome': ...}."
+            f"{column('outcome')}."
         )
     frame, wrong, levels = converted(frame, found, origin, coding)
     return Source(frame, found, origin, wrong, levels, connection, coding, grid)
@@ -286,7 +287,8 @@ def _note(code: str, n: int, said: str, remedy: str, role: str | None = None) ->
 def _codes(n: int, source: Source) -> Fault:
     codes = said_codes(n, source.coding)
     column = f"Column `{source.found['outcome']}` of {source.origin}"
-    remedy = "name codes that stand for no value as missing=[...], if others do"
+    codes_too = argument("missing")
+    remedy = f"name codes that stand for no value as {codes_too}, if others do"
     said = f"{column} has {codes}, taken as no value"
     return _note("missing-values", n, said, remedy, "outcome")
 

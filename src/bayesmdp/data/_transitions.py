@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._arguments import column
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts, Keys
@@ -281,7 +282,7 @@ class Transitions:
             raise CountsError(
                 "These transitions have no `episode` column, so which rows belong "
                 "together is not known: give `episode` to Transitions.from_arrays, or "
-                "name its column with read_transitions(..., columns={'episode': ...})."
+                f"name its column with read_transitions, {column('episode')}."
             )
         return self.table.episodes(n)
 

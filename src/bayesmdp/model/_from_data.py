@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
@@ -119,8 +120,8 @@ def _refuse_ambiguous(name: str, states: list[object], data: Transitions) -> Non
 def _rewards(data: Transitions) -> RewardStatistics:
     if "reward" not in data.table.roles:
         raise TaskError(
-            "`data` has no `reward` column: give `reward`, or say which column it is "
-            "with read_transitions(..., columns={'reward': ...})."
+            "`data` has no `reward` column: name it when the log is read, "
+            f"{column('reward')}, or say what pays (`reward`, also in a task file)."
         )
     return data.reward_statistics()
 
@@ -155,7 +156,7 @@ def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
             "`data` has no `terminated` flags, so no state was taken as terminal; "
             f"{_states(at.size)} entered and never left ({shown}): if episodes end "
             f"there, give terminal={_remedy(task, endings, at)}; a label of censoring "
-            "is no state, read the log with censored=[...]."
+            f"is no state, read the log with {argument('censored')}."
         ]
     flagged = endings.terminated + endings.stays_terminated
     doubtful = (flagged > 0) & ~_ends(endings)

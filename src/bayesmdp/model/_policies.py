@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, PolicyError, TaskError
@@ -79,7 +80,7 @@ def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> Float
         state, action = _checks.first_true(used)
         raise PolicyError(
             f"`{name}` uses an unavailable pair: {task.pair_name(state, action)}; "
-            "`bm.restrict(policy, posterior)` drops such actions."
+            f"{argument('restrict')} drops such actions."
         )
     return _checks.sealed(found)
 
