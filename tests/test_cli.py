@@ -140,7 +140,8 @@ def test_warnings_are_told_once_and_exit_with_1(
 ) -> None:
     def warn(_: object) -> int:
         for category in (BayesmdpWarning, BayesmdpWarning, RuntimeWarning):
-            warnings.warn(f"{category.__name__}: min_count=5", category, stacklevel=1)
+            said = f"{category.__name__}: {argument('min_count', 5)}"
+            warnings.warn(said, category, stacklevel=1)
         return 1
 
     monkeypatch.setattr(info, "thread_count", warn)
@@ -241,7 +242,8 @@ def test_what_the_options_lack_is_told_in_options(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("state,action,next_state\n0,0,1\n")
     fit = ["fit", str(tmp_path / "log.csv"), "--discount", "0.9"]
     said = CliRunner().invoke(main, [*fit, "-o", str(tmp_path / "run")]).stderr
-    assert "--columns reward=NAME, or say what pays (`reward`, also in a task" in said
+    assert "give `reward`, as in a task file, or name its column when" in said
+    assert "--columns reward=NAME" in said
     assert "read_transitions" not in said
     said = CliRunner().invoke(main, ["validate", "none.csv"]).stderr
     assert said == "bayesmdp: there is no file `none.csv`.\n"

@@ -13,7 +13,7 @@ ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation
 ROOMS += ["policies", "optimisation", "diagnostics", "storage", "reporting", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
 SHARED |= {"_sheet", "_labelled", "_io", "_jobs", "_startup"}
-SHARED |= {"_kernel_cache", "_kernel_parts"}
+SHARED |= {"_kernel_cache", "_kernel_parts", "_arguments"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
 GUESTS = {"cli"}  # comes in by the front door, as users do
 

@@ -20,8 +20,16 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._ai_clinician import check_ends
+from bayesmdp.data._clusters import (
+    SHIFT,
+    dose_cuts,
+    dose_levels,
+    find_centres,
+    nearest,
+    scaled,
+    scaling,
+)
 from bayesmdp.data._cohort import (
-    LARGE,
     Cohort,
     Doses,
     Layout,
@@ -35,9 +43,7 @@ from bayesmdp.data._episodes import scramble
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 
-SHIFT = 0.1  # of a logarithm's argument: many a laboratory value is 0
 _MOST_ACTIONS = 10_000  # far beyond what data can fill; more is a slip
-_MOST_ITERATIONS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +121,8 @@ class Discretisation(Shown):
             found, origin = fetch_columns(features, kinds, "features")
             values = np.stack([found[x] for x in names], axis=1)
         values = check_features(values, self.layout, origin)
-        z = _scaled(values, self.layout, self.offset, self.scale)
-        return _checks.sealed(_nearest(z, self.centres)[0])
+        z = scaled(values, self.layout, self.offset, self.scale)
+        return _checks.sealed(nearest(z, self.centres)[0])
 
     def dose(self, doses: Any) -> IntArray:
         """Return the action that doses amount to.
@@ -145,8 +151,8 @@ class Discretisation(Shown):
             A dataframe with the same columns; stays' names play no part.
         """
         cohort = read_cohort(frame, self.layout)
-        z = _scaled(cohort.features, self.layout, self.offset, self.scale)
-        state = _nearest(z, self.centres)[0]
+        z = scaled(cohort.features, self.layout, self.offset, self.scale)
+        state = nearest(z, self.centres)[0]
         action = self._actions(cohort.doses, cohort.origin)
         rows, notes = _moves(cohort, state, action, len(self.centres))
         for note in notes:
@@ -156,7 +162,7 @@ class Discretisation(Shown):
     def _actions(self, doses: list[Doses], origin: str) -> IntArray:
         """Join the levels of all drugs into one action, ``[N]``."""
         cuts = zip(self.layout.doses, doses, self.dose_edges, self.arms, strict=True)
-        levels = tuple(_levels(*x, origin) for x in cuts)
+        levels = tuple(dose_levels(*x, origin) for x in cuts)
         return np.asarray(np.ravel_multi_index(levels, self.n_levels), dtype=np.int64)
 
     def _log(self, columns: Mapping[str, NDArray[Any]], rows: BoolArray) -> Transitions:
@@ -334,11 +340,11 @@ def discretise(
             f"`n_states` is {n_states}, but only {fitted.sum()} of {fitted.size} rows "
             f"of {cohort.origin} are fitted: take fewer states."
         )
-    offset, scale = _scaling(cohort.features[fitted], layout, weight)
-    z = _scaled(cohort.features, layout, offset, scale)
-    centres, unrest = _centres(z[fitted], n_states, n_starts, number)
-    state, distance = _nearest(z, centres)
-    edges, medians, arms = _cuts(cohort.doses, fitted, layout, n_bins)
+    offset, scale = scaling(cohort.features[fitted], layout, weight)
+    z = scaled(cohort.features, layout, offset, scale)
+    centres, unrest = find_centres(z[fitted], n_states, n_starts, number)
+    state, distance = nearest(z, centres)
+    edges, medians, arms = dose_cuts(cohort.doses, fitted, layout, n_bins)
     none = Transitions.from_arrays([], [], [])
     made = Discretisation(
         transitions=none,
@@ -404,134 +410,6 @@ def _split(patient: IntArray, share: float, seed: int) -> BoolArray:
     chosen = np.zeros(n, dtype=np.bool_)
     chosen[order[:n_fitted]] = True
     return chosen[patient]
-
-
-def _scaling(
-    features: FloatArray, layout: Layout, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Find offsets and scales ``[F]`` of the rows that are fitted, ``[N, F]``."""
-    constant = features.min(axis=0) == features.max(axis=0)
-    if constant.any():
-        c = int(np.argmax(constant))
-        raise CountsError(
-            f"Column `{layout.features[c]}` is {features[0, c]:g} in every row that is "
-            "fitted: it tells no patients apart; leave it out of `features`."
-        )
-    one = np.ones(weight.size)
-    raw, binary = _scaled(features, layout, 0 * one, one), layout.mask("binary")
-    offset = np.where(binary, 0.5, raw.mean(axis=0))
-    return offset, np.where(binary, 1.0, raw.std(axis=0, ddof=1)) / weight
-
-
-def _scaled(
-    features: FloatArray, layout: Layout, offset: FloatArray, scale: FloatArray
-) -> FloatArray:
-    """Features ``[N, F]`` as k-means sees them: ``(f(x) - offset) / scale``."""
-    log = layout.mask("log")
-    z = features.copy()
-    z[:, log] = np.log(z[:, log] + SHIFT)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        z = (z - offset) / scale
-    far = ~(np.abs(z) <= LARGE)
-    if far.any():
-        row, c = _checks.first_true(far)
-        raise CountsError(
-            f"Column `{layout.features[c]}` has {features[row, c]:g} in row {row}, too "
-            "far from what was fitted to be scaled: fix it."
-        )
-    return z
-
-
-def _centres(
-    z: FloatArray, n_states: int, n_starts: int, seed: int
-) -> tuple[FloatArray, tuple[str, ...]]:
-    """Centres ``[K, F]`` of the best of several starts, and notes about them.
-
-    On several threads, k-means adds up its centres in the order in which threads
-    finish, and a last bit decides about a patient between two centres.
-    """
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits  # scikit-learn depends on it
-
-    random = int(np.random.default_rng(seed).integers(2**32))
-    model = KMeans(
-        n_states, n_init=n_starts, max_iter=_MOST_ITERATIONS, random_state=random
-    )
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        try:
-            model.fit(z)
-        except ConvergenceWarning:
-            raise CountsError(
-                f"`n_states` is {n_states}, but the {z.shape[0]} rows that are fitted "
-                f"have only {np.unique(z, axis=0).shape[0]} different sets of features:"
-                " take fewer states, or more features."
-            ) from None
-    note = (
-        f"k-means was stopped after {_MOST_ITERATIONS} iterations, while centres still "
-        "moved."
-    )
-    unrest = model.n_iter_ >= _MOST_ITERATIONS
-    return np.ascontiguousarray(model.cluster_centers_), (note,) * unrest
-
-
-def _nearest(z: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Nearest centre of each row, and the squared distance to it."""
-    from sklearn.metrics import pairwise_distances_argmin_min
-
-    if not z.size:
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
-    state, distance = pairwise_distances_argmin_min(z, centres)
-    return state.astype(np.int64), distance**2
-
-
-def _cuts(
-    doses: list[Doses], fitted: BoolArray, layout: Layout, n_bins: int
-) -> tuple[FloatArray, FloatArray, tuple[tuple[str, ...] | None, ...]]:
-    """Quantiles of doses given, median doses of levels, and levels of arms.
-
-    With ``n_bins`` = 5, level 0 is no dose, and levels 1 to 4 are the quarters of the
-    doses that were given, each with its upper edge.
-    """
-    shares = np.arange(1, n_bins - 1) / (n_bins - 1)
-    edges = np.full((len(doses), n_bins - 2), np.nan)
-    medians = np.full((len(doses), n_bins), np.nan)
-    arms: list[tuple[str, ...] | None] = []
-    for d, (name, dose) in enumerate(zip(layout.doses, doses, strict=True)):
-        dose = dose[fitted]
-        arms.append(None if dose.dtype.kind == "f" else tuple(np.unique(dose).tolist()))
-        if arms[-1] is not None:
-            continue
-        given = dose[dose > 0]
-        if not given.size:
-            raise CountsError(
-                f"Column `{name}` is zero in every row that is fitted: it cannot be cut"
-                " into levels; leave it out of `doses`."
-            )
-        edges[d] = np.quantile(given, shares)
-        level = _levels(name, dose, edges[d], None, "")
-        for x in np.unique(level):
-            medians[d, x] = np.median(dose[level == x])
-    return edges, medians, tuple(arms)
-
-
-def _levels(
-    name: str, dose: Doses, edges: FloatArray, arms: tuple[str, ...] | None, origin: str
-) -> IntArray:
-    """Level of each dose, ``[N]``; a dose on an edge belongs below it."""
-    if arms is None:
-        level = np.searchsorted(edges, dose, side="left") + 1
-        return np.where(dose > 0, level, 0).astype(np.int64)
-    place = {arm: i for i, arm in enumerate(arms)}
-    odd = next((x for x in dose if str(x) not in place), None)
-    if odd is not None:
-        raise CountsError(
-            f"Column `{name}` of {origin} has {odd!r:.40}"
-            f"{_checks.did_you_mean(odd, arms)}, which was not fitted: levels are "
-            f"{', '.join(arms)!s:.80}."
-        )
-    return np.array([place[str(x)] for x in dose], dtype=np.int64)
 
 
 _CENSORED = -2  # in place of a next state

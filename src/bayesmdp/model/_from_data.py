@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._arguments import argument, column
-from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp._typing import BoolArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
 from bayesmdp.model._names import listed, names_given
@@ -55,7 +55,9 @@ def task_from_data(
         reward = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
     endings = data.endings() if terminal is None else None
     if isinstance(start, str) and start == "logged":
-        start = _logged_start(data, sizes["n_states"])
+        starts = data.starts()
+        start = np.zeros(sizes["n_states"])
+        start[starts.state] = starts.count / starts.count.sum()
     task = make(
         **sizes,
         **labels,
@@ -120,17 +122,10 @@ def _refuse_ambiguous(name: str, states: list[object], data: Transitions) -> Non
 def _rewards(data: Transitions) -> RewardStatistics:
     if "reward" not in data.table.roles:
         raise TaskError(
-            "`data` has no `reward` column: name it when the log is read, "
-            f"{column('reward')}, or say what pays (`reward`, also in a task file)."
+            "`data` has no `reward` column: give `reward`, as in a task file, or name "
+            f"its column when the log is read, {column('reward')}."
         )
     return data.reward_statistics()
-
-
-def _logged_start(data: Transitions, n_states: int) -> FloatArray:
-    starts = data.starts()
-    share = np.zeros(n_states)
-    share[starts.state] = starts.count / starts.count.sum()
-    return share
 
 
 def _ends(endings: Endings) -> BoolArray:

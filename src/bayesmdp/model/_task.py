@@ -60,7 +60,8 @@ class Task(Shown):
         In [0, 1]. With 1, every policy that is evaluated must end.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``, which may be labelled, too.
+        probabilities ``[S]``, which may be labelled, too; or ``"logged"``: the share of
+        episodes that begin in each state of the log that the task is fitted with.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -214,6 +215,25 @@ class Task(Shown):
                 object.__setattr__(other, name, read_labels(name, labels, size))
         return other
 
+    @property
+    def needs_log(self) -> bool:
+        """Whether ``start`` is to be that of a log, which was not looked at yet."""
+        return bool(np.isnan(self.start).any())
+
+    def with_start(self, start: Name | ArrayLike) -> "Task":
+        """Return the same task with another start."""
+        other = copy(self)
+        object.__setattr__(other, "start", other._read_start(start))
+        return other
+
+    def check_start(self) -> None:
+        """Refuse a task whose start only a log can say."""
+        if self.needs_log:
+            raise TaskError(
+                "`start` is 'logged', and there is no log here to find it in: give "
+                "states or probabilities."
+            )
+
     def summary(self) -> str:
         """Say in a few lines what is known.
 
@@ -254,6 +274,8 @@ class Task(Shown):
         return f"{what}, from {paid.min() + 0.0:.6g} to {paid.max() + 0.0:.6g}{tail}"
 
     def _start_summary(self) -> str:
+        if self.needs_log:
+            return "as episodes of the log begin"
         at = np.flatnonzero(self.start)
         most = int(np.argmax(self.start))
         if at.size == 1:
@@ -382,15 +404,8 @@ class Task(Shown):
 
     def _read_terminal(self, terminal: object) -> IntArray:
         names = names_given("terminal", terminal)
-        found = np.array(
-            sorted(
-                {
-                    index_of("terminal", x, self.n_states, self.state_labels)
-                    for x in names
-                }
-            ),
-            dtype=np.int64,
-        )
+        ids = {self.state(x, "terminal") for x in names}  # type: ignore[arg-type]
+        found = np.array(sorted(ids), dtype=np.int64)
         if found.size == self.n_states:
             raise TaskError("`terminal` holds every state: nothing is left to decide.")
         return _checks.sealed(found)
@@ -431,15 +446,8 @@ class Task(Shown):
         next_state: ArrayLike,
         reward: ArrayLike,
     ) -> RewardTriplets:
-        columns = _checks.triplets(
-            state,
-            action,
-            next_state,
-            self.n_states,
-            self.n_actions,
-            TaskError,
-            of="reward ",
-        )
+        ids, sizes = (state, action, next_state), (self.n_states, self.n_actions)
+        columns = _checks.triplets(*ids, *sizes, TaskError, of="reward ")
         values = _checks.float_array("reward", reward, ("row",), TaskError)
         _checks.same_length(
             {**columns, "reward": values}, TaskError, "`reward` columns"
@@ -466,12 +474,9 @@ class Task(Shown):
         if isinstance(start, str) and start == "uniform":
             weights[self.live] = 1.0 / self.live.size
         elif isinstance(start, str) and start == "logged" and not self._knows(start):
-            raise TaskError(
-                "`start` as it was logged needs the log: build the task with "
-                "Task.from_data(data, ..., start='logged')."
-            )
+            return _checks.frozen(np.full(self.n_states, np.nan))  # until `fit` knows
         elif isinstance(start, str | int | np.integer):
-            weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
+            weights[self.state(start, "start")] = 1.0  # type: ignore[arg-type]
         else:
             weights = _checks.shares("start", start, "state", self.n_states, TaskError)
         if not weights[self.live].any():

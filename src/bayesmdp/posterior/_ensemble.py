@@ -81,6 +81,7 @@ class Ensemble(Belief, Shown):
                 f"`dynamics` must be a list of Dynamics; got {type(dynamics).__name__}."
             )
         _checks.of_type("task", task, Task, BeliefError)
+        task.check_start()
         models = tuple(_read_model(i, model) for i, model in enumerate(dynamics))
         _check_models(models, task)
         put = object.__setattr__

@@ -57,6 +57,7 @@ class MDP:
         dynamics = as_dynamics(dynamics)
         _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
         _checks.of_type("task", task, Task, DynamicsError)
+        task.check_start()
         object.__setattr__(self, "dynamics", dynamics)
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_support", _checked_support(support, task))
