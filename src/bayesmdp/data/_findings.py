@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
+from bayesmdp._tabular import Tabular
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -39,7 +40,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(Tabular):
     """What `validate` found, the worst first.
 
     Examples
@@ -110,6 +111,9 @@ class Findings:
             said += [f"    {x.remedy}"]
         return Sheet(self.headline(), said).text()
 
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(finding) for finding in self.findings]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.
 
@@ -125,7 +129,7 @@ class Findings:
             "origin": self.origin,
             "n_rows": self.n_rows,
             "worst": self.worst,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": self._rows(),
         }
 
     def _of(self, severity: Severity) -> tuple[Finding, ...]:

@@ -25,7 +25,7 @@ from bayesmdp.diagnostics._study import (
 from bayesmdp.diagnostics._truth import Source, source_of
 from bayesmdp.diagnostics._uniformity import p_value
 from bayesmdp.errors import ArgumentError
-from bayesmdp.model import Task, as_policy
+from bayesmdp.model import Task, as_policy, check_start
 from bayesmdp.policies import nominal
 from bayesmdp.priors import AnyPrior
 from bayesmdp.worlds import MDP
@@ -131,7 +131,8 @@ def check_calibration(
     (False, True)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    task.check_start()
+    check_start(task)
+    task.plain("check_calibration")
     check_prior(prior, "prior")
     n = _checks.integer("n_datasets", n_datasets, 10, ArgumentError)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)

@@ -14,7 +14,9 @@ from bayesmdp.model._policies import (
 )
 from bayesmdp.model._policy_table import policy_table, used_pairs
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
+from bayesmdp.model._several import Rewards
 from bayesmdp.model._task import Task
+from bayesmdp.model._task_readers import check_start
 
 __all__ = [
     "ALWAYS",
@@ -26,6 +28,7 @@ __all__ = [
     "Log",
     "LoggedEpisodes",
     "RewardTriplets",
+    "Rewards",
     "Rows",
     "Task",
     "align",
@@ -35,6 +38,7 @@ __all__ = [
     "as_policy",
     "availability",
     "check_knows",
+    "check_start",
     "is_sparse",
     "logged_episodes",
     "policy_table",

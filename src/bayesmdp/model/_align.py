@@ -11,6 +11,7 @@ from bayesmdp._typing import IntArray
 from bayesmdp.data import Counts, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 from bayesmdp.model._task import Task
+from bayesmdp.model._task_readers import check_start, needs_log, read_start
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -75,7 +76,7 @@ def align(
     """
     data = as_data(data, task)
     if isinstance(data, Counts):
-        task.check_start()
+        check_start(task)
         return _sized(data, task), task
     found = data.counts() if counts is None else counts
     states = _texts("state", data.state_labels, found.state, found.next_state)
@@ -100,13 +101,13 @@ def align(
 
 def _started(task: Task, data: Transitions, number: IntArray | None) -> Task:
     """Let episodes start where those of a log do, if the task leaves that to it."""
-    if not task.needs_log:
+    if not needs_log(task):
         return task
     starts = data.starts()
     share = np.zeros(task.n_states)
     at = starts.state if number is None else number[starts.state]
     share[at] = starts.count / starts.count.sum()
-    return task.with_start(share)
+    return task._but(start=read_start(share, task))
 
 
 def numbering(data: Transitions, task: Task) -> tuple[IntArray | None, IntArray | None]:

@@ -9,10 +9,11 @@ missing: logged ``counts``, the covariance of independent Dirichlet rows
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -106,6 +107,35 @@ class Belief(ABC):
     def _mean(self) -> Dynamics:
         return Dynamics(self.rows().layout, self.rows().mean)
 
+    def with_reward(self, reward: str | Mapping[str, float]) -> Self:
+        """Return the same belief with one of the task's rewards, or a sum of them.
+
+        Parameters
+        ----------
+        reward
+            A name, or weights by name, as `Task.with_reward` takes them.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, {"cost": [9, 1], "qaly": [1, 0]}, discount=0.9)
+        >>> counts = bm.Counts.from_arrays([0, 1], [0, 0], [1, 0])
+        >>> posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
+        >>> posterior.with_reward({"qaly": 10, "cost": -1}).task.reward.tolist()
+        [1.0, -1.0]
+        """
+        return self.with_task(self.task.with_reward(reward))
+
+    def with_task(self, task: Task) -> Self:
+        """Return the same belief about the dynamics with another reward of its task."""
+        other = copy(self)
+        for kind in type(self).__mro__:
+            for name, found in vars(kind).items():
+                if isinstance(found, cached_property):  # made of the old reward
+                    other.__dict__.pop(name, None)
+        object.__setattr__(other, "task", task)
+        return other
+
     def mean(self) -> Dynamics:
         """Mean of the dynamics over the belief, the nominal model.
 
@@ -165,6 +195,22 @@ class Belief(ABC):
         total = rows.total[rows.layout.row_of_entry]
         # alpha (alpha + 1) / (total (total + 1)) with alpha = mean total
         return np.asarray(rows.mean * (rows.mean * total + 1) / (total + 1))
+
+    def state_covariance(self, h: FloatArray) -> FloatArray | None:
+        """Covariance of ``theta[s, a].h`` between actions of a state, ``[S, A, A]``.
+
+        ``h`` [E] is a number for each entry. None where only draws tell.
+        """
+        rows = self.rows()
+        if rows.total is None:
+            return None
+        layout, task = rows.layout, self.task
+        mean = layout.row_sums(rows.mean * h)
+        square = layout.row_sums(rows.mean * (h - mean[layout.row_of_entry]) ** 2)
+        found = np.zeros((task.n_states, task.n_actions, task.n_actions))
+        at = layout.state, layout.action, layout.action
+        found[at] = square / (rows.total + 1.0)
+        return found
 
     def intervals(self, entry: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Return central intervals of the probability of some entries ``[K]``.
