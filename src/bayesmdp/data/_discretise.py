@@ -201,11 +201,7 @@ class Discretisation(Shown):
             for levels in np.ndindex(*self.n_levels)
         )
 
-    def summary(self) -> str:
-        """Say in words what was made of the table."""
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         sizes = np.bincount(self.state, minlength=self.centres.shape[0])
         kinds = [len(self.layout.log), len(self.layout.binary)]
         n_stays = self.train_stays.size + self.test_stays.size

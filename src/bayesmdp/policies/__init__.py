@@ -14,14 +14,10 @@ from bayesmdp.policies._named import POLICY_NAMES, named_policy
 from bayesmdp.policies._second_order import second_order
 
 __all__ = [
-    "ALWAYS",
-    "POLICY_NAMES",
     "behaviour",
     "constant",
-    "logged_policy",
     "mle",
     "msbi",
-    "named_policy",
     "nominal",
     "second_order",
     "uniform",

@@ -35,7 +35,7 @@ from bayesmdp.priors._contract import (
     tuned,
 )
 from bayesmdp.priors._hierarchical import HierarchicalPrior
-from bayesmdp.priors._sets import Imagined, OnSets
+from bayesmdp.priors._random_support import Imagined, OnSets
 
 
 @dataclass(frozen=True)
