@@ -1,7 +1,7 @@
 """The table of checks, ``checks.md``, as records."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple, cast
 
 from bayesmdp.data._findings import Severity
@@ -24,7 +24,7 @@ class Check(NamedTuple):
 @cache
 def checks(part: int) -> tuple[Check, ...]:
     """Read one part of the table."""
-    text = (files(__package__) / "checks.md").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("checks.md").read_text(encoding="utf-8")
     lines = [x for x in text.split("\n## ")[part].splitlines() if x[:1] == "|"]
     return tuple(_check(line) for line in lines[2:])
 
