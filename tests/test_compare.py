@@ -358,7 +358,7 @@ def test_the_printed_table_names_every_policy_in_straight_columns() -> None:
     assert "minus mle" in header
     assert "95 % interval" in header
     assert "95 % of difference" in header
-    assert "under 3 seen" in header
+    assert "under 3 visits" in header
     assert table.summary() == str(table)
     assert [cells(line)[0].group() for line in lines] == [r.name for r in table.rows]
     for line in lines:

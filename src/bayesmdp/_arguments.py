@@ -26,6 +26,7 @@ _SPELLED = {
     "permute": ("permute={0!r}", "--permute {0}"),
     "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
     "resume": ("`resume`", "--resume"),
+    "reward": ("`reward={0!r}`", "--reward {0}"),
     "source": ("`source`: ", ""),
     "time": ("time='...'", "--time COLUMN"),
 }

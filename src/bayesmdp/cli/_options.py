@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from bayesmdp import Task
     from bayesmdp.posterior import Fitted
     from bayesmdp.priors import AnyPrior
+    from bayesmdp.storage import Run
 
 #: Options of `reading_options`.
 READING = (
@@ -100,6 +102,48 @@ def draws_option(function: Function) -> Function:
         show_default=True,
         help="Draws of the posterior; errors shrink with the root of their number.",
     )(function)
+
+
+def reward_option(function: Function) -> Function:
+    """``--reward``."""
+    return click.option(
+        "--reward",
+        multiple=True,
+        metavar="NAME[=WEIGHT]",
+        callback=_reward,
+        help="Which reward of a task that has several; with weights a sum of them, net "
+        "benefit: --reward qaly=30000 --reward cost=-1.",
+    )(function)
+
+
+def _reward(
+    ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
+) -> str | dict[str, float] | None:
+    """Return a name, or weights by name."""
+    if not said:
+        return None
+    if len(said) == 1 and "=" not in said[0]:
+        return said[0]
+    found: dict[str, float] = {}
+    for item in said:
+        name, _, weight = item.partition("=")
+        try:
+            found[name] = float(weight)
+        except ValueError:
+            raise click.BadParameter(
+                f"{item!r} is not of the form NAME=WEIGHT, such as qaly=30000."
+            ) from None
+    return found
+
+
+def load_run(run: Path, reward: str | dict[str, float] | None) -> "Run":
+    """Load a run, with one of its task's rewards where that was asked for."""
+    import bayesmdp as bm
+
+    found = bm.storage.load(run)
+    if reward is None:
+        return found
+    return replace(found, posterior=found.posterior.with_reward(reward))
 
 
 def restrict_option(function: Function) -> Function:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.errors import CountsError
 
@@ -179,9 +180,11 @@ def check_folds(n_folds: int, n_episodes: int | None) -> None:
     if n_episodes is None:
         raise CountsError(
             "Splitting needs an `episode` column: rows of one episode must stay "
-            "together, or the held-out part is not held out."
+            "together, or the held-out part is not held out; name it, "
+            f"{column('episode')}."
         )
     if n_episodes < n_folds:
         raise CountsError(
-            f"`n_folds` is {n_folds} but there are only {n_episodes} episodes."
+            f"`n_folds` is {n_folds} but there {'is' if n_episodes == 1 else 'are'} "
+            f"only {_checks.many(n_episodes, 'episode')}."
         )

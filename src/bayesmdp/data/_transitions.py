@@ -281,8 +281,8 @@ class Transitions:
         if "episode" not in self.table.roles:
             raise CountsError(
                 "These transitions have no `episode` column, so which rows belong "
-                "together is not known: give `episode` to Transitions.from_arrays, or "
-                f"name its column with read_transitions, {column('episode')}."
+                "together is not known: name its column when the log is read, "
+                f"{column('episode')}, or give `episode` as an array."
             )
         return self.table.episodes(n)
 

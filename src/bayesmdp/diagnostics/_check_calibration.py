@@ -60,8 +60,9 @@ def check_calibration(
 
     With ``truth`` None this is simulation-based calibration (Talts et al. 2018): ranks
     are uniform if everything between prior and draws is right. They are so for the
-    chosen policy too: who believes the right prior is not disappointed on average. The
-    optimiser's curse is what a wrong prior does to a choice; ``truth`` shows it.
+    chosen policy too: under a well-specified prior, predicted and true values agree in
+    expectation. The optimiser's curse is what a misspecified prior does to a choice;
+    ``truth`` shows it.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def check_calibration(
     >>> task = bm.worlds.synthetic(0, 3, 2, discount=0.9).task
     >>> bm.check_calibration(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
     True
-    >>> sure = bm.SymmetricPrior(0.01)  # believes what it saw
+    >>> sure = bm.SymmetricPrior(0.01)  # hardly a prior
     >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0),
     ...                              n_visits=3, n_datasets=200)
     >>> found.passed, bool(found.bias[2] > 3 * found.bias_mcse[2])

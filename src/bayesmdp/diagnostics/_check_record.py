@@ -151,10 +151,10 @@ class Check(Record):
                 )
         for x in self.tests:
             if x.p_holm < _LEVEL:
-                worth = ""
+                effect = ""
                 if math.isfinite(x.effect):
-                    worth = f", worth {abs(x.effect):.2g} of value per sd"
-                found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{worth}).")
+                    effect = f"; effect on value {abs(x.effect):.2g} per sd"
+                found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{effect}).")
         return tuple(found)
 
     def plot(self, axes: Any = None) -> "Figure":

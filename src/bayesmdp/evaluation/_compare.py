@@ -118,7 +118,7 @@ class Comparison(Record):
             "better",
             "epistemic sd",
             "aleatoric sd",
-            f"under {self.min_count} seen",
+            f"under {self.min_count} visits",
         ]
         rows = []
         for row in self.rows:
@@ -152,7 +152,7 @@ class Comparison(Record):
         notes = [
             "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
             "paired difference; better: probability of a higher value than "
-            f"{self.reference} (a tie is not better); under {self.min_count} seen: "
+            f"{self.reference} (a tie is not better); under {self.min_count} visits: "
             "share of visits on pairs logged less often",
             *dict.fromkeys(
                 f"note: {note}" for e in self.evaluations.values() for note in e.notes

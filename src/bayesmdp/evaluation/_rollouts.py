@@ -334,7 +334,7 @@ def _evaluation(
         solver="roll-outs",
         variance_reduction=1.0,
         prior_share=share_of_visits(occupancy, policy, draws, fewer_than=1),
-        notes=(*ending.notes, *hidden, *_drowned(states, whole, task)),
+        notes=(*ending.notes, *hidden, *_below_noise(states, whole, task)),
         seed=draws.seed,
         policy=_checks.frozen(policy),
         task=task,
@@ -364,7 +364,7 @@ def _truncation(
     return [note], cut > 0 and cut * bound > float(whole.value_mcse[0])
 
 
-def _drowned(states: Estimates, whole: Estimates, task: Task) -> list[str]:
+def _below_noise(states: Estimates, whole: Estimates, task: Task) -> list[str]:
     """Say where chance explains all of the spread between draws, and more."""
     lost = np.flatnonzero((states.epistemic_sd == 0) & (states.aleatoric_sd > 0))
     where = [f"state {task.state_name(int(lost[0]))}"] if lost.size else []
@@ -374,7 +374,7 @@ def _drowned(states: Estimates, whole: Estimates, task: Task) -> list[str]:
     if not where:
         return []
     return [
-        "`epistemic_sd` drowns in the noise of roll-outs and is 0 for "
+        "`epistemic_sd` is below the noise of roll-outs, and 0, for "
         f"{', '.join(where)}: its error says how large it may be; take more roll-outs "
         "or draws."
     ]

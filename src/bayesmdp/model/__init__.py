@@ -28,7 +28,6 @@ __all__ = [
     "Rewards",
     "Rows",
     "Task",
-    "align",
     "availability",
     "policy_table",
     "restrict",

@@ -1,4 +1,4 @@
-"""What was assumed: one prior a file, one contract."""
+"""What was assumed: one prior per file, one contract."""
 
 from bayesmdp.priors._contract import (
     OwnEvidence,
@@ -38,6 +38,5 @@ __all__ = [
     "SymmetricPrior",
     "evidence_curve",
     "rows_from_keys",
-    "rows_of",
     "tuned",
 ]

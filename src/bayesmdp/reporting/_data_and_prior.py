@@ -28,10 +28,10 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
         seen = visits[task.live]
         facts += [
             ["Logged transitions", f"{belief.counts.total:,}"],
-            ["Pairs of state and action seen", f"{int((seen > 0).sum()):,}"],
+            ["Pairs of state and action observed", f"{int((seen > 0).sum()):,}"],
             ["Pairs a policy may use", f"{int(belief.available.sum()):,}"],
             ["Least visits of a usable pair (min_count)", f"{belief.min_count}"],
-            ["Visits of a pair seen, median", f"{_median(seen):g}"],
+            ["Visits of an observed pair, median", f"{_median(seen):g}"],
         ]
         summary = belief.summary()
     findings = inputs.findings
@@ -91,7 +91,7 @@ _EDGES = (1, 5, 20, 100)
 
 
 def _shares(inputs: Inputs, name: str, visits: IntArray) -> list[float | None]:
-    """Share of a policy's visits on pairs seen so often, one a band."""
+    """Share of a policy's visits on pairs with so many visits, one per band."""
     evaluation, live = inputs.comparison.evaluations[name], inputs.task.live
     mass = (evaluation.occupancy[:, None] * evaluation.policy)[live]
     band = np.searchsorted(_EDGES, visits[live], side="right")
