@@ -85,7 +85,8 @@ class Task(Shown):
         horizon. Of several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``, which may be labelled, too.
+        probabilities ``[S]``, which may be labelled, too; or ``"logged"``: where
+        episodes of the log begin that the task is fitted with.
     terminal
         States in which the episode ends.
     state_labels, action_labels
