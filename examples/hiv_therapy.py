@@ -1,4 +1,8 @@
-"""Ask of HIV therapy whether a second drug in the first two years is worth its price.
+"""
+HIV therapy: is a second drug worth its price?
+==============================================
+
+Ask of HIV therapy whether a second drug in the first two years is worth its price.
 
 A model that health economists teach with, as a decision process. Health is A, B, C
 (worse and worse) or death; counts of yearly changes under one drug (zidovudine) are
@@ -215,3 +219,20 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+# %%
+# Acceptability
+# -------------
+# Probability that two drugs are worth it by what a year of life may cost, over 300
+# draws of the yearly changes.
+
+if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
+    thresholds = range(6000, 6601, 50)
+    few = posterior_models(300)
+    fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    ax.plot(thresholds, [probability_worth_it(few, x) for x in thresholds], "o-")
+    ax.set_xlabel("pounds for a year of life")
+    ax.set_ylabel("probability")
+    ax.set_title("Probability that two drugs are worth their price")
