@@ -5,6 +5,8 @@ state, or a mapping ``{state: action}``; ``[S, A]`` is what comes back. Rows of 
 states are ignored.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

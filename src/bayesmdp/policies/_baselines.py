@@ -1,5 +1,7 @@
 """Policies without draws or search: even, as logged, or the best of one model."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from bayesmdp import _checks

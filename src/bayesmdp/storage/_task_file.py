@@ -19,6 +19,8 @@
 A key such as ``home`` is a label where states have labels, else an id.
 """
 
+from __future__ import annotations
+
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
