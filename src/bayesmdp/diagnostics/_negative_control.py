@@ -147,6 +147,11 @@ def _checked(exchange: Exchange) -> Exchange:
     """Refuse what leaves nothing to exchange."""
     if exchange.label.size and exchange.free > 0:
         return exchange
+    if np.unique(exchange.counts.action).size < 2:
+        raise ArgumentError(
+            "`log` holds one action only, so there is nothing to exchange: is `action` "
+            "the right column?"
+        )
     if exchange.permute == EPISODE:
         raise ArgumentError(
             "`log` has no two episodes that begin in the same state and have different "

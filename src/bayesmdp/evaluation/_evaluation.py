@@ -59,7 +59,7 @@ class Evaluation(Record):
     start_total_sd_mcse: float
     start_values: FloatArray  # [D], raw; NaN where a draw does not end
     n_draws: int
-    exact: bool  # every model of an ensemble: no Monte Carlo error
+    exact: bool  # every model of an ensemble: no error, unless models are a sample
     n_endless: int  # draws left out because their episodes do not end
     n_unsolved: int  # draws left out because they converge too slowly
     n_retried: int  # draws that elimination solved where iterations had failed
@@ -198,7 +198,8 @@ class Evaluation(Record):
     def drawn(self) -> str:
         """What was drawn, in words."""
         if self.exact:
-            return f"{_checks.many(self.n_draws, 'model')}, exactly"
+            how = "sampled" if self.start_total_sd_mcse else "exactly"
+            return f"{_checks.many(self.n_draws, 'model')}, {how}"
         return f"{_checks.many(self.n_draws, 'draw')} (seed {self.seed})"
 
     def _sheet(self, shown: int = 10) -> Sheet:
@@ -267,7 +268,7 @@ class Evaluation(Record):
                 "± Monte Carlo error; control variates cut the variance of the start "
                 f"value by {min(self.variance_reduction, 1e9):.3g}"
             )
-        elif not self.exact:
+        elif not self.exact or self.start_total_sd_mcse:
             lines.append("± Monte Carlo error")
         if self.n_draws < _FEW and not self.exact:
             lines.append("few draws: the errors themselves are rough")
