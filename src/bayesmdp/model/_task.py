@@ -321,6 +321,11 @@ class Task(Shown):
             object.__setattr__(other, name, value)
         return other
 
+    def with_discount(self, discount: float) -> "Task":
+        """Return the same task, of one reward, discounted without end."""
+        plain = {"horizon": None, "cycle": "start", "criterion": "discounted"}
+        return self._but(discount=discount, **plain)
+
     @property
     def first(self) -> "Task":
         """The task with its first reward alone."""
