@@ -6,7 +6,7 @@ A model that health economists teach with, as a decision process. Health is A, B
 (worse and worse) or death; counts of yearly changes under one drug (zidovudine) are
 known, and a second drug (lamivudine), given for two years, multiplies every risk of
 getting worse by 0.509. Rows and prices change after two cycles of twenty, so there are
-two beliefs, one after the other (`BeliefsByCycle`). Costs and life years are two rewards
+two beliefs, one after the other (`BeliefsByCycle`). Costs and life years are rewards
 of one task, both counted at the end of each year: costs discounted by 6 %, life years
 not.
 
@@ -43,7 +43,7 @@ THERAPIES = {"one drug": np.full(4, ONE_DRUG), "two drugs": np.full(4, TWO_DRUGS
 
 
 def dynamics(yearly: np.ndarray, ratio: float) -> np.ndarray:
-    """Probabilities of a year ``[4, 2, 4]``; the ratio multiplies risks of two drugs."""
+    """Probabilities of a year ``[4, 2, 4]``; ``ratio``: of risks with two drugs."""
     found = np.zeros((4, 2, 4))
     found[:DEAD] = yearly[:, None]
     worse = np.triu(yearly, k=1) * ratio
@@ -80,7 +80,7 @@ def task(second: float) -> bm.Task:
 
 
 def published() -> bm.posterior.BeliefsByCycle:
-    """Frequencies as probabilities: with the second drug for two years, then without."""
+    """Frequencies as probabilities: the second drug for two years, then without."""
     yearly = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     treated = bm.Ensemble([dynamics(yearly, RELATIVE_RISK)], task(LAMIVUDINE))
     later = bm.Ensemble([dynamics(yearly, 1.0)], task(0.0))
