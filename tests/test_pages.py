@@ -46,14 +46,5 @@ WRITTEN = [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
 def test_links_lead_somewhere(page: Path) -> None:
     made = "https?:|gallery/|api/"  # the site writes these folders
     links = re.findall(rf"\]\((?!{made})([^)#\s]+)", page.read_text())
-    missing = [link for link in links if not source_of(page, link).exists()]
+    missing = [link for link in links if not (page.parent / link).exists()]
     assert missing == []
-
-
-def source_of(page: Path, link: str) -> Path:
-    """File that a link leads to; the gallery is made of examples."""
-    path = page.parent / link
-    if path.parent != DOCS / "gallery":
-        return path
-    name = "GALLERY_HEADER.rst" if path.stem == "index" else f"{path.stem}.py"
-    return ROOT / "examples" / name
