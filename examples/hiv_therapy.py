@@ -1,7 +1,4 @@
 """
-
-Ask of HIV therapy whether a second drug in the first two years is worth its price.
-=======
 HIV therapy: is a second drug for two years worth its price?
 ============================================================
 
@@ -113,7 +110,7 @@ def uncertain(n: int = 1000, seed: int = 0) -> bm.posterior.BeliefsByCycle:
     return bm.posterior.BeliefsByCycle([first, then], until=[TREATED_YEARS])
 
 
-def main() -> None:
+def main() -> bm.economics.CostEffectiveness:
     """Print the published figures, and what is uncertain about them."""
     found = bm.cost_effectiveness(
         THERAPIES, published(), effect="life years", thresholds=[0]
@@ -135,29 +132,24 @@ def main() -> None:
             print(f"{what + ', ' + name:<22} {cells}")
     print()
     thresholds = np.arange(0, 16_001, 2_000)
-    print(
-        bm.cost_effectiveness(
-            THERAPIES, belief, effect="life years", thresholds=thresholds
-        )
+    analysed = bm.cost_effectiveness(
+        THERAPIES, belief, effect="life years", thresholds=thresholds
     )
+    print(analysed)
+    return analysed
 
 
 if __name__ == "__main__":
-    main()
+    analysed = main()
 
 # %%
 # Acceptability
 # -------------
-# Probability that two drugs are worth it by what a year of life may cost, over 300
-# draws of the yearly changes.
+# Probability of being the better buy by what a year of life may cost.
 
 if __name__ == "__main__":
     import matplotlib.pyplot as plt
 
-    thresholds = range(6000, 6601, 50)
-    few = posterior_models(300)
     fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    ax.plot(thresholds, [probability_worth_it(few, x) for x in thresholds], "o-")
-    ax.set_xlabel("pounds for a year of life")
-    ax.set_ylabel("probability")
-    ax.set_title("Probability that two drugs are worth their price")
+    bm.plots.ceac(analysed, ax=ax)
+    ax.set_title("Probability that each therapy is the better buy")
