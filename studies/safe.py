@@ -30,7 +30,6 @@ from studies.study import Effort, Job, Record, Study
 
 OURS, NOMINAL = "improve", "nominal"
 JUDGING = 40_000
-_A_JOB = 5  # logs
 _STEPS = (200, 500, 1000, 2000, 5000)
 _EPISODES = (20, 100, 500)
 _FROM, _SAFE_FROM = 1000, 500  # steps from which a claim is made
@@ -86,29 +85,22 @@ def _jobs(effort: Effort) -> list[Job]:
     n_logs = effort.seeds or (10 if effort.quick else 500)
     start = 0 if effort.quick else JUDGING
     jobs = []
-    for block, first in enumerate(range(0, n_logs, _A_JOB)):
-        seeds = [start + first, start + min(first + _A_JOB, n_logs)]
+    for log in range(n_logs):
+        params = {"seed": start + log, "quick": effort.quick}
         for number, domain in enumerate(DOMAINS):
-            params = {"domain": domain.name, "seeds": seeds, "quick": effort.quick}
-            jobs.append(Job(f"{number}-{first:04}", params))
-        if not effort.quick:  # 200 cohorts beside 500 logs
-            cohorts = [start + 2 * block, start + 2 * block + 2]
-            params = {"domain": SEPSIS, "seeds": cohorts, "quick": False}
-            jobs.append(Job(f"sepsis-{2 * block:04}", params))
+            jobs.append(Job(f"{number}-{log:04}", {"domain": domain.name, **params}))
+        if log % 5 in (0, 2) and not effort.quick:  # 200 cohorts beside 500 logs
+            jobs.append(Job(f"sepsis-{log:04}", {"domain": SEPSIS, **params}))
     return jobs
 
 
-def _work(domain: str, seeds: list[int], quick: bool) -> list[Record]:
+def _work(domain: str, seed: int, quick: bool) -> list[Record]:
     warnings.simplefilter("ignore", BayesmdpWarning)  # of chains, and of few draws
-    found = []
-    for seed in range(*seeds):
-        if domain == SEPSIS:
-            found += _cohort(seed)
-            continue
-        made = _DOMAINS[domain]
-        for size in made.sizes[1:3] if quick else made.sizes:
-            found += _log(made, seed, size)
-    return found
+    if domain == SEPSIS:
+        return _cohort(seed)
+    made = _DOMAINS[domain]
+    sizes = made.sizes[1:3] if quick else made.sizes
+    return [record for size in sizes for record in _log(made, seed, size)]
 
 
 def world_and_baseline(domain: Domain, seed: int) -> tuple[bm.MDP, FloatArray]:

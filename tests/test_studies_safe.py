@@ -89,12 +89,13 @@ def test_a_log_is_given_to_every_method() -> None:
 
 
 def test_judging_seeds_are_kept_apart() -> None:
-    seeds = {s for job in safe._jobs(Effort()) for s in job.params["seeds"]}
-    assert min(seeds) >= safe.JUDGING
-    quick = {s for job in safe._jobs(Effort(quick=True)) for s in job.params["seeds"]}
-    assert max(quick) < 100
-    cohorts = [x.params["seeds"] for x in safe._jobs(Effort()) if "sepsis" in x.key]
-    assert sum(b - a for a, b in cohorts) == 200
+    jobs = safe._jobs(Effort())
+    assert min(job.params["seed"] for job in jobs) >= safe.JUDGING
+    quick = safe._jobs(Effort(quick=True))
+    assert max(job.params["seed"] for job in quick) < 100
+    domains = [job.params["domain"] for job in jobs]
+    assert domains.count(safe.SEPSIS) == 200
+    assert all(domains.count(domain.name) == 500 for domain in safe.DOMAINS)
 
 
 def test_cohorts_are_told() -> None:
