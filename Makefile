@@ -7,11 +7,12 @@ STAMP := $(VENV)/.installed
 INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
 STUDIES := $(VENV)/.installed-studies
+DOCS := $(VENV)/.installed-docs
 
 # Tests start many processes, each of which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test types units test-integration bench fuzz studies clean
+.PHONY: demo test types units test-integration bench fuzz studies docs docs-quick clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
@@ -34,6 +35,16 @@ test-integration: $(INTEGRATION)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks all
+
+# The site in docs/_build/html, and as one file for reading without a network. Examples
+# run where their script or the package changed; warnings are errors.
+docs: $(DOCS)
+	$(BIN)/sphinx-build -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	cd docs/_build && ../../$(BIN)/python -m zipfile -c bayesmdp-docs.zip html
+
+# The same without running examples: what ran before is shown, the rest as code.
+docs-quick: $(DOCS)
+	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=0 -b html -d docs/_build/doctrees-quick docs docs/_build/quick
 
 # Hours; a run that was stopped goes on.
 studies: $(STUDIES)
@@ -63,6 +74,11 @@ $(STUDIES): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group studies
 	touch $@
 
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	touch $@
+
 clean:
+	rm -rf docs/_build docs/api docs/gallery
 	rm -rf $(VENV) dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

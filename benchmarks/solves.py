@@ -57,7 +57,7 @@ class Solves:
 
     @cached_property
     def _out(self) -> _solve.Solution:
-        return _solve.Solution(*np.zeros((3, self.problem.rows.start.size)))
+        return _solve.Solution(*np.zeros((3, 1, self.problem.rows.start.size)))
 
     def ours(self, theta: Array) -> tuple[float, Array]:
         """Seconds of the engine's own way, with its guesses; solutions ``[2, S]``."""
@@ -65,8 +65,8 @@ class Solves:
         chain, space = self.chain, self._space
         lengths = nominal.solver.length
         began = time.perf_counter()
-        out.value[:] = nominal.reference[0, 0]
-        out.occupancy[:] = nominal.reference[2, 0]
+        out.value[0] = nominal.reference[0, 0]
+        out.occupancy[0] = nominal.reference[2, 0]
         products = _solve.solve_iteratively(
             nominal.solver.method.krylov,
             chain,
@@ -75,8 +75,8 @@ class Solves:
             theta,
             problem.policies[0],
             problem.rows.layout,
-            problem.rows.reward,
-            problem.task.discount,
+            problem.reward,
+            problem.discounts,
             problem.rows.start,
             lengths[0, 0],
             lengths[1, 0],
@@ -85,7 +85,7 @@ class Solves:
         seconds = time.perf_counter() - began
         if products <= 0:
             raise AssertionError("iterations did not solve a draw of a benchmark")
-        return seconds, np.stack([out.value, out.occupancy])
+        return seconds, np.stack([out.value[0], out.occupancy[0]])
 
     def eliminated(self, theta: Array) -> tuple[float, Array]:
         """Seconds of our own dense elimination; solutions ``[2, S]``."""
@@ -99,13 +99,13 @@ class Solves:
             theta,
             problem.policies[0],
             problem.rows.layout,
-            problem.rows.reward,
-            problem.task.discount,
+            problem.reward,
+            problem.discounts,
             problem.rows.start,
             out,
         )
         seconds = time.perf_counter() - began
-        return seconds, np.stack([out.value, out.occupancy])
+        return seconds, np.stack([out.value[0], out.occupancy[0]])
 
     def by_lapack(self, theta: Array) -> tuple[float, Array]:
         """Seconds of LAPACK, the matrix handed over ready and in its own order."""

@@ -60,6 +60,16 @@ POSTERIORS = {
         task(bm.model.RewardTriplets(np.array([5, 11]), np.array([0.1, -2]))),
         prior=bm.SymmetricPrior(),
     ),
+    "several rewards, a horizon": bm.fit(
+        COUNTS,
+        task(
+            {"cost": RNG.random((4, 2)), "qaly": RNG.random((4, 2))},
+            horizon=20,
+            cycle="half",
+            reward_unit={"qaly": "years"},
+        ),
+        prior=bm.SymmetricPrior(),
+    ),
     "no reward, all labels": bm.fit(
         COUNTS,
         task(([], [], [], []), terminal=(), **LABELS),
@@ -124,6 +134,10 @@ def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
         "state_labels",
         "action_labels",
         "reward_unit",
+        "horizon",
+        "cycle",
+        "criterion",
+        "chosen",  # by `with_reward`; a posterior is kept with all its rewards
     }
     made = {"availability", "layout", "alpha", "sets"}  # by fit, from the others
     kept = {"task", "counts", "prior"}

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp.errors import ArgumentError
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -40,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(Tabular):
     """What `validate` found, the worst first.
 
     Examples
@@ -111,6 +112,9 @@ class Findings:
             said += [f"    {x.remedy}"]
         return Sheet(self.headline(), said).text()
 
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(finding) for finding in self.findings]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.
 
@@ -126,7 +130,7 @@ class Findings:
             "origin": self.origin,
             "n_rows": self.n_rows,
             "worst": self.worst,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": self._rows(),
         }
 
     @classmethod

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.diagnostics._uniformity import band, counts_below, points
 from bayesmdp.errors import ArgumentError
@@ -18,7 +19,7 @@ _FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration:
+class Calibration(Tabular):
     """Ranks and coverage over simulated datasets. Made by `check_calibration`.
 
     Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
@@ -206,18 +207,8 @@ class Calibration:
         table = Table(["", *covered, "predicted - true", "p"], self._cells())
         return Sheet(title, [table, simulated, self.verdict]).html()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists, without what every dataset gave.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
-        >>> found.to_dict()["quantities"][0]["name"]
-        'value'
-        """
-        rows = [
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
             {
                 "name": name,
                 "p_value": None if np.isnan(p) else float(p),
@@ -230,6 +221,18 @@ class Calibration:
                 zip(self.quantities, self.p_values, strict=True)
             )
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and lists, without what every dataset gave.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
+        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
+        >>> found.to_dict()["quantities"][0]["name"]
+        'value'
+        """
         return {
             "prior": self.prior,
             "truth": self.truth,
@@ -238,7 +241,7 @@ class Calibration:
             "seed": self.seed,
             "error_rate": self.error_rate,
             "levels": self.levels.tolist(),
-            "quantities": rows,
+            "quantities": self._rows(),
             "passed": self.passed,
             "verdict": self.verdict,
         }

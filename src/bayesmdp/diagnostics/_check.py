@@ -132,6 +132,7 @@ def check(
     True
     """
     episodes = _logged(posterior, log)
+    episodes.task.plain("check")
     whole = _unrestricted(posterior)
     policy, number = behaviour(whole), _checks.seed_integer(seed)
     draws = whole.draws(n_draws, number)

@@ -131,6 +131,7 @@ def check_calibration(
     (False, True)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("check_calibration")
     check_prior(prior, "prior")
     n = _checks.integer("n_datasets", n_datasets, 10, ArgumentError)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)

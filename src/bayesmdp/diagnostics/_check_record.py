@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.diagnostics._markov_order import MarkovOrder
 from bayesmdp.diagnostics._tables import number, percent, table
@@ -95,7 +96,7 @@ class Prevalence:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Check(Shown):
+class Check(Tabular, Shown):
     """Observed beside predicted; made by `bayesmdp.check`.
 
     Examples
@@ -154,6 +155,9 @@ class Check(Shown):
                     worth = f", worth {abs(x.effect):.2g} of value per sd"
                 found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{worth}).")
         return tuple(found)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(test) for test in self.tests]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None.

@@ -17,6 +17,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import (
@@ -76,7 +77,7 @@ class PriorRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorComparison(Shown):
+class PriorComparison(Tabular, Shown):
     """Priors on the same data, in the order given; made by `bayesmdp.compare_priors`.
 
     Axis P runs over priors.
@@ -110,6 +111,9 @@ class PriorComparison(Shown):
             f"No prior {name!r:.80} in this comparison; there are: "
             f"{', '.join(self.names)}."
         )
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(row) for row in self.rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None.
@@ -276,6 +280,7 @@ def compare_priors(
 
     named = checked_priors(priors)
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("compare_priors")
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     n_folds = _fold_count(n_folds)
     seed = _checks.seed_integer(seed)

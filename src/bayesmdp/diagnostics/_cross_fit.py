@@ -31,6 +31,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -53,7 +54,7 @@ _FOLDS = ("fold_gains", "fold_sds", "fold_probabilities", "fold_unjudged")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossFit(Shown):
+class CrossFit(Tabular, Shown):
     """A gain judged by data that did not choose; made by `bayesmdp.cross_fit`.
 
     Axis F runs over folds: each judges a policy that was chosen on the others.
@@ -83,6 +84,13 @@ class CrossFit(Shown):
         record["interval"] = [plain(x) for x in self.interval]
         record["notes"] = list(self.notes)
         return {x: plain(v) if isinstance(v, float) else v for x, v in record.items()}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        columns = [getattr(self, name).tolist() for name in _FOLDS]
+        return [
+            {"fold": fold, **dict(zip(_FOLDS, row, strict=True))}
+            for fold, row in enumerate(zip(*columns, strict=True))
+        ]
 
     def summary(self) -> str:
         """Table of the folds, and what they come to.
@@ -187,6 +195,7 @@ def cross_fit(
     (True, 0.0)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("cross_fit")
     log = as_log(log, task)
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._checks import read_only
 from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, CountsError
@@ -39,7 +40,7 @@ _PURPOSE = int.from_bytes(b"order", "little")
 
 
 @dataclass(frozen=True, repr=False)
-class MarkovOrder(Shown):
+class MarkovOrder(Tabular, Shown):
     """Order 1 against order 2; made by `bayesmdp.diagnostics.markov_order`."""
 
     g2: float
@@ -67,6 +68,9 @@ class MarkovOrder(Shown):
         from scipy.special import chdtrc
 
         return float(chdtrc(self.df, statistic)) if self.df else 1.0
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [self.to_dict()]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""

@@ -29,6 +29,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -55,7 +56,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NegativeControl(Shown):
+class NegativeControl(Tabular, Shown):
     """A claim beside those without effect; made by `bayesmdp.negative_control`.
 
     Axis B runs over permutations. Gains are over the behaviour policy, from the start.
@@ -89,6 +90,10 @@ class NegativeControl(Shown):
     def null_claims(self) -> float:
         """Share of permutations with a probability of 95 % or more: false claims."""
         return float((self.null_probabilities >= _SURE).mean())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        both = zip(self.null_gains, self.null_probabilities, strict=True)
+        return [{"gain": float(x), "probability": float(p)} for x, p in both]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON.
@@ -238,6 +243,7 @@ def negative_control(
     (True, 0.1)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("negative_control")
     log = as_data(log, task, "log")
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")

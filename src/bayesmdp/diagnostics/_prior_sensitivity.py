@@ -22,6 +22,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
@@ -58,7 +59,7 @@ _SHOWN = (*_QUANTITIES, *_GAIN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorSensitivity(Shown):
+class PriorSensitivity(Tabular, Shown):
     """Value of one policy under several priors; made by `bayesmdp.prior_sensitivity`.
 
     Axis P runs over priors, in the order given; ``*_mcse`` are Monte Carlo standard
@@ -129,7 +130,7 @@ class PriorSensitivity(Shown):
         0.0
         """
         return {
-            "rows": [self._start_of(p) for p in range(len(self.names))],
+            "rows": self._rows(),
             "flip_share": self.flip_share,
             "fragile": [self._fragile(int(s)) for s in self.fragile],
             "n_draws": self.n_draws,
@@ -137,6 +138,9 @@ class PriorSensitivity(Shown):
             "min_count": self.min_count,
             "notes": list(self.notes),
         }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [self._start_of(p) for p in range(len(self.names))]
 
     def _start_of(self, p: int) -> dict[str, Any]:
         row: dict[str, Any] = {"name": self.names[p]}
@@ -301,6 +305,7 @@ def prior_sensitivity(
     """
     named = checked_priors(priors)
     _checks.of_type("task", task, Task, ArgumentError)
+    task.plain("prior_sensitivity")
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     seed = _checks.seed_integer(seed)

@@ -33,7 +33,7 @@ class Nominal:
 
     reference: FloatArray  # [3, P, S] value, variance, occupancy
     theta_bar: FloatArray  # [E]
-    inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]
+    inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]. P: as in `Sums`
     solver: Any  # of the backend
     controls: bool = False  # whether control variates are formed
     few_digits: tuple[bool, ...] = ()  # [P], see `lacks_digits`; or none
@@ -47,7 +47,8 @@ class Nominal:
 
 def blank(problem: Problem, solver: Any) -> Nominal:
     """No reference: sums of a single draw are then its values."""
-    n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
+    n_policies = problem.policies.shape[0] * problem.n_columns
+    n_states = problem.rows.start.size
     return Nominal(
         reference=np.zeros((3, n_policies, n_states)),
         theta_bar=problem.rows.mean,

@@ -194,7 +194,7 @@ def _lengths(
             writable(problem.rows.mean),
             read_only(policy),
             problem.rows.layout,
-            problem.task.discount,
+            float(problem.discounts.max()),
             make_space(
                 Method(krylov=krylov),
                 problem.n_live,

@@ -1,22 +1,38 @@
 """The CPU: compiled kernels, one range of draws after the other on each thread."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
-from bayesmdp._typing import FloatArray, StatusArray
+from bayesmdp._typing import BoolArray, FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
 from bayesmdp.engine._backend import Backend, Nominal, blank
 from bayesmdp.engine._chain import Chain, build_chain
-from bayesmdp.engine._choose import Solver, choose, direct, quick_direct, rough_cost
+from bayesmdp.engine._choose import (
+    Solver,
+    check_solver,
+    choose,
+    direct,
+    quick_direct,
+    rough_cost,
+)
 from bayesmdp.engine._dense import invert
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._kernel import solve_draw, sweep_policy
 from bayesmdp.engine._krylov import N_VECTORS
 from bayesmdp.engine._layout import Held, References
 from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._stages import (
+    Stages,
+    StageSpace,
+    fill_direction,
+    solve_stages,
+    stage_space,
+    sweep_stages,
+)
 from bayesmdp.errors import ConvergenceError, EndlessError
 
 _BATCH_BYTES = 1_000_000  # sampled rows of a batch of draws: what stays in the cache
@@ -24,35 +40,58 @@ _ENTRY_SECONDS = 15e-9  # to sample one
 _ITERATIVE = solving.Method(krylov=solving.Krylov(False))
 
 
+@dataclass(frozen=True, eq=False)
+class Products:
+    """How a horizon is solved: one product for each cycle."""
+
+    stages: Stages
+    name: str = "products"
+
+
 class CPU(Backend):
     """Kernels compiled by numba."""
 
     name = "cpu"
 
-    def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Solver:
+    def choose(
+        self, problem: Problem, wanted: str, *, adjoint: bool
+    ) -> Solver | Products:
         """Choose by counts of operations on the mean model."""
+        if problem.stages is not None:
+            check_solver(wanted)
+            return Products(problem.stages)
         return choose(problem, wanted, adjoint=adjoint)
 
-    def solve_mean(self, problem: Problem, solver: Solver, bits: int) -> FloatArray:
+    def solve_mean(
+        self, problem: Problem, solver: Solver | Products, bits: int
+    ) -> FloatArray:
         """Solve the mean model of every policy."""
-        found = np.zeros((3, len(problem.policies), problem.rows.start.size))
-        for p in range(len(problem.policies)):
+        n, m = len(problem.policies), problem.n_columns
+        found = np.zeros((3, n, m, problem.rows.start.size))
+        for p in range(n):
+            if isinstance(solver, Products):
+                found[:, p] = _solve_stages(problem, p, solver.stages, bits)[0]
+                continue
             status, out = _solve_mean(problem, p, solver.method, solver.length, bits)
             retry = direct(problem) if status == solving.UNSOLVED else None
             if retry is not None:
                 status, out = _solve_mean(problem, p, retry, solver.length, bits)
             _check_solved(status, problem.n_live)
             found[:, p] = out
-        return found
+        return found.reshape(3, n * m, -1)
 
     def inverses(self, problem: Problem) -> FloatArray:
         """Invert by dense elimination."""
-        n, rows = problem.n_live, problem.rows
-        out = np.empty((problem.policies.shape[0], n, n))
-        for policy, transposed in zip(problem.policies, out, strict=True):
+        n, rows, discounts = problem.n_live, problem.rows, problem.discounts
+        out = np.empty((problem.policies.shape[0], discounts.size, n, n))
+        for policy, each in zip(problem.policies, out, strict=True):
             given = writable(rows.mean), read_only(policy), rows.layout
-            invert(*given, problem.task.discount, transposed)
-        return out
+            for k, g in enumerate(discounts):
+                if k and g == discounts[k - 1]:
+                    each[k] = each[k - 1]
+                else:
+                    invert(*given, g, each[k])
+        return out.reshape(-1, n, n)
 
     def sweep(
         self,
@@ -64,23 +103,30 @@ class CPU(Backend):
     ) -> Sums:
         """Sweep one range; what iterations do not solve, elimination may."""
         task = _Range(problem, nominal, bits, first, weights)
+        if isinstance(nominal.solver, Products):
+            space = _stage_space(problem, nominal.solver.stages)
+            task.sweep_by([task.product_kernel(p, space) for p in range(task.n)])
+            return task.sums()
         task.sweep_with(nominal.solver.method)
         failed = task.status == solving.UNSOLVED
         if failed.any() and (method := direct(problem)) is not None:
             task.status[failed] = solving.LEFT_OUT
             task.sweep_with(method)
             task.status[failed & (task.status == solving.SOLVED)] = solving.RETRIED
-        total = Joiner()
-        total.add_blocks(first // BLOCK, task.state, task.row)
-        return Sums(
-            total.nodes, task.start, task.status, task.products, weights, task.kept
-        )
+        return task.sums()
 
-    def bytes_per_thread(self, problem: Problem, solver: Solver, bits: int) -> int:
+    def bytes_per_thread(
+        self, problem: Problem, solver: Solver | Products, bits: int
+    ) -> int:
         """Count a batch of models, chains, work space."""
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
-        entries, n = problem.rows.target.size, problem.n_live
-        vectors = 8 * n_states * (N_VECTORS + 12)
+        entries, n = problem.rows.mean.size, problem.n_live
+        vectors = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
+        if isinstance(solver, Products):
+            n_times = solver.stages.phase.size + 1
+            each = 8 * n_states * n_times * problem.n_columns
+            paid = 16 * entries * len(problem.order)
+            return int(8 * entries * _batch(entries) + vectors + each + paid)
         held = 0
         if _holds(problem, bits):
             held = 2 * 8 * n_policies * n_states * BLOCK
@@ -93,20 +139,26 @@ class CPU(Backend):
         batch = 8 * entries * _batch(entries)
         return int(batch + vectors + held + solving_bytes)
 
-    def seconds_per_draw(self, problem: Problem, solver: Solver) -> float:
+    def seconds_per_draw(self, problem: Problem, solver: Solver | Products) -> float:
         """Count sampling by entries, solving by operations."""
+        if isinstance(solver, Products):
+            passes = 4 * solver.stages.phase.size * problem.n_columns
+            each = (passes * len(problem.policies) * 2e-9) + _ENTRY_SECONDS
+            return float(each * problem.rows.mean.size)
         solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, solver.method)
         return float(solved) + _ENTRY_SECONDS * problem.rows.target.size
 
-    def iterates(self, solver: Solver) -> bool:
+    def iterates(self, solver: Solver | Products) -> bool:
         """Krylov methods do."""
-        return solver.method.krylov is not None
+        return isinstance(solver, Solver) and solver.method.krylov is not None
 
-    def lighter(self, solver: Solver) -> Solver | None:
+    def lighter(self, solver: Solver | Products) -> Solver | None:
         """Return iterations, which take less than a matrix."""
-        return None if self.iterates(solver) else Solver(_ITERATIVE, solver.length)
+        if isinstance(solver, Products) or self.iterates(solver):
+            return None
+        return Solver(_ITERATIVE, solver.length)
 
-    def exact(self, problem: Problem, solver: Solver) -> Solver | None:
+    def exact(self, problem: Problem, solver: Solver | Products) -> Solver | None:
         """Elimination leaves no digit."""
         return quick_direct(problem) if self.iterates(solver) else None
 
@@ -120,7 +172,61 @@ def _holds(problem: Problem, bits: int) -> bool:
     """Whether gradients of unused rows are found from their means."""
     sampled = problem.stream is not None and problem.stream.independent
     unused = not (problem.policies > 0).all()
-    return bool(bits & solving.GRADIENT) and sampled and unused
+    return bool(bits & solving.GRADIENT) and sampled and unused and _is_plain(problem)
+
+
+def _is_plain(problem: Problem) -> bool:
+    """Whether one reward is counted from the start on without end."""
+    return problem.stages is None and len(problem.order) == 1 and problem.lost == 0
+
+
+def _sampled(problem: Problem, bits: int) -> BoolArray:
+    """Which rows are sampled ``[R]``: those used, or all."""
+    every = bits & solving.GRADIENT and not _is_plain(problem)
+    return np.ones_like(problem.used) if every else problem.used
+
+
+def _stage_space(problem: Problem, stages: Stages) -> StageSpace:
+    rows = problem.rows
+    return stage_space(stages, rows.start.size, rows.source.size, rows.target.size)
+
+
+def _solve_stages(
+    problem: Problem, p: int, stages: Stages, bits: int
+) -> tuple[solving.Solution, StageSpace]:
+    """Solve the mean model of one policy; also what is left of it."""
+    space, rows = _stage_space(problem, stages), problem.rows
+    out = _solution(problem)
+    solve_stages(
+        stages,
+        space,
+        bits & ~solving.GRADIENT,
+        rows.mean.copy(),
+        read_only(problem.policies[p]),
+        rows.layout,
+        read_only(problem.reward),
+        writable(problem.terminal_value),
+        writable(rows.start),
+        problem.n_live,
+        out,
+        np.zeros((problem.n_columns, rows.source.size)),
+    )
+    return out, space
+
+
+def _direction(problem: Problem, p: int, stages: Stages) -> FloatArray:
+    """Return derivatives of start values by the rows of the mean model, ``[M, E]``."""
+    rows = problem.rows
+    out = np.empty((problem.n_columns, rows.mean.size))
+    space = _solve_stages(problem, p, stages, 0)[1]
+    policy = read_only(problem.policies[p])
+    start = writable(rows.start)
+    fill_direction(stages, space, rows.mean.copy(), policy, rows.layout, start, out)
+    return out
+
+
+def _solution(problem: Problem) -> solving.Solution:
+    return solving.Solution(*np.zeros((3, problem.n_columns, problem.rows.start.size)))
 
 
 def _chain(problem: Problem, p: int, method: solving.Method, bits: int) -> Chain | None:
@@ -137,7 +243,7 @@ def _solve_mean(
 ) -> tuple[int, solving.Solution]:
     """Solve the mean model of one policy; what became of it, and the solution."""
     rows, n_states = problem.rows, problem.rows.start.size
-    out = solving.Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
+    out = _solution(problem)
     status, _ = solve_draw(
         method.dense,
         method.band,
@@ -148,8 +254,8 @@ def _solve_mean(
         rows.mean.copy(),  # as kernels see the rows of a draw
         read_only(problem.policies[p]),
         rows.layout,
-        read_only(rows.reward),
-        problem.task.discount,
+        read_only(problem.reward),
+        read_only(problem.discounts),
         writable(rows.start),
         _references(problem, blank(problem, Solver(method, length)), p),
         out,
@@ -161,10 +267,10 @@ def _references(problem: Problem, nominal: Nominal, p: int) -> References:
     """Return what kernels read about the nominal model of one policy."""
     return References(
         problem.n_live,
-        writable(nominal.reference[:, p]),
+        writable(nominal.reference[:, problem.columns(p)]),
         writable(nominal.solver.length[:, p]),
         read_only(nominal.theta_bar),
-        read_only(nominal.inverse[p]),
+        read_only(nominal.inverse[problem.columns(p)]),
     )
 
 
@@ -195,27 +301,45 @@ class _Range:
         self.problem, self.nominal, self.bits = problem, nominal, bits
         self.first, self.weights = first, weights
         n, n_blocks = weights.size, -(-weights.size // BLOCK)
-        n_policies, n_rows = problem.policies.shape
+        self.n, n_rows = problem.policies.shape
         n_slopes = n_rows if bits & solving.GRADIENT else 0
-        n_channels = channels.n_channels(bits)
+        n_channels, m = channels.n_channels(bits), problem.n_columns
+        n_policies = self.n * m
         shape = (n_policies, n_blocks)
         self.state = np.zeros((*shape, n_channels, problem.rows.start.size))
         self.row = np.zeros((*shape, 2, n_slopes))
         self.start = np.zeros((n_policies, channels.N_START, n))
-        self.status: StatusArray = np.zeros((n_policies, n), dtype=np.int8)
-        self.products = np.zeros((n_policies, n), dtype=np.int64)
+        self.status: StatusArray = np.zeros((self.n, n), dtype=np.int8)
+        self.products = np.zeros((self.n, n), dtype=np.int64)
+        n_pairs = m * (m - 1) // 2 if bits & solving.CROSS else 0
+        self.cross = np.zeros((self.n, n_pairs, n))
         n_kept = n if bits & solving.KEEP else 0
         self.kept = np.zeros((n_policies, 2, n_kept, problem.rows.start.size))
 
+    def sums(self) -> Sums:
+        """Return what was found, each policy once for each of its columns."""
+        total, m = Joiner(), self.problem.n_columns
+        total.add_blocks(self.first // BLOCK, self.state, self.row)
+        status, products = self.status, self.products
+        if m > 1:
+            status, products = np.repeat(status, m, 0), np.repeat(products, m, 0)
+        given = self.start, status, products, self.weights, self.kept, self.cross
+        return Sums(total.nodes, *given)
+
     def sweep_with(self, method: solving.Method) -> None:
-        """Sweep the draws that are left out so far, in batches."""
-        problem, rows, stream = self.problem, self.problem.rows, self.problem.stream
-        assert stream is not None
-        theta = np.empty((_batch(rows.target.size), rows.target.size))
+        """Sweep the draws that are left out so far with a method."""
+        problem, rows = self.problem, self.problem.rows
         space = solving.make_space(
             method, problem.n_live, rows.start.size, rows.target.size
         )
-        kernels = [self._kernel(p, method, space) for p in range(len(self.status))]
+        self.sweep_by([self._kernel(p, method, space) for p in range(self.n)])
+
+    def sweep_by(self, kernels: list[Callable[..., None]]) -> None:
+        """Sweep the draws that are left out so far, in batches."""
+        problem, rows, stream = self.problem, self.problem.rows, self.problem.stream
+        assert stream is not None
+        theta = np.empty((_batch(rows.mean.size), rows.mean.size))
+        sampled = _sampled(problem, self.bits)
         for begin in range(0, self.weights.size, len(theta)):
             stop = min(begin + len(theta), self.weights.size)
             todo = self.status[:, begin:stop] == solving.LEFT_OUT
@@ -223,19 +347,15 @@ class _Range:
                 continue
             draws = np.arange(self.first + begin, self.first + stop)
             part = theta[: stop - begin]
-            stream.fill(draws, problem.used, part)
-            reward, final = stream.rewards(draws), stream.terminal_values(draws)
+            stream.fill(draws, sampled, part)
+            paid, ends = stream.rewards(draws), stream.terminal_values(draws)
+            reward, final = problem.reward[None], problem.terminal_value[None]
+            if paid is not None:
+                reward = problem.in_order(paid)
+            if ends is not None:
+                final = problem.in_order(ends)[..., rows.order]
             for kernel in kernels:
-                kernel(
-                    begin,
-                    part,
-                    read_only(rows.reward[None] if reward is None else reward),
-                    writable(
-                        rows.terminal_value[None]
-                        if final is None
-                        else final[:, rows.order]
-                    ),
-                )
+                kernel(begin, part, read_only(reward), writable(final))
 
     def _kernel(
         self, p: int, method: solving.Method, space: solving.Space
@@ -244,13 +364,13 @@ class _Range:
         problem, rows = self.problem, self.problem.rows
         policy = read_only(problem.policies[p])
         chain = _chain(problem, p, method, self.bits)
-        task = problem.task
         height = rows.start.size if _holds(problem, self.bits) else 0
         held = Held(
             np.zeros((height, BLOCK)), np.zeros((height, BLOCK)), np.zeros(BLOCK)
         )
-        stream = problem.stream
+        stream, columns = problem.stream, problem.columns(p)
         every_row = stream is not None and not stream.independent
+        every_row = every_row or not _is_plain(problem)
         start, weights = writable(rows.start), read_only(self.weights)
         about = _references(problem, self.nominal, p)
 
@@ -261,7 +381,8 @@ class _Range:
                 begin,
                 BLOCK,
                 self.bits,
-                task.discount,
+                read_only(problem.discounts),
+                problem.lost,
                 method.dense,
                 method.band,
                 method.krylov,
@@ -277,12 +398,55 @@ class _Range:
                 every_row,
                 space,
                 held,
-                self.state[p],
-                self.row[p],
-                self.start[p],
+                self.state[columns],
+                self.row[columns],
+                self.start[columns],
                 self.status[p],
                 self.products[p],
-                self.kept[p],
+                self.kept[columns],
+                self.cross[p],
+            )
+
+        return call
+
+    def product_kernel(self, p: int, space: StageSpace) -> Callable[..., None]:
+        """Return the kernel of one policy with a horizon, ready but for its draws."""
+        problem, rows, columns = (
+            self.problem,
+            self.problem.rows,
+            self.problem.columns(p),
+        )
+        stages = self.nominal.solver.stages
+        direction = np.zeros((problem.n_columns, 0))
+        if self.bits & solving.CONTROL:
+            direction = _direction(problem, p, stages)
+
+        def call(
+            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
+        ) -> None:
+            sweep_stages(
+                begin,
+                BLOCK,
+                self.bits,
+                stages,
+                space,
+                rows.layout,
+                theta,
+                reward,
+                final,
+                read_only(problem.policies[p]),
+                writable(rows.start),
+                read_only(self.weights),
+                problem.n_live,
+                writable(self.nominal.reference[:, columns]),
+                read_only(rows.mean),
+                direction,
+                self.state[columns],
+                self.row[columns],
+                self.start[columns],
+                self.status[p],
+                self.kept[columns],
+                self.cross[p],
             )
 
         return call

@@ -58,7 +58,7 @@ def check_ending(problem: Problem, belief: Belief | None = None) -> tuple[Ending
 
     Without a belief it is the mean model of the problem that must end.
     """
-    if problem.task.discount < 1.0:
+    if not problem.must_end:
         return tuple(Ending() for _ in problem.policies)
     known = np.where(problem.rows.mean > 0, np.inf, 0.0)
     exits = [Exits(problem.rows.mean, known)]
@@ -195,7 +195,7 @@ def _chain(
         problem.rows.source[row[used]],
         np.minimum(problem.rows.target[used], problem.n_live).astype(np.int64),
         sure[used],
-        problem.rows.reward[used] != 0,
+        (problem.reward[problem.discounts == 1][:, used] != 0).any(axis=0),
     )
 
 

@@ -6,7 +6,7 @@ blocks is held as the few largest subtrees it covers; ranges computed apart join
 their common edge, and whoever computed them, in whatever parts, the tree is the same.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,7 +53,10 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Joined results of a range of draws; `join` adds the next range."""
+    """Joined results of a range of draws; `join` adds the next range.
+
+    Where there are several rewards, each policy stands here once for each of them.
+    """
 
     nodes: tuple[Node, ...]
     start: FloatArray  # [P, 4, D]
@@ -61,6 +64,8 @@ class Sums:
     products: IntArray  # [P, D], of iterations
     weights: FloatArray  # [D]
     kept: FloatArray  # [P, 2, D, S], value and variance of every draw; or [P, 2, 0, S]
+    #: [P, X, D], covariances of returns of pairs of a policy's rewards; or none.
+    cross: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
 
     @property
     def n_draws(self) -> int:
@@ -154,6 +159,7 @@ class Joiner:
             products=np.concatenate([part.products for part in parts], axis=1),
             weights=np.concatenate([part.weights for part in parts]),
             kept=np.concatenate([part.kept for part in parts], axis=2),
+            cross=np.concatenate([part.cross for part in parts], axis=2),
         )
 
 

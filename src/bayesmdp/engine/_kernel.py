@@ -16,6 +16,10 @@ where ``|V| ~ 1 / (1 - g)``, and its right-hand side is summed as squares of dev
 ``grad`` differs from ``dJ/dpi = d Q`` by a constant in each state, which rows that sum
 to 1 cannot feel.
 
+Several rewards share the draw: those of one discount share the factorised chain, too.
+Covariances of their returns solve ``(I - g_i g_j T) C_ij = sum_a pi sum_t theta
+(r_i + g_i V_i[t] - V_i[s]) (r_j + g_j V_j[t] - V_j[s])``.
+
 States stand in sweep order, live ones first, so that a vector of values continues with
 zeros and no loop needs to ask where an episode ends.
 """
@@ -25,10 +29,20 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
 from bayesmdp.engine._chain import Chain
+from bayesmdp.engine._cross import solve_cross
 from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._layout import Held, Layout, References
-from bayesmdp.engine._reduce import add_gradient, add_mean_gradient, reduce_draw
+from bayesmdp.engine._reduce import (
+    add_cross,
+    add_gradient,
+    add_mean_gradient,
+    control_draw,
+    reduce_draw,
+    take_off_first,
+)
 from bayesmdp.engine._solve import (
+    CONTROL,
+    CROSS,
     GRADIENT,
     LEFT_OUT,
     OCCUPANCY,
@@ -57,7 +71,7 @@ def solve_draw(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    g: float,
+    g: FloatArray,
     start: FloatArray,
     nominal: References,
     out: Solution,
@@ -65,9 +79,10 @@ def solve_draw(
     """Fill ``out``; return what became of the draw, and products of iterations."""
     status, products = UNSOLVED, 0
     if krylov is not None and chain is not None:
-        copy_to(out.value, nominal.reference[0])
-        copy_to(out.variance, nominal.reference[1])
-        copy_to(out.occupancy, nominal.reference[2])
+        for k in range(g.size):
+            copy_to(out.value[k], nominal.reference[0, k])
+            copy_to(out.variance[k], nominal.reference[1, k])
+            copy_to(out.occupancy[k], nominal.reference[2, k])
         products = solve_iteratively(
             krylov,
             chain,
@@ -89,16 +104,18 @@ def solve_draw(
             dense, band, space, want, theta, pi, rows, reward, g, start, out
         )
     if status == SOLVED and want & (OCCUPANCY | GRADIENT):
-        add_arrivals(theta, pi, rows, g, start, nominal.n_live, out.occupancy)
+        for k in range(g.size):
+            add_arrivals(theta, pi, rows, g[k], start, nominal.n_live, out.occupancy[k])
     return status, abs(products)
 
 
 @jit
-def sweep_policy(
+def sweep_policy(  # noqa: C901 - one loop over draws
     begin: int,
     block: int,
     want: int,
-    g: float,
+    g: FloatArray,
+    lost: float,
     dense: Dense | None,
     band: Band | None,
     krylov: Krylov | None,
@@ -120,6 +137,7 @@ def sweep_policy(
     status: StatusArray,
     products: IntArray,
     kept: FloatArray,
+    cross: FloatArray,
 ) -> None:
     """Sweep some draws of a range, those from number ``begin`` of it on.
 
@@ -128,13 +146,15 @@ def sweep_policy(
     begin, block
         Number of the first draw within its range of W, and draws of a block.
     want
-        Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES.
-    g, dense, band, krylov, chain
-        Discount, and how to solve.
+        Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES, KEEP, CROSS.
+    g, lost
+        Discounts [K]; by how much the first point of time counts less than 1.
+    dense, band, krylov, chain
+        How to solve.
     rows, theta
         Where rows lead; [n, E] their probabilities in each draw.
     reward, terminal_value
-        [1, E], [1, S], or of each draw [n, E], [n, S].
+        [1, K, E], [1, K, S], or of each draw [n, K, E], [n, K, S].
     pi
         [R] probability of each row's action.
     start, weights
@@ -146,20 +166,30 @@ def sweep_policy(
     space, held
         Work space; values and visits of a block.
     state_sums, row_sums
-        [B, C, S], [B, 2, R]: one set for each block of the range, to which is added.
+        [K, B, C, S], [K, B, 2, R]: a set for each block, to which is added.
     start_draws
-        [4, W]: results of each draw.
+        [K, 4, W]: results of each draw.
     status
         [W]: what became of each; only those left out so far are looked at, so that a
         second call can try another method where the first failed.
     products
         [W]: products of iterations.
     kept
-        [2, W, S]: value and return variance of each draw; or [2, 0, S].
+        [K, 2, W, S]: value and return variance of each draw; or [K, 2, 0, S].
+    cross
+        [X, W]: covariances of returns of pairs of rewards; or [0, W].
     """
-    n_states = start.size
-    out = Solution(np.zeros(n_states), np.zeros(n_states), np.zeros(n_states))
+    n_states, n_rewards = start.size, g.size
+    out = Solution(
+        np.zeros((n_rewards, n_states)),
+        np.zeros((n_rewards, n_states)),
+        np.zeros((n_rewards, n_states)),
+    )
     work = np.zeros((3, n_states))
+    covariance = np.zeros((cross.shape[0], n_states))
+    own = np.zeros((n_rewards, pi.size if lost != 0.0 else 0))
+    less = np.zeros_like(own)
+    plain = np.zeros((n_rewards, n_states))  # values, before the first point is lost
     holds = held.values.shape[0] > 0
     for d in range(theta.shape[0]):
         i = begin + d
@@ -184,44 +214,104 @@ def sweep_policy(
             )
             products[i] += more
             if status[i] == SOLVED:
-                if kept.shape[1] > 0:
-                    copy_to(kept[0, i], out.value)
-                    copy_to(kept[1, i], out.variance)
-                reduce_draw(
-                    weights[i],
-                    want,
-                    theta[d],
-                    pi,
-                    rows,
-                    paid,
-                    final,
-                    g,
-                    start,
-                    nominal,
-                    out,
-                    work,
-                    state_sums[i // block],
-                    start_draws[:, i],
-                )
-                if want & GRADIENT:
-                    add_gradient(
-                        weights[i],
+                if want & CROSS:
+                    solve_cross(
+                        dense,
+                        band,
+                        krylov,
+                        chain,
+                        space,
                         theta[d],
                         pi,
-                        every_row,
                         rows,
                         paid,
                         g,
-                        out,
-                        row_sums[i // block],
+                        nominal.length[0],
+                        out.value,
+                        covariance,
                     )
+                values, ends = out.value, final
+                if lost != 0.0:
+                    plain[:] = out.value
+                    values, ends = plain, (1.0 - lost) * final
+                    take_off_first(
+                        lost,
+                        theta[d],
+                        pi,
+                        rows,
+                        paid,
+                        final,
+                        g,
+                        start,
+                        out.value,
+                        out.variance,
+                        covariance,
+                        own,
+                        less,
+                    )
+                if want & CROSS:
+                    add_cross(start, out.value, ends, covariance, cross[:, i])
+                for k in range(n_rewards):
+                    sums = state_sums[k, i // block]
+                    if kept.shape[2] > 0:
+                        copy_to(kept[k, 0, i], out.value[k])
+                        copy_to(kept[k, 1, i], out.variance[k])
+                    reduce_draw(
+                        weights[i],
+                        want,
+                        start,
+                        out.value[k],
+                        out.variance[k],
+                        out.occupancy[k],
+                        ends[k],
+                        nominal.reference[:, k],
+                        sums,
+                        start_draws[k, :, i],
+                    )
+                    if want & CONTROL:
+                        control_draw(
+                            weights[i],
+                            want,
+                            theta[d],
+                            pi,
+                            rows,
+                            paid[k],
+                            g[k],
+                            start,
+                            nominal,
+                            k,
+                            out.value[k],
+                            work,
+                            sums,
+                            start_draws[k, :, i],
+                        )
+                    if want & GRADIENT:
+                        add_gradient(
+                            weights[i],
+                            theta[d],
+                            pi,
+                            every_row,
+                            rows,
+                            paid[k],
+                            g[k],
+                            values[k],
+                            out.occupancy[k],
+                            less[k],
+                            row_sums[k, i // block],
+                        )
                 if holds:
                     held.weights[i % block] = weights[i]
                     for s in range(n_states):
-                        held.values[s, i % block] = out.value[s]
-                        held.visits[s, i % block] = out.occupancy[s]
+                        held.values[s, i % block] = out.value[0, s]
+                        held.visits[s, i % block] = out.occupancy[0, s]
         if holds and (i % block == block - 1 or i == weights.size - 1):
             add_mean_gradient(
-                nominal.theta_bar, pi, rows, reward[0], g, held, row_sums[i // block]
+                nominal.theta_bar,
+                pi,
+                rows,
+                reward[0, 0],
+                g[0],
+                held,
+                row_sums[0, i // block],
             )
             held.weights[:] = 0.0

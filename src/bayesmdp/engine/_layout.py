@@ -20,10 +20,10 @@ class References(NamedTuple):
     """What kernels know of the nominal model of one policy."""
 
     n_live: int
-    reference: FloatArray  # [3, S] value, variance, occupancy
+    reference: FloatArray  # [3, K, S] value, variance, occupancy
     length: FloatArray  # [2, S] of episodes, and its like for the transpose; or 0
     theta_bar: FloatArray  # [E]
-    inverse: FloatArray  # [N, N], the transpose of X; or [0, 0]
+    inverse: FloatArray  # [K, N, N], the transposes of X; or [K, 0, 0]
 
 
 class Held(NamedTuple):

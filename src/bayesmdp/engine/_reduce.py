@@ -18,12 +18,10 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine._dense import dot, times_transposed
 from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._solve import (
-    CONTROL,
     CONTROL_STATES,
     GRADIENT,
     OCCUPANCY,
     VARIANCE,
-    Solution,
 )
 
 # Channels of the per-state sums. V value, R return variance, D occupancy (all minus
@@ -54,11 +52,15 @@ def add_gradient(
     rows: Layout,
     reward: FloatArray,
     g: float,
-    out: Solution,
+    value: FloatArray,
+    occupancy: FloatArray,
+    less: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Add ``d (Q - V)`` and its square to ``sums`` [2, R], of rows in use or all."""
-    value, occupancy = out.value, out.occupancy
+    """Add ``d (Q - V)`` and its square to ``sums`` [2, R], of rows in use or all.
+
+    ``less`` [R] is taken off each slope; or [0].
+    """
     for row in range(rows.source.size):
         if not (every_row or pi[row] > 0.0):
             continue
@@ -68,6 +70,8 @@ def add_gradient(
             q += theta[e] * (reward[e] + g * value[rows.target[e]])
         i = rows.source[row]
         slope = occupancy[i] * (q - value[i])
+        if less.size > 0:
+            slope -= less[row]
         gain = weight * slope
         sums[0, row] += gain
         sums[1, row] += gain * gain
@@ -192,47 +196,144 @@ def add_controls(
 def reduce_draw(
     w: float,
     want: int,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    terminal_value: FloatArray,
-    g: float,
     start: FloatArray,
-    nominal: References,
-    out: Solution,
-    work: FloatArray,
+    value: FloatArray,
+    variance: FloatArray,
+    occupancy: FloatArray,
+    terminal_value: FloatArray,
+    reference: FloatArray,
     sums: FloatArray,
     results: FloatArray,
 ) -> None:
     """Add one solved draw to the sums [C, S], and its start values to results [4]."""
-    value, variance, occupancy = out.value, out.variance, out.occupancy
-    value_bar, visits_bar = nominal.reference[0], nominal.reference[2]
-    add_value(w, value, value_bar, sums)
+    add_value(w, value, reference[0], sums)
     mean = dot(start, value) + dot(start, terminal_value)
     results[START_VALUE] = mean
     if want & (OCCUPANCY | GRADIENT):
         for s in range(occupancy.size):
-            d = occupancy[s] - visits_bar[s]
+            d = occupancy[s] - reference[2, s]
             sums[D, s] += w * d
             sums[DD, s] += w * d * d
-    if want & CONTROL:
-        deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, value_bar, work[0])
-        if want & CONTROL_STATES:
-            y, z = work[1], work[2]
-            times_transposed(nominal.inverse, work[0], y)
-            deviate(theta, nominal.theta_bar, pi, rows, reward, 0.0, g, y, work[0])
-            times_transposed(nominal.inverse, work[0], z)
-            add_controls(w, value, value_bar, y, z, sums)
-            results[START_Y] = dot(start, y)
-            results[START_Z] = dot(start, z)
-        else:  # X is too large to hold: its product with the start is enough for y
-            n = nominal.n_live
-            results[START_Y] = dot(visits_bar[:n], work[0][:n])
     if want & VARIANCE:
-        add_variance(w, value, variance, value_bar, nominal.reference[1], sums)
+        add_variance(w, value, variance, reference[0], reference[1], sums)
         spread = 0.0
         for s in range(value.size):
             gap = value[s] + terminal_value[s] - mean
             spread += start[s] * (variance[s] + gap * gap)
         results[START_VARIANCE] = spread
+
+
+@jit
+def control_draw(
+    w: float,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: float,
+    start: FloatArray,
+    nominal: References,
+    k: int,
+    value: FloatArray,
+    work: FloatArray,
+    sums: FloatArray,
+    results: FloatArray,
+) -> None:
+    """Add the control variates of reward ``k`` to the sums and the results [4]."""
+    value_bar, visits_bar = nominal.reference[0, k], nominal.reference[2, k]
+    deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, value_bar, work[0])
+    if want & CONTROL_STATES:
+        y, z, inverse = work[1], work[2], nominal.inverse[k]
+        times_transposed(inverse, work[0], y)
+        deviate(theta, nominal.theta_bar, pi, rows, reward, 0.0, g, y, work[0])
+        times_transposed(inverse, work[0], z)
+        add_controls(w, value, value_bar, y, z, sums)
+        results[START_Y] = dot(start, y)
+        results[START_Z] = dot(start, z)
+    else:  # X is too large to hold: its product with the start is enough for y
+        n = nominal.n_live
+        results[START_Y] = dot(visits_bar[:n], work[0][:n])
+
+
+@jit
+def add_cross(
+    start: FloatArray,
+    value: FloatArray,
+    terminal_value: FloatArray,
+    covariance: FloatArray,
+    results: FloatArray,
+) -> None:
+    """Covariance from the start of the returns of each pair of rewards, ``[X]``."""
+    at = 0
+    for i in range(value.shape[0]):
+        for j in range(i + 1, value.shape[0]):
+            x, y = value[i] + terminal_value[i], value[j] + terminal_value[j]
+            mean_x, mean_y, total = dot(start, x), dot(start, y), 0.0
+            for s in range(start.size):
+                total += start[s] * (x[s] - mean_x) * (y[s] - mean_y)
+            results[at] = dot(start, covariance[at]) + total
+            at += 1
+
+
+@jit
+def take_off_first(  # noqa: C901 - loops over rewards, pairs of them and rows
+    lost: float,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    final: FloatArray,
+    g: FloatArray,
+    start: FloatArray,
+    value: FloatArray,
+    variance: FloatArray,
+    covariance: FloatArray,
+    own: FloatArray,
+    less: FloatArray,
+) -> None:
+    """Count the first point of time ``lost`` less: ``G - lost r(s_0, a_0)``.
+
+    With ``o`` the reward of a pair, ``o_s`` its mean over the policy's actions, and
+    ``x = Q - V``::
+
+        V   <- V - lost o_s
+        C_ij <- C_ij + sum_a pi (lost^2 e_i e_j - lost (e_i x_j + e_j x_i))
+
+    with ``e = o - o_s``.
+    ``own`` [K, R] and ``less`` [K, R] are filled: ``o``, and what the gradient loses.
+    """
+    n_rewards = g.size
+    of_state = np.zeros((n_rewards, start.size))
+    gain = np.zeros((n_rewards, pi.size))
+    for k in range(n_rewards):
+        for row in range(pi.size):
+            total, q = 0.0, 0.0
+            for e in range(rows.indptr[row], rows.indptr[row + 1]):
+                t = rows.target[e]
+                total += theta[e] * (reward[k, e] - g[k] * final[k, t])
+                q += theta[e] * (reward[k, e] + g[k] * value[k, t])
+            own[k, row] = total
+            i = rows.source[row]
+            gain[k, row] = q - value[k, i]
+            if pi[row] > 0.0:
+                of_state[k, i] += pi[row] * total
+    at = 0
+    for i in range(n_rewards):
+        for j in range(i, n_rewards):
+            for row in range(pi.size):
+                if pi[row] > 0.0:
+                    s = rows.source[row]
+                    x, y = own[i, row] - of_state[i, s], own[j, row] - of_state[j, s]
+                    more = lost * x * y - (x * gain[j, row] + y * gain[i, row])
+                    if i == j:
+                        variance[i, s] += pi[row] * lost * more
+                    elif covariance.shape[0] > 0:
+                        covariance[at, s] += pi[row] * lost * more
+            at += i != j
+    for k in range(n_rewards):
+        for row in range(pi.size):
+            s = rows.source[row]
+            less[k, row] = lost * start[s] * (own[k, row] - of_state[k, s])
+        for s in range(start.size):
+            value[k, s] -= lost * of_state[k, s]

@@ -4,6 +4,7 @@ States stand in *sweep order*: live ones first, terminal ones after. A vector of
 then simply continues with zeros, and no inner loop asks where an episode ends.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +14,9 @@ import numpy as np
 from bayesmdp._checks import read_only
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._layout import Layout
+from bayesmdp.engine._stages import Stages
 from bayesmdp.errors import TooLargeError
-from bayesmdp.model import Dynamics, Task
+from bayesmdp.model import Dynamics, Rewards, Task
 from bayesmdp.posterior import Belief, BeliefRows, Draws, Stream
 
 
@@ -102,6 +104,13 @@ class SweepRows:
         )
 
 
+def _by_discount(several: Rewards) -> tuple[int, ...]:
+    """Rewards that count, those of the same discount side by side."""
+    g, weights = several.discounts, several.weights
+    kept = [k for k in range(len(g)) if weights is None or weights[k]]
+    return tuple(sorted(kept, key=lambda k: g.index(g[k])))
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What a sweep reads: rows, policies over them, and which draws."""
@@ -109,11 +118,102 @@ class Problem:
     rows: SweepRows
     policies: FloatArray  # [P, R]
     stream: Stream | None = None  # None: the mean model alone
+    more: tuple[SweepRows, ...] = ()  # the same rows with further rewards
+    #: [K], number of each reward among the task's; those of one discount side by side.
+    order: tuple[int, ...] = (0,)
+    weights: tuple[float, ...] | None = None  # [K], of a sum of values; else each alone
 
     @property
     def task(self) -> Task:
-        """The known part."""
+        """The known part, with the first reward."""
         return self.rows.task
+
+    @property
+    def n_columns(self) -> int:
+        """Results of a policy: one for each reward, or one for a sum of them."""
+        return 1 if self.weights is not None else len(self.order)
+
+    def columns(self, p: int) -> slice:
+        """Where results of policy ``p`` stand among those of all."""
+        return slice(p * self.n_columns, (p + 1) * self.n_columns)
+
+    @cached_property
+    def reward(self) -> FloatArray:
+        """Mean rewards, ``[K, E]``."""
+        return np.stack([rows.reward for rows in (self.rows, *self.more)])
+
+    @cached_property
+    def terminal_value(self) -> FloatArray:
+        """Mean values of terminal states, ``[K, S]``."""
+        return np.stack([rows.terminal_value for rows in (self.rows, *self.more)])
+
+    @cached_property
+    def discounts(self) -> FloatArray:
+        """Discount of each reward, ``[K]``."""
+        return np.array([rows.task.discount for rows in (self.rows, *self.more)])
+
+    def of_columns(self, values: FloatArray) -> FloatArray:
+        """Values ``[..., K, S]`` of terminal states as those of columns, at the start.
+
+        The first point of time may count less than others.
+        """
+        scaled = self.task.time_weights[0] * values
+        if self.weights is None:
+            return np.asarray(scaled)
+        return np.tensordot(scaled, self.weights, axes=(-2, 0))[..., None, :]
+
+    def ends_of(self, draws: IntArray | None) -> FloatArray | None:
+        """Values of terminal states by column, ``[n, M, S]`` in the states' order.
+
+        None: the same in all draws; without draws their mean, ``[1, M, S]``.
+        """
+        if draws is None:
+            out = np.empty_like(self.terminal_value)
+            out[:, self.rows.order] = self.terminal_value
+            return self.of_columns(out[None])
+        found = None if self.stream is None else self.stream.terminal_values(draws)
+        return None if found is None else self.of_columns(self.in_order(found))
+
+    def in_order(self, of_draws: FloatArray) -> FloatArray:
+        """Rewards or terminal values of draws as columns stand, ``[n, K, .]``."""
+        if of_draws.ndim == 2:
+            return of_draws[:, None]
+        return of_draws[:, np.array(self.order)]
+
+    @property
+    def must_end(self) -> bool:
+        """Whether episodes must end: with a discount of 1 and no horizon."""
+        return self.task.horizon is None and bool((self.discounts == 1.0).any())
+
+    @property
+    def lost(self) -> float:
+        """By how much the first point of time counts less than 1, without a horizon."""
+        unending = self.task.horizon is None
+        return 1.0 - float(self.task.time_weights[0]) if unending else 0.0
+
+    @cached_property
+    def stages(self) -> Stages | None:
+        """Weights of rewards at each point of time; None without a horizon."""
+        task = self.task
+        if task.horizon is None:
+            return None
+        n, weight = task.horizon + 1, task.time_weights
+        fade = self.discounts[:, None] ** np.arange(n)  # [K, T + 1]
+        own, arrival, ends = weight * fade, np.zeros_like(fade), np.zeros_like(fade)
+        arrival[:, :-1] = own[:, 1:]
+        ends[:, :-1] = arrival[:, :-1] if task.of_states else fade[:, 1:]
+        share = np.eye(len(self.order))
+        if self.weights is not None:
+            share = np.array([self.weights])
+        phase = np.zeros(n, dtype=np.int64)
+        return Stages(
+            np.ascontiguousarray(share[:, :, None] * own),
+            np.ascontiguousarray(share[:, :, None] * arrival),
+            np.ascontiguousarray(own[: self.n_columns]),
+            np.ascontiguousarray(ends[: self.n_columns]),
+            phase,
+            np.ascontiguousarray(self.discounts),
+        )
 
     @property
     def n_live(self) -> int:
@@ -148,7 +248,13 @@ class Problem:
     @classmethod
     def of_belief(cls, belief: Belief, policies: FloatArray | None = None) -> "Problem":
         """Rows that policies ``[P, S, A]`` use, or every available one; no draws."""
-        return cls._of(belief.rows(), belief.task, belief.available, policies)
+        named = {part: name for name, part in belief.task.parts.items()}
+
+        def rows(task: Task) -> BeliefRows:
+            name = named[task]
+            return (belief.with_reward(name) if name else belief).rows()
+
+        return cls._of_each(belief.task, rows, belief.available, policies)
 
     @classmethod
     def of_dynamics(
@@ -156,13 +262,35 @@ class Problem:
     ) -> "Problem":
         """One known model: rows that policies ``[P, S, A]`` use, or every one."""
         layout = dynamics.rows
-        reward = task.transition_reward(
-            layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
+
+        def rows(task: Task) -> BeliefRows:
+            paid = task.transition_reward(
+                layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
+            )
+            final = task.terminal_value
+            return BeliefRows(layout, dynamics.probability, paid, final, None)
+
+        return cls._of_each(task, rows, layout.available, policies)
+
+    @classmethod
+    def _of_each(
+        cls,
+        task: Task,
+        rows: Callable[[Task], BeliefRows],
+        available: BoolArray,
+        policies: FloatArray | None,
+    ) -> "Problem":
+        """Make the problem of one reward, and add the others, if there are some."""
+        several, parts = task.reward, list(task.parts.values())
+        order = _by_discount(several) if isinstance(several, Rewards) else (0,)
+        first, *more = (
+            cls._of(rows(parts[k]), parts[k], available, policies) for k in order
         )
-        rows = BeliefRows(
-            layout, dynamics.probability, reward, task.terminal_value, None
-        )
-        return cls._of(rows, task, layout.available, policies)
+        if not isinstance(several, Rewards):
+            return first
+        weights = several.weights and tuple(several.weights[k] for k in order)
+        others = tuple(one.rows for one in more)
+        return replace(first, more=others, order=order, weights=weights)
 
     @classmethod
     def _of(

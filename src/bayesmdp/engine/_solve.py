@@ -45,8 +45,9 @@ from bayesmdp.engine._layout import Layout
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
 
 # What is wanted beside the value, as bits; control variates of the start, or of all;
-# values and variances of every draw.
+# values and variances of every draw; covariances of several rewards.
 VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES, KEEP = 1, 2, 4, 8, 16, 32
+CROSS = 64
 
 
 class Dense(NamedTuple):
@@ -106,7 +107,7 @@ class Space(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Vectors over states ``[S]``, zero for terminal ones but for arrivals."""
+    """Vectors over states ``[K, S]``, zero for terminal ones but for arrivals."""
 
     value: FloatArray
     variance: FloatArray
@@ -194,23 +195,35 @@ def solve_directly(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    g: float,
+    g: FloatArray,
     start: FloatArray,
     out: Solution,
 ) -> int:
-    """Fill ``out`` by elimination; return what became of the draw."""
-    if not eliminate(dense, band, space, theta, pi, rows, g):
-        return ENDLESS_CHAIN
-    bellman_mean(theta, pi, rows, reward, out.value)
-    substitute(dense, band, space, out.value)
-    if want & (OCCUPANCY | GRADIENT):
-        copy_to(out.occupancy, start)
-        substitute_transposed(dense, band, space, out.occupancy)
+    """Fill ``out`` by elimination, once for each discount; say what became of it.
+
+    Rewards [K, E] of the same discount [K] stand beside each other.
+    """
+    held = -1.0  # discount that the factorised matrix has
+    for k in range(g.size):
+        if g[k] != held:
+            held = g[k]
+            if not eliminate(dense, band, space, theta, pi, rows, held):
+                return ENDLESS_CHAIN
+            if want & (OCCUPANCY | GRADIENT):
+                copy_to(out.occupancy[k], start)
+                substitute_transposed(dense, band, space, out.occupancy[k])
+        elif want & (OCCUPANCY | GRADIENT):
+            copy_to(out.occupancy[k], out.occupancy[k - 1])
+        bellman_mean(theta, pi, rows, reward[k], out.value[k])
+        substitute(dense, band, space, out.value[k])
     if want & VARIANCE:
-        bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
-        if g < 1.0:
-            eliminate(dense, band, space, theta, pi, rows, g * g)
-        substitute(dense, band, space, out.variance)
+        for k in range(g.size):
+            spread = out.variance[k]
+            bellman_spread(theta, pi, rows, reward[k], g[k], out.value[k], spread)
+            if g[k] * g[k] != held:
+                held = g[k] * g[k]
+                eliminate(dense, band, space, theta, pi, rows, held)
+            substitute(dense, band, space, spread)
     return SOLVED
 
 
@@ -224,7 +237,7 @@ def solve_iteratively(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    g: float,
+    g: FloatArray,
     start: FloatArray,
     length: FloatArray,
     t_length: FloatArray,
@@ -233,51 +246,105 @@ def solve_iteratively(
     """Fill ``out`` by iterations from the guesses it holds.
 
     Returns the number of products, negative where some system was not solved.
-    ``length`` and ``t_length`` [S] are trial weights for the bounds on errors.
+    ``length`` and ``t_length`` [S] are trial weights for the bounds on errors. Rewards
+    [K, E] of the same discount [K] stand beside each other.
     """
-    n = space.slack.size
     value = theta
     if chain.slot.size > 0:
         value = space.value
         fill_chain(chain, theta, pi, rows, value)
-    down = krylov.backward
-    system = System(
-        g, down, chain.begin, chain.stop, chain.column, value, space.inverse
-    )
-    fill_inverse(system)
-    bellman_mean(theta, pi, rows, reward, space.rhs)
-    products = _bounded(system, space, length, out.value)
-    if products > 0 and want & (OCCUPANCY | GRADIENT):
-        for at in range(chain.t_slot.size):
-            k = np.uint64(at)
-            space.t_value[k] = value[chain.t_slot[k]]
-        transposed = System(
+    products = 0
+    for k in range(g.size):
+        more = _iterate_one(
+            krylov,
+            chain,
+            space,
+            want,
+            theta,
+            pi,
+            rows,
+            reward,
             g,
-            not down,  # what flows towards the end in the rows flows from it here
-            chain.t_begin,
-            chain.t_stop,
-            chain.t_column,
-            space.t_value,
-            space.inverse,
+            start,
+            length,
+            t_length,
+            value,
+            k,
+            out,
         )
-        copy_to(space.rhs, start)
-        more = _bounded(transposed, space, t_length, out.occupancy)
-        products = products + more if more > 0 else -products
-    if products > 0 and want & VARIANCE:
-        bellman_spread(theta, pi, rows, reward, g, out.value, space.rhs)
-        square = System(
-            g * g, down, chain.begin, chain.stop, chain.column, value, space.inverse
-        )
-        fill_inverse(square)
-        more = _bounded(square, space, length, out.variance)
-        products = products + more if more > 0 else -products
-        for i in range(n):  # an error within the tolerance may be below 0
-            out.variance[i] = max(out.variance[i], 0.0)
+        if more < 0:
+            return more - products
+        products += more
     return products
 
 
 @jit
-def _bounded(system: System, space: Space, length: FloatArray, x: FloatArray) -> int:
+def _iterate_one(
+    krylov: Krylov,
+    chain: Chain,
+    space: Space,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: FloatArray,
+    start: FloatArray,
+    length: FloatArray,
+    t_length: FloatArray,
+    value: FloatArray,
+    k: int,
+    out: Solution,
+) -> int:
+    """Solve for reward ``k``; visits as those of the one before, if they are."""
+    n, down = space.slack.size, krylov.backward
+    system = System(
+        g[k], down, chain.begin, chain.stop, chain.column, value, space.inverse
+    )
+    fill_inverse(system)
+    bellman_mean(theta, pi, rows, reward[k], space.rhs)
+    products = bounded(system, space, length, out.value[k])
+    if products > 0 and want & (OCCUPANCY | GRADIENT):
+        if k > 0 and g[k] == g[k - 1]:
+            copy_to(out.occupancy[k], out.occupancy[k - 1])
+        else:
+            for at in range(chain.t_slot.size):
+                e = np.uint64(at)
+                space.t_value[e] = value[chain.t_slot[e]]
+            transposed = System(
+                g[k],
+                not down,  # what flows towards the end in the rows flows from it here
+                chain.t_begin,
+                chain.t_stop,
+                chain.t_column,
+                space.t_value,
+                space.inverse,
+            )
+            copy_to(space.rhs, start)
+            more = bounded(transposed, space, t_length, out.occupancy[k])
+            products = products + more if more > 0 else -products
+    if products > 0 and want & VARIANCE:
+        variance = out.variance[k]
+        bellman_spread(theta, pi, rows, reward[k], g[k], out.value[k], space.rhs)
+        square = System(
+            g[k] * g[k],
+            down,
+            chain.begin,
+            chain.stop,
+            chain.column,
+            value,
+            space.inverse,
+        )
+        fill_inverse(square)
+        more = bounded(square, space, length, variance)
+        products = products + more if more > 0 else -products
+        for i in range(n):  # an error within the tolerance may be below 0
+            variance[i] = max(variance[i], 0.0)
+    return products
+
+
+@jit
+def bounded(system: System, space: Space, length: FloatArray, x: FloatArray) -> int:
     """Solve for ``space.rhs`` with a bound on the error; products, negative if not."""
     n = system.begin.size
     x[n:] = 0.0

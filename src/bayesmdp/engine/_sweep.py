@@ -48,6 +48,7 @@ class Footprint:
     def bytes_per_block(self) -> int:
         """What the sums of one block of draws take."""
         n_policies, n_rows = self.problem.policies.shape
+        n_policies *= self.problem.n_columns
         slopes = 2 * n_rows if self.bits & GRADIENT else 0
         n_states = self.problem.rows.start.size
         n_sums = channels.n_channels(self.bits) * n_states + slopes
@@ -72,7 +73,8 @@ class Footprint:
         # results of one draw, twice while they are put together
         n_kept = 2 * self.problem.rows.start.size if self.bits & KEEP else 0
         each_draw = 8 * (channels.N_START + n_kept) + 9
-        per_draw = 2 * len(self.problem.policies) * each_draw + 16
+        n_policies = len(self.problem.policies) * self.problem.n_columns
+        per_draw = 2 * n_policies * each_draw + 16
         joined = 4 * self.bytes_per_block
         return int(
             self.inverses + self.threads * each + joined + self.n_draws * per_draw
@@ -150,6 +152,7 @@ class Want:
     occupancy: bool = False
     gradient: bool = False
     values: bool = False  # and variances, of every draw and state
+    cross: bool = False  # covariances of the returns of several rewards
 
     def bits(self, control: bool = False, every_state: bool = False) -> int:
         """Return the flags as the kernel reads them."""
@@ -158,6 +161,7 @@ class Want:
             + solving.OCCUPANCY * self.occupancy
             + solving.GRADIENT * self.gradient
             + solving.KEEP * self.values
+            + solving.CROSS * self.cross
             + solving.CONTROL * control
             + solving.CONTROL_STATES * (control and every_state)
         )
@@ -286,8 +290,10 @@ def nominal(
     want = replace(want, occupancy=adjoint)
     # the mean of the second control variate needs independent Dirichlet rows
     fits = control and problem.rows.total is not None and problem.n_live <= MAX_INVERSE
+    fits = fits and problem.stages is None
     # the inverse of every policy, and one while it is made
-    inverses = 8 * problem.n_live**2 * (len(problem.policies) + 1) if fits else 0
+    n_inverses = len(problem.policies) * problem.n_columns + 1
+    inverses = 8 * problem.n_live**2 * n_inverses if fits else 0
     bits = want.bits(control, fits)
     planned = Footprint(backend, problem, chosen, bits, n_draws, pool.threads, inverses)
     planned.check()

@@ -17,6 +17,7 @@ from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._planner import FAILED, methods, plan_models
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Pool, results
+from bayesmdp.engine.horizons import best_start_values, improve_stationary
 from bayesmdp.errors import BayesmdpWarning
 
 __all__ = ["Plan", "hindsight_values", "plan", "warn_unfinished"]
@@ -42,6 +43,8 @@ def plan(problem: Problem, who: str = _WHO) -> Plan:
     ``who`` says of a state, where discount 1 is refused, that no policy ends from it.
     """
     task = problem.task
+    if problem.stages is not None:
+        return _plan_stages(problem)
     if task.discount == 1.0:
         choice = nearest_rows(problem, who)
     else:  # the first row of each live state; rows are sorted by state
@@ -97,6 +100,23 @@ def plan(problem: Problem, who: str = _WHO) -> Plan:
     )
 
 
+def _plan_stages(problem: Problem) -> Plan:
+    """Plan with a horizon: a stationary policy."""
+    choice, value, steps = improve_stationary(problem)
+    task, rows = problem.task, problem.rows
+    policy, in_order = (
+        np.zeros((task.n_states, task.n_actions)),
+        np.empty(task.n_states),
+    )
+    policy[rows.row_id[choice, 0], rows.row_id[choice, 1]] = 1.0
+    in_order[rows.order] = value + problem.of_columns(problem.terminal_value)[0]
+    status = "no change in a single state betters this stationary policy"
+    if steps < 0:
+        status = "stopped before the optimum: the limit of changes was reached"
+    policy, in_order = _checks.sealed(policy), _checks.sealed(in_order)
+    return Plan(policy, in_order, abs(steps), steps > 0, status, choice)
+
+
 def warn_unfinished(what: str, result: Plan) -> None:
     """Say aloud where a plan is not optimal."""
     if not result.converged:
@@ -110,6 +130,8 @@ def hindsight_values(
     problem: Problem, n_draws: int, warm: IntArray, pool: Pool, first: int = 0
 ) -> FloatArray:
     """Optimal start values of ``n_draws`` draws from ``first`` on, ``[D]``.
+
+    With a horizon, of decisions that may change with time.
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
@@ -133,6 +155,8 @@ def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
 
 def _best_values(problem: Problem, warm: IntArray, draws: IntArray) -> FloatArray:
     """Sample draws, and plan for each from the rows ``warm`` [N]."""
+    if problem.stages is not None:
+        return best_start_values(problem, draws)
     rows, stream, n = problem.rows, problem.stream, draws.size
     assert stream is not None
     table = np.empty((n, rows.target.size))

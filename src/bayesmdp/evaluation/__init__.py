@@ -20,11 +20,13 @@ from bayesmdp.evaluation._evaluate import (
 )
 from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
+from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
 
 __all__ = [
     "ActionValues",
     "AnalyticEvaluation",
+    "Chosen",
     "Comparison",
     "ComparisonRow",
     "Evaluation",
@@ -41,6 +43,7 @@ __all__ = [
     "least_size",
     "mean_and_mcse",
     "off_policy",
+    "one_reward",
     "plain",
     "probability",
     "quantile",

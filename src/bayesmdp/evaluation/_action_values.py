@@ -10,8 +10,9 @@ row of every pair is sampled, so that rows which depend on each other do so here
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
@@ -32,9 +34,12 @@ if TYPE_CHECKING:
 
     from bayesmdp.engine import Problem, SweepRows
 
+_PER_PAIR = ["value", "value_mcse", "epistemic_sd", "aleatoric_sd"]
+_PER_PAIR += ["probability_best", "probability_better"]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ActionValues(Shown):
+class ActionValues(Tabular, Shown):
     """Expected values of single actions, followed by a policy.
 
     Made by `bayesmdp.action_values`.
@@ -66,6 +71,13 @@ class ActionValues(Shown):
     n_draws: int
     policy: FloatArray  # [S, A]
     task: Task = field(repr=False)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Give a row per available pair."""
+        for s, a in np.argwhere(np.isfinite(self.value)).tolist():
+            state, action = self.task.state_name(s), self.task.action_name(a)
+            numbers = {x: float(getattr(self, x)[s, a]) for x in _PER_PAIR}
+            yield {"state": state, "action": action, **numbers}
 
     def summary(self, max_states: int = 10) -> str:
         """Table of the action that is most probably best in each of the first states.
@@ -162,6 +174,7 @@ def action_values(
 
     draws = as_draws(draws, n_draws, seed)
     belief = draws.belief
+    belief.task.plain("action_values")
     followed = as_policy(policy, belief)
     if reference is None:
         usable = belief.available & ~belief.task.is_terminal[:, None]

@@ -101,6 +101,7 @@ def evaluate_analytic(policy: PolicyLike, posterior: Belief) -> AnalyticEvaluati
     from bayesmdp.evaluation._measure import expand
 
     check_belief(posterior)
+    posterior.task.plain("evaluate_analytic")
     dirichlet_total("evaluate_analytic", posterior)
     probabilities = as_policy(policy, posterior)
     problem = engine.Problem.of_belief(posterior, probabilities[None])

@@ -2,15 +2,17 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.evaluation._arviz import inference_data
 from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
     as_draws,
@@ -25,13 +27,12 @@ from bayesmdp.evaluation._evaluation import (
     plain,
     rounded,
 )
+from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Tabular):
     """Policies on common draws, best first; made by `bayesmdp.compare`.
 
     Examples
@@ -72,6 +73,7 @@ class Comparison:
     reference: str
     min_count: int  # observations below which a pair counts as poorly supported
     evaluations: Mapping[str, Evaluation]
+    _index = "name"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON."""
@@ -87,15 +89,39 @@ class Comparison:
             ],
         }
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return a data frame with one row a policy; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ArgumentError(
-                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
-            ) from None
-        return pd.DataFrame([_flat(row) for row in self.rows]).set_index("name")
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(row) for row in self.rows]
+
+    def to_inference_data(self, chains: int = 1) -> Any:
+        """Return draws of all policies' values for ArviZ; needs the extra ``arviz``.
+
+        ``posterior`` holds ``start_value`` by policy and ``difference`` by contrast
+        (each other policy minus the reference); else as `Evaluation.to_inference_data`.
+
+        Parameters
+        ----------
+        chains
+            How many chains the draws came from, one after the other.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]},
+        ...                    bm.worlds.casino())
+        >>> draws = table.to_inference_data().posterior["difference"].values[0]
+        >>> draws.ravel().round(2).tolist()
+        [-9.9, 99.0]
+        """
+        names = list(self.evaluations)
+        values = np.stack([x.start_values for x in self.evaluations.values()], axis=1)
+        at = names.index(self.reference)
+        gaps = np.delete(values - values[:, [at]], at, axis=1)
+        contrasts = [f"{x} - {self.reference}" for x in names if x != self.reference]
+        variables = {
+            "start_value": (values, {"policy": names}),
+            "difference": (gaps, {"contrast": contrasts}),
+        }
+        return inference_data(variables, self.evaluations[names[0]].weights, chains)
 
     def _table(self) -> Table:
         unit = next(iter(self.evaluations.values())).task.reward_unit
@@ -176,6 +202,7 @@ def compare(
     policies: Mapping[str, PolicyLike],
     draws: Draws | Belief,
     *,
+    reward: Chosen | None = None,
     n_draws: int | None = None,
     seed: Seed | None = None,
     reference: str | None = None,
@@ -195,6 +222,9 @@ def compare(
     draws
         From ``posterior.draws(n, seed)``: fresh ones, not those a policy was chosen on.
         Or a posterior or an ensemble.
+    reward
+        Which of several rewards, by name, or weights by name: net benefit
+        ``{"qaly": 50_000, "cost": -1}``.
     n_draws, seed
         Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
@@ -223,6 +253,8 @@ def compare(
     from bayesmdp.evaluation.paired import differences, paired
 
     draws = as_draws(draws, n_draws, seed)
+    belief = one_reward(draws.belief, reward, "compare")
+    draws = draws if belief is draws.belief else replace(draws, belief=belief)
     if not isinstance(policies, Mapping) or len(policies) < 2:
         raise ArgumentError("`policies` must map at least two names to policies.")
     names = list(policies)
@@ -275,14 +307,6 @@ def compare(
     for note in dict.fromkeys(n for e in evaluations.values() for n in e.notes):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return Comparison(tuple(rows), reference, min_count, evaluations)
-
-
-def _flat(row: ComparisonRow) -> dict[str, Any]:
-    """Columns of a data frame: an interval is two of them."""
-    found = asdict(row)
-    for name in ("interval", "difference_interval"):
-        found[f"{name}_low"], found[f"{name}_high"] = found.pop(name) or (None, None)
-    return found
 
 
 def _low_support(evaluation: Evaluation, draws: Draws, min_count: int) -> float | None:

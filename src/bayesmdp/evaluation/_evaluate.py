@@ -23,6 +23,7 @@ from bayesmdp._progress import progress_bar
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
+from bayesmdp.evaluation._rewards import Chosen, joint, with_reward
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
@@ -43,6 +44,7 @@ def evaluate(
     policy: PolicyLike,
     draws: Draws | Belief,
     *,
+    reward: Chosen | None = None,
     n_draws: int | None = None,
     seed: Seed | None = None,
     tolerance: float | None = None,
@@ -65,6 +67,10 @@ def evaluate(
     draws
         From ``posterior.draws(n, seed)``; the same draws make policies comparable. Or a
         posterior or an ensemble, from which they are then taken.
+    reward
+        Which of several rewards: a name, or weights by name such as ``{"qaly": 50_000,
+        "cost": -1}`` for net benefit. Where not given, all of them, on the same draws
+        (``rewards`` of the result).
     n_draws, seed
         Which draws to take from a posterior: 1,000 with seed 0 where not given. Of an
         ensemble every model, exactly, where ``n_draws`` is not given.
@@ -110,8 +116,14 @@ def evaluate(
     >>> again = bm.evaluate(policy, posterior, n_draws=2000)
     >>> again.start_value == evaluation.start_value
     True
+    >>> reward = {"cost": [5, 1], "qaly": [1, 0.5]}
+    >>> task = bm.Task(2, 1, reward, discount=0.97, horizon=10, cycle="half")
+    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 0, 0], [1, 0, 0])
+    >>> both = bm.evaluate([0, 0], bm.fit(counts, task, prior=bm.SymmetricPrior()))
+    >>> both.rewards["qaly"].start_values.shape, both.rewards["cost"].task.discount
+    ((1000,), 0.97)
     """
-    draws = as_draws(draws, n_draws, seed)
+    draws = with_reward(as_draws(draws, n_draws, seed), reward)
     if tolerance is not None:
         tolerance = _checks.real(
             "tolerance", tolerance, ArgumentError, 0, open_low=True
@@ -129,7 +141,9 @@ def evaluate(
         progress=progress,
         keep=keep_values,
     )
-    result = evaluation_of(swept, 0, tolerance)
+    m = swept.problem.n_columns
+    each = [evaluation_of(swept, k, tolerance) for k in range(m)]
+    result = joint(swept, each) if m > 1 else each[0]
     for note in result.notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return result
@@ -193,7 +207,8 @@ def sweep_policies(
     problem = engine.Problem.of_draws(draws, policies)
     endings = engine.check_ending(problem, draws.belief)
     more = not values_only
-    want = engine.Want(variance=more, occupancy=more, values=keep)
+    cross = more and problem.n_columns > 1
+    want = engine.Want(variance=more, occupancy=more, values=keep, cross=cross)
     n_draws, weights = draws.n_draws, draws.weights
     chain = draws.belief.chain_noise
     if draws.exact:
@@ -236,7 +251,7 @@ def sweep_policies(
 
 
 def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evaluation:
-    """Put the record of policy ``p`` together."""
+    """Put the record of column ``p`` together: a policy, or one of its rewards."""
     from bayesmdp.evaluation._measure import measure
 
     draws = swept.draws
@@ -249,7 +264,8 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         draws.belief.chain_noise,
     )
     n = swept.sums.n_draws
-    ending = swept.endings[p]
+    policy = p // swept.problem.n_columns
+    ending = swept.endings[policy]
     floor = _floor(measured, draws.belief.chain_noise)
     notes = ending.notes + _remarks(measured, tolerance, n, floor)
     if any(swept.nominal.few_digits[p : p + 1]):
@@ -289,11 +305,11 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         solver=swept.nominal.solver.name,
         variance_reduction=reduction,
         prior_share=share_of_visits(
-            measured.occupancy, swept.policies[p], draws, fewer_than=1
+            measured.occupancy, swept.policies[policy], draws, fewer_than=1
         ),
         notes=tuple(notes),
         seed=draws.seed,
-        policy=_checks.frozen(swept.policies[p]),
+        policy=_checks.frozen(swept.policies[policy]),
         task=draws.belief.task,
     )
 
@@ -303,12 +319,13 @@ def _values(swept: Swept, p: int) -> FloatArray | None:
     kept = swept.sums.kept[p, 0]
     if not kept.size:
         return None
-    rows, n = swept.problem.rows, len(kept)
-    final = swept.draws.stream.terminal_values(np.arange(n))
+    problem, k = swept.problem, p % swept.problem.n_columns
+    final = problem.ends_of(np.arange(len(kept)))
+    final = problem.ends_of(None) if final is None else final
+    assert final is not None
     values: FloatArray = np.empty_like(kept)
-    values[:, rows.order] = kept + rows.terminal_value
-    if final is not None:
-        values[:, rows.task.terminal] = final[:, rows.task.terminal]
+    values[:, problem.rows.order] = kept
+    values += final[:, k]
     values[~(swept.sums.ended[p] | (swept.sums.weights == 0))] = np.nan
     return _checks.sealed(values)
 

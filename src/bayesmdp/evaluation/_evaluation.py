@@ -1,6 +1,7 @@
 """The record of an evaluation, and how it is shown."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.evaluation._arviz import inference_data
 from bayesmdp.model import Task
 
 _FEW = 30  # draws below which their spread says little about itself
@@ -18,7 +21,7 @@ _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Shown):
+class Evaluation(Tabular, Shown):
     """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
@@ -69,6 +72,10 @@ class Evaluation(Shown):
     task: Task = field(repr=False)
     values: FloatArray | None = None  # [D, S], where asked for
     weights: FloatArray | None = None  # [D], of an ensemble's models; None: all equal
+    #: Of several rewards each, on the same draws; the fields above are of the first.
+    rewards: "Mapping[str, Evaluation] | None" = None
+    start_epistemic_covariance: FloatArray | None = None  # [K, K] of rewards, of values
+    start_aleatoric_covariance: FloatArray | None = None  # [K, K], of returns
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed."""
@@ -139,6 +146,7 @@ class Evaluation(Shown):
             "interval": list(self.interval()),
             **{name: plain(getattr(self, name)) for name in names},
             "notes": list(self.notes),
+            **self._said_rewards(),
             "states": [
                 {
                     "state": self.task.state_name(s),
@@ -147,6 +155,56 @@ class Evaluation(Shown):
                 for s in range(self.task.n_states)
             ],
         }
+
+    def _said_rewards(self) -> dict[str, Any]:
+        """Several rewards, where there are some."""
+        if self.rewards is None:
+            return {}
+        both = self.start_epistemic_covariance, self.start_aleatoric_covariance
+        return {
+            "rewards": {name: one.to_dict() for name, one in self.rewards.items()},
+            "start_epistemic_covariance": both[0]
+            if both[0] is None
+            else both[0].tolist(),
+            "start_aleatoric_covariance": both[1]
+            if both[1] is None
+            else both[1].tolist(),
+        }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.to_dict()["states"]
+        return found
+
+    def to_inference_data(self, chains: int = 1) -> Any:
+        """Return the draws of the value for ArviZ; needs the extra ``arviz``.
+
+        Parameters
+        ----------
+        chains
+            How many chains the draws came from, one after the other: for an ensemble
+            whose models are MCMC draws. Draws of a posterior are one chain.
+
+        Returns
+        -------
+        InferenceData
+            From ArviZ 1.0 on a ``DataTree``. ``posterior`` holds ``start_value``, and
+            ``value`` of every state where `bayesmdp.evaluate` was asked to
+            ``keep_values``. Draws that do not end are left out.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> world = bm.worlds.gridworld()
+        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+        >>> found = bm.evaluate(np.full((25, 4), 0.25), posterior, n_draws=200)
+        >>> dict(found.to_inference_data().posterior.sizes)
+        {'chain': 1, 'draw': 200}
+        """
+        variables: dict[str, Any] = {"start_value": (self.start_values, {})}
+        if self.values is not None:
+            names = [self.task.state_name(s) for s in range(self.task.n_states)]
+            variables["value"] = (self.values, {"state": names})
+        return inference_data(variables, self.weights, chains)
 
     @property
     def drawn(self) -> str:
@@ -177,6 +235,8 @@ class Evaluation(Shown):
 
     def _sheet(self, shown: int = 10) -> Sheet:
         header = ["", "value", "epistemic sd", "aleatoric sd", "total sd"]
+        if self.rewards is not None:
+            return self._sheet_of_rewards(header)
         start = [
             rounded(getattr(self, f"start_{q}"), getattr(self, f"start_{q}_mcse"))
             for q in _QUANTITIES
@@ -195,8 +255,38 @@ class Evaluation(Shown):
             said = f"(the {order.size} most visited of {live.size} states)"
             lines.insert(0, said)
         unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
-        discount = f"discount {self.task.discount:g}"
-        title = f"Value of a policy{unit} over {self.drawn}, {discount}"
+        title = f"Value of a policy{unit} over {self.drawn}, {self.task.said_time}"
+        return Sheet(title, [Table(header, rows), *lines])
+
+    def _sheet_of_rewards(self, header: list[str]) -> Sheet:
+        """Every reward from the start, and how they go together."""
+        assert self.rewards is not None
+        rows = [
+            [
+                name,
+                *(
+                    rounded(getattr(one, f"start_{q}"), getattr(one, f"start_{q}_mcse"))
+                    for q in _QUANTITIES
+                ),
+            ]
+            for name, one in self.rewards.items()
+        ]
+        lines = [
+            f"95 % interval of {name} from the start: {between(*one.interval())}"
+            for name, one in self.rewards.items()
+        ]
+        if not self.exact:
+            lines.append("± Monte Carlo error")
+        over, of = self.start_epistemic_covariance, self.start_aleatoric_covariance
+        lines += [
+            f"correlation of {a} and {b}: {_correlated(over, i, j)} over draws, "
+            f"{_correlated(of, i, j)} of returns"
+            for i, a in enumerate(self.rewards)
+            for j, b in enumerate(self.rewards)
+            if i < j
+        ]
+        lines += [f"note: {note}" for note in self.notes]
+        title = f"Values of a policy over {self.drawn}, {self.task.said_time}"
         return Sheet(title, [Table(header, rows), *lines])
 
     def _remarks(self) -> list[str]:
@@ -233,6 +323,14 @@ class Evaluation(Shown):
             f"aleatoric_sd={self.start_aleatoric_sd:.3g}, "
             f"{_checks.many(self.n_draws, 'draw')})"
         )
+
+
+def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:
+    """Write a correlation of two rewards."""
+    if covariance is None:
+        return "?"
+    size = math.sqrt(covariance[i, i] * covariance[j, j])
+    return f"{covariance[i, j] / size:.2f}" if size > 0 else "0"
 
 
 def plain(value: object) -> object:

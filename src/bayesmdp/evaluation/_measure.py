@@ -80,7 +80,10 @@ def measure(
     p: int = 0,
     chain: float = 0.0,
 ) -> Measured:
-    """Turn the sums of policy ``p`` into estimates; ``chain``: noise of chains."""
+    """Turn the sums of column ``p`` into estimates; ``chain``: noise of chains.
+
+    A column is a policy, or one of the several rewards of a policy.
+    """
     ended = sums.ended[p] | (sums.weights == 0)
     n = int(ended.sum())
     if n < 2 and not exact and sums.unsolved[p].any():
@@ -107,7 +110,7 @@ def measure(
     with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
         from_start = start_estimates(start, size, control)
         states = estimates(state_sums, size, reference[:2], of_states)
-    _add_terminal(problem, states, size, ended)
+    _add_terminal(problem, p, states, size, ended)
     occupancy = state_sums[c.D] / size.weights.sum()
     spread = np.maximum(state_sums[c.DD] / size.weights.sum() - occupancy**2, 0.0)
     return Measured(
@@ -124,17 +127,18 @@ def measure(
 
 
 def _add_terminal(
-    problem: Problem, states: Estimates, size: Size, ended: BoolArray
+    problem: Problem, p: int, states: Estimates, size: Size, ended: BoolArray
 ) -> None:
     """Add the values of terminal states, which may differ between models."""
-    rows, stream = problem.rows, problem.stream
-    draws = np.flatnonzero(ended)
-    values = None if stream is None else stream.terminal_values(draws)
+    k = p % problem.n_columns
+    values = problem.ends_of(np.flatnonzero(ended))
     if values is None:
-        states.value[rows.order] += rows.terminal_value
+        known = problem.ends_of(None)
+        assert known is not None
+        states.value[:] += known[0, k]
         return
-    ends = estimates_of_values(np.ascontiguousarray(values.T), size)  # [S]
-    at = rows.order[problem.n_live :]
+    ends = estimates_of_values(np.ascontiguousarray(values[:, k].T), size)  # [S]
+    at = problem.rows.order[problem.n_live :]
     for name, found in vars(ends).items():
         getattr(states, name)[at] = found[at]
 
@@ -233,8 +237,8 @@ def control_mean(problem: Problem, nominal: Nominal, p: int) -> FloatArray:
     mean = np.zeros(problem.rows.start.size)
     if not nominal.every_state:  # then there is no second one
         return mean
-    k = expand(problem, nominal, p).k
-    mean[: problem.n_live] = problem.task.discount * (k @ nominal.inverse[p])
+    k, g = expand(problem, nominal, p).k, problem.discounts[p % problem.n_columns]
+    mean[: problem.n_live] = g * (k @ nominal.inverse[p])
     return mean
 
 
@@ -249,18 +253,19 @@ class Expansion:
 
 def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
     """Expand policy ``p`` of a problem with Dirichlet rows."""
-    n, g, rows = problem.n_live, problem.task.discount, problem.rows
+    policy, own = divmod(p, problem.n_columns)
+    n, g, rows = problem.n_live, problem.discounts[own], problem.rows
     theta, total = rows.mean, rows.row_sums
     assert rows.total is not None
     length = np.diff(rows.indptr)
-    h = rows.reward + g * nominal.reference[0, p, rows.target]
+    h = problem.reward[own] + g * nominal.reference[0, p, rows.target]
     h = h - np.repeat(total(theta * h), length)
     # column s of X at the next states of a row of state s; zero once it has ended
     column = np.zeros(h.size)
     inside = rows.target < n
     source = np.repeat(rows.source, length)
     column[inside] = nominal.inverse[p][source[inside], rows.target[inside]]
-    w0 = problem.policies[p] ** 2 / (rows.total + 1.0)
+    w0 = problem.policies[policy] ** 2 / (rows.total + 1.0)
     spread = w0 * total(theta * h * h)
     covariance = w0 * total(theta * h * column)
     return Expansion(

@@ -18,6 +18,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
@@ -45,7 +46,7 @@ _FEWEST = 10  # effective episodes: below, standard errors mean nothing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OffPolicy(Shown):
+class OffPolicy(Tabular, Shown):
     """Estimates of a policy's value without a prior; made by `bayesmdp.off_policy`.
 
     Keys are IS, WIS, PDIS, PDWIS, DR and WDR. Values are from the starts of the logged
@@ -75,6 +76,17 @@ class OffPolicy(Shown):
             name: None if x is None else list(x) for name, x in self.intervals.items()
         }
         return record | {"notes": list(self.notes)}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "estimator": name,
+                "value": plain(value),
+                "interval": self.intervals[name],
+                "effective_sample_size": plain(self.effective_sample_size[name]),
+            }
+            for name, value in self.estimates.items()
+        ]
 
     def summary(self) -> str:
         """Table of the estimators, below the mean of the log."""
@@ -201,6 +213,7 @@ def off_policy(
     if n_groups == 1:
         raise ArgumentError("`n_groups` must be at least 2, or 0 for no intervals.")
     episodes = logged_episodes(log, task)
+    episodes.task.plain("off_policy")
     _check_log(episodes)
     known = None if behaviour is None else _known(behaviour, episodes)
     if callable(policy):

@@ -26,7 +26,7 @@ from bayesmdp.evaluation._errors import (
 )
 from bayesmdp.evaluation._evaluate import as_draws, share_of_visits
 from bayesmdp.evaluation._evaluation import Evaluation
-from bayesmdp.model import Task, as_policy
+from bayesmdp.model import RewardTriplets, Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ def truncation_bound(task: Task, horizon: int) -> float:
     """
     _checks.of_type("task", task, Task, ArgumentError)
     horizon = _number("horizon", horizon, 1)
+    task.plain("truncation_bound")
     reward = task.reward
-    paid = reward if isinstance(reward, np.ndarray) else reward.reward
+    paid = reward.reward if isinstance(reward, RewardTriplets) else np.asarray(reward)
     return _bound(task.discount, horizon, paid)
 
 
@@ -143,6 +144,7 @@ def rollout_evaluate(
     from bayesmdp.engine.simulation import Ground
 
     draws = as_draws(draws)
+    draws.belief.task.plain("rollout_evaluate")
     n = _number("n_rollouts", n_rollouts, 2)
     horizon = _number("horizon", horizon, 1)
     number = _checks.seed_integer(seed)

@@ -7,6 +7,7 @@ from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
 from bayesmdp.model._policies import AnyPair, Belief, as_policy, check_knows, restrict
 from bayesmdp.model._policy_table import policy_table, used_pairs
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
+from bayesmdp.model._several import Rewards
 from bayesmdp.model._task import Task
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Log",
     "LoggedEpisodes",
     "RewardTriplets",
+    "Rewards",
     "Rows",
     "Task",
     "align",

@@ -28,13 +28,12 @@ def task_from_data(
     make: Callable[..., "Task"],
     data: Any,
     *,
-    discount: float,
     reward: Any,
     terminal: Any,
     start: Any,
     n_states: int | None,
     n_actions: int | None,
-    reward_unit: str | None,
+    **rest: Any,
 ) -> "Task":
     """Do the work of ``Task.from_data``; ``make`` is the class."""
     data = read_frame(data)
@@ -59,15 +58,15 @@ def task_from_data(
         **sizes,
         **labels,
         reward=reward,
-        discount=discount,
         start=start,
-        reward_unit=reward_unit,
+        **rest,
         terminal=terminal if endings is None else endings.state[_ends(endings)],
     )
     notes = [] if endings is None else _doubtful_ends(endings, task)
     if statistics is not None:
         notes += _varying_rewards(statistics, task)
-    if task.discount == 1 and not task.terminal.size:
+    endless = task.horizon is None and task.criterion == "discounted"
+    if task.discount == 1 and endless and not task.terminal.size:
         notes.append(
             "With discount 1 every episode must end, but no state is terminal: give "
             "`terminal`, or a smaller discount."

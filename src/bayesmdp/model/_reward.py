@@ -6,15 +6,20 @@ largest number there is, 1e308; and where the largest is at least 1e-50, they st
 the smallest.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._labelled import in_order
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import TaskError
 
+if TYPE_CHECKING:
+    from bayesmdp.model._task import Task
+
 MOST, LEAST = 1e50, 1e-50
+_AXES = ("state", "action", "next_state")
 
 
 class RewardTriplets(NamedTuple):
@@ -82,3 +87,91 @@ def columns_of(
     """Return state, action and next state of keys, ``[K]`` each."""
     pair, next_state = np.divmod(key, n_states)
     return *np.divmod(pair, n_actions), next_state
+
+
+def read_reward(reward: Any, task: "Task") -> FloatArray | RewardTriplets:
+    """Check one reward of a task that knows its sizes, names and terminal states."""
+    shape = (task.n_states, task.n_actions, task.n_states)
+    if isinstance(reward, str) and reward == "alive":
+        reward = (~task.is_terminal).astype(np.float64)
+    if isinstance(reward, RewardTriplets):
+        key = _checks.index_array("reward.key", reward.key, TaskError)
+        return _read_triplets(task, *columns_of(key, *shape[:2]), reward.reward)
+    four = isinstance(reward, tuple) and len(reward) == 4
+    if four and not np.isscalar(reward[0]):
+        sizes = {_checks.any_array("reward", x, TaskError).shape for x in reward}
+        if shape[0] == 4 and sizes == {shape[1:2]}:
+            raise TaskError(
+                "`reward` as a tuple of four could be [S, A] or four columns; give "
+                "it as an array, [S, A] or [S, A, S]."
+            )
+        return _read_triplets(task, *reward)
+    reward = in_order("reward", reward, _AXES[:2], TaskError, task)
+    n_axes = _checks.any_array("reward", reward, TaskError).ndim
+    expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
+    if expected is None:
+        raise TaskError(
+            "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
+            f"{n_axes} axes."
+        )
+    axes = _AXES[:n_axes]
+    found = _checks.float_array("reward", reward, axes, TaskError, expected)
+    check_size(found, axes)
+    return found
+
+
+def _read_triplets(
+    task: "Task",
+    state: ArrayLike,
+    action: ArrayLike,
+    next_state: ArrayLike,
+    reward: ArrayLike,
+) -> RewardTriplets:
+    columns = _checks.triplets(
+        state,
+        action,
+        next_state,
+        task.n_states,
+        task.n_actions,
+        TaskError,
+        of="reward ",
+    )
+    values = _checks.float_array("reward", reward, ("row",), TaskError)
+    _checks.same_length({**columns, "reward": values}, TaskError, "`reward` columns")
+    check_size(values, ("row",))
+    s, a, t = columns.values()
+    key, first = np.unique(
+        (s * task.n_actions + a) * task.n_states + t, return_index=True
+    )
+    if key.size < s.size:
+        twice = np.setdiff1d(np.arange(s.size), first)[0]
+        raise TaskError(
+            f"`reward` names a transition twice: row {twice} repeats state "
+            f"{s[twice]}, action {a[twice]}, next_state {t[twice]}."
+        )
+    return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
+
+
+def triplet_reward(
+    task: "Task",
+    reward: RewardTriplets,
+    state: IntArray,
+    action: IntArray,
+    next_state: IntArray,
+    length: IntArray | None,
+) -> FloatArray:
+    """Look up only transitions to next states that some transition pays for."""
+    paid = np.zeros(next_state.shape)
+    pays = np.zeros(task.n_states, dtype=np.bool_)
+    pays[reward.key % task.n_states] = True
+    at = np.asarray(pays[next_state])
+    if not at.any():
+        return paid
+    row: BoolArray | IntArray = at
+    if length is not None:
+        row = np.searchsorted(np.cumsum(length), np.flatnonzero(at), side="right")
+    key = (state[row] * task.n_actions + action[row]) * task.n_states
+    key = key + next_state[at]
+    found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
+    paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
+    return paid

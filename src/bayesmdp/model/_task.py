@@ -11,18 +11,20 @@ Rewards come in two kinds, which differ by one factor of the discount ``g``.
 Inside, everything is a transition reward. The first kind becomes ::
 
     r[s, a, t] = r[s] + g r[t] [t terminal]
+
+A task may have several rewards by name (`bayesmdp.model._several`), a horizon with
+weights of the points of time (`bayesmdp.model._cycle`), or ask for averages per step.
+docs/rewards.md has the formulas.
 """
 
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import (
     ArrayLike,
@@ -32,9 +34,30 @@ from bayesmdp._typing import (
     Name,
 )
 from bayesmdp.errors import TaskError
+from bayesmdp.model._cycle import (
+    cycle_weights,
+    first_weight,
+    read_criterion,
+    read_cycle,
+    read_horizon,
+)
 from bayesmdp.model._from_data import task_from_data
-from bayesmdp.model._names import index_of, listed, names_given, read_labels
-from bayesmdp.model._reward import RewardTriplets, check_size, columns_of
+from bayesmdp.model._names import index_of, listed, read_labels
+from bayesmdp.model._reward import RewardTriplets, triplet_reward
+from bayesmdp.model._several import (
+    Rewards,
+    choose_reward,
+    read_rewards,
+    refuse_several,
+    refuse_unless_plain,
+)
+from bayesmdp.model._task_readers import (
+    read_discount,
+    read_start,
+    read_terminal,
+    said_reward,
+    said_start,
+)
 
 _AXES = ("state", "action", "next_state")
 
@@ -55,9 +78,11 @@ class Task(Shown):
         factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
         transition leaves a terminal state: what the other forms say about its rows is
         ignored. A pandas object with an index of labels, or a polars table with a
-        column of them, is matched by label.
+        column of them, is matched by label. Several rewards are given by name,
+        ``{"cost": ..., "qaly": ...}``, all in the same form.
     discount
-        In [0, 1]. With 1, every policy that is evaluated must end.
+        In [0, 1]. With 1, every policy that is evaluated must end, or there must be a
+        horizon. Of several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
         probabilities ``[S]``, which may be labelled, too.
@@ -67,7 +92,16 @@ class Task(Shown):
         Names; wherever a state is asked for, its label will do.
     reward_unit
         What rewards are counted in, such as ``"life-years"``; tables and the report
-        then say so.
+        then say so. Of several rewards by name.
+    horizon
+        Number of cycles after which everything ends; None for no end.
+    cycle
+        At which points of time rewards for being in a state, ``[S]`` or ``[S, A]``, are
+        counted: ``start``, ``end``, ``both``, ``half`` or ``darth`` (docs/rewards.md).
+        Those of transitions are counted as they happen, once in each cycle.
+    criterion
+        ``"discounted"``, or ``"average"``: the mean reward per step of a task without
+        end, which has no discount, no terminal states and no horizon.
 
     Examples
     --------
@@ -76,17 +110,27 @@ class Task(Shown):
     ...                state_labels=["ward", "icu", "home"])
     >>> task.terminal.tolist(), task.start.tolist(), task.state("icu")
     ([2], [0.5, 0.5, 0.0], 1)
+    >>> both = {"cost": [[9, 0], [9, 0], [0, 0]], "qaly": [[1, 1], [1, 0.5], [0, 0]]}
+    >>> task = bm.Task(3, 2, both, discount=0.97, terminal=[2], horizon=20,
+    ...                cycle="half")
+    >>> task.reward_names, task.with_reward({"qaly": 50, "cost": -1}).reward.tolist()
+    (('cost', 'qaly'), [[41.0, 50.0], [41.0, 25.0], [0.0, 0.0]])
     """
 
     n_states: int
     n_actions: int
-    reward: FloatArray | RewardTriplets = field(repr=False)
-    discount: float
+    reward: FloatArray | RewardTriplets | Rewards = field(repr=False)
+    discount: float  # NaN where several rewards differ in it
     start: FloatArray = field(repr=False)  # [S]
     terminal: IntArray  # [K], sorted
     state_labels: tuple[str, ...] | None = field(repr=False)
     action_labels: tuple[str, ...] | None = field(repr=False)
     reward_unit: str | None = field(repr=False)
+    horizon: int | None
+    cycle: str = field(repr=False)
+    criterion: str = field(repr=False)
+    #: Which of several rewards it was made with, by `with_reward`.
+    chosen: str | Mapping[str, float] | None = field(init=False, repr=False)
 
     def __init__(
         self,
@@ -95,44 +139,56 @@ class Task(Shown):
         reward: Literal["alive"]
         | ArrayLike
         | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
-        | RewardTriplets,
+        | RewardTriplets
+        | Mapping[str, Any]
+        | Rewards,
         *,
-        discount: float,
+        discount: float | Mapping[str, float] | None = None,
         start: Name | ArrayLike = "uniform",
         terminal: Name | Sequence[Name] | IntArray = (),
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
-        reward_unit: str | None = None,
+        reward_unit: str | Mapping[str, str] | None = None,
+        horizon: int | None = None,
+        cycle: str = "start",
+        criterion: str = "discounted",
     ) -> None:
         put = object.__setattr__
         n_states = _checks.size("n_states", n_states, TaskError)
         n_actions = _checks.size("n_actions", n_actions, TaskError)
         put(self, "n_states", n_states)
         put(self, "n_actions", n_actions)
-        put(self, "discount", _checks.real("discount", discount, TaskError, 0, 1))
+        put(self, "chosen", None)
+        put(self, "horizon", read_horizon(horizon))
+        put(self, "cycle", read_cycle(cycle, self.horizon))
+        put(self, "criterion", read_criterion(criterion))
         put(self, "state_labels", read_labels("state_labels", state_labels, n_states))
         put(
             self,
             "action_labels",
             read_labels("action_labels", action_labels, n_actions),
         )
-        put(self, "reward_unit", _read_unit(reward_unit))
-        put(self, "terminal", self._read_terminal(terminal))
-        put(self, "reward", self._read_reward(reward))
-        put(self, "start", self._read_start(start))
+        put(self, "terminal", read_terminal(terminal, self))
+        own = read_rewards(reward, read_discount(discount, self), reward_unit, self)
+        for name, found in own.items():
+            put(self, name, found)
+        put(self, "start", read_start(start, self))
 
     @classmethod
     def from_data(
         cls,
         data: Any,
         *,
-        discount: float,
+        discount: float | Mapping[str, float] | None = None,
         reward: Any = None,
         terminal: Name | Sequence[Name] | IntArray | None = None,
         start: Name | ArrayLike = "uniform",
         n_states: int | None = None,
         n_actions: int | None = None,
-        reward_unit: str | None = None,
+        reward_unit: str | Mapping[str, str] | None = None,
+        horizon: int | None = None,
+        cycle: str = "start",
+        criterion: str = "discounted",
     ) -> "Task":
         """Read a task off a log: sizes, names, rewards and ends.
 
@@ -162,7 +218,7 @@ class Task(Shown):
             each state, which needs ``episode`` and ``step`` columns.
         n_states, n_actions
             Sizes; where not given, the data's: the number of names, or the largest id.
-        reward_unit
+        reward_unit, horizon, cycle, criterion
             As `Task` takes it.
 
         Examples
@@ -188,6 +244,9 @@ class Task(Shown):
             n_states=n_states,
             n_actions=n_actions,
             reward_unit=reward_unit,
+            horizon=horizon,
+            cycle=cycle,
+            criterion=criterion,
         )
 
     def with_labels(
@@ -205,14 +264,81 @@ class Task(Shown):
         >>> task.with_labels(state_labels=["ward", "icu"]).state("icu")
         1
         """
-        other = copy(self)
-        for name, labels, size in (
-            ("state_labels", state_labels, self.n_states),
-            ("action_labels", action_labels, self.n_actions),
-        ):
-            if labels is not None:
-                object.__setattr__(other, name, read_labels(name, labels, size))
+        changed = {
+            name: read_labels(name, labels, size)
+            for name, labels, size in (
+                ("state_labels", state_labels, self.n_states),
+                ("action_labels", action_labels, self.n_actions),
+            )
+            if labels is not None
+        }
+        return self._but(**changed)
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:
+        """Names of the rewards; none where there is a single one, or a sum of them."""
+        several = isinstance(self.reward, Rewards) and self.reward.weights is None
+        return self.reward.names if several else ()  # type: ignore[union-attr]
+
+    @cached_property
+    def parts(self) -> "Mapping[str, Task]":
+        """The task with each of its rewards alone, by name; itself where it has one."""
+        if not isinstance(self.reward, Rewards):
+            return {"": self}
+        found = {}
+        for name, reward, discount, unit in zip(*self.reward[:4], strict=True):
+            own = {"reward": reward, "discount": discount, "reward_unit": unit}
+            found[name] = self._but(**own, chosen=name)
+        return found
+
+    def with_reward(self, reward: str | Mapping[str, float]) -> "Task":
+        """Return the same task with one of its rewards, or a weighted sum of them.
+
+        Parameters
+        ----------
+        reward
+            A name, or weights by name such as ``{"qaly": 50_000, "cost": -1}``: net
+            benefit. Where the rewards that count have different discounts, the sum is
+            one of values, which `evaluate`, `compare`, `optimise` and `improve` know
+            with a horizon.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> reward = {"cost": [10, 20], "qaly": [1, 0.5]}
+        >>> discount = {"cost": 0.94, "qaly": 1.0}
+        >>> task = bm.Task(2, 1, reward, discount=discount, horizon=9)
+        >>> task.with_reward("qaly").discount
+        1.0
+        """
+        return choose_reward(self, reward)
+
+    def _but(self, **changed: Any) -> "Task":
+        """Return a copy with other fields, and nothing derived of the old ones."""
+        other = object.__new__(type(self))
+        kept = {x.name: getattr(self, x.name) for x in fields(self)}
+        for name, value in {**kept, **changed}.items():
+            object.__setattr__(other, name, value)
         return other
+
+    @property
+    def first(self) -> "Task":
+        """The task with its first reward alone."""
+        return next(iter(self.parts.values()))
+
+    def one_reward(self, what: str) -> None:
+        """Refuse several rewards, where ``what`` looks at one."""
+        refuse_several(self, what)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one reward is discounted and counted from the start without end."""
+        several = isinstance(self.reward, Rewards) or self.criterion == "average"
+        return not several and self.horizon is None and self.cycle == "start"
+
+    def plain(self, what: str) -> None:
+        """Refuse what only some functions know: rewards by name, horizons, averages."""
+        refuse_unless_plain(self, what)
 
     def summary(self) -> str:
         """Say in a few lines what is known.
@@ -232,38 +358,28 @@ class Task(Shown):
         ends = listed([self.state_name(s) for s in self.terminal])
         title = (
             f"Task of {_checks.many(self.n_states, 'state')} and "
-            f"{_checks.many(self.n_actions, 'action')}, discount {self.discount:g}"
+            f"{_checks.many(self.n_actions, 'action')}, {self.said_time}"
         )
-        lines = [
-            f"terminal: {ends or 'none'}",
-            f"reward: {self._reward_summary()}"
-            + (f", in {self.reward_unit}" if self.reward_unit else ""),
-            f"start: {self._start_summary()}",
-        ]
+        lines = [f"terminal: {ends or 'none'}"]
+        for name, task in self.parts.items():
+            unit = f", in {task.reward_unit}" if task.reward_unit else ""
+            own = f", discount {task.discount:g}" if np.isnan(self.discount) else ""
+            called = f"reward {name}" if name else "reward"
+            lines.append(f"{called}: {said_reward(task.reward)}{unit}{own}")
+        lines.append(f"start: {said_start(self)}")
         return Sheet(title, lines, indent="  ")
 
-    def _reward_summary(self) -> str:
-        if isinstance(self.reward, RewardTriplets):
-            n, paid = self.reward.key.size, self.reward.reward
-            what, tail = _checks.many(n, "transition"), "; 0 for others"
-        else:
-            what = ("of states", "of pairs", "of transitions")[self.reward.ndim - 1]
-            paid, tail = self.reward, ""
-        if not paid.size:
-            return f"{what}{tail}"
-        return f"{what}, from {paid.min() + 0.0:.6g} to {paid.max() + 0.0:.6g}{tail}"
-
-    def _start_summary(self) -> str:
-        at = np.flatnonzero(self.start)
-        most = int(np.argmax(self.start))
-        if at.size == 1:
-            return f"in state {self.state_name(most)}"
-        if np.ptp(self.start[at]) < _checks.SUM_TOLERANCE:
-            return f"evenly in {at.size} states"
-        return (
-            f"in {at.size} states, most often {self.state_name(most)} "
-            f"({self.start[most]:.3g})"
-        )
+    @property
+    def said_time(self) -> str:
+        """What discount, horizon and criterion are, in words."""
+        if self.criterion == "average":
+            return "average per step"
+        said = f"discount {self.discount:g}"
+        if np.isnan(self.discount):
+            said = "discounts by reward"
+        if self.horizon is not None:
+            said += f", {_checks.many(self.horizon, 'cycle')}"
+        return said if self.cycle == "start" else f"{said}, cycle '{self.cycle}'"
 
     def state(self, name: Name, what: str = "state") -> int:
         """Index of a state given by index or label.
@@ -302,9 +418,11 @@ class Task(Shown):
     @property
     def pays(self) -> bool:
         """Whether some reward is not 0."""
-        reward = self.reward
-        paid = reward if isinstance(reward, np.ndarray) else reward.reward
-        return bool(np.any(paid))
+        return any(
+            np.any(x if isinstance(x, np.ndarray) else x.reward)
+            for task in self.parts.values()
+            if not isinstance(x := task.reward, Rewards)
+        )
 
     @cached_property
     def is_terminal(self) -> BoolArray:
@@ -320,8 +438,13 @@ class Task(Shown):
 
     @cached_property
     def terminal_value(self) -> FloatArray:
-        """Value of each terminal state, 0 for the others, ``[S]``."""
+        """Value of each terminal state, 0 for the others, ``[S]``.
+
+        NaN where there are several rewards: none of them stands for the others.
+        """
         value = np.zeros(self.n_states)
+        if isinstance(self.reward, Rewards):
+            value[:] = np.nan
         if isinstance(self.reward, np.ndarray) and self.reward.ndim == 1:
             value[self.terminal] = self.reward[self.terminal]
         return _checks.sealed(value)
@@ -335,13 +458,16 @@ class Task(Shown):
     ) -> FloatArray:
         """Reward of transitions ``[K]`` in the transition form (see the module).
 
-        With ``length`` the first two are of rows, each with so many next states.
+        With ``length`` the first two are of rows, each with so many next states. NaN
+        where there are several rewards: none of them stands for the others.
         """
         reward = self.reward
+        if isinstance(reward, Rewards):
+            return np.full(np.asarray(next_state).shape, np.nan)
         if length is None:
             state, action, next_state = np.broadcast_arrays(state, action, next_state)
         if isinstance(reward, RewardTriplets):
-            return self._triplet_reward(reward, state, action, next_state, length)
+            return triplet_reward(self, reward, state, action, next_state, length)
 
         def each(values: FloatArray | IntArray) -> Any:
             return values if length is None else np.repeat(values, length)
@@ -356,140 +482,17 @@ class Task(Shown):
             return np.asarray(each(reward[state, action]))
         return np.asarray(reward[each(state), each(action), next_state])
 
-    def _triplet_reward(
-        self,
-        reward: RewardTriplets,
-        state: IntArray,
-        action: IntArray,
-        next_state: IntArray,
-        length: IntArray | None,
-    ) -> FloatArray:
-        """Look up only transitions to next states that some transition pays for."""
-        paid = np.zeros(next_state.shape)
-        pays = np.zeros(self.n_states, dtype=np.bool_)
-        pays[reward.key % self.n_states] = True
-        at = np.asarray(pays[next_state])
-        if not at.any():
-            return paid
-        row: BoolArray | IntArray = at
-        if length is not None:
-            row = np.searchsorted(np.cumsum(length), np.flatnonzero(at), side="right")
-        key = (state[row] * self.n_actions + action[row]) * self.n_states
-        key = key + next_state[at]
-        found = np.minimum(np.searchsorted(reward.key, key), reward.key.size - 1)
-        paid[at] = np.where(reward.key[found] == key, reward.reward[found], 0.0)
-        return paid
+    @property
+    def of_states(self) -> bool:
+        """Whether rewards are for being somewhere, ``[S]`` or ``[S, A]``."""
+        reward = self.first.reward
+        return isinstance(reward, np.ndarray) and reward.ndim < 3
 
-    def _read_terminal(self, terminal: object) -> IntArray:
-        names = names_given("terminal", terminal)
-        found = np.array(
-            sorted(
-                {
-                    index_of("terminal", x, self.n_states, self.state_labels)
-                    for x in names
-                }
-            ),
-            dtype=np.int64,
-        )
-        if found.size == self.n_states:
-            raise TaskError("`terminal` holds every state: nothing is left to decide.")
-        return _checks.sealed(found)
-
-    def _read_reward(self, reward: Any) -> FloatArray | RewardTriplets:
-        shape = (self.n_states, self.n_actions, self.n_states)
-        if isinstance(reward, str) and reward == "alive":
-            reward = (~self.is_terminal).astype(np.float64)
-        if isinstance(reward, RewardTriplets):
-            key = _checks.index_array("reward.key", reward.key, TaskError)
-            return self._read_triplets(*columns_of(key, *shape[:2]), reward.reward)
-        four = isinstance(reward, tuple) and len(reward) == 4
-        if four and not np.isscalar(reward[0]):
-            sizes = {_checks.any_array("reward", x, TaskError).shape for x in reward}
-            if shape[0] == 4 and sizes == {shape[1:2]}:
-                raise TaskError(
-                    "`reward` as a tuple of four could be [S, A] or four columns; give "
-                    "it as an array, [S, A] or [S, A, S]."
-                )
-            return self._read_triplets(*reward)
-        reward = in_order("reward", reward, _AXES[:2], TaskError, self)
-        n_axes = _checks.any_array("reward", reward, TaskError).ndim
-        expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
-        if expected is None:
-            raise TaskError(
-                "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
-                f"{n_axes} axes."
-            )
-        axes = _AXES[:n_axes]
-        found = _checks.float_array("reward", reward, axes, TaskError, expected)
-        check_size(found, axes)
-        return found
-
-    def _read_triplets(
-        self,
-        state: ArrayLike,
-        action: ArrayLike,
-        next_state: ArrayLike,
-        reward: ArrayLike,
-    ) -> RewardTriplets:
-        columns = _checks.triplets(
-            state,
-            action,
-            next_state,
-            self.n_states,
-            self.n_actions,
-            TaskError,
-            of="reward ",
-        )
-        values = _checks.float_array("reward", reward, ("row",), TaskError)
-        _checks.same_length(
-            {**columns, "reward": values}, TaskError, "`reward` columns"
-        )
-        check_size(values, ("row",))
-        s, a, t = columns.values()
-        key, first = np.unique(
-            (s * self.n_actions + a) * self.n_states + t, return_index=True
-        )
-        if key.size < s.size:
-            twice = np.setdiff1d(np.arange(s.size), first)[0]
-            raise TaskError(
-                f"`reward` names a transition twice: row {twice} repeats state "
-                f"{s[twice]}, action {a[twice]}, next_state {t[twice]}."
-            )
-        return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
-
-    def _knows(self, state: str) -> bool:
-        return self.state_labels is not None and state in self.state_labels
-
-    def _read_start(self, start: Any) -> FloatArray:
-        weights = np.zeros(self.n_states)
-        start = in_order("start", start, _AXES[:1], TaskError, self)
-        if isinstance(start, str) and start == "uniform":
-            weights[self.live] = 1.0 / self.live.size
-        elif isinstance(start, str) and start == "logged" and not self._knows(start):
-            raise TaskError(
-                "`start` as it was logged needs the log: build the task with "
-                "Task.from_data(data, ..., start='logged')."
-            )
-        elif isinstance(start, str | int | np.integer):
-            weights[index_of("start", start, self.n_states, self.state_labels)] = 1.0
-        else:
-            weights = _checks.shares("start", start, "state", self.n_states, TaskError)
-        if not weights[self.live].any():
-            state = int(np.argmax(weights > 0))
-            raise TaskError(
-                "`start` lies on terminal states only (first: state "
-                f"{self.state_name(state)}): every episode would be over at once."
-            )
-        return _checks.frozen(weights)
-
-
-def _read_unit(unit: object) -> str | None:
-    """Check what rewards are counted in."""
-    if unit is None:
-        return None
-    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
-        raise TaskError(
-            "`reward_unit` must be one line of text, such as 'life-years'; got "
-            f"{unit!r:.60}."
-        )
-    return unit.strip()
+    @cached_property
+    def time_weights(self) -> FloatArray:
+        """Weights of the points of time, ``[T + 1]``; of the first alone, ``[1]``."""
+        if self.horizon is None:
+            lone = first_weight(self.cycle) if self.of_states else 1.0
+            return _checks.sealed(np.array([lone]))
+        cycle = self.cycle if self.of_states else "start"
+        return _checks.sealed(cycle_weights(cycle, self.horizon))

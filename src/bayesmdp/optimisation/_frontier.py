@@ -8,9 +8,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import plain, rounded
+from bayesmdp.evaluation import Chosen, one_reward, plain, rounded
 from bayesmdp.optimisation._improve import judging_draws
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
@@ -24,7 +25,7 @@ _TAILS = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RiskFrontier(Shown):
+class RiskFrontier(Tabular, Shown):
     """Policies for several tails, each with its mean and its mean over its own tail.
 
     Made by `bayesmdp.risk_frontier`. Values are on draws that no policy was found on.
@@ -45,6 +46,15 @@ class RiskFrontier(Shown):
         found = {name: [plain(x) for x in getattr(self, name)] for name in names}
         found["tail_means"] = [[plain(x) for x in row] for row in self.tail_means]
         return found
+
+    def _rows(self) -> list[dict[str, Any]]:
+        found = self.to_dict()
+        del found["tail_means"]
+        columns = {"tail": found.pop("tails")} | found
+        return [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ]
 
     def summary(self) -> str:
         """Return a table with one row per tail.
@@ -83,6 +93,7 @@ def risk_frontier(
     posterior: Belief,
     tails: Sequence[float] = _TAILS,
     *,
+    reward: Chosen | None = None,
     seed: Seed = 0,
     effort: str = "normal",
     solver: str = "auto",
@@ -101,6 +112,8 @@ def risk_frontier(
         What is believed.
     tails
         Tail masses: 0.1 is the worst tenth of draws, 1 the mean.
+    reward
+        Which of several rewards, by name, or weights by name: net benefit.
     seed, effort, solver, threads, executor, device, progress
         As in `bayesmdp.optimise`.
 
@@ -118,6 +131,7 @@ def risk_frontier(
     True
     """
     check_belief(posterior)
+    posterior = one_reward(posterior, reward, "risk_frontier")
     wanted = _checked(tails)
     how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}

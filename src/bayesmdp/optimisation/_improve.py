@@ -15,13 +15,16 @@ import numpy as np
 
 from bayesmdp import _checks, policies
 from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import BoolArray, FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import (
     ActionValues,
+    Chosen,
     Comparison,
     action_values,
     compare,
+    one_reward,
     plain,
     rounded,
 )
@@ -34,8 +37,6 @@ from bayesmdp.posterior import Belief, Draws, check_belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import pandas as pd
 
 _SAME = 1e-6  # probabilities closer than this are no change
 _SHOWN = 10
@@ -72,7 +73,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Shown):
+class Improvement(Tabular, Shown):
     """A policy that improves on a baseline, by how much, and where it departs from it.
 
     Made by `bayesmdp.improve`. Values are on draws that the policy was not found on.
@@ -103,15 +104,8 @@ class Improvement(Shown):
         found["optimisation"] = self.optimisation.to_dict()
         return found
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return the changes as a data frame; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ArgumentError(
-                "`to_pandas` needs pandas, which is not installed; `to_dict` does not."
-            ) from None
-        return pd.DataFrame([asdict(x) | {"why": x.why} for x in self.changes])
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(x) | {"why": x.why} for x in self.changes]
 
     def summary(self, max_changes: int = _SHOWN) -> str:
         """Say what is gained, and where the policy departs from the baseline.
@@ -176,6 +170,7 @@ def improve(
     baseline: PolicyLike | None = None,
     tail: float = 0.25,
     *,
+    reward: Chosen | None = None,
     seed: Seed = 0,
     effort: str = "normal",
     max_seconds: float | None = None,
@@ -201,6 +196,8 @@ def improve(
     tail
         Probability of the draws that count: 0.25 is the worst quarter. Smaller is more
         cautious, and needs more draws.
+    reward
+        Which of several rewards, by name, or weights by name: net benefit.
     seed, effort, max_seconds, solver, threads, executor, device, progress
         As in `bayesmdp.optimise`.
 
@@ -218,6 +215,7 @@ def improve(
     True
     """
     check_belief(posterior)
+    posterior = one_reward(posterior, reward, "improve")
     if baseline is not None:
         base = as_policy(baseline, posterior, "baseline")
     elif posterior.counts is None:
@@ -292,11 +290,15 @@ def _changes(
     moved = live & (np.abs(found.policy - base).max(axis=1) > _SAME)
     if not moved.any():
         return ()
-    values = action_values(found.policy, draws, reference=base, **how)
+    values = None
+    if posterior.task.is_plain:
+        values = action_values(found.policy, draws, reference=base, **how)
     visits = found.evaluation.occupancy
     share = visits / visits[live].sum()
     made = list(_each_change(posterior, found.policy, base, values, share, moved))
     finite = np.isfinite(share).all()  # without discount, visits may have no mean
+    if values is None:  # with a horizon, or averages: what is gained there is not known
+        return tuple(sorted(made, key=lambda x: -x.share))
     return tuple(sorted(made, key=lambda x: -x.gain * (x.share if finite else 1.0)))
 
 
@@ -304,7 +306,7 @@ def _each_change(
     posterior: Belief,
     policy: FloatArray,
     base: FloatArray,
-    values: ActionValues,
+    values: ActionValues | None,
     share: FloatArray,
     moved: BoolArray,
 ) -> Iterator[Change]:
@@ -320,15 +322,16 @@ def _each_change(
             to_action=task.action_name(up),
             from_probability=(float(base[state, down]), float(policy[state, down])),
             to_probability=(float(base[state, up]), float(policy[state, up])),
-            values=(
-                float(values.value[state, down]),
-                float(values.value[state, up]),
-            ),
+            values=(np.nan, np.nan)
+            if values is None
+            else (float(values.value[state, down]), float(values.value[state, up])),
             visits=None
             if made is None
             else (int(made[state, down]), int(made[state, up])),
-            gain=float(values.gain[state]),
-            gain_sd=float(values.gain_sd[state]),
-            probability_better=float(values.gain_probability[state]),
+            gain=np.nan if values is None else float(values.gain[state]),
+            gain_sd=np.nan if values is None else float(values.gain_sd[state]),
+            probability_better=np.nan
+            if values is None
+            else float(values.gain_probability[state]),
             share=float(share[state]),
         )

@@ -12,6 +12,7 @@ from bayesmdp import _checks
 from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
+from bayesmdp.evaluation import Chosen, one_reward
 from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.optimisation._settings import (
     Effort,
@@ -43,6 +44,7 @@ def optimise(
     seed: Seed = 0,
     resume: Optimisation | None = None,
     *,
+    reward: Chosen | None = None,
     effort: str = "normal",
     max_seconds: float | None = None,
     solver: str = "auto",
@@ -76,6 +78,9 @@ def optimise(
     resume
         Go on from the policy of an earlier result, on the largest sample: the ascent
         takes draws it has not used, choice and judgement meet those of the seed again.
+    reward
+        Which of several rewards to make large, by name, or weights by name: net benefit
+        ``{"qaly": 50_000, "cost": -1}``.
     effort
         ``"quick"``, ``"normal"`` or ``"thorough"``: how many starts, draws and steps.
         An ensemble of up to 1,000 models is swept exactly from every start.
@@ -98,8 +103,9 @@ def optimise(
     >>> result.upper_bound > result.start_value
     True
     """
+    check_belief(posterior)
     return find_policy(
-        posterior,
+        one_reward(posterior, reward, "optimise"),
         objective,
         method,
         starts,

@@ -129,6 +129,8 @@ class Oracle:
         rows = self.problem.rows
         entries = rows.target.size * self.problem.n_live / max(rows.source.size, 1)
         work = min(self.problem.n_live**3 / 3, 200.0 * entries) + 20.0 * entries
+        if self.problem.stages is not None:
+            work = (10.0 * self.problem.stages.phase.size + 20.0) * entries
         n = int(np.clip(budget / work, min(least, most), most))
         return max(n // BLOCK, 1) * BLOCK
 
@@ -198,7 +200,7 @@ class Oracle:
         state, and an action comes back as soon as its slope has raised it again.
         """
         problem = self.problem
-        if problem.task.discount == 1.0:
+        if problem.must_end or problem.task.criterion == "average":
             return rows  # what is of little use may be the only end
         if self._held is not None:
             rows = np.where(self._held[0], 0.0, rows)
@@ -227,7 +229,7 @@ class Oracle:
 
     def ends(self, policy: FloatArray) -> bool:
         """Whether a policy ends and has a mean; always, for discounts below 1."""
-        if self.problem.task.discount < 1.0:
+        if not self.problem.must_end:
             return True
         try:
             rows = self.rows(policy)[None]

@@ -1,7 +1,7 @@
 """The record of an optimisation."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesmdp._checks import many
 from bayesmdp._sheet import Sheet
+from bayesmdp._tabular import Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation, plain, rounded
 from bayesmdp.optimisation._settings import PosteriorMean
@@ -66,7 +67,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Optimisation:
+class Optimisation(Tabular):
     """A policy, its value on draws it was not found on, and how it was found.
 
     ``upper_bound`` is the objective of each draw's own best value: no policy that does
@@ -170,6 +171,9 @@ class Optimisation:
         names += ["status", "steps", "draws_used", "seconds", "seed"]
         found = {name: plain(getattr(self, name)) for name in names}
         return found | {"evaluation": self.evaluation.to_dict()}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(step) for step in self.history]
 
     def summary(self) -> str:
         """Say what was found.

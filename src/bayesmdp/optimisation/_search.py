@@ -168,9 +168,9 @@ class Search:
         chosen = candidates[choose.order([c.policy for c in candidates])[0]]
         if self.published:
             return chosen
-        if chosen.stage is Stage.CLIMBED:
-            chosen = self._rounded(choose, chosen)
         base = self.oracle.baseline
+        if base is None or not np.array_equal(chosen.policy, base):
+            chosen = self._rounded(choose, chosen)  # starts too: some ascended
         if base is not None:  # what is done is left for more than noise
             gain, noise = choose.differences([base, chosen.policy])
             if gain[1] <= noise[1]:
@@ -182,12 +182,12 @@ class Search:
         return same[0] if same else Candidate(chosen.start, chosen.stage, policy)
 
     def _rounded(self, choose: Selection, chosen: Candidate) -> Candidate:
-        """Make nearly certain actions certain, unless that is worse."""
+        """Make nearly certain actions certain, unless that is surely worse."""
         certain = self.oracle.keep(rounded(self.oracle.free(chosen.policy)))
         if np.array_equal(certain, chosen.policy) or not self.oracle.ends(certain):
             return chosen
         difference, error = choose.differences([chosen.policy, certain])
-        if difference[1] < -error[1]:
+        if difference[1] < -2 * error[1]:
             return chosen
         return Candidate(chosen.start, Stage.ROUNDED, certain)
 
@@ -301,7 +301,9 @@ def default_starts(belief: Belief, effort: Effort) -> list[str]:
         names = [name for name in names if name != "second_order"]
     if belief.task.live.size > MAX_INVERSE:  # the others take long, or do not fit
         names = [name for name in names if name in {"nominal", "mle"}]
-    if belief.task.discount == 1.0:  # others may be stuck in cycles
+    if not belief.task.is_plain:  # others know nothing of horizons and averages
+        names = [x for x in names if x not in {"second_order", "msbi"}]
+    elif belief.task.discount == 1.0:  # others may be stuck in cycles
         names = [name for name in names if name in {"nominal", "mle"}] + ["uniform"]
     return names
 

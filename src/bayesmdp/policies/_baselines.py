@@ -142,6 +142,8 @@ def nominal(posterior: Belief) -> FloatArray:
     from bayesmdp.engine.planning import plan, warn_unfinished
 
     check_belief(posterior)
+    if posterior.task.reward_names:
+        posterior.task.one_reward("nominal")
     result = plan(Problem.of_belief(posterior))
     warn_unfinished("nominal", result)
     return result.policy
@@ -171,6 +173,8 @@ def mle(posterior: Belief) -> FloatArray:
     from bayesmdp.engine import Problem
     from bayesmdp.engine.planning import plan, warn_unfinished
 
+    if posterior.task.reward_names:
+        posterior.task.one_reward("mle")
     known = Problem.of_dynamics(frequencies(posterior), posterior.task)
     who = "no policy ends at the visit frequencies; take another one than `mle`"
     result = plan(known, who)

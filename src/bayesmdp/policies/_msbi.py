@@ -63,6 +63,7 @@ def msbi(
     from bayesmdp.engine.planning import plan
 
     check_belief(posterior)
+    posterior.task.plain("msbi")
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
     problem = Problem.of_belief(posterior)

@@ -43,6 +43,7 @@ def second_order(posterior: Belief) -> FloatArray:
     from bayesmdp.engine.second_order import second_order_objective
 
     check_belief(posterior)
+    posterior.task.plain("second_order")
     dirichlet_total("second_order", posterior)
     problem = Problem.of_belief(posterior)
     n, source = problem.n_live, problem.rows.source

@@ -9,10 +9,11 @@ missing: logged ``counts``, the covariance of independent Dirichlet rows
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -105,6 +106,35 @@ class Belief(ABC):
     @cached_property
     def _mean(self) -> Dynamics:
         return Dynamics(self.rows().layout, self.rows().mean)
+
+    def with_reward(self, reward: str | Mapping[str, float]) -> Self:
+        """Return the same belief with one of the task's rewards, or a sum of them.
+
+        Parameters
+        ----------
+        reward
+            A name, or weights by name, as `Task.with_reward` takes them.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> task = bm.Task(2, 1, {"cost": [9, 1], "qaly": [1, 0]}, discount=0.9)
+        >>> counts = bm.Counts.from_arrays([0, 1], [0, 0], [1, 0])
+        >>> posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
+        >>> posterior.with_reward({"qaly": 10, "cost": -1}).task.reward.tolist()
+        [1.0, -1.0]
+        """
+        return self.with_task(self.task.with_reward(reward))
+
+    def with_task(self, task: Task) -> Self:
+        """Return the same belief about the dynamics with another reward of its task."""
+        other = copy(self)
+        for kind in type(self).__mro__:
+            for name, found in vars(kind).items():
+                if isinstance(found, cached_property):  # made of the old reward
+                    other.__dict__.pop(name, None)
+        object.__setattr__(other, "task", task)
+        return other
 
     def mean(self) -> Dynamics:
         """Mean of the dynamics over the belief, the nominal model.

@@ -6,7 +6,7 @@ Models are laid over each other: a row of the ensemble lists every next state th
 model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import BeliefError, DynamicsError
-from bayesmdp.model import Dynamics, Rows, Task, as_dynamics, is_sparse
+from bayesmdp.model import Dynamics, Rewards, Rows, Task, as_dynamics, is_sparse
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
@@ -64,8 +64,8 @@ class Ensemble(Belief, Shown):
     weights: FloatArray  # [M]
     layout: Rows
     table: FloatArray  # [M, E]
-    rewards: FloatArray  # [1, E] or [M, E], of transitions
-    terminal_values: FloatArray  # [1, S] or [M, S]
+    rewards: FloatArray  # [1, E] or [M, E], of transitions; [., K, E] of K by name
+    terminal_values: FloatArray  # [1, S] or [M, S]; [., K, S] of K rewards by name
     dynamics: tuple[Dynamics, ...] = field()
 
     def __init__(
@@ -99,12 +99,13 @@ class Ensemble(Belief, Shown):
         tasks = [task] if rewards is None else _tasks(task, rewards, len(models))
         entry_state = rows.state[rows.row_of_entry]
         entry_action = rows.action[rows.row_of_entry]
-        paid = [
-            t.transition_reward(entry_state, entry_action, rows.next_state)
-            for t in tasks
-        ]
-        put(self, "rewards", _checks.sealed(np.stack(paid)))
-        final = np.stack([t.terminal_value for t in tasks])
+        at = entry_state, entry_action, rows.next_state
+        each = [list(t.parts.values()) for t in tasks]
+        paid = np.stack([[t.transition_reward(*at) for t in ts] for ts in each])
+        final = np.stack([[t.terminal_value for t in ts] for ts in each])
+        if not isinstance(task.reward, Rewards):
+            paid, final = paid[:, 0], final[:, 0]
+        put(self, "rewards", _checks.sealed(paid))
         put(self, "terminal_values", _checks.sealed(final))
 
     @property
@@ -117,9 +118,24 @@ class Ensemble(Belief, Shown):
         """Number of models."""
         return len(self.dynamics)
 
+    def with_reward(self, reward: str | Mapping[str, float]) -> "Ensemble":
+        """Return the same models with one of the task's rewards, or a sum of them."""
+        other = Belief.with_reward(self, reward)
+        if isinstance(other.task.reward, Rewards):  # a sum of values of several
+            return other
+        choice = {reward: 1.0} if isinstance(reward, str) else reward
+        weights = [choice.get(name, 0.0) for name in self.task.parts]
+        for name in ("rewards", "terminal_values"):
+            each = np.tensordot(getattr(self, name), weights, axes=(1, 0))
+            object.__setattr__(other, name, _checks.sealed(each))
+        return other
+
     @cached_property
     def _rows(self) -> BeliefRows:
         mean = self.weights @ self.table
+        if isinstance(self.task.reward, Rewards):  # none of them stands for the others
+            paid, final = np.full(mean.size, np.nan), self.task.terminal_value
+            return BeliefRows(self.layout, _checks.sealed(mean), paid, final, None)
         own = self.terminal_values.shape[0] > 1
         final = self.weights @ self.terminal_values if own else self.terminal_values[0]
         reward = self.rewards[0]
@@ -290,14 +306,36 @@ def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
         raise BeliefError(
             f"`rewards` must have one entry a model, {n}; got {len(rewards)}."
         )
-    return [
+    discount: Any = task.discount
+    if isinstance(task.reward, Rewards):
+        discount = {name: part.discount for name, part in task.parts.items()}
+    found = [
         Task(
             task.n_states,
             task.n_actions,
             reward,
-            discount=task.discount,
+            discount=None if task.criterion == "average" else discount,
             start=task.start,
             terminal=task.terminal,
+            horizon=task.horizon,
+            cycle=task.cycle,
+            criterion=task.criterion,
         )
         for reward in rewards
     ]
+    for i, one in enumerate(found):
+        if tuple(one.parts) != tuple(task.parts):
+            raise BeliefError(
+                f"`rewards[{i}]` must hold the task's rewards by name, "
+                f"{', '.join(task.parts)}, in that order; got {', '.join(one.parts)}."
+                if task.reward_names
+                else f"`rewards[{i}]` has names, and the task's reward has none: give "
+                "the task rewards by name, too."
+            )
+        timed = task.horizon is not None or task.cycle != "start"
+        if timed and one.of_states != task.of_states:
+            raise BeliefError(
+                f"`rewards[{i}]` must be of states or pairs, or of transitions, as the "
+                "task's own: `cycle` and `horizon` count them differently."
+            )
+    return found

@@ -153,6 +153,11 @@ class HierarchicalPosterior(Fitted):
         """Mean and variance given each state of the chains ``[M, 2]``; see above."""
         from bayesmdp.posterior._shared_rows import add_linear  # numba
 
+        if self.task is not self.task.first:  # of several rewards
+            found: tuple[FloatArray, FloatArray] = self.with_task(
+                self.task.first
+            )._linear
+            return found
         rows, chains = self._rows, self.chains
         policy = self._logged_policy()
         value, visits = _first_order(rows, policy, self.task)

@@ -63,6 +63,13 @@ class MixturePosterior(Fitted):
         """Posteriors of which one holds, one for each prior."""
         return self.posteriors
 
+    def with_task(self, task: Task) -> "MixturePosterior":
+        """Return the same belief about the dynamics with another reward of its task."""
+        other = Fitted.with_task(self, task)
+        parts = tuple(part.with_task(task) for part in self.posteriors)
+        object.__setattr__(other, "posteriors", parts)
+        return other
+
     @property
     def component_weights(self) -> FloatArray:
         """Probability of each component after the data, ``[C]``."""

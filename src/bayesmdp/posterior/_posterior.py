@@ -8,7 +8,7 @@ alone. Rewards are known.
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -81,6 +81,15 @@ class Fitted(Belief, Shown):
         return self.task.transition_reward(
             layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
         )
+
+    def with_task(self, task: Task) -> Self:
+        """Return the same belief about the dynamics with another reward of its task."""
+        other = Belief.with_task(self, task)
+        rows = self.rows()  # its moments may have taken long
+        reward = _checks.sealed(other._reward(rows.layout))
+        rows = replace(rows, reward=reward, terminal_value=task.terminal_value)
+        object.__setattr__(other, "_rows", rows)
+        return other
 
     def update(self, data: Data) -> Self:
         """Return the posterior after more data: the same as `fit` on all of it.
@@ -215,7 +224,8 @@ class Posterior(Fitted):
     @cached_property
     def _rows(self) -> BeliefRows:
         total = self.layout.row_sums(self.alpha)
-        mean = self.alpha / total[self.layout.row_of_entry]
+        mean = np.repeat(total, np.diff(self.layout.indptr))
+        np.divide(self.alpha, mean, out=mean)  # as few arrays [E] at once as can be
         return BeliefRows(
             self.layout,
             _checks.sealed(mean),

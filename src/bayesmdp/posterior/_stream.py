@@ -239,7 +239,7 @@ class ModelStream(Stream):
             self,
             layout=self.layout.take(row),
             table=np.ascontiguousarray(self.table[:, entries]),
-            reward=np.ascontiguousarray(self.reward[:, entries]),
+            reward=np.ascontiguousarray(self.reward[..., entries]),
         )
 
     def members(self, draws: IntArray) -> IntArray:

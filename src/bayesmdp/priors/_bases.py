@@ -300,7 +300,7 @@ def _scores(
     Rows are weights, normalised; each state pays as after its most frequent action.
     Terminal states are worth 0 once their arrival is paid.
     """
-    n = task.n_states
+    n, task = task.n_states, task.first  # of several rewards
     state, next_state = key // n, key % n
     visits = counts.pair_totals(task.n_states, task.n_actions)
     reward = task.transition_reward(state, visits.argmax(axis=1)[state], next_state)

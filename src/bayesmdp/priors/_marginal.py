@@ -19,7 +19,7 @@ _STIRLING = 100.0  # from here the series below is right to 1e-13
 
 
 def log_rising(x: ArrayLike, n: ArrayLike) -> FloatArray:
-    """Logarithm of ``x (x + 1) ... (x + n - 1)``, that is, of a ratio of gammas.
+    """Logarithm of a rising factorial, ``Gamma(x + n) / Gamma(x)``.
 
     The difference of two log-gammas loses all digits where ``x`` is large; there the
     difference of Stirling's series is taken term by term.

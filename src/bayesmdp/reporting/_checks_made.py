@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import rounded
-from bayesmdp.model import Task
+from bayesmdp.model import Rewards, Task
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
 
@@ -113,6 +113,7 @@ def _failed(found: Check) -> list[CheckTest]:
 def _pays_by_action(task: Task) -> bool:
     """Whether actions of a state are paid differently for the same next state."""
     reward = task.reward
+    assert not isinstance(reward, Rewards)  # refused by `report`
     if isinstance(reward, np.ndarray):
         return reward.ndim > 1 and bool(np.ptp(reward, axis=1).any())
     pair, after = np.divmod(reward.key, task.n_states)

@@ -14,7 +14,7 @@ from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitiv
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
-from bayesmdp.posterior import Belief
+from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import Inputs
 
@@ -170,6 +170,8 @@ def report(
     """
     from bayesmdp.reporting._sections import sections
 
+    check_belief(posterior)
+    posterior.task.plain("report")
     inputs = Inputs(
         posterior,
         comparison,

@@ -6,7 +6,7 @@ for is a dict whose one key begins with ``$``::
     {"$array": "task.start"}     an array of the ``.npz`` file, by its name there
     {"$number": "nan"}           a number that is not finite
     {"$tuple": [1, 2]}
-    {"$task": null}              the task of the run
+    {"$task": null}              the task of the run; with a name or weights, one reward
     {"$record": "Evaluation", "n_draws": 100, ...}
 
 A record is a prior, or a dataclass with a summary that a room of results lists, so that
@@ -39,12 +39,15 @@ _AXES: dict[str, dict[str, tuple[str, ...]]] = {
     "Task": {"start": ("S",), "terminal": ("k",), "reward": ("S", "SA", "SAS")},
     "Config": {"counts": ("K",)},
     "RewardTriplets": {"key": ("K",), "reward": ("K",)},
+    "Rewards": {"rewards": ("S", "SA", "SAS")},
     "Optimisation": {"policy": ("SA",), "starts": ("SA",)},
     "Evaluation": {
         "policy": ("SA",),
         "start_values": ("D",),
         "values": ("DS",),
         "weights": ("D",),
+        "start_epistemic_covariance": ("KK",),
+        "start_aleatoric_covariance": ("KK",),
         "": ("S",),  # all others
     },
 }
@@ -134,7 +137,7 @@ class Packing:
             return {"$array": name}
         if isinstance(value, Task) and self.task is not None:
             self._check_size(value)
-            return {"$task": None}
+            return {"$task": value.chosen}
         if inside and _is_record(kind) and not _is_open(kind):
             return self.fields(value, where)
         if self.arrays is not None and kinds().get(kind.__name__) is kind:
@@ -242,7 +245,7 @@ class Unpacking:
         if tag == "$number" and content in ("nan", "inf", "-inf") and not more:
             return float(content)
         if tag == "$task" and self.task is not None and not more:
-            return self.task
+            return self.task if content is None else self.task.with_reward(content)
         if tag != "$array" or not isinstance(content, str) or more:
             raise _wrong(value, where)
         shape = self.arrays.shape(content)
@@ -298,6 +301,8 @@ def _alternative(hint: Any, value: Any) -> Any:
         return NoneType
     is_record = isinstance(value, dict) and not _is_tagged(value)
     fitting = [x for x in some if _is_record(x) == is_record] or some
+    if is_record and len(fitting) > 1:  # records of different fields
+        fitting = [x for x in fitting if {*_names(x)} == {*value}] or fitting
     return fitting[0] if len(fitting) == 1 else Union[tuple(fitting)]  # noqa: UP007
 
 

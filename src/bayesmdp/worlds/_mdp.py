@@ -119,13 +119,18 @@ class MDP:
         """
         from bayesmdp.engine import CPU, Problem, Want, check_ending, solve_known
 
+        if self.task.reward_names:
+            self.task.one_reward("value")
         probabilities = as_policy(policy, self)[None]
         problem = Problem.of_dynamics(self.dynamics, self.task, probabilities)
         check_ending(problem)
         solved = solve_known(problem, CPU(), Want())[0, 0]
+        if problem.lost:
+            self.task.plain("value")
         value = np.empty(self.task.n_states)
-        value[problem.rows.order] = solved + problem.rows.terminal_value
-        return value
+        value[problem.rows.order] = solved
+        ends = problem.ends_of(None)
+        return value if ends is None else value + ends[0, 0]
 
     def sample(self, n: int, seed: Seed = 0) -> Transitions:
         """Try available pairs at random, ``n`` times, independently.
@@ -240,7 +245,9 @@ class MDP:
             state,
             action,
             next_state,
-            reward=self.task.transition_reward(state, action, next_state),
+            reward=None
+            if self.task.reward_names  # a log has one column of them
+            else self.task.transition_reward(state, action, next_state),
             n_states=self.task.n_states,
             n_actions=self.task.n_actions,
             **columns,

@@ -1,0 +1,263 @@
+"""Several named rewards of one task, each with its discount and unit.
+
+All have the same form, so that a weighted sum of them (net benefit: ``k * effect -
+cost``) is a reward of that form, too. Where discounts differ there is no such reward,
+and the sum is one of values: the rewards are kept, with their weights.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray
+from bayesmdp.errors import TaskError
+from bayesmdp.model._reward import RewardTriplets, read_reward
+
+if TYPE_CHECKING:
+    from bayesmdp.model._task import Task
+
+_FORMS = ("four columns", "[S]", "[S, A]", "[S, A, S]")
+
+
+class Rewards(NamedTuple):
+    """Named rewards, as a `Task` keeps them; a task takes it as a reward, too.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> reward = {"cost": [1, 5], "qaly": [1, 0.5]}
+    >>> bm.Task(2, 1, reward, discount=0.97).reward.names
+    ('cost', 'qaly')
+    """
+
+    names: tuple[str, ...]
+    rewards: tuple[FloatArray | RewardTriplets, ...]
+    discounts: tuple[float, ...]
+    units: tuple[str | None, ...]
+    weights: tuple[float, ...] | None = None  # of a sum of values; None: each by itself
+
+
+def read_several(
+    reward: "Mapping[str, Any] | Rewards", discount: object, unit: object, task: "Task"
+) -> Rewards:
+    """Check rewards by name; the task knows its sizes, names and terminal states."""
+    if isinstance(reward, Rewards):
+        given = dict(zip(reward.names, reward.rewards, strict=True))
+        discount = dict(zip(reward.names, reward.discounts, strict=True))
+        unit = dict(zip(reward.names, reward.units, strict=True))
+        return read_several(given, discount, unit, task)._replace(
+            weights=reward.weights
+        )
+    if len(reward) < 2:
+        raise TaskError(
+            "`reward` by name must hold two or more; a single one is given as it is."
+        )
+    for name in reward:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise TaskError(
+                f"`reward` must have names as keys, such as 'cost'; got {name!r:.60}."
+            )
+    found = []
+    for name, one in reward.items():
+        try:
+            found.append(read_reward(one, task))
+        except TaskError as problem:
+            raise TaskError(f"Reward {name!r}: {problem}") from None
+    forms = [_form(one) for one in found]
+    if other := next((i for i, form in enumerate(forms) if form != forms[0]), 0):
+        names = tuple(reward)
+        raise TaskError(
+            f"`reward` must have one form for all: {names[0]!r} is {forms[0]} and "
+            f"{names[other]!r} is {forms[other]}; give both as [S, A] (a reward of "
+            "states once for each action), or both as [S, A, S]."
+        )
+    return Rewards(
+        tuple(reward),
+        tuple(found),
+        tuple(_each("discount", discount, tuple(reward), _read_discount)),
+        tuple(_each("reward_unit", unit, tuple(reward), read_unit)),
+    )
+
+
+def _form(reward: FloatArray | RewardTriplets) -> str:
+    return _FORMS[0 if isinstance(reward, RewardTriplets) else reward.ndim]
+
+
+def _each(what: str, given: object, names: tuple[str, ...], read: Any) -> list[Any]:
+    """Return one for each reward, of one for all or of some by name."""
+    if not isinstance(given, Mapping):
+        return [read(given)] * len(names)
+    for name in given:
+        if name not in names:
+            hint = _checks.did_you_mean(name, names)
+            raise TaskError(
+                f"`{what}` names {name!r:.60}, which is none of the rewards: "
+                f"{', '.join(names)}{hint}."
+            )
+    if what == "discount" and (missing := [x for x in names if x not in given]):
+        raise TaskError(f"`discount` lacks reward {missing[0]!r}: give a number.")
+    return [read(given.get(name), name) for name in names]
+
+
+def _read_discount(value: object, name: str = "") -> float:
+    return _checks.real(
+        f"discount[{name!r}]" if name else "discount", value, TaskError, 0, 1
+    )
+
+
+def read_unit(unit: object, name: str = "") -> str | None:
+    """Check what rewards are counted in."""
+    if unit is None:
+        return None
+    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
+        raise TaskError(
+            "`reward_unit` must be one line of text, such as 'life-years'; got "
+            f"{unit!r:.60}."
+        )
+    return unit.strip()
+
+
+def read_weights(
+    choice: Mapping[str, Any], names: tuple[str, ...]
+) -> tuple[float, ...]:
+    """Return the weight of each reward; 0 for those that are not named."""
+    if not choice:
+        raise TaskError(
+            f"`reward` weighs nothing: name some of {', '.join(names)}, such as "
+            f"{{{names[-1]!r}: 50_000, {names[0]!r}: -1}}."
+        )
+    for name in choice:
+        check_name(name, names)
+    found = tuple(
+        _checks.real(f"reward[{name!r}]", choice.get(name, 0.0), TaskError, -np.inf)
+        for name in names
+    )
+    if not any(found):
+        raise TaskError("`reward` has a weight of 0 for every reward.")
+    return found
+
+
+def check_name(name: object, names: tuple[str, ...]) -> None:
+    """Refuse a name that no reward has."""
+    if name not in names:
+        hint = _checks.did_you_mean(str(name), names)
+        raise TaskError(
+            f"`reward` {name!r:.60} is none of the rewards: {', '.join(names)}{hint}."
+        )
+
+
+def weighted_sum(
+    rewards: tuple[FloatArray | RewardTriplets, ...], weights: tuple[float, ...]
+) -> FloatArray | RewardTriplets:
+    """Add rewards of one form, times their weights."""
+    arrays = [one for one in rewards if isinstance(one, np.ndarray)]
+    if arrays:
+        terms = [w * one for w, one in zip(weights, arrays, strict=True) if w]
+        return np.asarray(sum(terms[1:], start=terms[0]))
+    columns = [one for one in rewards if isinstance(one, RewardTriplets)]
+    key = np.unique(np.concatenate([one.key for one in columns]))
+    total = np.zeros(key.size)
+    for w, some in zip(weights, columns, strict=True):
+        total[np.searchsorted(key, some.key)] += w * some.reward
+    return RewardTriplets(key, total)
+
+
+def said_weights(names: tuple[str, ...], weights: tuple[float, ...]) -> str:
+    """Write a weighted sum.
+
+    Examples
+    --------
+    >>> said_weights(("cost", "qaly"), (-1.0, 50_000.0))
+    '50000 qaly - cost'
+    """
+    terms = sorted(zip(weights, names, strict=True), key=lambda term: -term[0])
+    out = ""
+    for weight, name in terms:
+        if weight:
+            size = "" if abs(weight) == 1 else f"{abs(weight):g} "
+            sign = "-" if weight < 0 else "+"
+            out += (
+                f" {sign} {size}{name}"
+                if out
+                else f"{sign * (sign == '-')}{size}{name}"
+            )
+    return out
+
+
+def read_rewards(reward: Any, discount: Any, unit: Any, task: "Task") -> dict[str, Any]:
+    """Read rewards with what belongs to them: fields of the task."""
+    if isinstance(reward, Mapping | Rewards):
+        several = read_several(reward, discount, unit, task)
+        same = len({*several.discounts}) == 1
+        shared = several.discounts[0] if same else float("nan")
+        return {"reward": several, "discount": shared, "reward_unit": None}
+    for name, given in (("discount", discount), ("reward_unit", unit)):
+        if isinstance(given, Mapping):
+            raise TaskError(
+                f"`{name}` by name needs rewards by name, "
+                f"{{{next(iter(given), 'cost')!r}: ...}}."
+            )
+    return {
+        "discount": _read_discount(discount),
+        "reward_unit": read_unit(unit),
+        "reward": read_reward(reward, task),
+    }
+
+
+def choose_reward(task: "Task", reward: str | Mapping[str, float]) -> "Task":
+    """Return a task with one of its rewards, or a weighted sum of them."""
+    if not isinstance(task.reward, Rewards):
+        raise TaskError(
+            f"`reward` {reward!r:.60} cannot be chosen: the task has a single one, "
+            "without a name; give rewards by name, {'cost': ..., 'qaly': ...}."
+        )
+    several = task.reward
+    if isinstance(reward, Mapping):
+        weights = read_weights(reward, several.names)
+    else:
+        check_name(reward, several.names)
+        return task.parts[reward]
+    said = said_weights(several.names, weights)
+    counts = {g for g, w in zip(several.discounts, weights, strict=True) if w}
+    if len(counts) > 1:
+        if task.horizon is None:
+            raise TaskError(
+                f"`reward` {said} has rewards of different discounts, which are "
+                "added with a `horizon` only: give one, or the same discount."
+            )
+        rest = several._replace(weights=weights)
+        own = {"reward": rest, "discount": float("nan")}
+    else:
+        total = read_reward(weighted_sum(several.rewards, weights), task)
+        own = {"reward": total, "discount": counts.pop()}
+    return task._but(**own, reward_unit=said, chosen=dict(reward))
+
+
+def refuse_several(task: "Task", what: str) -> None:
+    """Refuse several rewards, where ``what`` looks at one."""
+    if isinstance(task.reward, Rewards):
+        names = ", ".join(task.reward.names)
+        raise TaskError(
+            f"`{what}` looks at one reward, and this task has several ({names}): "
+            f"choose one by `reward={task.reward.names[-1]!r}`, or by "
+            "`with_reward` of the posterior or task."
+        )
+
+
+def refuse_unless_plain(task: "Task", what: str) -> None:
+    """Refuse rewards by name, horizons, cycles and averages."""
+    refuse_several(task, what)
+    if task.horizon is not None or task.cycle != "start":
+        said = f"horizon={task.horizon}"
+        said = f"cycle={task.cycle!r}" if task.horizon is None else said
+        raise TaskError(
+            f"`{what}` knows tasks without a horizon and with cycle='start', and "
+            f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
+        )
+    if task.criterion == "average":
+        raise TaskError(
+            f"`{what}` knows discounted rewards, not criterion='average': give a "
+            "task with a discount."
+        )

@@ -1,0 +1,312 @@
+"""Horizons, cycles and several rewards against all paths, and against each other."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import case, check
+from numpy.typing import NDArray
+
+import bayesmdp as bm
+from bayesmdp import engine
+from bayesmdp.errors import TaskError
+
+Array = NDArray[np.float64]
+
+S, A, END = 4, 2, 3
+RNG = np.random.default_rng(21)
+MODELS = RNG.dirichlet(np.ones(S), size=(3, S, A))
+POLICY = np.array([[0.3, 0.7], [0.6, 0.4], [1.0, 0.0], [0.5, 0.5]])
+START = np.array([0.4, 0.3, 0.2, 0.1])
+SHAPES = {"states": (S,), "pairs": (S, A), "transitions": (S, A, S)}
+CYCLES = ("start", "end", "both", "half", "darth")
+#: Written down, not computed: five points of time, four cycles.
+WEIGHTS = {
+    "start": [1, 1, 1, 1, 0],
+    "end": [0, 1, 1, 1, 1],
+    "both": [1, 1, 1, 1, 1],
+    "half": [1 / 2, 1, 1, 1, 1 / 2],
+    "darth": [1 / 3, 2 / 3, 4 / 3, 2 / 3, 1 / 3],
+}
+DISCOUNTS = {"one": (0.9, 0.9), "two": (0.95, 0.8), "with 1": (0.94, 1.0)}
+
+
+def rewards(form: str) -> dict[str, Array]:
+    rng = np.random.default_rng(3)
+    return {name: rng.normal(size=SHAPES[form]) for name in ("cost", "qaly")}
+
+
+def task(form: str, g: Sequence[float], **more: Any) -> bm.Task:
+    discount = dict(zip(("cost", "qaly"), g, strict=True))
+    return bm.Task(
+        S, A, rewards(form), discount=discount, start=START, terminal=[END], **more
+    )
+
+
+def paths(model: Array, form: str, weight: Sequence[float]) -> Iterator[Any]:
+    """Probability of every path of four cycles, and what is earned at which time."""
+    paid = np.stack(list(rewards(form).values()))
+
+    def follow(t: int, s: int, chance: float, earned: list[Any]) -> Iterator[Any]:
+        if s == END:
+            last = weight[t] * paid[:, s] if form == "states" else np.zeros(2)
+            yield chance, [*earned, (t, last)]
+            return
+        for a in range(A):
+            being = np.zeros(2)
+            if form != "transitions":
+                being = weight[t] * (paid[:, s] if form == "states" else paid[:, s, a])
+            if t == len(weight) - 1:
+                yield chance * POLICY[s, a], [*earned, (t, being)]
+                continue
+            for j in range(S):
+                moved = paid[:, s, a, j] if form == "transitions" else being
+                p = chance * POLICY[s, a] * model[s, a, j]
+                yield from follow(t + 1, j, p, [*earned, (t, moved)])
+
+    for s in range(S):
+        yield from follow(0, s, START[s], [])
+
+
+@pytest.mark.parametrize("form", SHAPES)
+@pytest.mark.parametrize("cycle", CYCLES)
+def test_horizons_are_what_all_paths_say(form: str, cycle: str) -> None:
+    every = [list(paths(model, form, WEIGHTS[cycle])) for model in MODELS]
+    for g in DISCOUNTS.values():
+        means, covariances = [], []
+        for some in every:
+            chance = np.array([p for p, _ in some])
+            fade = [{t: np.array(g) ** t for t in range(5)}] * len(some)
+            returns = np.array(
+                [
+                    sum(f[t] * x for t, x in earned)
+                    for f, (_, earned) in zip(fade, some, strict=True)
+                ]
+            )
+            means.append(chance @ returns)
+            off = returns - means[-1]
+            covariances.append((off * chance[:, None]).T @ off)
+        ensemble = bm.Ensemble(MODELS, task(form, g, horizon=4, cycle=cycle))
+        found = bm.evaluate(POLICY, ensemble)
+        assert found.rewards is not None
+        values = np.array([x.start_values for x in found.rewards.values()]).T
+        np.testing.assert_allclose(values, means, rtol=1e-11)
+        aleatoric = np.mean(covariances, axis=0)
+        np.testing.assert_allclose(found.start_aleatoric_covariance, aleatoric)
+        epistemic = np.cov(np.array(means).T, bias=True)
+        np.testing.assert_allclose(found.start_epistemic_covariance, epistemic)
+        k = np.array([-1.0, 3.0])
+        benefit = bm.evaluate(POLICY, ensemble, reward={"qaly": 3, "cost": -1})
+        np.testing.assert_allclose(benefit.start_values, np.array(means) @ k)
+        np.testing.assert_allclose(benefit.start_aleatoric_sd**2, k @ aleatoric @ k)
+        one = bm.evaluate(POLICY, ensemble, reward="qaly", keep_values=True)
+        assert one.values is not None
+        np.testing.assert_allclose(one.values @ START, np.array(means)[:, 1])
+        if form == "states":
+            paid = rewards(form)["qaly"]
+            np.testing.assert_allclose(one.occupancy @ paid, one.start_value)
+
+
+@pytest.mark.parametrize("form", SHAPES)
+@pytest.mark.parametrize("cycle", CYCLES[:4])
+def test_a_long_horizon_is_no_horizon(form: str, cycle: str) -> None:
+    """Also with random actions at the first point of time, and its covariances."""
+    long, never = (
+        bm.evaluate(
+            POLICY, bm.Ensemble(MODELS, task(form, (0.9, 0.8), horizon=h, cycle=cycle))
+        )
+        for h in (400, None)
+    )
+    assert long.rewards is not None
+    assert never.rewards is not None
+    for name, one in never.rewards.items():
+        other = long.rewards[name]
+        for field in ("value", "epistemic_sd", "aleatoric_sd", "start_values"):
+            there, here = getattr(other, field), getattr(one, field)
+            np.testing.assert_allclose(here, there, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(one.start_aleatoric_sd, other.start_aleatoric_sd)
+    for field in ("start_aleatoric_covariance", "start_epistemic_covariance"):
+        np.testing.assert_allclose(getattr(never, field), getattr(long, field))
+
+
+def test_half_a_cycle_without_a_horizon_is_the_value_less_half_a_reward() -> None:
+    paid = rewards("states")["qaly"]
+    one, half = (
+        bm.evaluate(
+            POLICY,
+            bm.Ensemble(MODELS, task("states", (0.9, 0.9), cycle=cycle)),
+            reward="qaly",
+        )
+        for cycle in ("start", "half")
+    )
+    np.testing.assert_allclose(half.start_values, one.start_values - START @ paid / 2)
+    np.testing.assert_allclose(half.value, one.value - paid / 2)
+
+
+@pytest.mark.parametrize("horizon", [6, None])
+@pytest.mark.parametrize("form", SHAPES)
+@pytest.mark.parametrize("cycle", ["start", "half"])
+@pytest.mark.parametrize("draws", ["models", "posterior"])
+def test_gradients_equal_central_differences(
+    horizon: int | None, form: str, cycle: str, draws: str
+) -> None:
+    """On every draw at once; differences are right to 1e-8 at this step."""
+    about = task(form, (0.95, 0.8), horizon=horizon, cycle=cycle)
+    belief: Any = bm.Ensemble(MODELS, about)
+    if draws == "posterior":
+        state, action, next_state = np.indices((3, A, S)).reshape(3, -1)
+        counts = bm.Counts.from_arrays(state, action, next_state)
+        belief = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    belief = belief.with_reward(
+        {"qaly": 3, "cost": -1} if horizon is not None else "qaly"
+    )
+    taken = belief.draws(16, seed=1)
+    problem = engine.Problem.of_belief(belief).with_stream(taken.stream)
+    policy = np.where(POLICY == 1, 0.5, np.where(POLICY == 0, 0.5, POLICY))
+    rows = problem.rows.of_rows(policy)
+    with engine.workers(1, None) as pool:
+        found = engine.slopes(problem, rows, taken.n_draws, pool=pool)
+    step = 1e-4
+    for s in range(3):
+        change = np.zeros((S, A))
+        change[s] = [step, -step]
+        up, down = (
+            bm.evaluate(policy + sign * change, taken, control=False).start_value
+            for sign in (1, -1)
+        )
+        mine = found.slope[problem.rows.row_id[:, 0] == s]
+        np.testing.assert_allclose(
+            mine[0] - mine[1], (up - down) / (2 * step), atol=1e-6
+        )
+
+
+def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
+    state, action, next_state = np.indices((3, A, S)).reshape(3, -1)
+    counts = bm.Counts.from_arrays(state, action, next_state, np.full(state.size, 9))
+    about = task("pairs", (0.97, 0.97), horizon=20, cycle="half")
+    posterior = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    plain = bm.evaluate(POLICY, posterior, n_draws=20_000, control=False)
+    less = bm.evaluate(POLICY, posterior, n_draws=2_000, seed=1)
+    assert plain.rewards is not None
+    assert less.rewards is not None
+    for name, one in less.rewards.items():
+        other = plain.rewards[name]
+        assert one.variance_reduction > 5
+        error = np.hypot(one.start_value_mcse, other.start_value_mcse)
+        assert abs(one.start_value - other.start_value) < 4 * error
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "said"),
+    [
+        case(
+            "no cycles", TaskError, lambda: task("states", (0.9, 0.9), horizon=0),
+            "`horizon` must be", "got 0",
+        ),
+        case(
+            "cycle", TaskError, lambda: task("states", (0.9, 0.9), cycle="simpson"),
+            "`cycle` must be one of start, end, both, half, darth; got 'simpson'",
+        ),
+        case(
+            "darth", TaskError, lambda: task("states", (0.9, 0.9), cycle="darth"),
+            "`cycle='darth'` needs a `horizon`",
+        ),
+        case(
+            "shapes", TaskError,
+            lambda: bm.Task(2, 2, {"cost": np.eye(2), "qaly": [1, 0]}, discount=1),
+            "`reward` must have one form", "'cost' is [S, A] and 'qaly' is [S]",
+        ),
+        case(
+            "size", TaskError,
+            lambda: bm.Task(2, 2, {"cost": [1, 2, 3], "qaly": [1, 0]}, discount=1),
+            "Reward 'cost': `reward` must",
+        ),
+        case(
+            "unknown discount", TaskError,
+            lambda: bm.Task(
+                2, 1, {"cost": [1, 2], "qaly": [1, 0]}, discount={"costs": 1, "qaly": 1}
+            ),
+            "`discount` names 'costs', which is none of the rewards", "'cost'",
+        ),
+        case(
+            "missing discount", TaskError,
+            lambda: bm.Task(
+                2, 1, {"cost": [1, 2], "qaly": [1, 0]}, discount={"qaly": 1}
+            ),
+            "`discount` lacks reward 'cost'",
+        ),
+        case(
+            "one by name", TaskError,
+            lambda: bm.Task(2, 1, {"cost": [1, 2]}, discount=1),
+            "`reward` by name must hold two or more",
+        ),
+        case(
+            "discount by name", TaskError,
+            lambda: bm.Task(2, 1, [1, 2], discount={"cost": 1}),
+            "`discount` by name needs rewards by name",
+        ),
+        case(
+            "unknown reward", TaskError,
+            lambda: task("states", (0.9, 0.9)).with_reward("qualy"),
+            "`reward` 'qualy' is none of the rewards: cost, qaly", "'qaly'",
+        ),
+        case(
+            "no weights", TaskError,
+            lambda: task("states", (0.9, 0.9)).with_reward({"cost": 0}),
+            "`reward` has a weight of 0 for every reward",
+        ),
+        case(
+            "nothing to choose", TaskError,
+            lambda: bm.worlds.gridworld().task.with_reward("cost"),
+            "cannot be chosen: the task has a single one",
+        ),
+        case(
+            "discounts differ", TaskError,
+            lambda: task("states", (0.9, 1.0)).with_reward({"cost": -1, "qaly": 2}),
+            "2 qaly - cost has rewards of different discounts", "`horizon`",
+        ),
+        case(
+            "no discount", TaskError, lambda: bm.Task(2, 1, [1, 2]),
+            "`discount` is missing",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_one_sentence(error: Any, call: Any, said: Any) -> None:
+    check(error, call, said)
+
+
+BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))
+
+
+@pytest.mark.parametrize(
+    "call",
+    ids=range(7),
+    argvalues=[
+        lambda belief: bm.compare({"a": POLICY, "b": [0] * 4}, belief),
+        lambda belief: bm.optimise(belief),
+        lambda belief: bm.improve(belief, POLICY),
+        lambda belief: bm.policies.nominal(belief),
+        lambda belief: bm.policies.msbi(belief),
+        lambda belief: bm.action_values(POLICY, belief),
+        lambda belief: bm.evaluate_analytic(POLICY, belief),
+    ],
+)
+def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
+    with pytest.raises(TaskError, match=r"one reward, and this task has several"):
+        call(BELIEF)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ids=range(4),
+    argvalues=[
+        lambda belief: bm.policies.msbi(belief),
+        lambda belief: bm.action_values(POLICY, belief),
+        lambda belief: bm.evaluate_analytic(POLICY, belief),
+        lambda belief: bm.evaluation.rollout_evaluate(POLICY, belief.draws(9), 5, 5),
+    ],
+)
+def test_a_horizon_is_refused_where_it_is_not_known(call: Any) -> None:
+    with pytest.raises(TaskError, match="without a horizon"):
+        call(BELIEF.with_reward("qaly"))
