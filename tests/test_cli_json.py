@@ -95,6 +95,12 @@ KEYS = {
     "evaluate": f"run policy {EVALUATION}",
     "optimise": f"policy policy[] policy[].action policy[].probability policy[].state "
     f"result run {OPTIMISATION}",
+    "information": "run approximation best evpi evpi_bound evpi_bound_mcse evpi_mcse "
+    "n_confirmed n_patients n_policies n_visits n_visits[] seconds pairs pairs[] "
+    "pairs[].action pairs[].confirmed pairs[].evppi pairs[].evppi_mcse pairs[].evsi "
+    "pairs[].evsi[] pairs[].evsi_mcse pairs[].evsi_mcse[] pairs[].state states "
+    "states[] states[].action states[].confirmed states[].patients_evsi states[].state "
+    "states[].switch_evsi states[].switch_evsi_mcse states[].visits",
     "improve": "baseline changes improvement improvement_interval "
     "improvement_interval[] improvement_mcse policy policy[] policy[].action "
     "policy[].probability policy[].state probability_better run tail tail_improvement "
@@ -182,6 +188,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "fit": ("fit", "log.csv", *KNOWN, "-o", "new"),
     "evaluate": ("evaluate", "run", "mle", *FEW),
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
+    "information": ("information", "run", "--visits", "10"),
     "improve": ("improve", "run", "--effort", "quick", "--baseline", "uniform"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),

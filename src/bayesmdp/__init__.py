@@ -12,6 +12,7 @@ from bayesmdp import data as data
 from bayesmdp import diagnostics as diagnostics
 from bayesmdp import errors as errors
 from bayesmdp import evaluation as evaluation
+from bayesmdp import information as information
 from bayesmdp import model as model
 from bayesmdp import optimisation as optimisation
 from bayesmdp import policies, priors, storage, worlds
@@ -37,6 +38,7 @@ from bayesmdp.evaluation import (
     evaluate_analytic,
     off_policy,
 )
+from bayesmdp.information import value_of_information
 from bayesmdp.model import Dynamics, Task, policy_table, restrict
 from bayesmdp.optimisation import (
     CVaR,
@@ -124,5 +126,6 @@ __all__ = [
     "risk_frontier",
     "storage",
     "validate",
+    "value_of_information",
     "worlds",
 ]

@@ -8,6 +8,7 @@ from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine._backend import MAX_INVERSE, Backend, Nominal, backend_of, register
 from bayesmdp.engine._choose import check_solver
 from bayesmdp.engine._cpu import CPU
+from bayesmdp.engine._dense import invert
 from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._rows import Problem, SweepRows
@@ -36,6 +37,7 @@ __all__ = [
     "check_ending",
     "check_solver",
     "draw_values",
+    "invert",
     "nominal",
     "register",
     "results",

@@ -20,7 +20,13 @@ from bayesmdp.engine._workers import Pool, results
 from bayesmdp.engine.horizons import best_start_values, improve_stationary
 from bayesmdp.errors import BayesmdpWarning
 
-__all__ = ["Plan", "hindsight_values", "plan", "warn_unfinished"]
+__all__ = [
+    "Plan",
+    "hindsight_choices",
+    "hindsight_values",
+    "plan",
+    "warn_unfinished",
+]
 
 _WHO = "no action ever leads to a terminal state; add one with FallbackPrior"
 
@@ -135,25 +141,38 @@ def hindsight_values(
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
+    return hindsight_choices(problem, n_draws, warm, pool, first)[0]
+
+
+def hindsight_choices(
+    problem: Problem, n_draws: int, warm: IntArray, pool: Pool, first: int = 0
+) -> tuple[FloatArray, IntArray]:
+    """Return the same, and the row that each live state takes then, ``[D, N]``."""
     jobs = (
         (problem, warm, first + at, min(BLOCK, n_draws - at))
         for at in range(0, n_draws, BLOCK)
     )
     with results(pool, _run, jobs) as parts:
-        return np.concatenate(list(parts))
+        values, choices = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(choices)
 
 
-def _run(problem: Problem, warm: IntArray, first: int, n: int) -> FloatArray:
+def _run(
+    problem: Problem, warm: IntArray, first: int, n: int
+) -> tuple[FloatArray, IntArray]:
     """Plan for a range of draws; not a number where that fails."""
     most = max(_HELD // max(problem.rows.target.size, 1), 1)
     found = [
         _best_values(problem, warm, np.arange(begin, min(begin + most, first + n)))
         for begin in range(first, first + n, most)
     ]
-    return np.concatenate(found)
+    values, choices = zip(*found, strict=True)
+    return np.concatenate(values), np.concatenate(choices)
 
 
-def _best_values(problem: Problem, warm: IntArray, draws: IntArray) -> FloatArray:
+def _best_values(
+    problem: Problem, warm: IntArray, draws: IntArray
+) -> tuple[FloatArray, IntArray]:
     """Sample draws, and plan for each from the rows ``warm`` [N]."""
     if problem.stages is not None:
         return best_start_values(problem, draws)
@@ -162,9 +181,10 @@ def _best_values(problem: Problem, warm: IntArray, draws: IntArray) -> FloatArra
     table = np.empty((n, rows.target.size))
     stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), table)
     reward, final = stream.rewards(draws), stream.terminal_values(draws)
-    out = np.full(n, -np.inf)
+    out, choices = np.full(n, -np.inf), np.tile(warm, (n, 1))
     for method in methods(problem.n_live):
         found, iterations = np.empty(n), np.empty(n, dtype=np.int64)
+        choice = np.tile(warm, (n, 1))
         plan_models(
             method.dense,
             method.krylov,
@@ -177,14 +197,15 @@ def _best_values(problem: Problem, warm: IntArray, draws: IntArray) -> FloatArra
             ),
             writable(rows.start),
             False,
-            np.tile(warm, (n, 1)),
+            choice,
             np.empty((n, rows.start.size)),
             iterations,
             found,
         )
         found[iterations <= 0] = np.nan  # a better policy would never end
         found[iterations == FAILED] = -np.inf
+        choices[np.isneginf(out)] = choice[np.isneginf(out)]
         out = np.where(np.isneginf(out), found, out)
         if not np.isneginf(out).any():
             break
-    return np.where(np.isneginf(out), np.nan, out)
+    return np.where(np.isneginf(out), np.nan, out), choices

@@ -23,7 +23,14 @@ from bayesmdp.evaluation._evaluate import Swept, sweep_policies
 from bayesmdp.evaluation._measure import control_mean, start_controls
 from bayesmdp.posterior import Draws
 
-__all__ = ["differences", "paired", "start_moments", "start_values", "sweep_paired"]
+__all__ = [
+    "controlled",
+    "differences",
+    "paired",
+    "start_moments",
+    "start_values",
+    "sweep_paired",
+]
 
 
 def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
@@ -40,11 +47,10 @@ def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
 
 def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     """Start value of each policy minus that of one of them, and the errors, ``[P]``."""
-    found, weights = paired(swept, reference)
-    common = swept.draws.belief.chain_noise * np.var(found, axis=1)
-    inflation = np.ones(found.shape[0])
-    if swept.nominal.controls and weights.size == swept.sums.weights.size:
-        found, inflation = _controlled(swept, found, reference)
+    common = swept.draws.belief.chain_noise * np.var(
+        paired(swept, reference)[0], axis=1
+    )
+    found, weights, inflation = controlled(swept, reference)
     mean, error = mean_and_mcse(found, weights, exact=swept.draws.exact)
     values = swept.sums.start[:, channels.START_VALUE]
     same = tie(np.abs(values).max())  # controls may leave rounding alone
@@ -52,10 +58,13 @@ def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     return mean, np.sqrt((inflation * error) ** 2 + common)
 
 
-def _controlled(
-    swept: Swept, found: FloatArray, reference: int
-) -> tuple[FloatArray, FloatArray]:
-    """Gaps ``[P, D]`` with the controls of both sides taken off, and inflations."""
+def controlled(
+    swept: Swept, reference: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Gaps ``[P, D]`` freed of controls where there are some, weights, inflations."""
+    found, weights = paired(swept, reference)
+    if not swept.nominal.controls or weights.size < swept.sums.weights.size:
+        return found, weights, np.ones(found.shape[0])
     problem, nominal = swept.problem, swept.nominal
     controls = [
         start_controls(
@@ -69,7 +78,7 @@ def _controlled(
         both = np.concatenate([controls[p], controls[reference]])
         slopes, inflation[p] = fit_coefficients(found[p], both, np.r_[one, -one])
         out[p] -= slopes @ both
-    return out, inflation
+    return out, weights, inflation
 
 
 def sweep_paired(

@@ -16,7 +16,7 @@ from bayesmdp.posterior._fit import fit, refit
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Fitted, Posterior
-from bayesmdp.posterior._stream import Stream
+from bayesmdp.posterior._stream import Stream, stream_key
 
 __all__ = [
     "Availability",
@@ -36,5 +36,6 @@ __all__ = [
     "fit",
     "logged_counts",
     "refit",
+    "stream_key",
     "weights_after",
 ]

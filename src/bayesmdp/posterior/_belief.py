@@ -196,6 +196,22 @@ class Belief(ABC):
         # alpha (alpha + 1) / (total (total + 1)) with alpha = mean total
         return np.asarray(rows.mean * (rows.mean * total + 1) / (total + 1))
 
+    def state_covariance(self, h: FloatArray) -> FloatArray | None:
+        """Covariance of ``theta[s, a].h`` between actions of a state, ``[S, A, A]``.
+
+        ``h`` [E] is a number for each entry. None where only draws tell.
+        """
+        rows = self.rows()
+        if rows.total is None:
+            return None
+        layout, task = rows.layout, self.task
+        mean = layout.row_sums(rows.mean * h)
+        square = layout.row_sums(rows.mean * (h - mean[layout.row_of_entry]) ** 2)
+        found = np.zeros((task.n_states, task.n_actions, task.n_actions))
+        at = layout.state, layout.action, layout.action
+        found[at] = square / (rows.total + 1.0)
+        return found
+
     def intervals(self, entry: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Return central intervals of the probability of some entries ``[K]``.
 

@@ -230,6 +230,30 @@ class HierarchicalPosterior(Fitted):
         """Posterior mean of the square of each probability, ``[E]``."""
         return self._moments(squares=True)
 
+    def state_covariance(self, h: FloatArray) -> FloatArray:
+        """Covariance of ``theta[s, a].h`` between actions of a state, ``[S, A, A]``.
+
+        In closed form given a state of the chains; over some of these, evenly taken.
+        """
+        layout, task, chains = self.layout, self.task, self.chains
+        found = np.zeros((task.n_states, task.n_actions, task.n_actions))
+        some = np.arange(0, len(chains.k), -(-len(chains.k) // _SOME))
+        first = np.searchsorted(layout.state, np.arange(task.n_states + 1))
+        for s in np.unique(layout.state).tolist():
+            row = slice(first[s], first[s + 1])
+            part = slice(layout.indptr[row.start], layout.indptr[row.stop])
+            shape = row.stop - row.start, -1
+            cell = slice(self.cells.start[s], self.cells.start[s + 1])
+            at = layout.action[row]
+            found[s, at[:, None], at] = _covariance(
+                h[part].reshape(shape),
+                self.count[part].reshape(shape),
+                chains.k[some, s, None] * self.cells.base[cell]
+                + chains.tables[some, cell],
+                chains.strength[some, s, None],
+            )
+        return found
+
     def parameters(self) -> tuple[FloatArray, ...]:
         """Visits and the states of the chains."""
         chains = self.chains
@@ -311,6 +335,7 @@ _HYPER = (
 )
 _UNTOLD = 0.2  # sd of that share, from which on the data hardly tell
 _SWEEPS = 300
+_SOME = 128  # states of the chains that covariances are averaged over, at most
 
 
 def fit_hierarchical(
@@ -342,6 +367,32 @@ def fit_hierarchical(
     for problem in problems:
         warnings.warn(problem, BayesmdpWarning, stacklevel=4)
     return posterior
+
+
+def _covariance(
+    h: FloatArray, n: FloatArray, shape: FloatArray, c: FloatArray
+) -> FloatArray:
+    """Covariance of rows ``theta[a].h[a]``, ``[A, A]``.
+
+    From ``h`` and visits ``n`` [A, L], shapes of the latent row [M, L], strengths
+    [M, 1]: its mean given a state of the chain, and between these.
+    """
+    total = shape.sum(axis=1)
+    mu, visits = shape / total[:, None], n.sum(axis=1)
+    lean = np.ones((len(c), len(h)))  # weight of the latent row in a row's mean
+    np.divide(c, c + visits, lean, where=np.isfinite(c))
+    own = np.zeros_like(lean)  # of one visit
+    np.divide(1.0, c + visits, own, where=np.isfinite(c))
+    latent, paid = mu @ h.T, (n * h).sum(axis=1)
+    mean = lean * latent + own * paid
+    common = (mu[:, None] * h) @ h.T - latent[:, :, None] * latent[:, None]
+    common *= lean[:, :, None] * lean[:, None] / (total + 1.0)[:, None, None]
+    square = lean * (mu @ (h**2).T) + own * (n * h**2).sum(axis=1)
+    spread = square - mean**2 - np.einsum("maa->ma", common)
+    alone = spread * own / (1.0 + own)  # 0 where rows are the latent row
+    centred = mean - mean.mean(axis=0)
+    found = common.mean(axis=0) + centred.T @ centred / len(c)
+    return np.asarray(found + np.diag(alone.mean(axis=0)))
 
 
 def _first_order(

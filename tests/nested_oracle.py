@@ -1,0 +1,92 @@
+"""Value of information by plain nested Monte Carlo, solved model by model in NumPy."""
+
+import numpy as np
+
+import bayesmdp as bm
+from bayesmdp._typing import FloatArray, IntArray
+
+
+def models(belief: bm.Posterior, n: int, seed: int) -> FloatArray:
+    """Draw models, ``[n, S, A, S]``."""
+    layout, task = belief.rows().layout, belief.task
+    theta = np.empty((n, layout.next_state.size))
+    used = np.ones(layout.pair.size, dtype=np.bool_)
+    belief.stream(n, seed, "oracle").fill(np.arange(n), used, theta)
+    full = np.zeros((n, task.n_states, task.n_actions, task.n_states))
+    row = layout.row_of_entry
+    full[:, layout.state[row], layout.action[row], layout.next_state] = theta
+    return full
+
+
+def start_values(
+    belief: bm.Posterior, full: FloatArray, policies: FloatArray
+) -> FloatArray:
+    """Value of policies ``[P, S, A]`` in models, ``[P, n]``."""
+    layout, task, rows = belief.rows().layout, belief.task, belief.rows()
+    reward, at = np.zeros(full.shape[1:]), layout.row_of_entry
+    reward[layout.state[at], layout.action[at], layout.next_state] = rows.reward
+    live, out = task.live, []
+    for policy in policies:
+        chain = np.einsum("sa,dsat->dst", policy, full)[:, live][:, :, live]
+        paid = np.einsum("sa,dsat,sat->ds", policy, full, reward)[:, live]
+        matrix = np.eye(live.size) - task.discount * chain
+        out.append(np.linalg.solve(matrix, paid[..., None])[..., 0] @ task.start[live])
+    return np.stack(out)
+
+
+def nested(
+    belief: bm.Posterior,
+    policies: FloatArray,
+    pair: tuple[int, int],
+    n_visits: int | None,
+    n_outer: int,
+    n_inner: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Gain of knowing a Dirichlet row, or of visits to it, and its error."""
+    rng, layout = np.random.default_rng(seed), belief.layout
+    s, a = pair
+    row = int(np.flatnonzero((layout.state == s) & (layout.action == a))[0])
+    part = slice(layout.indptr[row], layout.indptr[row + 1])
+    alpha, target = belief.alpha[part], layout.next_state[part]
+    full = models(belief, n_inner, seed)
+    means = []
+    for _ in range(n_outer):
+        phi = rng.dirichlet(alpha)
+        full[:, s, a] = 0.0
+        if n_visits is None:
+            full[:, s, a, target] = phi
+        else:
+            after = alpha + rng.multinomial(n_visits, phi)
+            full[:, s, a, target] = rng.dirichlet(after, n_inner)
+        means.append(start_values(belief, full, policies).mean(axis=1))
+    return _gain(np.array(means))
+
+
+def reweighted(
+    belief: bm.Posterior,
+    policies: FloatArray,
+    pair: tuple[int, int],
+    n_visits: int,
+    n_outer: int,
+    n_inner: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Gain of visits to any row: draws weighed by how likely they make the visits."""
+    rng, (s, a) = np.random.default_rng(seed), pair
+    full = models(belief, n_inner + n_outer, seed)
+    values = start_values(belief, full[:n_inner], policies)
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(full[:n_inner, s, a]), -1e200)
+    means = []
+    for truth in full[n_inner:, s, a]:
+        seen: IntArray = rng.multinomial(n_visits, truth / truth.sum())
+        score = logs @ seen
+        weight = np.exp(score - score.max())
+        means.append(values @ weight / weight.sum())
+    return _gain(np.array(means))
+
+
+def _gain(means: FloatArray) -> tuple[float, float]:
+    gain = means.max(axis=1) - means[:, means.mean(axis=0).argmax()]
+    return float(gain.mean()), float(gain.std() / np.sqrt(len(gain)))
