@@ -181,6 +181,7 @@ def broil(models: Models, weight: float, tail: float) -> FloatArray:
     short = np.hstack([-paid, np.ones((m, 1)), -np.eye(m)])
     bounds = [(0, None)] * (n * a) + [(None, None)] + [(0, None)] * m
     solved = linprog(cost, short, np.zeros(m), flow, models.start, bounds)
+    assert solved.x is not None
     visits = np.maximum(solved.x[: n * a].reshape(n, a), 0.0)
     total = visits.sum(axis=1, keepdims=True)
     return np.asarray(

@@ -110,7 +110,7 @@ def _work(domain: str, name: str) -> list[Record]:
     out = []
     for method, policy in rows.items():
         values = [_values(policy, x) for x in (training, test)]
-        same = {"domain": domain, "objective": name, "method": method}
+        same: Record = {"domain": domain, "objective": name, "method": method}
         same["seconds"] = seconds if method == "optimise" else None
         for where, x in zip(("training", "test"), values, strict=True):
             share = np.full(x.size, 1.0 / x.size)
@@ -120,7 +120,7 @@ def _work(domain: str, name: str) -> list[Record]:
     return out
 
 
-def _values(policy: FloatArray, of: bm.Ensemble) -> FloatArray:
+def _values(policy: Any, of: bm.Ensemble) -> FloatArray:
     """Value of a policy in each model; of a plan ``[T, S]`` over its steps."""
     if policy.dtype.kind == "i" and policy.ndim == 2:
         return others.Models.of(of).returns(policy)

@@ -330,10 +330,12 @@ def _plot(records: list[Record]) -> dict[str, Any]:
         base = rows[0]["baseline"] if domain.chicken else 0.0
         for number, name in enumerate(by_size[0]):
             values = [found[name] for found in by_size]
-            for axis, of in zip(axes[:, column], (np.mean, worst_tenth), strict=True):
+            tails = [float(worst_tenth(x)) for x in values]
+            means = [float(x.mean()) for x in values]
+            for axis, shown in zip(axes[:, column], (means, tails), strict=True):
                 axis.plot(
                     sizes,
-                    [of(x) for x in values],
+                    shown,
                     color=COLOURS[number % len(COLOURS)],
                     marker="o" if name == OURS else ".",
                     linewidth=2.2 if name == OURS else 1.1,

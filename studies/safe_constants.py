@@ -5,9 +5,12 @@ worst tenth of every constant over all sizes from the second on; seeds 0 to 59.
 """
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from bayesmdp._typing import FloatArray
 from studies import safe, safe_rivals
 
 _SEEDS = 60
@@ -18,7 +21,7 @@ GRIDS = {
     "dprl": (3, 5, 10, 20),
 }
 _SMALLER = {"ramdp": (0.003, 0.01, 0.03, 0.1)}  # where values are at most 1
-_MAKE = {
+_MAKE: dict[str, Callable[[safe_rivals.Log, Any], FloatArray]] = {
     "spibb": safe_rivals.spibb,
     "soft": safe_rivals.soft_spibb,
     "ramdp": safe_rivals.ramdp,
@@ -36,7 +39,7 @@ def main() -> None:
                 world, log = safe.sample(domain, seed, size)
                 for name, grid in grids.items():
                     for constant in grid:
-                        policy = _MAKE[name](log, constant)  # type: ignore[operator]
+                        policy = _MAKE[name](log, constant)
                         value = float(world.task.start @ world.value(policy))
                         base = float(world.task.start @ world.value(log.baseline))
                         rows = found.setdefault((name, constant), [])

@@ -162,8 +162,9 @@ def dprl(log: Log, least: int) -> FloatArray:
     returns = steps.returns(log.task.discount)
     of_pair = _means(steps.pair, returns, log.visits.size).reshape(log.visits.shape)
     of_state = _means(steps.state, returns, log.task.n_states)
-    choice = (log.visits >= least) & (of_pair >= of_state[:, None])
-    point = choice.any(axis=1)
+    good: BoolArray = of_pair >= of_state[:, None]
+    choice = good & (log.visits >= least)
+    point: BoolArray = np.asarray(choice.any(axis=1))
     paid, factor, to = steps.until(point, log.task.discount)
     whole = (to >= 0) & choice.ravel()[steps.pair]
     pair, value = steps.pair[whole], np.zeros(log.task.n_states)
