@@ -142,6 +142,7 @@ def ramdp(log: Log, weight: float) -> FloatArray:
     visit keep the baseline.
     """
     seen = log.visits > 0
+    some = np.asarray(seen.any(axis=1))
     observed = log.counts > 0
     s, a, t = np.nonzero(observed)
     worst = min(float(log.task.transition_reward(s, a, t).min()), 0.0)
@@ -151,7 +152,7 @@ def ramdp(log: Log, weight: float) -> FloatArray:
     def improve(q: FloatArray, policy: FloatArray) -> FloatArray:
         out = np.zeros_like(policy)
         out[np.arange(len(q)), np.where(seen, q, -np.inf).argmax(axis=1)] = 1.0
-        return np.where(seen.any(axis=1)[:, None], out, log.baseline)
+        return np.where(some[:, None], out, log.baseline)
 
     return log.iterate(improve, reward)
 
@@ -162,11 +163,11 @@ def dprl(log: Log, least: int) -> FloatArray:
     returns = steps.returns(log.task.discount)
     of_pair = _means(steps.pair, returns, log.visits.size).reshape(log.visits.shape)
     of_state = _means(steps.state, returns, log.task.n_states)
-    good: BoolArray = of_pair >= of_state[:, None]
-    choice = good & (log.visits >= least)
+    good = of_pair >= of_state[:, None]
+    choice: BoolArray = np.asarray(good & (log.visits >= least))
     point: BoolArray = np.asarray(choice.any(axis=1))
     paid, factor, to = steps.until(point, log.task.discount)
-    whole = (to >= 0) & choice.ravel()[steps.pair]
+    whole: BoolArray = np.asarray(choice.ravel()[steps.pair] & (to >= 0))
     pair, value = steps.pair[whole], np.zeros(log.task.n_states)
     best = np.zeros(log.task.n_states, dtype=np.int64)
     for _ in range(_MOST):
