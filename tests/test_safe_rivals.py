@@ -146,3 +146,19 @@ def test_decision_points_by_pencil() -> None:
     assert found[0].tolist() == [0, 1]
     assert found[1].tolist() == [1, 0]
     assert np.array_equal(rivals.dprl(log, 4), log.baseline)
+
+
+def test_what_happens_until_the_next_decision_point() -> None:
+    """Two episodes: 0 1 2 and broken off in 1; 0 1 and the end. State 2 is a point."""
+    task = bm.Task(4, 1, [8.0, 4.0, 2.0, 0.0], discount=0.5, start=0, terminal=[3])
+    log = bm.Transitions.from_arrays(
+        *([0, 1, 2, 0, 1], [0] * 5, [1, 2, 1, 1, 3]),
+        episode=[0, 0, 0, 1, 1],
+        n_states=4,
+        n_actions=1,
+    )
+    steps = rivals._Steps.of(rivals.Log(log, task, np.ones((4, 1))))
+    paid, factor, to = steps.until(np.array([False, False, True, False]), 0.5)
+    assert paid.tolist() == [8 + 4 / 2, 4, 2, 8 + 4 / 2, 4]
+    assert factor.tolist() == [0.25, 0.5, 0, 0, 0]
+    assert to.tolist() == [2, 2, -1, 3, 3]
