@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,6 +154,42 @@ def test_a_control_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert found.to_dict() == whole.to_dict()
     with pytest.raises(bm.BayesmdpError, match="belongs to another call"):
         bm.negative_control(log, task, FLAT, seed=1, resume=file)
+
+
+SPOILT: dict[str, tuple[Any, str]] = {
+    "no header": (lambda x: ["hello", *x[1:]], "not a file of `negative_control`"),
+    "other header": (lambda x: ['{"kind": 1}', *x[1:]], "not a file of"),
+    "no job": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a finished job"),
+    "cut": (lambda x: [*x[:3], x[3][:20], *x[4:]], "line 4 is not a finished job"),
+    "a list": (lambda x: [*x, "[1]"], "line 7 is not a finished job"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_spoilt_file_of_a_control_is_refused_and_left(
+    tmp_path: Path, how: str
+) -> None:
+    spoil, said = SPOILT[how]
+    file = tmp_path / "control.jsonl"
+    call = {"permute": "state", "n_permutations": 4, "resume": file}
+    bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    spoilt = "\n".join(spoil(file.read_text().splitlines())) + "\n"
+    file.write_text(spoilt)
+    with pytest.raises(bm.BayesmdpError, match=f"`resume`.*{said}"):
+        bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    assert file.read_text() == spoilt
+
+
+@pytest.mark.parametrize("kept", [0, 20])
+def test_a_file_cut_short_in_its_first_line_begins_again(
+    tmp_path: Path, kept: int
+) -> None:
+    file = tmp_path / "control.jsonl"
+    call = {"permute": "state", "n_permutations": 4, "resume": file}
+    wanted = bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    file.write_bytes(file.read_bytes()[:kept])
+    found = bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    assert found.to_dict() == wanted.to_dict()
 
 
 def test_a_tie_counts_against_the_claim() -> None:

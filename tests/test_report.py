@@ -357,7 +357,7 @@ def test_many_states_are_cut_to_the_most_met(
 
 
 def test_a_grid_is_recognised() -> None:
-    from bayesmdp.reporting._grid import find_grid
+    from bayesmdp.reporting._explorer import find_grid
 
     world = bm.worlds.gridworld(width=3, height=4)
     grid = find_grid(world.task, world.dynamics)

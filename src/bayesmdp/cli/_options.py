@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from bayesmdp._progress import told
-from bayesmdp._sheet import visible
+from bayesmdp.errors import visible
 
 if TYPE_CHECKING:
     from bayesmdp import Task

@@ -193,20 +193,7 @@ class Ensemble(Belief, Shown):
                 ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
         return ends[0], ends[1]
 
-    def summary(self) -> str:
-        """Say in a few lines what the belief rests on.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> print(bm.worlds.casino().summary())
-        Ensemble(2 models, 3 states, 2 actions)
-          weights from 0.5 to 0.5, rewards of the task
-          2 of 2 pairs available
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         whose = "models" if self.rewards.shape[0] > 1 else "task"
         n_pairs = self.task.live.size * self.task.n_actions
         lines = [

@@ -16,7 +16,20 @@ from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
+from bayesmdp.reporting._data_and_prior import (
+    data_section,
+    prior_section,
+    support_section,
+)
+from bayesmdp.reporting._explorer import explorer_section
 from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._methods import methods_section
+from bayesmdp.reporting._policies import (
+    attribution_section,
+    policies_section,
+    states_section,
+)
+from bayesmdp.reporting._summary import summary_section
 
 SCHEMA_VERSION = 1
 _FIRST = b'{"schema_version":'  # how the data of every report begin
@@ -168,8 +181,6 @@ def report(
     >>> bm.report(posterior, table)
     Report(recommended='nominal', reference='logged')
     """
-    from bayesmdp.reporting._sections import sections
-
     check_belief(posterior)
     posterior.task.plain("report")
     inputs = Inputs(
@@ -185,7 +196,23 @@ def report(
         cross_fit,
         off_policy,
     )
-    return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
+    return Report({"schema_version": SCHEMA_VERSION, **_sections(inputs)})
+
+
+def _sections(inputs: Inputs) -> dict[str, Any]:
+    """Build all sections, in the order a reader meets them."""
+    policies, explorer = policies_section(inputs), explorer_section(inputs)
+    return {
+        "summary": summary_section(inputs, policies, explorer["n_verdicts"]),
+        "policies": policies,
+        "states": states_section(inputs),
+        "attribution": attribution_section(inputs),
+        "support": support_section(inputs),
+        "prior": prior_section(inputs),
+        "data": data_section(inputs),
+        "explorer": explorer,
+        "methods": methods_section(inputs),
+    }
 
 
 def check_page(path: str | os.PathLike[str]) -> Path:

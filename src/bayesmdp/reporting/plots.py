@@ -10,11 +10,8 @@ Colours can be told apart by colour-blind readers (Okabe and Ito), and markers o
 differ wherever colours do, for print in grey.
 """
 
-from bayesmdp.reporting._plot_follow_up import prevalence, survival
-from bayesmdp.reporting._plot_frontier import frontier
-from bayesmdp.reporting._plot_policies import intervals
-from bayesmdp.reporting._plot_sizes import sweep
-from bayesmdp.reporting._plot_states import diagonal, scatter
+from bayesmdp.reporting._plot_curves import prevalence, survival, sweep
+from bayesmdp.reporting._plot_states import diagonal, frontier, intervals, scatter
 
 __all__ = [
     "diagonal",

@@ -30,7 +30,7 @@ from bayesmdp import _checks
 from bayesmdp.errors import StorageError
 from bayesmdp.model import Task
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._arrays import KINDS, Arrays
+from bayesmdp.storage._bundle import KINDS, Arrays
 
 _DEPTH = 50
 #: Axes of arrays in records: S states, A actions, D draws, at most as many as there are

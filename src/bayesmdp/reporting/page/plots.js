@@ -119,7 +119,7 @@ function support(element) {
     colorscale: [[0, colour("heat-low")], [1, colour("heat-high")]], hoverongaps: false,
     text: map.map((row, a) => row.map((n, i) => `state ${names[i]}: ${n} times<br>${escaped(short(labels[a]))}`)),
     hovertemplate: "%{text}<extra></extra>",
-    colorbar: { title: { text: "seen", side: "top" }, tickvals: ticks.map(Math.log10), ticktext: ticks.map((n) => thousands(n)), thickness: 10, outlinewidth: 0, len: 0.9 },
+    colorbar: { title: { text: "visits", side: "top" }, tickvals: ticks.map(Math.log10), ticktext: ticks.map((n) => thousands(n)), thickness: 10, outlinewidth: 0, len: 0.9 },
   }], {
     xaxis: axis("states, most visited first", { showgrid: false, ...(states.length <= 30 ? named(states.map(stateName)) : {}) }),
     yaxis: axis("", { ...named(labels), ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
