@@ -222,8 +222,8 @@ MIXED = bm.Transitions.from_arrays(
     [
         (NO_EPISODES, {}, "does not say which transitions belong to one episode"),
         (NO_EPISODES.counts(), {}, "give an `episode` column, or permute='state'"),
-        (ONE_ACTION, {}, "no two episodes that begin in the same state"),
-        (ONE_ACTION, {"permute": "state"}, "no state in which several actions"),
+        (ONE_ACTION, {}, "holds one action only"),
+        (ONE_ACTION, {"permute": "state"}, "holds one action only"),
         (ONE_EPISODE, {}, "nothing to exchange"),
         (MIXED, {"permute": "episode"}, "episode number 1 has several actions"),
         (MIXED, {"permute": "row"}, "must be 'state', 'episode' or 'auto'; got 'row'"),
@@ -293,13 +293,29 @@ def test_pairs_are_available_by_all_data_and_unjudged_ones_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("permute", "said"),
+    [
+        ("auto", "no two episodes that begin in the same state"),
+        ("state", "no state in which several actions"),
+    ],
+)
+def test_an_action_for_each_state_leaves_nothing_to_exchange(
+    permute: str, said: str
+) -> None:
+    task = bm.Task(4, 2, reward=[0, 0, 1, 0], discount=0.9, terminal=[2, 3])
+    log = bm.Transitions.from_arrays([0, 1], [0, 1], [2, 3], episode=[0, 1])
+    with pytest.raises(bm.BayesmdpError, match=said):
+        bm.negative_control(log, task, permute=permute)
+
+
+@pytest.mark.parametrize(
     ("log", "options", "said"),
     [
         (NO_EPISODES, {}, "`episode`"),
         (MIXED, {"n_folds": 3}, "`n_folds` is 3 but there are only 2 episodes"),
         (MIXED, {"n_folds": 1}, "`n_folds` must be"),
         (MIXED.counts(), {}, "`log` must be"),
-        (MIXED, {"prior": bm.SparsePrior()}, "Fold 0 of `log`: "),
+        (MIXED, {"prior": bm.SparsePrior()}, "Fold 1 of `log`: "),
     ],
 )
 def test_what_cannot_be_cross_fitted_is_refused(

@@ -1,25 +1,15 @@
 """The examples run, and show what was published."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
+from load_example import load_example
 
 
 @pytest.fixture(scope="module")
 def hiv() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "hiv_therapy", EXAMPLES / "hiv_therapy.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("hiv_therapy")
 
 
 def cohort(hiv: ModuleType, yearly: np.ndarray, *, two: bool) -> np.ndarray:

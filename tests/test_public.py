@@ -9,7 +9,7 @@ import pytest
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.storage)
+ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.economics, bm.storage)
 ROOMS += (bm.reporting, bm.plots)
 ROOT = Path(__file__).parents[1]
 CONTRACT = [
@@ -28,6 +28,7 @@ CONTRACT = [
     "check",
     "check_calibration",
     "compare_priors",
+    "cost_effectiveness",
     "CVaR",
     "evaluate",
     "improve",

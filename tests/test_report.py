@@ -60,8 +60,8 @@ def test_the_schema_is_known(data: dict[str, Any]) -> None:
     assert data["schema_version"] == 1
     assert list(data) == [
         "schema_version",
-        *("summary", "policies", "states", "attribution", "support", "prior"),
-        *("data", "explorer", "methods"),
+        *("summary", "policies", "economics", "states", "attribution", "support"),
+        *("prior", "data", "explorer", "methods"),
     ]
 
 

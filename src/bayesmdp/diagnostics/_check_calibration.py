@@ -22,7 +22,7 @@ from bayesmdp.diagnostics._simulated_data import (
     source_of,
 )
 from bayesmdp.errors import ArgumentError
-from bayesmdp.model import Task, as_policy
+from bayesmdp.model import Task, as_policy, check_start
 from bayesmdp.policies import nominal
 from bayesmdp.priors import AnyPrior
 from bayesmdp.worlds import MDP
@@ -125,6 +125,7 @@ def check_calibration(
     (False, True)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    check_start(task)
     task.plain("check_calibration")
     check_prior(prior, "prior")
     n = _checks.integer("n_datasets", n_datasets, 10, ArgumentError)

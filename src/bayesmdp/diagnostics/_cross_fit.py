@@ -22,7 +22,7 @@ the chosen policy's discounted visits on such pairs.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -189,11 +189,16 @@ def cross_fit(
 
     judged: list[_Judged] = []
     with noted() as notes:
+        halves = _halves(folds.parts, fitted)
         for k, part in enumerate(folds.parts):
             with _naming(k):
-                chosen = nominal(fitted(without(folds.counts, part)))
-                draws = fitted(part).draws(_N_DRAWS, seed)
-                judged.append(_judge(chosen, logged, draws, threads))
+                if halves:
+                    chooses, judges = halves[1 - k], halves[k]
+                else:
+                    chooses = fitted(without(folds.counts, part))
+                    judges = fitted(part)
+                draws = judges.draws(_N_DRAWS, seed)
+                judged.append(_judge(nominal(chooses), logged, draws, threads))
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     gain, mcse, better, unjudged, gains = map(np.array, zip(*judged, strict=True))
@@ -216,6 +221,17 @@ def cross_fit(
         seed=seed,
         notes=tuple(notes),
     )
+
+
+def _halves(
+    parts: Sequence[Counts], fitted: Callable[[Counts], Fitted]
+) -> list[Fitted]:
+    """Fit each of two folds once: it judges, and chooses for the other."""
+    found = []
+    for k, part in enumerate(parts if len(parts) == 2 else ()):
+        with _naming(k):
+            found.append(fitted(part))
+    return found
 
 
 class _Judged(NamedTuple):

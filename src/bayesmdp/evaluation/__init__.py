@@ -18,7 +18,13 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, quantile, rounded
+from bayesmdp.evaluation._evaluation import (
+    Evaluation,
+    between,
+    interval_of,
+    quantile,
+    rounded,
+)
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.evaluation._rollouts import (

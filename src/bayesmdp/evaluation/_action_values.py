@@ -310,7 +310,7 @@ def _combine(
         out[rows.order[: problem.n_live]] = x
         return _checks.sealed(out)
 
-    noise = 0.0 if draws.exact else 1 / n + draws.belief.chain_noise
+    noise = draws.belief.chain_noise + (0.0 if draws.exact else 1 / n)
     error = np.sqrt(epistemic * noise)
     gain_variance = np.maximum(gain_square - extra**2, 0.0) * unbias
     return ActionValues(

@@ -94,7 +94,8 @@ def evaluate(
     device
         What computes; default ``BAYESMDP_DEVICE``, else ``cpu``.
     keep_values
-        Whether to keep the value of every draw and state, ``values`` [D, S].
+        Whether to keep the value of every draw and state, ``values`` [D, S]; not with
+        averages, which are the same in all states.
     progress
         Whether to show a bar; by default on a terminal, after a second.
 
@@ -139,7 +140,7 @@ def evaluate(
         executor=executor,
         device=device,
         progress=progress,
-        keep=keep_values,
+        keep=keep_values or draws.belief.task.criterion == "average",
     )
     m = swept.problem.n_columns
     each = [evaluation_of(swept, k, tolerance) for k in range(m)]
@@ -295,7 +296,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         occupancy=_checks.sealed(measured.occupancy),
         occupancy_mcse=_checks.sealed(measured.occupancy_mcse),
         start_values=_checks.sealed(measured.start_values),
-        values=_values(swept, p),
+        **_kept(swept, p),
         weights=_checks.sealed(swept.sums.weights / n) if draws.exact else None,
         n_draws=n,
         exact=draws.exact,
@@ -314,20 +315,29 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     )
 
 
-def _values(swept: Swept, p: int) -> FloatArray | None:
-    """Value of every draw and state, ``[D, S]``, where it was kept."""
+def _kept(swept: Swept, p: int) -> dict[str, Any]:
+    """Values of every draw and state, ``[D, S]``, or moments of biases, if kept."""
     kept = swept.sums.kept[p, 0]
     if not kept.size:
-        return None
+        return {}
     problem, k = swept.problem, p % swept.problem.n_columns
+    ended = swept.sums.ended[p] | (swept.sums.weights == 0)
+    values: FloatArray = np.empty_like(kept)
+    values[:, problem.rows.order] = kept
+    if problem.task.criterion == "average":
+        weights = swept.sums.weights[ended]
+        mean = weights @ values[ended] / weights.sum()
+        spread = weights @ (values[ended] - mean) ** 2 / weights.sum()
+        if not swept.draws.exact:
+            spread *= weights.size / max(weights.size - 1, 1)
+        sd = _checks.sealed(np.sqrt(spread))
+        return {"bias": _checks.sealed(mean), "bias_sd": sd}
     final = problem.ends_of(np.arange(len(kept)))
     final = problem.ends_of(None) if final is None else final
     assert final is not None
-    values: FloatArray = np.empty_like(kept)
-    values[:, problem.rows.order] = kept
     values += final[:, k]
-    values[~(swept.sums.ended[p] | (swept.sums.weights == 0))] = np.nan
-    return _checks.sealed(values)
+    values[~ended] = np.nan
+    return {"values": _checks.sealed(values)}
 
 
 def _floor(measured: "Measured", chain: float) -> float:

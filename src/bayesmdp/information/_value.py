@@ -102,6 +102,7 @@ def value_of_information(
 
     began = time.perf_counter()
     check_belief(posterior)
+    posterior.task.plain("value_of_information")
     sizes = _sizes(n_visits)
     patients = _checks.integer("n_patients", n_patients, 0, ArgumentError)
     number = _checks.seed_integer(seed)

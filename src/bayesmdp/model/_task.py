@@ -85,7 +85,8 @@ class Task(Shown):
         horizon. Of several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``, which may be labelled, too.
+        probabilities ``[S]``, which may be labelled, too; or ``"logged"``: where
+        episodes of the log begin that the task is fitted with.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -320,6 +321,11 @@ class Task(Shown):
         for name, value in {**kept, **changed}.items():
             object.__setattr__(other, name, value)
         return other
+
+    def with_discount(self, discount: float) -> "Task":
+        """Return the same task, of one reward, discounted without end."""
+        plain = {"horizon": None, "cycle": "start", "criterion": "discounted"}
+        return self._but(discount=discount, **plain)
 
     @property
     def first(self) -> "Task":

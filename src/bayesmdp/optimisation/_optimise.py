@@ -255,10 +255,15 @@ def _keep_those_that_end(
     if not search.starts:
         if problem is not None and (not given or len(search.left_out) == 1):
             raise problem
+        left = ", ".join(search.left_out)
+        if search.oracle.problem.task.criterion == "average":
+            raise EndlessError(
+                f"None of the starts ({left}) has one closed class of states, so that "
+                "none has an average; give a policy that does in `starts`."
+            )
         raise EndlessError(
-            f"With discount 1 none of the starts ({', '.join(search.left_out)}) ends "
-            "and has a mean; give a policy that does in `starts`, or use a discount "
-            "below 1."
+            f"With discount 1 none of the starts ({left}) ends and has a mean; give a "
+            "policy that does in `starts`, or use a discount below 1."
         )
 
 

@@ -177,6 +177,7 @@ def _data(inputs: Inputs) -> list[Caution]:
 
 
 _RARE = 0.05  # p value up to which a gain is more than no effect gives
+_READ = "WIS", "WDR"  # estimates without a model, in this order
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
 Entry = dict[str, Any]
@@ -282,6 +283,13 @@ def _pays_by_action(task: Task) -> bool:
     return bool((np.diff(reward.reward[order])[same] != 0).any())
 
 
+def _alike(*gains: float) -> list[str]:
+    """Write gains with as many decimals as three digits of the largest need."""
+    largest = max(abs(x) for x in gains)
+    decimals = 0 if largest == 0 else max(2 - math.floor(math.log10(largest)), 0)
+    return [f"{x:+.{decimals}f}" for x in gains]
+
+
 def _null(inputs: Inputs) -> Entry:
     name, title = "negative_control", "Gain without effect"
     found = inputs.negative_control
@@ -289,11 +297,15 @@ def _null(inputs: Inputs) -> Entry:
         return _not_run(name, title, "negative-control RUN LOG")
     how = "among visits of a state" if found.permute == "state" else "between episodes"
     n = found.null_gains.size
+    claimed, mean, most = _alike(
+        found.claimed_gain,
+        float(found.null_gains.mean()),
+        float(np.quantile(found.null_gains, SURE)),
+    )
     text = (
-        f"The nominal policy's claimed gain is {found.claimed_gain:+.3g}. With actions "
-        f"exchanged {how}, so that they have no effect, the same procedure claims "
-        f"{found.null_gains.mean():+.3g} on average and at most "
-        f"{np.quantile(found.null_gains, SURE):+.3g} in 95 % of {n} permutations: "
+        f"The nominal policy's claimed gain is {claimed}. With actions exchanged "
+        f"{how}, so that they have no effect, the same procedure claims {mean} on "
+        f"average and at most {most} in 95 % of {n} permutations: "
         f"p = {found.p_value:.2g}."
     )
     if _pays_by_action(inputs.task):
@@ -340,8 +352,15 @@ def _cross_fitted(inputs: Inputs) -> Entry:
             f" {in_percent(found.unjudged)} of its visits are on pairs that the "
             "judging episodes never hold: there the prior answers."
         )
+    predicted = inputs.row.difference
     if found.probability_better >= SURE:
-        if not judged:
+        above = _recommends(inputs) and predicted > high
+        if above:
+            text += (
+                f" The predicted gain, {predicted:+.3g}, is above that: either fewer "
+                "episodes choose worse policies, or too much is predicted. Quote both."
+            )
+        if above or not judged:
             return _entry(name, title, "note", text)
         return _entry(name, title, "ok", f"{text} No problem detected.")
     text += " By themselves they do not confirm a gain."
@@ -360,7 +379,7 @@ def _off_policy(inputs: Inputs) -> Entry:
     if found is None:
         return _not_run(name, title, "off-policy RUN LOG")
     said = []
-    for estimator in ("WIS", "WDR"):
+    for estimator in _READ:
         interval = found.intervals[estimator]
         value = found.estimates[estimator]
         if math.isfinite(value):
@@ -379,10 +398,18 @@ def _off_policy(inputs: Inputs) -> Entry:
     if interval is None or found.n_open:
         text += f" {' '.join(found.notes)}"
         return _entry(name, title, "note", text)
-    if interval[0] <= predicted <= interval[1]:
+    known = {x: of for x in _READ if (of := found.intervals[x]) is not None}
+    beyond = [x for x, (a, b) in known.items() if not a <= predicted <= b]
+    if not beyond:
         return _entry(name, title, "ok", f"{text} No problem detected.")
-    text += " The predicted value is outside."
-    if not _recommends(inputs) or found.name != inputs.recommended:
+    text += f" That is outside the interval of {' and '.join(beyond)}."
+    if not found.n_folds and _recommends(inputs):
+        text += (
+            " The policy was judged by all episodes: if they chose it, they make it "
+            "look better than it is (folds do not: bayesmdp off-policy RUN LOG)."
+        )
+    inside = interval[0] <= predicted <= interval[1]
+    if inside or not _recommends(inputs) or found.name != inputs.recommended:
         return _entry(name, title, "note", text)
     remedy = (
         "What episodes say without a model and what the belief predicts differ: check "
@@ -418,9 +445,13 @@ def _other_priors(inputs: Inputs) -> Entry:
         return _not_run(name, title, "report RUN --prior-sensitivity")
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
-        f"{rounded(gain, error)}"
-        for prior, gain, error in zip(
-            found.names, found.gain, found.gain_mcse, strict=True
+        f"{rounded(gain, error)} (sd {sd:.2g})"
+        for prior, gain, error, sd in zip(
+            found.names,
+            found.gain,
+            found.gain_mcse,
+            found.gain_epistemic_sd,
+            strict=True,
         )
     )
     text = f"Gains over the baseline of the comparison of priors: {gains}."

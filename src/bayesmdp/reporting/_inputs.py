@@ -10,6 +10,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
+from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import (
     Comparison,
@@ -45,6 +46,7 @@ class Inputs:
     negative_control: NegativeControl | None = None
     cross_fit: CrossFit | None = None
     off_policy: OffPolicy | None = None
+    cost_effectiveness: CostEffectiveness | None = None
 
     def __post_init__(self) -> None:
         """Refuse records of other kinds, and of another task."""
@@ -60,6 +62,7 @@ class Inputs:
             ("negative_control", NegativeControl),
             ("cross_fit", CrossFit),
             ("off_policy", OffPolicy),
+            ("cost_effectiveness", CostEffectiveness),
         ):
             given = getattr(self, name)
             if given is not None:

@@ -11,6 +11,7 @@ from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
+from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.optimisation import Optimisation
@@ -21,6 +22,7 @@ from bayesmdp.reporting._data_and_prior import (
     prior_section,
     support_section,
 )
+from bayesmdp.reporting._economics import economics_section
 from bayesmdp.reporting._explorer import explorer_section
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._methods import methods_section
@@ -138,6 +140,7 @@ def report(
     negative_control: NegativeControl | None = None,
     cross_fit: CrossFit | None = None,
     off_policy: OffPolicy | None = None,
+    cost_effectiveness: CostEffectiveness | None = None,
 ) -> Report:
     """Put an analysis together for people to read.
 
@@ -163,6 +166,8 @@ def report(
     check, negative_control, cross_fit, off_policy
         From the functions of these names. The page shows what each found, or how to run
         it. A gain that one of them contradicts is not printed large.
+    cost_effectiveness
+        From the function of that name: a section of its own.
 
     Returns
     -------
@@ -195,6 +200,7 @@ def report(
         negative_control,
         cross_fit,
         off_policy,
+        cost_effectiveness,
     )
     return Report({"schema_version": SCHEMA_VERSION, **_sections(inputs)})
 
@@ -205,6 +211,7 @@ def _sections(inputs: Inputs) -> dict[str, Any]:
     return {
         "summary": summary_section(inputs, policies, explorer["n_verdicts"]),
         "policies": policies,
+        "economics": economics_section(inputs),
         "states": states_section(inputs),
         "attribution": attribution_section(inputs),
         "support": support_section(inputs),

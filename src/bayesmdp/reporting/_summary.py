@@ -194,13 +194,13 @@ def gains(inputs: Inputs, difference: dict[str, Any] | None) -> dict[str, Any] |
         ends = [difference["low"], difference["high"]]
         rows.append(_row(f"Predicted for “{inputs.recommended}”", difference, ends))
     if null is not None:
-        claimed = {"value": plain(null.claimed_gain, 4)}
+        claimed = {"value": plain(null.claimed_gain, 6)}
         dots = column(np.sort(null.null_gains), 3)
         rows.append(_row("Claimed for the nominal policy", claimed))
         rows.append(_row("Claimed without effect", None, dots=dots))
     if fair is not None:
-        ends = [plain(x, 4) for x in fair.interval]
-        rows.append(_row("Cross-fitted", {"value": plain(fair.gain, 4)}, ends))
+        ends = [plain(x, 6) for x in fair.interval]
+        rows.append(_row("Cross-fitted", {"value": plain(fair.gain, 6)}, ends))
     numbers = [0.0]
     for row in rows:
         numbers += [x for x in [row["value"], *row["interval"], *row["dots"]] if x]

@@ -57,9 +57,16 @@ Shapes = list[tuple[range, ...]]
 @cache
 def kinds() -> dict[str, type]:
     """Every record that can be kept, by name."""
-    from bayesmdp import diagnostics, evaluation, information, optimisation, priors
+    from bayesmdp import (
+        diagnostics,
+        economics,
+        evaluation,
+        information,
+        optimisation,
+        priors,
+    )
 
-    rooms = (priors, evaluation, optimisation, information, diagnostics)
+    rooms = (priors, evaluation, optimisation, information, diagnostics, economics)
     found = {name: getattr(room, name) for room in rooms for name in room.__all__}
     return {
         name: x
