@@ -31,7 +31,6 @@ PAGES = {
     "information": "What would more data be worth?",
     "economics": "Cost-effectiveness",
     "diagnostics": "Should we believe it?",
-    "economics": "Costs and effects",
     "worlds": "Worlds with exact answers",
     "reporting": "The report",
     "plots": "Pictures",
