@@ -29,7 +29,6 @@ PAGES = {
     "policies": "Policies to compare with",
     "optimisation": "Find the best policy",
     "information": "What would more data be worth?",
-    "economics": "Cost-effectiveness",
     "diagnostics": "Should we believe it?",
     "worlds": "Worlds with exact answers",
     "reporting": "The report",
