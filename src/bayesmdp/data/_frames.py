@@ -96,9 +96,13 @@ class FrameTable:
         check_folds(n_folds, int(size["n"]))
         with worded(self.origin):
             number = nw.col("__number").cast(nw.Int64)
+            # Sorted before, because narwhals 2.28 on pandas 2 numbers unsorted rows
+            # wrongly: it writes into the numbers that it reads.
             dealt = (
-                episodes.with_row_index("__number", order_by=key)
+                episodes.sort(key)
+                .with_row_index("__number", order_by=key)
                 .with_columns(scramble(number, seed).alias("__order"))
+                .sort("__order")
                 .with_row_index("__turn", order_by="__order")
                 .select("episode", (nw.col("__turn") % n_folds).alias("__fold"))
             )

@@ -1,5 +1,7 @@
 """Do credible intervals cover as often as they say? Simulate, fit, compare."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -48,7 +50,7 @@ def check_calibration(
     error_rate: float = 0.01,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     progress: bool | None = None,
 ) -> Calibration:
     """Check a prior's credible intervals on simulated data with known truths.
@@ -213,7 +215,7 @@ def _run(
     study: Study,
     n: int,
     threads: int | None,
-    executor: "Executor | None",
+    executor: Executor | None,
     progress: bool | None,
 ) -> list[Outcome]:
     """Simulate all datasets, on all workers; in order."""

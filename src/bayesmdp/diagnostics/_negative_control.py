@@ -32,6 +32,8 @@ as the log if actions do nothing, claims of the log and of its exchanges are
 exchangeable, and p is valid however short chains are. Too short ones would cost power.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from os import PathLike

@@ -5,6 +5,8 @@ state, a mapping ``{state: action}``, or ``"always:ACTION"``; ``[S, A]`` is what
 back. Rows of terminal states are ignored.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -346,6 +346,10 @@ class Task(Shown):
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         refuse_unless_plain(self, what)
 
+    def __repr__(self) -> str:
+        said = _checks.sizes(state=self.n_states, action=self.n_actions)
+        return f"Task({said}, {self.said_time})"
+
     def _sheet(self, shown: int = 10) -> Sheet:
         ends = listed([self.state_name(s) for s in self.terminal])
         title = (

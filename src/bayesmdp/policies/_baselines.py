@@ -1,5 +1,7 @@
 """Policies without draws or search: even, as logged, or the best of one model."""
 
+from __future__ import annotations
+
 from typing import overload
 
 import numpy as np

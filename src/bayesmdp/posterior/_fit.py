@@ -1,5 +1,7 @@
 """From data and a prior to a belief."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from typing import Any, overload

@@ -5,6 +5,8 @@ replaced, results of the old one are no longer listed or loaded, and `save` dele
 them.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from contextlib import suppress

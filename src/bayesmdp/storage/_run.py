@@ -12,6 +12,8 @@ is ever unpickled. How a run is written so that a kill cannot spoil it stands in
 ``_bundle.py``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import platform

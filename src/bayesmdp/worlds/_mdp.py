@@ -63,6 +63,10 @@ class MDP:
         object.__setattr__(self, "_support", _checked_support(support, task))
         self._check()
 
+    def __repr__(self) -> str:
+        said = _checks.sizes(state=self.task.n_states, action=self.task.n_actions)
+        return f"{type(self).__name__}({said}, {self.task.said_time})"
+
     def _check(self) -> None:
         """Sizes must agree, and every live state must have an action."""
         for name in ("n_states", "n_actions"):
