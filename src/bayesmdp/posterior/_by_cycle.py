@@ -40,9 +40,9 @@ class BeliefsByCycle(Belief, Shown):
 
     Examples
     --------
-    >>> import bayesmdp as bm
+    >>> import numpy as np, bayesmdp as bm
     >>> task = bm.Task(2, 1, [1, 0], discount=1, terminal=[1], start=0, horizon=3)
-    >>> drug, none = ([[[p, 1 - p]], [[0, 1]]] for p in (0.9, 0.5))
+    >>> drug, none = (np.array([[[p, 1 - p]], [[0, 1]]]) for p in (0.9, 0.5))
     >>> parts = [bm.Ensemble([model], task) for model in (drug, none)]
     >>> both = bm.posterior.BeliefsByCycle(parts, until=[1])
     >>> bm.evaluate([0, 0], both).start_value  # 1 + 0.9 + 0.9 * 0.5
