@@ -1,5 +1,7 @@
 """Several policies side by side, on the same draws."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -174,7 +176,7 @@ def compare(
     min_count: int = 5,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -193,7 +195,7 @@ def compare(
     n_draws, seed
         Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
-        Whom to compare with; the first where not given.
+        Name of the policy that the others are compared with; the first by default.
     min_count
         Observations below which a pair counts as poorly supported (``low_support``); no
         pair is left out, as by ``min_count`` of `bayesmdp.fit`.

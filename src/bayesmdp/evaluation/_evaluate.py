@@ -11,6 +11,8 @@ chance, not ignorance, so it counts as aleatoric:
 ``mean(rho.var + sum_s rho[s] (V[s] - rho.V)^2)``.
 """
 
+from __future__ import annotations
+
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -51,7 +53,7 @@ def evaluate(
     control: bool = True,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     keep_values: bool = False,
     progress: bool | None = None,
@@ -177,10 +179,10 @@ class Swept:
 
     draws: Draws
     policies: FloatArray  # [P, S, A]
-    problem: "Problem"
-    nominal: "Nominal"
-    sums: "Sums"
-    endings: "tuple[Ending, ...]"  # [P]
+    problem: Problem
+    nominal: Nominal
+    sums: Sums
+    endings: tuple[Ending, ...]  # [P]
 
 
 def sweep_policies(
@@ -191,12 +193,12 @@ def sweep_policies(
     control: bool = True,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
     values_only: bool = False,
     keep: bool = False,
-    pool: "Pool | None" = None,
+    pool: Pool | None = None,
 ) -> Swept:
     """Sweep checked policies ``[P, S, A]``; a tolerance looks at the first.
 
@@ -340,7 +342,7 @@ def _kept(swept: Swept, p: int) -> dict[str, Any]:
     return {"values": _checks.sealed(values)}
 
 
-def _floor(measured: "Measured", chain: float) -> float:
+def _floor(measured: Measured, chain: float) -> float:
     """Error that no number of draws goes below: that of finite chains."""
     return float(measured.start.epistemic_sd * np.sqrt(chain))
 
@@ -352,7 +354,7 @@ def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:
 
 
 def _remarks(
-    measured: "Measured", tolerance: float | None, n: int, floor: float
+    measured: Measured, tolerance: float | None, n: int, floor: float
 ) -> list[str]:
     """Say what a reader must know before believing the numbers."""
     notes = []

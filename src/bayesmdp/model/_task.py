@@ -85,7 +85,8 @@ class Task(Shown):
         horizon. Of several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``, which may be labelled, too.
+        probabilities ``[S]``, which may be labelled, too; or ``"logged"``: where
+        episodes of the log begin that the task is fitted with.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -344,6 +345,10 @@ class Task(Shown):
     def plain(self, what: str) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         refuse_unless_plain(self, what)
+
+    def __repr__(self) -> str:
+        said = _checks.sizes(state=self.n_states, action=self.n_actions)
+        return f"Task({said}, {self.said_time})"
 
     def _sheet(self, shown: int = 10) -> Sheet:
         ends = listed([self.state_name(s) for s in self.terminal])

@@ -7,6 +7,8 @@ Pairs that were never observed keep the probability that the baseline gives them
 happens there the data cannot say.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -152,7 +154,7 @@ def improve(
     max_seconds: float | None = None,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Improvement:

@@ -1,5 +1,7 @@
 """`optimise`: find the policy that is best given what is known, and judge it."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -49,7 +51,7 @@ def optimise(
     max_seconds: float | None = None,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Optimisation:
@@ -133,7 +135,7 @@ def find_policy(
     max_seconds: float | None,
     solver: str,
     threads: int | None,
-    executor: "Executor | None",
+    executor: Executor | None,
     device: str | None,
     progress: bool | None,
     held: Held | None = None,
@@ -191,7 +193,7 @@ def find_policy(
 
 
 def _more_starts(
-    oracle: "Oracle", method: Method, also: Mapping[str, FloatArray] | None
+    oracle: Oracle, method: Method, also: Mapping[str, FloatArray] | None
 ) -> list[tuple[str, FloatArray]]:
     """Return the baseline first, so that states not reached keep its choice."""
     made = list((also or {}).items())
@@ -232,8 +234,8 @@ def _most_steps(method: Method, level: Effort) -> int:
 
 
 def _keep_those_that_end(
-    search: "Search",
-    made: "Iterable[tuple[str, FloatArray | EndlessError]]",
+    search: Search,
+    made: Iterable[tuple[str, FloatArray | EndlessError]],
     *,
     given: bool,
 ) -> None:
@@ -267,7 +269,7 @@ def _keep_those_that_end(
         )
 
 
-def _judged(search: "Search", began: float, taken: int) -> Optimisation:
+def _judged(search: Search, began: float, taken: int) -> Optimisation:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate
@@ -291,7 +293,7 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
         value, error = objective_estimate(
             objective, looked_at[known], draws.weights[known], draws
         )
-        _warn_of_few(objective, int(known.sum()))
+        _warn_of_few(objective, looked_at[known], draws.weights[known])
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
     return Optimisation(
@@ -317,14 +319,18 @@ def _judged(search: "Search", began: float, taken: int) -> Optimisation:
     )
 
 
-def _warn_of_few(objective: Objective, n_draws: int) -> None:
-    """Warn where few draws stand behind a tail."""
+def _warn_of_few(objective: Objective, values: FloatArray, weights: FloatArray) -> None:
+    """Warn where few draws stand behind a tail.
+
+    Where weights differ, as many as would have the same error with equal ones.
+    """
     tail = getattr(objective, "tail_mass", 1.0)
-    n_tail = tail * n_draws
+    found = np.abs(objective.weights(values, weights / weights.sum()))
+    n_tail = min(tail * values.size, found.sum() ** 2 / max(found @ found, 1e-300))
     if tail < 1 and n_tail < _FEW_TAIL:
         warnings.warn(
-            f"{objective_name(objective)} rests on {n_tail:.3g} of {n_draws} draws or "
-            "models, and on others it is likely to be lower: take a larger tail, or "
+            f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
+            "or models, and on others it is likely to be lower: take a larger tail, or "
             "more of them (`effort='thorough'`).",
             BayesmdpWarning,
             stacklevel=2,

@@ -76,6 +76,11 @@ class BeliefsByCycle(Belief, Shown):
         put(self, "until", _read_until(until, len(found), task.horizon))
         put(self, "n_models", found[0].n_models)
 
+    @property
+    def chain_noise(self) -> float:
+        """Noise of finite chains and samples: the largest of the beliefs'."""
+        return max(x.chain_noise for x in self.beliefs)
+
     @cached_property
     def available(self) -> BoolArray:
         """Pairs a policy may use, ``[S, A]``: those of all beliefs."""

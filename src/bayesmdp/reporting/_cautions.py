@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import many
 from bayesmdp.diagnostics import Check, CheckTest
-from bayesmdp.evaluation import mean_and_mcse, rounded
+from bayesmdp.evaluation import between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
 from bayesmdp.reporting._inputs import Inputs, gaps_to, start_values
 from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
@@ -123,8 +124,7 @@ def _draws(inputs: Inputs) -> list[Caution]:
     if not found:
         said = f"{best.n_draws:,} draws, all of them solved."
         if best.exact:
-            many = "" if best.n_draws == 1 else "s"
-            said = f"{best.n_draws:,} model{many}, exactly."
+            said = f"{many(best.n_draws, 'model')}, exactly."
         found.append(_say("Draws", "ok", said))
     return found
 
@@ -150,12 +150,12 @@ def _prior(inputs: Inputs) -> list[Caution]:
         return [_say("Prior", "note", text)]
     moved = float(np.ptp(found.start_value))
     uncertainty = float(found.start_epistemic_sd.max())
-    flips = found.flip_share
+    flips, n_priors = found.flip_share, many(len(found.names), "prior")
     text = (
-        f"Over {len(found.names)} priors the value moves by {moved:.2g}, "
+        f"Over {n_priors} the value moves by {moved:.2g}, "
         f"{moved / uncertainty:.2g} times the largest epistemic sd; "
         if uncertainty > 0
-        else f"Over {len(found.names)} priors the value moves by {moved:.2g}; "
+        else f"Over {n_priors} the value moves by {moved:.2g}; "
     )
     text += f"recommendations flip in {in_percent(flips)} of the logged visits."
     if inputs.recommended not in inputs.examined:
@@ -239,7 +239,8 @@ def _fit(inputs: Inputs) -> Entry:
         f"Logged episodes had a mean return of "
         f"{rounded(found.observed_value, found.observed_se)} (standard error, "
         f"{found.n_episodes:,} episodes{censored}). Predicted for the same behaviour: "
-        f"{found.predicted_value:.4g} (95 % {low:.4g} to {high:.4g})"
+        f"{rounded(found.predicted_value, (high - low) / 40).split(' ')[0]} "
+        f"(95 % {between(low, high)})"
     )
     if math.isfinite(found.gap):
         text += f", {round(found.gap, 1) + 0.0:+.1f} standard errors away"
@@ -454,7 +455,7 @@ def _other_priors(inputs: Inputs) -> Entry:
             strict=True,
         )
     )
-    text = f"Gains over the baseline of the comparison of priors: {gains}."
+    text = f"Gain over the baseline under each prior: {gains}."
     if inputs.best_predictor is None:
         text += (
             " Which prior predicts best is not known: bayesmdp compare-priors RUN LOG."
