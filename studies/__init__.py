@@ -39,6 +39,8 @@ STUDIES: tuple[str, ...] = (
     "sbc",
     "markov_tests",
     "off_policy",
+    "safe",
+    "risk",
 )
 
 #: Figures of the paper whose study has another name.
