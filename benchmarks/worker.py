@@ -23,6 +23,7 @@ JOBS = {
     "clinical": "benchmarks.clinical:timings",
     "full_support": "benchmarks.clinical:full_support",
     "optimise": "benchmarks.clinical:optimise",
+    "information": "benchmarks.information:measure",
     "gamma": "benchmarks.clinical:sampler",
     "large": "benchmarks.large:one_size",
     "dense": "benchmarks.large:dense",

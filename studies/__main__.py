@@ -30,6 +30,7 @@ Names:
   uncertainty   figure 12             controls    p values without effect; cross-fitting
   markov_tests  alarms with and without history
   off_policy    estimates without a prior
+  next_trial    patients gathered by next_trial, or treated as before
   all           every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;

@@ -133,3 +133,17 @@ def test_the_example_prints_its_tables(
         assert figure in said
     assert "epistemic sd" in said
     assert "worth it at 6300 a life year" in said
+
+
+def test_psrl_stops_losing() -> None:
+    spec = importlib.util.spec_from_file_location("psrl", EXAMPLES / "psrl.py")
+    assert spec is not None
+    assert spec.loader is not None
+    psrl = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(psrl)
+    curves = psrl.main(n_seeds=1, n_episodes=40)
+    assert set(curves) == {"RiverSwim", "DeepSea"}
+    for ways in curves.values():
+        steps = np.diff(ways["PSRL"], prepend=0.0)
+        assert (steps > -1e-9).all()  # nothing is better than the optimum
+        assert steps[-10:].mean() < 0.5 * steps[:10].mean()

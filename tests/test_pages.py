@@ -11,6 +11,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 # blocks of code, and of output
 PAGES = {"clinical.md": (8, 6), "data.md": (9, 8)}
 PAGES |= {"pictures.md": (3, 1), "report.md": (1, 1), "off_policy.md": (1, 1)}
+PAGES |= {"information.md": (4, 4)}
 PAGES |= {"follow_up.md": (1, 1)}
 
 

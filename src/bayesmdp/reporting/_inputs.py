@@ -11,6 +11,7 @@ from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation, OffPolicy
+from bayesmdp.information import Information
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
@@ -34,6 +35,7 @@ class Inputs:
     negative_control: NegativeControl | None = None
     cross_fit: CrossFit | None = None
     off_policy: OffPolicy | None = None
+    information: Information | None = None
 
     def __post_init__(self) -> None:
         """Refuse records of other kinds, and of another task."""
@@ -49,6 +51,7 @@ class Inputs:
             ("negative_control", NegativeControl),
             ("cross_fit", CrossFit),
             ("off_policy", OffPolicy),
+            ("information", Information),
         ):
             given = getattr(self, name)
             if given is not None:
@@ -76,6 +79,8 @@ class Inputs:
             tasks["optimisation"] = self.optimisation.evaluation.task
         if self.prior_sensitivity is not None:
             tasks["prior_sensitivity"] = self.prior_sensitivity.task
+        if self.information is not None:
+            tasks["information"] = self.information.task
         for name, task in tasks.items():
             for what in ("discount", "terminal", "start", "state_labels"):
                 mine, other = (getattr(x, what) for x in (self.task, task))

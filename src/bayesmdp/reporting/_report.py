@@ -13,6 +13,7 @@ from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
+from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
@@ -125,6 +126,7 @@ def report(
     negative_control: NegativeControl | None = None,
     cross_fit: CrossFit | None = None,
     off_policy: OffPolicy | None = None,
+    information: Information | None = None,
 ) -> Report:
     """Put an analysis together for people to read.
 
@@ -150,6 +152,8 @@ def report(
     check, negative_control, cross_fit, off_policy
         From the functions of these names. The page shows what each found, or how to run
         it. A gain that one of them contradicts is not printed large.
+    information
+        From `bayesmdp.value_of_information`: where more patients would teach most.
 
     Returns
     -------
@@ -184,6 +188,7 @@ def report(
         negative_control,
         cross_fit,
         off_policy,
+        information,
     )
     return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
 

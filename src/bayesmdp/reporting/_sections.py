@@ -5,6 +5,7 @@ from typing import Any
 from bayesmdp.reporting._attribution import attribution_section
 from bayesmdp.reporting._data import data_section
 from bayesmdp.reporting._explorer import explorer_section
+from bayesmdp.reporting._information import information_section
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._methods import methods_section
 from bayesmdp.reporting._policies import policies_section
@@ -24,6 +25,7 @@ def sections(inputs: Inputs) -> dict[str, Any]:
         "attribution": attribution_section(inputs),
         "support": support_section(inputs),
         "prior": prior_section(inputs),
+        "information": information_section(inputs),
         "data": data_section(inputs),
         "explorer": explorer,
         "methods": methods_section(inputs),

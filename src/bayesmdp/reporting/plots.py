@@ -12,6 +12,7 @@ differ wherever colours do, for print in grey.
 
 from bayesmdp.reporting._plot_follow_up import prevalence, survival
 from bayesmdp.reporting._plot_frontier import frontier
+from bayesmdp.reporting._plot_information import information
 from bayesmdp.reporting._plot_policies import intervals
 from bayesmdp.reporting._plot_sizes import sweep
 from bayesmdp.reporting._plot_states import diagonal, scatter
@@ -19,6 +20,7 @@ from bayesmdp.reporting._plot_states import diagonal, scatter
 __all__ = [
     "diagonal",
     "frontier",
+    "information",
     "intervals",
     "prevalence",
     "scatter",

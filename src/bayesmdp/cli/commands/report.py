@@ -61,12 +61,12 @@ def command(
 ) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
-    It shows what `check`, `negative-control`, `cross-fit`, `off-policy` and
-    `compare-priors` found, or the command for what was not run, and the last `compare`.
-    Where there is none, one is made of behaviour, mle,
-    nominal and, if there, the optimised policy; where the optimised policy is newer,
-    all are compared again. --draws and --seed are for what has to be made. A page that
-    is there is replaced, with its data.
+    It shows what `check`, `negative-control`, `cross-fit`, `off-policy`, `information`
+    and `compare-priors` found, or the command for what was not run, and the last
+    `compare`. Where there is none, one is made of behaviour, mle, nominal and, if
+    there, the optimised policy; where that is newer, all are compared again. --draws
+    and --seed are for what has to be made. A page that is there is replaced, with its
+    data.
 
     Example: bayesmdp report ward -o ward.html
     """
@@ -93,6 +93,7 @@ def command(
             ("negative_control", bm.diagnostics.NegativeControl),
             ("cross_fit", bm.diagnostics.CrossFit),
             ("off_policy", bm.evaluation.OffPolicy),
+            ("information", bm.information.Information),
         )
         if name in loaded.results
     }
