@@ -47,14 +47,14 @@ def main(
 ) -> None:
     """Measure speed at clinical size and beyond, against rivals in the same run.
 
-    PARTS are any of clinical, full-support, optimise, large, planner, gamma, threads,
-    read; all where none is named, which takes several minutes, 8 GB of memory, and
-    should have the machine to itself. Other tables have sizes of their own and take no
-    --quick, --out or --threads: start, kernels, variates, grid, policies, efforts;
-    `all` makes every table. Every time stands beside the check of its value; the exit
-    code is 1 where a value is wrong, whatever the times. With --json each table is one
-    JSON object. `calibration`, an hour, holds Monte Carlo errors against what they
-    estimate; `information`, minutes, values all pairs of the clinical belief.
+    PARTS are any of clinical, hierarchical, full-support, optimise, large, planner,
+    gamma, threads, read; all where none is named, which takes several minutes, 8 GB of
+    memory, and should have the machine to itself. Other tables have sizes of their own
+    and take no --quick, --out or --threads: start, kernels, variates, grid, policies,
+    efforts; `all` makes every table. Every time stands beside the check of its value;
+    the exit code is 1 where a value is wrong, whatever the times. With --json each
+    table is one JSON object. `calibration`, an hour, holds Monte Carlo errors against
+    what they estimate; `information`, minutes, values all pairs of the clinical belief.
 
     Example: python -m benchmarks clinical planner --quick
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp import engine
-from benchmarks.grid import best
+from benchmarks.grid import UNIFORM, best
 from benchmarks.solves import Solves
 from benchmarks.sweeps import Swept, largest_gap, timed_sweep
 from benchmarks.worker import Peaks, peak_bytes
@@ -136,6 +136,38 @@ def full_support(n_draws: int, repeats: int) -> dict[str, Any]:
         "peak_bytes": peaks.most,
         "peaks": peaks.steps,
     }
+
+
+def hierarchical(n_draws: int, repeats: int) -> dict[str, Any]:
+    """Fit the default belief; value and variance of a draw; the grid with it."""
+    counts, task = cohort()
+    _on_the_grid(None, 16, 1)  # kernels are loaded
+    began = time.perf_counter()
+    posterior = bm.fit(counts, task, min_count=MIN_COUNT)
+    seconds = time.perf_counter() - began
+    draws, policy = posterior.draws(n_draws, seed=1), bm.policies.nominal(posterior)
+    want = engine.Want(variance=True)
+    swept = timed_sweep(draws, policy, want, repeats=repeats)
+    few = posterior.draws(16, seed=1)
+    dense = timed_sweep(few, policy, want, repeats=2, solver="dense")
+    return {
+        **_numbers(swept, dense, draws, policy),
+        "fit_seconds": seconds,
+        "sampling_seconds": sampling(swept.problem, draws, repeats),
+        "grid": {
+            name: _on_the_grid(prior, 80 * n_draws, repeats)
+            for name, prior in (("ours", None), ("symmetric", bm.SymmetricPrior()))
+        },
+    }
+
+
+def _on_the_grid(prior: bm.SymmetricPrior | None, n_draws: int, repeats: int) -> float:
+    """Seconds to evaluate the uniform policy after 1,000 transitions, a draw."""
+    world = bm.worlds.gridworld(p_rand=0.25)
+    posterior = bm.fit(world.sample(1_000, seed=0), world.task, prior=prior)
+    draws = posterior.draws(n_draws, seed=0)
+    work = best(lambda: bm.evaluate(UNIFORM, draws, threads=1), repeats)
+    return work[0] / n_draws
 
 
 def optimise(threads: int, quick: bool) -> dict[str, Any]:

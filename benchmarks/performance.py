@@ -54,6 +54,9 @@ def _draw(record: Record) -> list[str]:
         ("value + gradient, sparse", found["gradient"], chain),
         ("value + variance, sparse", found["variance"], found["variance"]["entries"]),
     ]
+    ours = record["parts"].get("hierarchical")
+    if ours is not None:
+        works.append(("value + variance, default prior", ours, ours["entries"]))
     full = record["parts"].get("full-support")
     if full is not None:
         works.append(("value + variance, full support", full, full["entries"]))

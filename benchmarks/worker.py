@@ -21,6 +21,7 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 # Imported one at a time, so that no workload pays for what another needs.
 JOBS = {
     "clinical": "benchmarks.clinical:timings",
+    "hierarchical": "benchmarks.clinical:hierarchical",
     "full_support": "benchmarks.clinical:full_support",
     "optimise": "benchmarks.clinical:optimise",
     "information": "benchmarks.information:measure",

@@ -47,7 +47,7 @@ def test_help_names_every_part() -> None:
 def test_an_unknown_part_is_one_sentence_and_exit_code_2() -> None:
     code, printed, said = bench("warp")
     assert (code, printed) == (2, "")
-    assert "'warp' is none of clinical, full-support" in said
+    assert "'warp' is none of clinical, hierarchical" in said
     assert "(did you mean 'gamma'?)" in bench("gama")[2]
 
 

@@ -87,7 +87,21 @@ def test_a_claim_that_no_effect_explains_is_not_printed_large(null: Report) -> N
     assert "Do not act on this gain" in page
     card = page.split("<h2>Against logged</h2>")[1].split("</section>")[0]
     assert 'class="plainly"' in card
-    assert 'class="big"' not in card
+    assert 'class="big"' not in page.split("<h2>Uncertainty of one outcome</h2>")[0]
+
+
+def test_an_interval_that_misses_the_predicted_value_is_told(null: Report) -> None:
+    """WDR's holds it, WIS's does not: the episodes chose the policy they judge."""
+    _, _, _, made = analysis(0.0)
+    found = made["off_policy"]
+    assert isinstance(found, bm.evaluation.OffPolicy)
+    predicted = null.data["summary"]["value"]["value"]
+    wis, wdr = found.intervals["WIS"], found.intervals["WDR"]
+    assert wis is not None and wdr is not None  # noqa: PT018
+    assert wdr[0] < predicted < wis[0]
+    told = entries(null)["off_policy"]
+    assert told["level"] == "note"
+    assert "outside the interval of WIS. The policy was judged" in str(told["text"])
 
 
 def test_a_real_effect_stands(real: Report) -> None:
@@ -148,6 +162,18 @@ def decided(model: bm.MDP, share: float) -> Report:
     )
     table = bm.compare(policies, posterior.draws(500))
     return bm.report(posterior, table, negative_control=control)
+
+
+def test_a_gain_above_the_cross_fitted_one_is_told() -> None:
+    """Both are above 0, and the larger one is not said to be without problem."""
+    _, _, posterior, made = analysis(0.4)
+    fair = made["cross_fit"]
+    assert isinstance(fair, bm.diagnostics.CrossFit)
+    low = replace(fair, gain=0.02, interval=(0.01, 0.03))
+    report = bm.report(posterior, **made | {"cross_fit": low})  # type: ignore[arg-type]
+    found = entries(report)["cross_fit"]
+    assert found["level"] == "note"
+    assert "The predicted gain, +0.286, is above that" in str(found["text"])
 
 
 def test_more_of_a_good_action_is_no_contradiction() -> None:

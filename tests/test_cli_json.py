@@ -52,6 +52,7 @@ ROWS = (
     "rows[].difference_interval[] rows[].name rows[].probability_better "
     "rows[].probability_tied rows[].low_support rows[].value rows[].value_mcse"
 )
+CURVES = ("ceac", "ceac_mcse", "expected_loss", "expected_loss_mcse")  # by policy
 CURVE = ("step", "observed", "predicted", "low", "high")
 SHARES = ("observed", "predicted", "predicted_sd", "told")
 CHECK = " ".join(  # the log is too small for tests
@@ -111,6 +112,15 @@ KEYS = {
     "agreement[][] best fallback min_count n_folds n_held_out new_share "
     "new_share_error notes rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
+    "cost-effectiveness": "best best[] cost effect evpi evpi[] evpi_mcse evpi_mcse[] "
+    "frontier frontier[] n_draws n_left_out run table table[] thresholds thresholds[] "
+    "table[].cost_interval[] table[].effect_interval[] "
+    + " ".join(f"{x} {x}.{{}}" for x in CURVES)
+    + " "
+    + " ".join(
+        f"table[].{x.name}"
+        for x in dataclasses.fields(bm.economics.CostEffectivenessRow)
+    ),
     "check": CHECK,
     "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy "
     "rows rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
@@ -172,7 +182,16 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("json")
     log, run = here / "log.csv", str(here / "run")
     log.write_text(LOG)
-    for call in (("fit", str(log), *KNOWN, "-o", run), ("optimise", run, *QUICK)):
+    several = here / "several.toml"
+    several.write_text(
+        'discount = 0.9\nterminal = ["z"]\n[reward]\ncost.state.x = 1\nqaly = "alive"'
+    )
+    costs = ("--task", str(several), "-o", str(here / "costs"))
+    for call in (
+        ("fit", str(log), *KNOWN, "-o", run),
+        ("optimise", run, *QUICK),
+        ("fit", str(log), *costs),
+    ):
         assert CliRunner().invoke(main, call).exit_code in (0, 1)
     return here
 
@@ -192,6 +211,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "improve": ("improve", "run", "--effort", "quick", "--baseline", "uniform"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),
+    "cost-effectiveness": ("cost-effectiveness", "costs", "uniform", "behaviour", *FEW),
     "check": ("check", "run", "log.csv", *FEW, "--permutations", "9"),
     "prior-sensitivity": ("prior-sensitivity", "run", "mle", "--prior", "scaled", *FEW),
     "negative-control": ("negative-control", "run", "log.csv", "--permutations", "3"),
@@ -209,7 +229,7 @@ def test_json_has_the_keys_it_had(call: str) -> None:
     assert result.exit_code in (0, 1), result.output
     record = json.loads(result.stdout, parse_constant=pytest.fail)
     assert record.pop("schema_version") == 1
-    found = keys(record, free=frozenset({"columns"}))
+    found = keys(record, free=frozenset({"columns", *CURVES}))
     assert sorted(found) == sorted(KEYS[call].split())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,6 +156,42 @@ def test_a_control_that_was_stopped_goes_on(tmp_path: Path) -> None:
         bm.negative_control(log, task, FLAT, seed=1, resume=file)
 
 
+SPOILT: dict[str, tuple[Any, str]] = {
+    "no header": (lambda x: ["hello", *x[1:]], "not a file of `negative_control`"),
+    "other header": (lambda x: ['{"kind": 1}', *x[1:]], "not a file of"),
+    "no job": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a finished job"),
+    "cut": (lambda x: [*x[:3], x[3][:20], *x[4:]], "line 4 is not a finished job"),
+    "a list": (lambda x: [*x, "[1]"], "line 7 is not a finished job"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_spoilt_file_of_a_control_is_refused_and_left(
+    tmp_path: Path, how: str
+) -> None:
+    spoil, said = SPOILT[how]
+    file = tmp_path / "control.jsonl"
+    call = {"permute": "state", "n_permutations": 4, "resume": file}
+    bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    spoilt = "\n".join(spoil(file.read_text().splitlines())) + "\n"
+    file.write_text(spoilt)
+    with pytest.raises(bm.BayesmdpError, match=f"`resume`.*{said}"):
+        bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    assert file.read_text() == spoilt
+
+
+@pytest.mark.parametrize("kept", [0, 20])
+def test_a_file_cut_short_in_its_first_line_begins_again(
+    tmp_path: Path, kept: int
+) -> None:
+    file = tmp_path / "control.jsonl"
+    call = {"permute": "state", "n_permutations": 4, "resume": file}
+    wanted = bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    file.write_bytes(file.read_bytes()[:kept])
+    found = bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
+    assert found.to_dict() == wanted.to_dict()
+
+
 def test_a_tie_counts_against_the_claim() -> None:
     found = bm.negative_control(one_step(), ONE_STEP, FLAT, n_permutations=19)
     gains = np.array([found.claimed_gain] * 9 + [0.0] * 10)
@@ -185,8 +222,8 @@ MIXED = bm.Transitions.from_arrays(
     [
         (NO_EPISODES, {}, "does not say which transitions belong to one episode"),
         (NO_EPISODES.counts(), {}, "give an `episode` column, or permute='state'"),
-        (ONE_ACTION, {}, "no two episodes that begin in the same state"),
-        (ONE_ACTION, {"permute": "state"}, "no state in which several actions"),
+        (ONE_ACTION, {}, "holds one action only"),
+        (ONE_ACTION, {"permute": "state"}, "holds one action only"),
         (ONE_EPISODE, {}, "nothing to exchange"),
         (MIXED, {"permute": "episode"}, "episode number 1 has several actions"),
         (MIXED, {"permute": "row"}, "must be 'state', 'episode' or 'auto'; got 'row'"),
@@ -256,13 +293,29 @@ def test_pairs_are_available_by_all_data_and_unjudged_ones_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("permute", "said"),
+    [
+        ("auto", "no two episodes that begin in the same state"),
+        ("state", "no state in which several actions"),
+    ],
+)
+def test_an_action_for_each_state_leaves_nothing_to_exchange(
+    permute: str, said: str
+) -> None:
+    task = bm.Task(4, 2, reward=[0, 0, 1, 0], discount=0.9, terminal=[2, 3])
+    log = bm.Transitions.from_arrays([0, 1], [0, 1], [2, 3], episode=[0, 1])
+    with pytest.raises(bm.BayesmdpError, match=said):
+        bm.negative_control(log, task, permute=permute)
+
+
+@pytest.mark.parametrize(
     ("log", "options", "said"),
     [
         (NO_EPISODES, {}, "`episode`"),
         (MIXED, {"n_folds": 3}, "`n_folds` is 3 but there are only 2 episodes"),
         (MIXED, {"n_folds": 1}, "`n_folds` must be"),
         (MIXED.counts(), {}, "`log` must be"),
-        (MIXED, {"prior": bm.SparsePrior()}, "Fold 0 of `log`: "),
+        (MIXED, {"prior": bm.SparsePrior()}, "Fold 1 of `log`: "),
     ],
 )
 def test_what_cannot_be_cross_fitted_is_refused(

@@ -1,25 +1,15 @@
 """The examples run, and show what was published."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
+from load_example import load_example
 
 
 @pytest.fixture(scope="module")
 def hiv() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "hiv_therapy", EXAMPLES / "hiv_therapy.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("hiv_therapy")
 
 
 def cohort(hiv: ModuleType, yearly: np.ndarray, *, two: bool) -> np.ndarray:
@@ -136,11 +126,7 @@ def test_the_example_prints_its_tables(
 
 
 def test_psrl_stops_losing() -> None:
-    spec = importlib.util.spec_from_file_location("psrl", EXAMPLES / "psrl.py")
-    assert spec is not None
-    assert spec.loader is not None
-    psrl = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(psrl)
+    psrl = load_example("psrl")
     curves = psrl.main(n_seeds=1, n_episodes=40)
     assert set(curves) == {"RiverSwim", "DeepSea"}
     for ways in curves.values():

@@ -6,7 +6,7 @@ from scipy import stats
 
 import bayesmdp as bm
 from bayesmdp.reporting import _explorer
-from bayesmdp.reporting._next_states import SHOWN, next_states
+from bayesmdp.reporting._explorer import SHOWN, next_states
 
 
 @pytest.fixture(scope="module")

@@ -130,13 +130,11 @@ def test_models_of_an_ensemble_count_by_their_weights() -> None:
     )
     table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, heavy.draws())
     play = [row.name for row in table.rows].index("play")
-    ends = bm.plots.intervals(table, belief=heavy).lines[2 * play].get_xdata()
+    ends = bm.plots.intervals(table).lines[2 * play].get_xdata()
     assert ends[0] == ends[1] == table.evaluations["play"].start_values[0]
-    with pytest.raises(ArgumentError, match="`belief` must be the ensemble"):
-        bm.plots.intervals(table)
     three = bm.Ensemble([casino.draws().dynamics(0)] * 3, casino.task)
-    with pytest.raises(ArgumentError, match="`belief` has 3 models"):
-        bm.plots.intervals(table, belief=three)
+    with pytest.raises(ArgumentError, match="not that ensemble"):
+        bm.report(three, table)
 
 
 def test_the_scatter_shows_live_states_as_the_report_does(
@@ -225,7 +223,6 @@ def test_without_matplotlib_it_says_what_to_install(
         (lambda t, e: bm.plots.intervals(e), "`comparison` must be of type"),
         (lambda t, e: bm.plots.intervals(t, level=0), "`level` must be in"),
         (lambda t, e: bm.plots.intervals(t, ax=7), "`ax` must be of type Axes"),
-        (lambda t, e: bm.plots.intervals(t, belief=7), "got int"),
         (lambda t, e: bm.plots.scatter(t), "`evaluation` must be of type"),
         (lambda t, e: bm.plots.scatter(e, label="cel 7"), "`label` .*cell 7"),
         (lambda t, e: bm.plots.scatter(e, label=[25]), "`label`.*25"),

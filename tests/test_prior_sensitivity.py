@@ -376,7 +376,7 @@ CASES = [
         "a summary of less than no states",
         ArgumentError,
         lambda: whole().summary(-1),
-        "`max_states` must be at least 0; got -1.",
+        "`max_rows` must be at least 0; got -1.",
     ),
 ]
 

@@ -1,14 +1,17 @@
 """The public surface as a surface: names, docstrings, examples."""
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
 import bayesmdp as bm
 
 ROOMS = (bm.data, bm.model, bm.priors, bm.posterior, bm.worlds, bm.evaluation)
-ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.storage)
+ROOMS += (bm.policies, bm.optimisation, bm.diagnostics, bm.economics, bm.storage)
 ROOMS += (bm.reporting, bm.plots)
+ROOT = Path(__file__).parents[1]
 CONTRACT = [
     "Counts",
     "Dynamics",
@@ -25,6 +28,7 @@ CONTRACT = [
     "check",
     "check_calibration",
     "compare_priors",
+    "cost_effectiveness",
     "CVaR",
     "evaluate",
     "improve",
@@ -47,7 +51,7 @@ EVERYDAY = [
 def test_the_everyday_names_are_few_sorted_and_include_the_contract() -> None:
     # as ruff sorts them: names in capitals first
     assert bm.__all__ == sorted(bm.__all__, key=lambda x: (not x.isupper(), x))
-    assert len(bm.__all__) <= 58
+    assert len(bm.__all__) <= 60
     assert set(CONTRACT) <= set(bm.__all__)
 
 
@@ -69,6 +73,30 @@ def test_every_room_lists_what_it_offers(room: object) -> None:
     names = room.__all__  # type: ignore[attr-defined]
     assert names == sorted(names)
     assert all(hasattr(room, name) for name in names)
+
+
+def docstrings(item: object) -> str:
+    """What is said of a name, of its methods and of its fields."""
+    found = [inspect.getdoc(item) or ""]
+    if inspect.isclass(item):
+        found += map(str, vars(item).get("__annotations__", {}).values())
+        found += [inspect.getdoc(x) or "" for n, x in vars(item).items() if n[0] != "_"]
+    return "\n".join(found)
+
+
+def test_a_name_is_public_because_users_need_it() -> None:
+    paths = [ROOT / "README.md", *(ROOT / "examples").glob("*.py")]
+    pages = [path.read_text() for path in (*paths, *(ROOT / "docs").rglob("*.md"))]
+    names = {(room, name) for room in ROOMS for name in room.__all__}
+    told: set[object] = set()
+    text = "\n".join(pages)
+    while True:  # a name is told of by a page, or by what is said of one that is
+        more = {x for x in names - told if re.search(rf"\b{x[1]}\b", text)}
+        if not more:
+            break
+        told |= more
+        text = "\n".join(docstrings(getattr(room, name)) for room, name in more)
+    assert {f"{room.__name__}.{name}" for room, name in names - told} == set()
 
 
 def test_records_are_frozen_and_their_arrays_read_only() -> None:

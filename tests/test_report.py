@@ -60,8 +60,8 @@ def test_the_schema_is_known(data: dict[str, Any]) -> None:
     assert data["schema_version"] == 1
     assert list(data) == [
         "schema_version",
-        *("summary", "policies", "states", "attribution", "support", "prior"),
-        *("information", "data", "explorer", "methods"),
+        *("summary", "policies", "economics", "states", "attribution", "support"),
+        *("prior", "information", "data", "explorer", "methods"),
     ]
 
 
@@ -357,7 +357,7 @@ def test_many_states_are_cut_to_the_most_met(
 
 
 def test_a_grid_is_recognised() -> None:
-    from bayesmdp.reporting._grid import find_grid
+    from bayesmdp.reporting._explorer import find_grid
 
     world = bm.worlds.gridworld(width=3, height=4)
     grid = find_grid(world.task, world.dynamics)

@@ -105,7 +105,7 @@ def test_where_nothing_is_doubtful_chance_is_not_taken_for_doubt() -> None:
     theta = np.full((4, 3, 4), 0.25)
     draws = known(theta, TASK).draws(200, seed=0)
     found = rollout_evaluate(POLICY, draws, 3, LONG, seed=2)
-    assert "drowns in the noise" in found.notes[-1]
+    assert "below the noise of roll-outs" in found.notes[-1]
     spread = found.start_values.std(ddof=1)
     assert found.start_epistemic_sd < 0.5 * spread
     uncertainty, error = found.epistemic_sd[:3], found.epistemic_sd_mcse[:3]

@@ -10,8 +10,8 @@ import bayesmdp
 
 PACKAGE = Path(bayesmdp.__file__).parent
 ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation"]
-ROOMS += ["policies", "optimisation", "information", "diagnostics", "storage"]
-ROOMS += ["reporting", "cli"]
+ROOMS += ["policies", "optimisation", "information", "diagnostics", "economics"]
+ROOMS += ["storage", "reporting", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
 SHARED |= {"_sheet", "_tabular", "_labelled", "_io", "_jobs", "_startup"}
 SHARED |= {"_kernel_cache", "_kernel_parts"}

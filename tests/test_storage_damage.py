@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import bayesmdp as bm
 from bayesmdp.errors import StorageError
 from bayesmdp.storage import load, load_result, save, save_result
-from bayesmdp.storage._arrays import write_arrays
+from bayesmdp.storage._bundle import write_arrays
 
 TASK = bm.Task(3, 1, reward=[0, 0, 1], discount=0.5, terminal=[2])
 POSTERIOR = bm.fit(

@@ -81,5 +81,5 @@ def test_jobs_have_seeds_that_judge_and_records_of_every_prior() -> None:
     assert {x.params["seeds"][0] for x in every} == {30_000, 30_005}
     quick = controls._jobs(controls.Effort(quick=True))
     assert {x.params["seeds"][0] for x in quick} == {0}
-    found = controls._work("cross", 0, [3, 4])
-    assert [x["prior"] for x in found] == [*controls.PRIORS]
+    found = controls._work("cross", 0, [3, 5], chains=4)
+    assert [x["prior"] for x in found] == [*controls.PRIORS, *controls.PRIORS[1:]]

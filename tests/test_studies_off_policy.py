@@ -43,7 +43,7 @@ def test_tables_and_verdict_follow_the_records() -> None:
     assert "| 0 % (0 to 14) |" in told
     assert "| the same log | 0.6000 ± 0.0000 | 0 % (0 to 14) |" in told
     assert told.endswith("misses the true value in 100 % of logs: confirmed.")
-    assert ", 30 of 30 do" in told
+    assert ": 30 of 30 do" in told
     assert off_policy._tell(records(14, 0.9)).endswith(": not confirmed.")
     assert off_policy._tell(records(19, 0.5)).endswith(": not confirmed.")
     some = records(19, 0.9)
@@ -51,14 +51,14 @@ def test_tables_and_verdict_follow_the_records() -> None:
         x["intervals"] = x["intervals"] | {"IS": [0.3, 0.4], "PDIS": None}
     told = off_policy._tell(some)
     assert told.endswith("confirmed with a caveat, for others hold it too seldom.")
-    assert ", 28 of 29 do" in told
+    assert ": 28 of 29 do" in told
 
 
 def test_jobs_are_lots_of_ten_logs() -> None:
     jobs = off_policy._jobs(Effort(seeds=25))
     of_one = [x.params for x in jobs if x.params["problem"] == "graph"]
-    assert [x["seeds"] for x in of_one] == [[0, 10], [10, 20], [20, 25]]
-    assert {x["n_others"] for x in of_one} == {25}
+    assert [x["seeds"][1] for x in of_one] == [10_010, 10_020, 10_025]
+    assert {x["others"] for x in of_one} == {10_020}
     assert len(jobs) == 3 * 6
 
 

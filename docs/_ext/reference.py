@@ -28,6 +28,7 @@ PAGES = {
     "policies": "Policies to compare with",
     "optimisation": "Find the best policy",
     "diagnostics": "Should we believe it?",
+    "economics": "Costs and effects",
     "worlds": "Worlds with exact answers",
     "reporting": "The report",
     "plots": "Pictures",

@@ -10,6 +10,7 @@ from bayesmdp import _startup  # noqa: F401  before all that takes long
 
 from bayesmdp import data as data
 from bayesmdp import diagnostics as diagnostics
+from bayesmdp import economics as economics
 from bayesmdp import errors as errors
 from bayesmdp import evaluation as evaluation
 from bayesmdp import information as information
@@ -28,6 +29,7 @@ from bayesmdp.diagnostics import (
     negative_control,
     prior_sensitivity,
 )
+from bayesmdp.economics import cost_effectiveness
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 from bayesmdp.evaluation import (
     Comparison,
@@ -107,6 +109,7 @@ __all__ = [
     "check_calibration",
     "compare",
     "compare_priors",
+    "cost_effectiveness",
     "cross_fit",
     "evaluate",
     "evaluate_analytic",

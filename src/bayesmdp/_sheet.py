@@ -1,4 +1,4 @@
-"""A record as people see it: lines of text, or a small page for a notebook.
+"""A record as people see it: lines of text, a small page for a notebook, plain data.
 
 A sheet is written once and shown twice, so that ``summary()`` and what a notebook shows
 (``_repr_html_``) cannot differ in what they say. Colours are those of the notebook, so
@@ -6,10 +6,18 @@ that light and dark themes work alike; everything from users is escaped: for HTM
 for terminals, which labels could otherwise drive.
 """
 
+import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from html import escape
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._tabular import Tabular
+from bayesmdp.errors import ArgumentError, visible
 
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
 _CELL = "padding: 0.15em 0.7em"
@@ -18,19 +26,7 @@ _TITLE = (
     "caption-side: top; text-align: left; font-weight: bold; color: inherit; "
     "padding: 0.3em 0; margin: 0"
 )
-# Control characters, those that turn the direction of text or end a line, and halves of
-# characters, which no stream can write.
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
 _MINUS_ZERO = re.compile(r"(?<![\w.])-(?=0(\.0*)?(?![\w.]))")
-
-
-def visible(text: str) -> str:
-    r"""Show control characters escaped, as in ``\\x1b``; twice is the same as once."""
-    return _UNSEEN.sub(lambda x: x[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def unsigned_zero(text: str) -> str:
@@ -128,13 +124,77 @@ class Sheet:
 
 
 class Shown:
-    """Makes a notebook show what the sheet of a record says."""
+    """What people look at, alike everywhere: as text, and in a notebook.
 
-    def _sheet(self) -> Sheet:
+    A class says what is on its sheet; ``shown`` is how many lines a long table has.
+    """
+
+    def _sheet(self, shown: int = 10) -> Sheet:
         raise NotImplementedError
+
+    def summary(self, max_rows: int = 10) -> str:
+        """Say what the record holds, in lines of text.
+
+        Parameters
+        ----------
+        max_rows
+            How many lines a table of states, pairs or changes has at most.
+        """
+        shown = _checks.integer("max_rows", max_rows, 0, ArgumentError)
+        return self._sheet(shown).text()
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def _repr_html_(self) -> str:
         return self._sheet().html()
+
+
+class Record(Tabular, Shown):
+    """A result: shown like everything, plain data for programs, and a data frame."""
+
+    _table_of: ClassVar[str] = ""  # field of records that are the rows of the frame
+    _left_out: ClassVar[tuple[str, ...]] = ()  # fields that plain data do not hold
+    _derived: ClassVar[tuple[str, ...]] = ()  # properties that they hold besides
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, text, lists and dicts, for JSON; None if not finite."""
+        return _fields(self)
+
+    def _rows(self) -> Iterable[dict[str, Any]]:
+        if not self._table_of:
+            return [self.to_dict()]
+        return [_fields(row) for row in getattr(self, self._table_of)]
+
+
+def as_plain(value: Any) -> Any:
+    """Return a value as JSON holds it; of records, the fields that are their own.
+
+    Examples
+    --------
+    >>> as_plain({"value": np.float64("nan"), "sizes": (1, 2)})
+    {'value': None, 'sizes': [1, 2]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return str(value)  # of an enumeration, too
+    if isinstance(value, Mapping):
+        return {name: as_plain(x) for name, x in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_plain(x) for x in value]
+    if isinstance(value, Record):
+        return value.to_dict()
+    return _fields(value) if is_dataclass(value) else value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    own = [x.name for x in fields(value) if x.name != "task"]
+    kept = [x for x in own if x not in getattr(value, "_left_out", ())]
+    kept += getattr(value, "_derived", ())
+    return {name: as_plain(getattr(value, name)) for name in kept}
 
 
 def _cell(tag: str, text: str, side: str, scope: str = "", more: str = "") -> str:

@@ -6,7 +6,18 @@ one, the remedy. The command line prints that sentence and exits with code 2. Co
 characters, which names of states may hold, are shown escaped.
 """
 
-from bayesmdp._sheet import visible
+import re
+
+# Control characters, those that turn the direction of text or end a line, and halves of
+# characters, which no stream can write.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Show control characters escaped, as in ``\\x1b``; twice is the same as once."""
+    return _UNSEEN.sub(lambda x: x[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class BayesmdpError(ValueError):

@@ -250,7 +250,7 @@ def test_states_are_found_by_label_and_by_link(browser: Browser, large: Path) ->
     heading = "document.querySelector('#state-heading')?.textContent"
     browser.wait(f"{heading} === 'State septic shock'")
     assert browser.js("return location.hash") == "#state=septic%20shock"
-    assert "Seen" in browser.texts("#action-table thead th")
+    assert "Visits" in browser.texts("#action-table thead th")
     assert 1 < len(browser.texts("#next-table tbody tr")) <= 20
     browser.click("#action-table thead th:nth-child(2) button")
     seen = [int(x) for x in browser.texts("#action-table tbody td:nth-child(2)")]

@@ -32,10 +32,10 @@ def test_p_values_are_uniform_without_effect(case: object) -> None:
 
 
 def test_an_effect_has_small_p_values_and_frailty_misleads_within_states() -> None:
-    """Hierarchical prior, 6 logs each; p is at most 1/20 in most of them."""
+    """Hierarchical prior, 4 logs each; p is at most 1/10 in most of them."""
     for case in (CASES[4], CASES[5]):
         p = []
-        for seed in range(6):
+        for seed in range(4):
             log = sample(case.design, 500 + seed)
             assert log.episodes is not None
             control = bm.negative_control(

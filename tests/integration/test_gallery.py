@@ -22,6 +22,7 @@ QUICK = {
     "mcmc_ensemble": "r_hat",
     "null_trial": "p value 0.37",
     "rain_markov": "log Bayes factor 14.21 for order 1",
+    "sick_sicker": "net benefit 2,065,293: +105,947",  # Alarid-Escudero et al. (2023)
     "riverswim_frontier": "Best policies for the worst draws",
 }
 

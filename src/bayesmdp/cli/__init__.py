@@ -18,9 +18,5 @@ __all__ = [
     "Command",
     "debug_option",
     "main",
-    "output_options",
-    "remark",
     "show",
-    "threads_option",
-    "wants_progress",
 ]

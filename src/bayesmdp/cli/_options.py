@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from bayesmdp._progress import told
-from bayesmdp._sheet import visible
+from bayesmdp.errors import visible
 
 if TYPE_CHECKING:
     from bayesmdp import Task
     from bayesmdp.posterior import Fitted
     from bayesmdp.priors import AnyPrior
+    from bayesmdp.storage import Run
 
 #: Options of `reading_options`.
 READING = (
@@ -101,6 +103,48 @@ def draws_option(function: Function) -> Function:
         show_default=True,
         help="Draws of the posterior; errors shrink with the root of their number.",
     )(function)
+
+
+def reward_option(function: Function) -> Function:
+    """``--reward``."""
+    return click.option(
+        "--reward",
+        multiple=True,
+        metavar="NAME[=WEIGHT]",
+        callback=_reward,
+        help="Which reward of a task that has several; with weights a sum of them, net "
+        "benefit: --reward qaly=30000 --reward cost=-1.",
+    )(function)
+
+
+def _reward(
+    ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
+) -> str | dict[str, float] | None:
+    """Return a name, or weights by name."""
+    if not said:
+        return None
+    if len(said) == 1 and "=" not in said[0]:
+        return said[0]
+    found: dict[str, float] = {}
+    for item in said:
+        name, _, weight = item.partition("=")
+        try:
+            found[name] = float(weight)
+        except ValueError:
+            raise click.BadParameter(
+                f"{item!r} is not of the form NAME=WEIGHT, such as qaly=30000."
+            ) from None
+    return found
+
+
+def load_run(run: Path, reward: str | dict[str, float] | None) -> "Run":
+    """Load a run, with one of its task's rewards where that was asked for."""
+    import bayesmdp as bm
+
+    found = bm.storage.load(run)
+    if reward is None:
+        return found
+    return replace(found, posterior=found.posterior.with_reward(reward))
 
 
 def restrict_option(function: Function) -> Function:
@@ -266,6 +310,10 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     ),
     r"censored=\[\.\.\.\]": "--censored LABEL",
     r"missing=\[\.\.\.\]": "--missing CODE",
+    r"give `(\w+)` to Transitions\.from_arrays, or name its column with "
+    r"read_transitions\(\.\.\., columns=\{'\w+': \.\.\.\}\)": (
+        r"name its column, --columns \1=NAME"
+    ),
     r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
     r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
     r"every=\.\.\.": "--every LENGTH",
@@ -282,6 +330,9 @@ _SPOKEN = {  # how the library names an argument, and how the command line does
     ),
     r"overwrite=True, --overwrite": "--overwrite",
     r"^`source`: ": "",
+    r"by `reward='([^']*)'`, or by `with_reward` of the posterior or task": (
+        r"with --reward \1"
+    ),
     r"give `reward`, or say which column it is with read_transitions\(.*\)": (
         "say which column it is, --columns reward=NAME, or what pays in a task file"
     ),

@@ -139,11 +139,7 @@ class Discretisation(Shown):
         names = names_of(n_live, self.ends, self.layout.doses, self.n_bins)
         return as_log(rows, names, np.full(state.size, True))
 
-    def summary(self) -> str:
-        """Say in words what was made of the table."""
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         sizes = np.bincount(self.state, minlength=self.centres.shape[0])
         kinds = [len(self.layout.log), len(self.layout.binary)]
         n_stays = self.train_stays.size + self.test_stays.size

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from bayesmdp._checks import many
 from bayesmdp._typing import IntArray
 from bayesmdp.errors import CountsError
 
@@ -44,9 +45,11 @@ def check_folds(n_folds: int, n_episodes: int | None) -> None:
     if n_episodes is None:
         raise CountsError(
             "Splitting needs an `episode` column: rows of one episode must stay "
-            "together, or the held-out part is not held out."
+            "together, or the held-out part is not held out; name it, "
+            "columns={'episode': ...}."
         )
     if n_episodes < n_folds:
         raise CountsError(
-            f"`n_folds` is {n_folds} but there are only {n_episodes} episodes."
+            f"`n_folds` is {n_folds} but there {'is' if n_episodes == 1 else 'are'} "
+            f"only {many(n_episodes, 'episode')}."
         )

@@ -17,7 +17,7 @@ from bayesmdp.diagnostics._compare_priors import (
 )
 from bayesmdp.diagnostics._cross_fit import CrossFit, cross_fit
 from bayesmdp.diagnostics._follow_up import KaplanMeier, kaplan_meier, state_shares
-from bayesmdp.diagnostics._markov_order import MarkovOrder, markov_order
+from bayesmdp.diagnostics._markov_tests import MarkovOrder, markov_order
 from bayesmdp.diagnostics._negative_control import NegativeControl, negative_control
 from bayesmdp.diagnostics._plot import (
     plot_calibration,
@@ -25,7 +25,7 @@ from bayesmdp.diagnostics._plot import (
     plot_negative_control,
 )
 from bayesmdp.diagnostics._prior_sensitivity import PriorSensitivity, prior_sensitivity
-from bayesmdp.diagnostics._study import Episodes
+from bayesmdp.diagnostics._simulated_data import Episodes
 
 __all__ = [
     "Calibration",

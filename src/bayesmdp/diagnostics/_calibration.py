@@ -1,4 +1,19 @@
-"""What simulated datasets say about a prior's intervals."""
+"""What simulated datasets say about a prior's intervals.
+
+Are ranks uniform? An exact test by their empirical distribution at many points.
+
+Ranks ``r`` of ``n`` datasets lie in ``0..L``. At a point ``z = c / (L + 1)`` the number
+of ranks below ``c`` is Binomial(n, z) if they are uniform. The statistic is the
+smallest two-sided tail probability ``g`` over the points; its distribution follows from
+the numbers at successive points being a Markov chain::
+
+    X(z') - X(z) | X(z) ~ Binomial(n - X(z), (z' - z) / (1 - z))
+
+so the chance that every count stays inside its own interval is a product of small
+matrices. The intervals of the ``g`` whose chance is ``1 - error rate`` are a band for
+the whole curve: it leaves the band anywhere with that probability (Säilynoja, Bürkner
+and Vehtari 2022, Graphical test for discrete uniformity, Statistics and Computing 32).
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,10 +22,8 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.diagnostics._uniformity import band, counts_below, points
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import rounded
 
@@ -19,7 +32,7 @@ _FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration(Tabular):
+class Calibration(Record):
     """Ranks and coverage over simulated datasets. Made by `check_calibration`.
 
     Where the truth is drawn from a prior, ``passed`` says that ranks of all quantities
@@ -158,30 +171,6 @@ class Calibration(Tabular):
         parts |= {"low": low / n, "high": high / n}
         return {name: _checks.sealed(x) for name, x in parts.items()}
 
-    def summary(self) -> str:
-        """Say what was simulated, what came out, and the verdict.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
-        >>> print(found.summary().splitlines()[0])
-        Calibration of SymmetricPrior(concentration=1.0), truth from the prior
-        """
-        title, simulated = self._simulated()
-        lines = [simulated]
-        for name, *covered, predicted, p in self._cells():
-            shares = ", ".join(
-                f"{level:.3g}: {x}"
-                for level, x in zip(self.levels, covered, strict=True)
-            )
-            said = f"; p {p}" if p else ""
-            lines.append(
-                f"{name}: covered {shares}; predicted - true {predicted}{said}"
-            )
-        return Sheet(title, [*lines, self.verdict], indent="  ").text()
-
     def _simulated(self) -> tuple[str, str]:
         return (
             f"Calibration of {self.prior}, truth from {self.truth}",
@@ -201,11 +190,18 @@ class Calibration(Tabular):
             for q, name in enumerate(self.quantities)
         ]
 
-    def _repr_html_(self) -> str:
+    def _sheet(self, shown: int = 10) -> Sheet:
         title, simulated = self._simulated()
         covered = [f"{level:.3g} covered" for level in self.levels]
         table = Table(["", *covered, "predicted - true", "p"], self._cells())
-        return Sheet(title, [table, simulated, self.verdict]).html()
+        return Sheet(title, [table, simulated, self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, without what every dataset gave."""
+        names = ["prior", "truth", "n_datasets", "n_draws", "seed", "error_rate"]
+        names += ["levels", "passed", "verdict"]
+        found = {name: as_plain(getattr(self, name)) for name in names}
+        return found | {"quantities": self._rows()}
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
@@ -222,30 +218,6 @@ class Calibration(Tabular):
             )
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists, without what every dataset gave.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
-        >>> found.to_dict()["quantities"][0]["name"]
-        'value'
-        """
-        return {
-            "prior": self.prior,
-            "truth": self.truth,
-            "n_datasets": self.n_datasets,
-            "n_draws": self.n_draws,
-            "seed": self.seed,
-            "error_rate": self.error_rate,
-            "levels": self.levels.tolist(),
-            "quantities": self._rows(),
-            "passed": self.passed,
-            "verdict": self.verdict,
-        }
-
     def __repr__(self) -> str:
         said = "passed" if self.passed else "failed"
         return f"Calibration({_checks.many(self.n_datasets, 'dataset')}, {said})"
@@ -254,3 +226,75 @@ class Calibration(Tabular):
 def _told(p: float) -> str:
     """Write a p-value."""
     return f"{p:.2g}" if p >= _FAINT else f"< {_FAINT:g}"
+
+
+_POINTS = 40  # the ends of central 95 % intervals are among them
+_STRICT = 1 + 1e-9  # tails that are equal but for rounding are equal
+
+
+def points(n_ranks: int) -> IntArray:
+    """Where the curve is looked at: whole ``c`` in ``1..n_ranks - 1``."""
+    even = np.arange(1, _POINTS) * n_ranks / _POINTS
+    return np.unique(np.clip(np.rint(even).astype(np.int64), 1, n_ranks - 1))
+
+
+def counts_below(ranks: IntArray, at: IntArray) -> IntArray:
+    """Count ranks ``[n]`` below each point."""
+    return np.searchsorted(np.sort(ranks), at)
+
+
+def p_value(ranks: IntArray, n_ranks: int) -> float:
+    """Chance of ranks ``[n]`` at least this far from uniform on ``0..n_ranks - 1``."""
+    from scipy.stats import binom
+
+    at = points(n_ranks)
+    z, n = at / n_ranks, ranks.size
+    below = counts_below(ranks, at)
+    tails = np.minimum(binom.cdf(below, n, z), binom.sf(below - 1, n, z))
+    low, high = _intervals(float(tails.min()), n, z)
+    return float(np.clip(1 - chance_inside(low, high, n, z), 0.0, 1.0))
+
+
+def band(n: int, n_ranks: int, error_rate: float) -> tuple[IntArray, IntArray]:
+    """Lowest and highest counts at the points; all hold with ``1 - error_rate``."""
+    z = points(n_ranks) / n_ranks
+    left, right = error_rate / (4 * z.size), error_rate  # too wide, too narrow
+    for _ in range(12):  # to a thousandth of the tail
+        middle = float(np.sqrt(left * right))
+        if 1 - chance_inside(*_intervals(middle, n, z), n, z) > error_rate:
+            right = middle
+        else:
+            left = middle
+    return _intervals(left, n, z)
+
+
+def _intervals(tail: float, n: int, z: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return counts at each point both of whose tails are above ``tail``."""
+    from scipy.stats import binom
+
+    count = np.arange(n + 1)[:, None]
+    lower = np.asarray(binom.cdf(count, n, z)) > tail * _STRICT
+    upper = np.asarray(binom.sf(count - 1, n, z)) > tail * _STRICT
+    return np.argmax(lower, axis=0), n - np.argmax(upper[::-1], axis=0)
+
+
+def chance_inside(low: IntArray, high: IntArray, n: int, z: FloatArray) -> float:
+    """Chance that counts of ``n`` uniform ranks are in ``low..high`` at all points."""
+    from scipy.special import gammaln
+
+    log_factorial = gammaln(np.arange(n + 1) + 1.0)
+    chance, before, at = np.ones(1), np.zeros(1, dtype=np.int64), 0.0
+    for first, last, point in zip(low, high, z, strict=True):
+        if last < first:  # nothing is inside
+            return 0.0
+        after = np.arange(first, last + 1)
+        share = (point - at) / (1 - at)
+        more = after - before[:, None]
+        possible = more >= 0
+        more = np.maximum(more, 0)
+        log_p = log_factorial[n - before][:, None] - log_factorial[more]
+        log_p = log_p - log_factorial[n - after] + more * np.log(share)
+        log_p = log_p + (n - after) * np.log1p(-share)
+        chance = chance @ np.where(possible, np.exp(np.where(possible, log_p, 0)), 0)
+        before, at = after, point
+    return float(chance.sum())

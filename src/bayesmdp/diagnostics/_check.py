@@ -38,22 +38,20 @@ from bayesmdp.diagnostics._check_record import (
     Prevalence,
     Survival,
 )
-from bayesmdp.diagnostics._markov_order import (
-    MarkovOrder,
-    order_of,
-    rows_with_history,
-)
-from bayesmdp.diagnostics._replicates import (
+from bayesmdp.diagnostics._follow_up import (
     Curves,
     Grid,
     Replicates,
     curves,
     observed_rows,
 )
-from bayesmdp.diagnostics._residual_tests import (
+from bayesmdp.diagnostics._markov_tests import (
+    MarkovOrder,
     ScoredRows,
     Tested,
+    order_of,
     residual_tests,
+    rows_with_history,
 )
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import Evaluation, evaluate

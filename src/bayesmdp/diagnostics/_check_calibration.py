@@ -1,29 +1,26 @@
 """Do credible intervals cover as often as they say? Simulate, fit, compare."""
 
-from collections.abc import Iterator, Sequence
-from os import PathLike
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._jobs import JobFile
 from bayesmdp._labelled import in_order
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import check_prior, unwarned
-from bayesmdp.diagnostics._calibration import Calibration
-from bayesmdp.diagnostics._outcome_file import keep, open_outcomes
-from bayesmdp.diagnostics._study import (
+from bayesmdp.diagnostics._calibration import Calibration, p_value
+from bayesmdp.diagnostics._simulated_data import (
     Choose,
     Episodes,
     Outcome,
     Pairs,
+    Source,
     Study,
     outcomes,
+    source_of,
 )
-from bayesmdp.diagnostics._truth import Source, source_of
-from bayesmdp.diagnostics._uniformity import p_value
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task, as_policy
 from bayesmdp.policies import nominal
@@ -53,7 +50,6 @@ def check_calibration(
     threads: int | None = None,
     executor: "Executor | None" = None,
     progress: bool | None = None,
-    resume: str | PathLike[str] | None = None,
 ) -> Calibration:
     """Check a prior's credible intervals on simulated data with known truths.
 
@@ -64,8 +60,9 @@ def check_calibration(
 
     With ``truth`` None this is simulation-based calibration (Talts et al. 2018): ranks
     are uniform if everything between prior and draws is right. They are so for the
-    chosen policy too: who believes the right prior is not disappointed on average. The
-    optimiser's curse is what a wrong prior does to a choice; ``truth`` shows it.
+    chosen policy too: under a well-specified prior, predicted and true values agree in
+    expectation. The optimiser's curse is what a misspecified prior does to a choice;
+    ``truth`` shows it.
 
     Parameters
     ----------
@@ -104,9 +101,6 @@ def check_calibration(
         Python's, so processes help where threads do not.
     progress
         Whether to show a bar; by default on a terminal, after a second.
-    resume
-        File to keep finished datasets in, and to go on from; more datasets than it
-        holds are added to it.
 
     Returns
     -------
@@ -124,7 +118,7 @@ def check_calibration(
     >>> task = bm.worlds.synthetic(0, 3, 2, discount=0.9).task
     >>> bm.check_calibration(task, bm.SymmetricPrior(1.0), n_datasets=200).passed
     True
-    >>> sure = bm.SymmetricPrior(0.01)  # believes what it saw
+    >>> sure = bm.SymmetricPrior(0.01)  # hardly a prior
     >>> found = bm.check_calibration(task, sure, truth=bm.SymmetricPrior(1.0),
     ...                              n_visits=3, n_datasets=200)
     >>> found.passed, bool(found.bias[2] > 3 * found.bias_mcse[2])
@@ -157,8 +151,7 @@ def check_calibration(
         seed=_checks.seed_integer(seed),
     )
     with unwarned():
-        kept = open_outcomes(resume, study)
-        found = _run(study, n, kept, threads, executor, progress)
+        found = _run(study, n, threads, executor, progress)
     said = "the prior" if truth is None else str(truth)
     known = isinstance(truth, MDP)
     return _calibration(study, found, shares, tails, rate, "a world" if known else said)
@@ -218,31 +211,26 @@ def _visits(value: object, source: Source, pairs: Pairs) -> IntArray | Episodes:
 def _run(
     study: Study,
     n: int,
-    file: JobFile[Outcome],
     threads: int | None,
     executor: "Executor | None",
     progress: bool | None,
 ) -> list[Outcome]:
-    """Simulate what the file does not hold yet; return all, in order."""
+    """Simulate all datasets, on all workers; in order."""
     from bayesmdp.engine import results, workers
 
-    missing = [i for i in range(n) if i not in file.done]
-    parts = list(_parts(missing))
+    every = list(range(n))
+    parts = ((study, every[first : first + _A_TASK]) for first in every[::_A_TASK])
+    found: list[Outcome] = []
     with (
         workers(threads, executor) as pool,
         progress_bar("calibrating", n, progress) as show,
-        results(pool, outcomes, ((study, part) for part in parts)) as found,
+        results(pool, outcomes, parts) as parts_found,
     ):
-        for part, of_part in zip(parts, found, strict=True):
-            keep(dict(zip(part, of_part, strict=True)), file)
+        for part in parts_found:
+            found += part
             if show is not None:
-                show(sum(i in file.done for i in range(n)))
-    return [file.done[i] for i in range(n)]
-
-
-def _parts(datasets: list[int]) -> Iterator[list[int]]:
-    for first in range(0, len(datasets), _A_TASK):
-        yield datasets[first : first + _A_TASK]
+                show(len(found))
+    return found
 
 
 def _calibration(

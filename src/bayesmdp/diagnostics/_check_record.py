@@ -1,18 +1,16 @@
 """The record of a check, and how it is shown."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.diagnostics._markov_order import MarkovOrder
+from bayesmdp.diagnostics._markov_tests import MarkovOrder
 from bayesmdp.diagnostics._tables import number, percent, table
-from bayesmdp.evaluation import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,7 +94,7 @@ class Prevalence:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Check(Tabular, Shown):
+class Check(Record):
     """Observed beside predicted; made by `bayesmdp.check`.
 
     Examples
@@ -109,6 +107,9 @@ class Check(Tabular, Shown):
     >>> print(", ".join(x.name for x in found.tests))
     previous value, previous action, past actions, step, episode order, second order
     """
+
+    _derived = ("problems",)
+    _table_of = "tests"
 
     observed_value: float  # mean return of logged episodes
     observed_se: float  # over episodes
@@ -150,44 +151,11 @@ class Check(Tabular, Shown):
                 )
         for x in self.tests:
             if x.p_holm < _LEVEL:
-                worth = ""
+                effect = ""
                 if math.isfinite(x.effect):
-                    worth = f", worth {abs(x.effect):.2g} of value per sd"
-                found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{worth}).")
+                    effect = f"; effect on value {abs(x.effect):.2g} per sd"
+                found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{effect}).")
         return tuple(found)
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [asdict(test) for test in self.tests]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; what is not finite is None.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> log = world.simulate(np.full((25, 4), 0.25), 20, seed=0)
-        >>> found = bm.check(bm.fit(log, world.task), log, n_draws=20)
-        >>> found.to_dict()["n_episodes"]
-        20
-        """
-        record: dict[str, Any] = _plain(asdict(self))
-        return record | {"problems": list(self.problems)}
-
-    def summary(self) -> str:
-        """Observed beside predicted, tests, and what was found.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> log = world.simulate(np.full((25, 4), 0.25), 100, seed=0)
-        >>> prior = bm.SymmetricPrior(support=world.support)
-        >>> found = bm.check(bm.fit(log, world.task, prior=prior), log, n_draws=100)
-        >>> print(found.summary().splitlines()[-1])
-        no problem detected
-        """
-        return self._sheet().text()
 
     def plot(self, axes: Any = None) -> "Figure":
         """Draw it; see `bayesmdp.diagnostics.plot_check`."""
@@ -195,7 +163,7 @@ class Check(Tabular, Shown):
 
         return plot_check(self, axes)
 
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         title = (
             f"Check of {_checks.many(self.n_episodes, 'episode')} with "
             f"{_checks.many(self.n_rows, 'transition')} against a posterior"
@@ -277,9 +245,6 @@ class Check(Tabular, Shown):
         header = ("statistic", "p", "Holm p", "effect on value", "p by")
         return table([x.name for x in self.tests], header, cells)
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def __repr__(self) -> str:
         return (
             f"Check(observed_value={self.observed_value:.4g}, "
@@ -293,13 +258,3 @@ def _t_quantile(df: int) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, 1 - _LEVEL / 2))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(x) for name, x in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(x) for x in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    return plain(value)

@@ -10,14 +10,13 @@ choice of a prior matters to the predicted value only.
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import (
@@ -33,7 +32,6 @@ from bayesmdp.diagnostics._advice import (
 from bayesmdp.diagnostics._heldout import Folds, HeldOut, Scores, deal, held_out, score
 from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import plain
 from bayesmdp.model import Data, Task, align
 from bayesmdp.posterior import Fitted
 from bayesmdp.priors import AnyPrior
@@ -77,11 +75,14 @@ class PriorRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorComparison(Tabular, Shown):
+class PriorComparison(Record):
     """Priors on the same data, in the order given; made by `bayesmdp.compare_priors`.
 
     Axis P runs over priors.
     """
+
+    _left_out = ("policies", "visits")
+    _table_of = "rows"
 
     rows: tuple[PriorRow, ...]  # [P]
     best: str | None  # by held-out density; None without folds
@@ -112,55 +113,12 @@ class PriorComparison(Tabular, Shown):
             f"{', '.join(self.names)}."
         )
 
-    def _rows(self) -> list[dict[str, Any]]:
-        return [asdict(row) for row in self.rows]
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; what is not finite is None.
+        """Plain numbers and strings, for JSON; what is not finite is None."""
+        chosen = actions(self.policies, self.task)
+        return super().to_dict() | {"actions": chosen.tolist()}
 
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> found = bm.compare_priors({"flat": bm.SymmetricPrior()},
-        ...                           world.sample(500, seed=0), world.task, n_folds=0)
-        >>> found.to_dict()["rows"][0]["prior"]
-        'SymmetricPrior(concentration=1.0)'
-        """
-        return {
-            "rows": [
-                {name: plain(value) for name, value in asdict(row).items()}
-                for row in self.rows
-            ],
-            "best": self.best,
-            "agreement": self.agreement.tolist(),
-            "actions": actions(self.policies, self.task).tolist(),
-            "n_folds": self.n_folds,
-            "n_held_out": self.n_held_out,
-            "new_share": self.new_share,
-            "new_share_error": self.new_share_error,
-            "min_count": self.min_count,
-            "seed": self.seed,
-            "notes": list(self.notes),
-        }
-
-    def summary(self) -> str:
-        """Table of the priors, and how far their policies agree.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> found = bm.compare_priors({"flat": bm.SymmetricPrior()},
-        ...                           world.sample(500, seed=0), world.task, n_folds=0)
-        >>> print(found.summary())
-        1 prior on 500 transitions
-              log evidence  unseen mass  predicted value
-        flat      -1177.99       72.2 %           0.2383
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         title = (
             f"{_checks.many(len(self.rows), 'prior')} on "
             f"{_checks.many(int(self.visits.sum()), 'transition')}"
@@ -202,9 +160,6 @@ class PriorComparison(Tabular, Shown):
             f"± standard error over {self.n_held_out} held-out transitions in "
             f"{self.n_folds} folds; {new} went to next states new to the pair",
         ]
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         return f"PriorComparison({', '.join(self.names)}; best={self.best})"

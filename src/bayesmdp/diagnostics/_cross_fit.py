@@ -22,7 +22,7 @@ the chosen policy's discounted visits on such pairs.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -43,7 +42,7 @@ from bayesmdp.errors import (
     BayesmdpWarning,
     CountsError,
 )
-from bayesmdp.evaluation import compare, gaps, plain, probability
+from bayesmdp.evaluation import compare, gaps, probability
 from bayesmdp.model import Log, Task, as_log, availability
 from bayesmdp.policies import logged_policy, nominal
 from bayesmdp.posterior import Draws, Fitted, refit
@@ -54,7 +53,7 @@ _FOLDS = ("fold_gains", "fold_sds", "fold_probabilities", "fold_unjudged")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossFit(Tabular, Shown):
+class CrossFit(Record):
     """A gain judged by data that did not choose; made by `bayesmdp.cross_fit`.
 
     Axis F runs over folds: each judges a policy that was chosen on the others.
@@ -76,15 +75,6 @@ class CrossFit(Tabular, Shown):
     seed: int
     notes: tuple[str, ...]  # what was warned about
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; what is not finite is None."""
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        for name in _FOLDS:
-            record[name] = [plain(x) for x in record[name].tolist()]
-        record["interval"] = [plain(x) for x in self.interval]
-        record["notes"] = list(self.notes)
-        return {x: plain(v) if isinstance(v, float) else v for x, v in record.items()}
-
     def _rows(self) -> list[dict[str, Any]]:
         columns = [getattr(self, name).tolist() for name in _FOLDS]
         return [
@@ -92,21 +82,7 @@ class CrossFit(Tabular, Shown):
             for fold, row in enumerate(zip(*columns, strict=True))
         ]
 
-    def summary(self) -> str:
-        """Table of the folds, and what they come to.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.synthetic(0, discount=0.9)
-        >>> log = world.simulate(world.available / 5, 40, max_steps=5, seed=0)
-        >>> found = bm.cross_fit(log, world.task)
-        >>> found.summary().splitlines()[0]
-        'Cross-fitting: policies chosen on 1 fold of 2, judged by the other'
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         n = self.fold_gains.size
         names = [f"judged by fold {k}" for k in range(n)]
         columns = zip(*(getattr(self, name) for name in _FOLDS), strict=True)
@@ -130,9 +106,6 @@ class CrossFit(Tabular, Shown):
                 *(f"note: {note}" for note in self.notes),
             ],
         )
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         return (
@@ -216,11 +189,16 @@ def cross_fit(
 
     judged: list[_Judged] = []
     with noted() as notes:
+        halves = _halves(folds.parts, fitted)
         for k, part in enumerate(folds.parts):
             with _naming(k):
-                chosen = nominal(fitted(without(folds.counts, part)))
-                draws = fitted(part).draws(_N_DRAWS, seed)
-                judged.append(_judge(chosen, logged, draws, threads))
+                if halves:
+                    chooses, judges = halves[1 - k], halves[k]
+                else:
+                    chooses = fitted(without(folds.counts, part))
+                    judges = fitted(part)
+                draws = judges.draws(_N_DRAWS, seed)
+                judged.append(_judge(nominal(chooses), logged, draws, threads))
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     gain, mcse, better, unjudged, gains = map(np.array, zip(*judged, strict=True))
@@ -243,6 +221,17 @@ def cross_fit(
         seed=seed,
         notes=tuple(notes),
     )
+
+
+def _halves(
+    parts: Sequence[Counts], fitted: Callable[[Counts], Fitted]
+) -> list[Fitted]:
+    """Fit each of two folds once: it judges, and chooses for the other."""
+    found = []
+    for k, part in enumerate(parts if len(parts) == 2 else ()):
+        with _naming(k):
+            found.append(fitted(part))
+    return found
 
 
 class _Judged(NamedTuple):

@@ -1,4 +1,17 @@
-"""What would be claimed if actions did nothing: a negative control.
+"""Logs as they might have been if actions did nothing: labels exchanged at random.
+
+``"state"``: the actions of a state's visits are exchanged among them. Next states,
+rewards of states and how often each action was taken in each state stay. If the next
+state does not depend on the action given the state, every exchange is as likely as the
+log. That fails where something unrecorded (frailty) moves both actions and next
+states, and where the action of a visit follows from the visits before it, as with arms
+that are fixed per episode: visits of an episode then share what they have in common.
+
+``"episode"``: episodes keep one action, their arm; arms are exchanged among episodes
+that begin in the same state. Valid where arms were assigned at random given the first
+state, whatever is hidden.
+
+What would be claimed if actions did nothing: a negative control.
 
 The best policy of a belief is the best of many that hardly differ, so some gain is
 claimed in any log. Exchange actions at random (`_exchange.py`), then fit, choose the
@@ -28,20 +41,126 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Shown
-from bayesmdp._tabular import Tabular
-from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.data import Counts
+from bayesmdp._sheet import Record, Sheet
+from bayesmdp._typing import FloatArray, IntArray, Seed
+from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
-from bayesmdp.diagnostics._exchange import DONE, Exchange, exchange_of
 from bayesmdp.diagnostics._outcome_file import keep_job, open_jobs
 from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import plain, probability
-from bayesmdp.model import Data, Task, as_data
+from bayesmdp.evaluation import probability
+from bayesmdp.model import Data, LoggedEpisodes, Task, align, as_data, logged_episodes
 from bayesmdp.policies import behaviour, nominal
 from bayesmdp.posterior import Fitted, refit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior
+
+STATE, EPISODE, AUTO = "state", "episode", "auto"
+DONE = {
+    STATE: "actions exchanged among the visits of a state",
+    EPISODE: "arms exchanged among episodes that begin in the same state",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Labels that can be exchanged within groups; L labels, N transitions."""
+
+    permute: str  # STATE or EPISODE
+    counts: Counts  # as logged
+    group: IntArray  # [L]
+    label: IntArray  # [L], actions
+    unit: IntArray | None  # [N], label of each transition; None where there is one each
+    state: IntArray  # [N]
+    next_state: IntArray  # [N]
+
+    @property
+    def free(self) -> float:
+        """Share of labels whose group has several different ones."""
+        kinds = np.unique(np.stack([self.group, self.label]), axis=1)[0]
+        several = np.bincount(kinds, minlength=self.group.max() + 1) > 1
+        return float(several[self.group].mean())
+
+    def shuffled(self, rng: np.random.Generator) -> Counts:
+        """Count the transitions after an exchange."""
+        label = np.empty_like(self.label)
+        to = np.argsort(self.group, kind="stable")
+        label[to] = self.label[np.lexsort((rng.random(label.size), self.group))]
+        action = label if self.unit is None else label[self.unit]
+        size = {"n_states": self.counts.n_states, "n_actions": self.counts.n_actions}
+        return Counts.from_arrays(self.state, action, self.next_state, **size)
+
+
+def exchange_of(
+    log: Transitions | Counts, task: Task, permute: str
+) -> tuple[Exchange, Task]:
+    """Find out what can be exchanged; the task is the one given, or has names."""
+    if permute not in (STATE, EPISODE, AUTO):
+        raise ArgumentError(
+            f"`permute` must be 'state', 'episode' or 'auto'; got {permute!r:.40}."
+        )
+    if permute != STATE:
+        if isinstance(log, Counts) or "episode" not in log.table.roles:
+            raise ArgumentError(
+                "`log` does not say which transitions belong to one episode, which "
+                f"permute={permute!r} needs: give an `episode` column, or "
+                "permute='state'."
+            )
+        found = logged_episodes(log, task)
+        arm = found.action[found.start[:-1]]
+        switches = np.flatnonzero(found.action != arm[found.episode])
+        if switches.size == 0:
+            return _checked(_of_episodes(found, arm)), found.task
+        if permute == EPISODE:
+            raise ArgumentError(
+                "permute='episode' exchanges the arms of episodes, and episode number "
+                f"{found.episode[switches[0]]} has several actions: give "
+                "permute='state'."
+            )
+    counts, task = align(log, task)
+    return _checked(_of_visits(counts, task)), task
+
+
+def _of_episodes(found: LoggedEpisodes, arm: IntArray) -> Exchange:
+    return Exchange(
+        EPISODE,
+        found.counts(),
+        found.first_state,
+        arm,
+        found.episode,
+        found.state,
+        found.next_state,
+    )
+
+
+def _of_visits(counts: Counts, task: Task) -> Exchange:
+    live = ~task.is_terminal[counts.state]
+    state, action, next_state = (
+        np.repeat(x[live], counts.count[live])
+        for x in (counts.state, counts.action, counts.next_state)
+    )
+    return Exchange(STATE, counts, state, action, None, state, next_state)
+
+
+def _checked(exchange: Exchange) -> Exchange:
+    """Refuse what leaves nothing to exchange."""
+    if exchange.label.size and exchange.free > 0:
+        return exchange
+    if np.unique(exchange.counts.action).size < 2:
+        raise ArgumentError(
+            "`log` holds one action only, so there is nothing to exchange: is `action` "
+            "the right column?"
+        )
+    if exchange.permute == EPISODE:
+        raise ArgumentError(
+            "`log` has no two episodes that begin in the same state and have different "
+            "actions, so there is nothing to exchange: is `action` the right column? "
+            "(permute='state' asks among visits of a state.)"
+        )
+    raise ArgumentError(
+        "`log` has no state in which several actions were taken, so there is nothing "
+        "to exchange: is `action` the right column?"
+    )
+
 
 _N_DRAWS = 200  # of each claim: exchanges differ by far more than these leave open
 _SURE = 0.95
@@ -56,11 +175,13 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NegativeControl(Tabular, Shown):
+class NegativeControl(Record):
     """A claim beside those without effect; made by `bayesmdp.negative_control`.
 
     Axis B runs over permutations. Gains are over the behaviour policy, from the start.
     """
+
+    _derived = ("p_value", "p_value_mcse", "null_claims")
 
     claimed_gain: float
     claimed_probability: float  # that the nominal policy is better than the behaviour
@@ -95,52 +216,7 @@ class NegativeControl(Tabular, Shown):
         both = zip(self.null_gains, self.null_probabilities, strict=True)
         return [{"gain": float(x), "probability": float(p)} for x, p in both]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
-        ...                             bm.SymmetricPrior(), permute="state",
-        ...                             n_permutations=9)
-        >>> found.to_dict()["p_value"]
-        0.2
-        """
-        return {
-            "claimed_gain": plain(self.claimed_gain),
-            "claimed_probability": plain(self.claimed_probability),
-            "null_gains": [plain(x) for x in self.null_gains.tolist()],
-            "null_probabilities": [plain(x) for x in self.null_probabilities.tolist()],
-            "p_value": self.p_value,
-            "p_value_mcse": self.p_value_mcse,
-            "null_claims": self.null_claims,
-            "permute": self.permute,
-            "exchangeable": self.exchangeable,
-            "prior": self.prior,
-            "n_draws": self.n_draws,
-            "min_count": self.min_count,
-            "seed": self.seed,
-            "notes": list(self.notes),
-        }
-
-    def summary(self) -> str:
-        """Table of the claim and of those without effect.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
-        ...                             bm.SymmetricPrior(), permute="state",
-        ...                             n_permutations=9)
-        >>> print(found.summary().splitlines()[0])
-        Negative control: actions exchanged among the visits of a state, 9 times
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         gains, n = self.null_gains, self.null_gains.size
         cells = [[f"{self.claimed_gain:.3g}", percent(self.claimed_probability)]]
         for level in (0.5, 0.95, 1.0):
@@ -162,9 +238,6 @@ class NegativeControl(Tabular, Shown):
                 *(f"note: {note}" for note in self.notes),
             ],
         )
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         return (

@@ -1,6 +1,6 @@
-"""Finished jobs of a calibration or control in a file: a killed run can go on.
+"""Finished permutations of a control in a file: a killed run can go on.
 
-The header of the file names the study by a digest of all that its datasets depend on.
+The header of the file names the study by a digest of all that its jobs depend on.
 """
 
 import hashlib
@@ -14,21 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._jobs import Found, JobFile, OtherJobsError
-from bayesmdp.diagnostics._study import Outcome, Study
 from bayesmdp.errors import ArgumentError
-
-_KIND = "check_calibration"
-_WHOLE = ("rank", "below", "ties")  # fields of whole numbers
-
-
-def open_outcomes(path: object, study: Study) -> JobFile[Outcome]:
-    """Take up the file of a calibration; see `open_jobs`."""
-
-    def read(found: dict[str, Any]) -> Outcome:
-        return _outcome(found, len(study.quantities))
-
-    differs = "task, prior, truth, design, policy, draws or seed"
-    return open_jobs(path, _KIND, study, read, differs)
 
 
 def open_jobs(
@@ -64,13 +50,6 @@ def open_jobs(
         ) from None
 
 
-def keep(found: Mapping[int, Outcome], file: JobFile[Outcome]) -> None:
-    """Keep outcomes of datasets."""
-    for dataset, outcome in found.items():
-        columns = {name: x.tolist() for name, x in outcome._asdict().items()}
-        keep_job(dataset, columns, file)
-
-
 def keep_job(job: int | str, found: Mapping[str, Any], file: JobFile[Any]) -> None:
     """Keep what a job found."""
     with _worded(file.path):
@@ -85,17 +64,6 @@ def _worded(file: Path | None) -> Iterator[None]:
         raise ArgumentError(
             f"`resume` cannot be used: {file}: {problem.strerror}."
         ) from problem
-
-
-def _outcome(found: dict[str, Any], size: int) -> Outcome:
-    columns = []
-    for name in Outcome._fields:
-        kind = np.int64 if name in _WHOLE else np.float64
-        column = np.array(found[name])
-        if column.shape != (size,) or column.dtype != kind:
-            raise ValueError(name)
-        columns.append(column)
-    return Outcome(*columns)
 
 
 def _digest(study: object) -> str:

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
@@ -42,7 +41,6 @@ from bayesmdp.evaluation import (
     bootstrap_mcse,
     compare,
     gaps,
-    plain,
     probability,
 )
 from bayesmdp.model import Data, Task, align, as_policy
@@ -59,7 +57,7 @@ _SHOWN = (*_QUANTITIES, *_GAIN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorSensitivity(Tabular, Shown):
+class PriorSensitivity(Record):
     """Value of one policy under several priors; made by `bayesmdp.prior_sensitivity`.
 
     Axis P runs over priors, in the order given; ``*_mcse`` are Monte Carlo standard
@@ -117,18 +115,7 @@ class PriorSensitivity(Tabular, Shown):
         return float(self.visits[self.flips].sum() / self.visits.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; states by name.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> log, right = world.sample(200, seed=0), np.ones(25, dtype=int)
-        >>> found = bm.prior_sensitivity(right, log, world.task,
-        ...                              {"flat": bm.SymmetricPrior()}, n_draws=100)
-        >>> found.to_dict()["flip_share"]
-        0.0
-        """
+        """Plain numbers and strings, for JSON; states by name."""
         return {
             "rows": self._rows(),
             "flip_share": self.flip_share,
@@ -147,8 +134,8 @@ class PriorSensitivity(Tabular, Shown):
         for quantity in _SHOWN:
             of = "" if quantity in _GAIN else "start_"
             for name in (quantity, f"{quantity}_mcse"):
-                row[name] = plain(float(getattr(self, of + name)[p]))
-        row["predicted_value"] = plain(float(self.predicted_value[p]))
+                row[name] = as_plain(getattr(self, of + name)[p])
+        row["predicted_value"] = as_plain(self.predicted_value[p])
         row["agreement"] = float(self.agreement[p])
         return row
 
@@ -156,7 +143,7 @@ class PriorSensitivity(Tabular, Shown):
         return {
             "state": self.task.state_name(state),
             "visits": int(self.visits[state]),
-            "stake": plain(float(self.stake[state])),
+            "stake": as_plain(self.stake[state]),
             "recommended": self._recommended(state),
         }
 
@@ -164,27 +151,6 @@ class PriorSensitivity(Tabular, Shown):
         chosen = self.recommended[:, state]
         names = [self.task.action_name(int(a)) for a in chosen]
         return dict(zip(self.names, names, strict=True))
-
-    def summary(self, max_states: int = 10) -> str:
-        """Table of the priors, and of the fragile states.
-
-        Parameters
-        ----------
-        max_states
-            How many fragile states to show, most visited first.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> log, right = world.sample(200, seed=0), np.ones(25, dtype=int)
-        >>> found = bm.prior_sensitivity(right, log, world.task,
-        ...                              {"flat": bm.SymmetricPrior()}, n_draws=100)
-        >>> found.summary().splitlines()[0]
-        'One policy under 1 prior, 100 draws each (seed 0)'
-        """
-        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
-        return self._sheet(shown).text()
 
     def _sheet(self, shown: int = 10) -> Sheet:
         header = ["value", "epistemic sd", "aleatoric sd", "gain", "sd of gain"]
@@ -243,9 +209,6 @@ class PriorSensitivity(Tabular, Shown):
             names = [f"state {self.task.state_name(s)}" for s in some]
             body.append(table(names, ("visits", "at stake", *self.names), cells))
         return body
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         said = _checks.sizes(prior=len(self.names), fragile_state=self.fragile.size)

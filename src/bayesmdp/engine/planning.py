@@ -174,8 +174,8 @@ def _best_values(
     problem: Problem, warm: IntArray, draws: IntArray
 ) -> tuple[FloatArray, IntArray]:
     """Sample draws, and plan for each from the rows ``warm`` [N]."""
-    if problem.stages is not None:
-        return best_start_values(problem, draws)
+    if problem.stages is not None:  # decisions change with time: no rows to tell
+        return best_start_values(problem, draws), np.tile(warm, (draws.size, 1))
     rows, stream, n = problem.rows, problem.stream, draws.size
     assert stream is not None
     table = np.empty((n, rows.target.size))

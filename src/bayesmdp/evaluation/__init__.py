@@ -1,8 +1,8 @@
 """How good is it: value and both uncertainties of a policy."""
 
+from bayesmdp._sheet import as_plain as plain
 from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
-from bayesmdp.evaluation._bounds import draws_needed
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
 from bayesmdp.evaluation._errors import (
     bootstrap_mcse,
@@ -18,10 +18,20 @@ from bayesmdp.evaluation._evaluate import (
     evaluate,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import Evaluation, plain, quantile, rounded
+from bayesmdp.evaluation._evaluation import (
+    Evaluation,
+    between,
+    interval_of,
+    quantile,
+    rounded,
+)
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rewards import Chosen, one_reward
-from bayesmdp.evaluation._rollouts import rollout_evaluate, truncation_bound
+from bayesmdp.evaluation._rollouts import (
+    draws_needed,
+    rollout_evaluate,
+    truncation_bound,
+)
 
 __all__ = [
     "ActionValues",
@@ -31,25 +41,17 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "OffPolicy",
-    "Swept",
     "action_values",
-    "as_draws",
-    "bootstrap_mcse",
     "compare",
     "draws_needed",
     "evaluate",
     "evaluate_analytic",
     "gaps",
-    "least_size",
-    "mean_and_mcse",
     "off_policy",
-    "one_reward",
-    "plain",
     "probability",
     "quantile",
     "rollout_evaluate",
     "rounded",
-    "share_of_visits",
     "tie",
     "truncation_bound",
 ]

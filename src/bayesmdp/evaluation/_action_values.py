@@ -19,10 +19,9 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
-from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError, TooLargeError
+from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
 from bayesmdp.evaluation._evaluation import rounded
@@ -39,7 +38,7 @@ _PER_PAIR += ["probability_best", "probability_better"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ActionValues(Tabular, Shown):
+class ActionValues(Record):
     """Expected values of single actions, followed by a policy.
 
     Made by `bayesmdp.action_values`.
@@ -78,26 +77,6 @@ class ActionValues(Tabular, Shown):
             state, action = self.task.state_name(s), self.task.action_name(a)
             numbers = {x: float(getattr(self, x)[s, a]) for x in _PER_PAIR}
             yield {"state": state, "action": action, **numbers}
-
-    def summary(self, max_states: int = 10) -> str:
-        """Table of the action that is most probably best in each of the first states.
-
-        Parameters
-        ----------
-        max_states
-            How many states to show.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> casino = bm.worlds.casino()
-        >>> print(bm.action_values([1, 0, 0], casino.draws()).summary())
-        Values of actions over 2 draws
-                      action  value  epistemic sd  aleatoric sd  best
-        state casino    play  3.455          5.45             0   0.5
-        """
-        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
-        return self._sheet(shown).text()
 
     def _sheet(self, shown: int = 10) -> Sheet:
         rows, live = [], self.task.live
@@ -331,7 +310,7 @@ def _combine(
         out[rows.order[: problem.n_live]] = x
         return _checks.sealed(out)
 
-    noise = 0.0 if draws.exact else 1 / n + draws.belief.chain_noise
+    noise = draws.belief.chain_noise + (0.0 if draws.exact else 1 / n)
     error = np.sqrt(epistemic * noise)
     gain_variance = np.maximum(gain_square - extra**2, 0.0) * unbias
     return ActionValues(

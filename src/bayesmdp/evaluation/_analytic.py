@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown
+from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, TooLargeError
 from bayesmdp.model import Task, as_policy
@@ -20,7 +20,7 @@ from bayesmdp.posterior import Belief, check_belief, dirichlet_total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnalyticEvaluation(Shown):
+class AnalyticEvaluation(Record):
     """Approximate value and epistemic uncertainty of a policy, without draws."""
 
     value: FloatArray  # [S], second order
@@ -32,29 +32,14 @@ class AnalyticEvaluation(Shown):
     variance_share: FloatArray  # [S, A], share of the start's epistemic variance
     task: Task
 
-    def summary(self, max_pairs: int = 5) -> str:
-        """Say the start value, its uncertainty, and which pairs cause it.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> data, prior = world.sample(500, seed=0), bm.SymmetricPrior()
-        >>> posterior = bm.fit(data, world.task, prior=prior)
-        >>> quick = bm.evaluate_analytic(np.full((25, 4), 0.25), posterior)
-        >>> quick.summary().splitlines()[0].startswith("Value from the start about")
-        True
-        """
-        return self._sheet(max_pairs).text()
-
-    def _sheet(self, max_pairs: int = 5) -> Sheet:
+    def _sheet(self, shown: int = 5) -> Sheet:
         title = (
             f"Value from the start about {self.start_value:.4g} (nominal "
             f"{self.start_nominal_value:.4g}), epistemic sd about "
             f"{self.start_epistemic_sd:.2g}; no draws used"
         )
         lines = []
-        order = np.argsort(-self.variance_share, axis=None, kind="stable")[:max_pairs]
+        order = np.argsort(-self.variance_share, axis=None, kind="stable")[:shown]
         for index in order:
             state, action = (
                 int(i) for i in np.unravel_index(index, self.variance_share.shape)

@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._arviz import inference_data
@@ -24,7 +23,6 @@ from bayesmdp.evaluation._evaluation import (
     Evaluation,
     between,
     interval_of,
-    plain,
     rounded,
 )
 from bayesmdp.evaluation._rewards import Chosen, one_reward
@@ -54,7 +52,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Tabular):
+class Comparison(Record):
     """Policies on common draws, best first; made by `bayesmdp.compare`.
 
     Examples
@@ -69,28 +67,14 @@ class Comparison(Tabular):
     ['mle', 'nominal']
     """
 
+    _left_out = ("evaluations",)
+    _table_of = "rows"
+    _index = "name"
+
     rows: tuple[ComparisonRow, ...]  # best first
     reference: str
     min_count: int  # observations below which a pair counts as poorly supported
     evaluations: Mapping[str, Evaluation]
-    _index = "name"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON."""
-        return {
-            "reference": self.reference,
-            "min_count": self.min_count,
-            "rows": [
-                {
-                    name: list(x) if isinstance(x, tuple) else plain(x)
-                    for name, x in asdict(row).items()
-                }
-                for row in self.rows
-            ],
-        }
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [asdict(row) for row in self.rows]
 
     def to_inference_data(self, chains: int = 1) -> Any:
         """Return draws of all policies' values for ArviZ; needs the extra ``arviz``.
@@ -134,7 +118,7 @@ class Comparison(Tabular):
             "better",
             "epistemic sd",
             "aleatoric sd",
-            f"under {self.min_count} seen",
+            f"under {self.min_count} visits",
         ]
         rows = []
         for row in self.rows:
@@ -158,36 +142,17 @@ class Comparison(Tabular):
             )
         return Table(header, rows)
 
-    def summary(self) -> str:
-        """Table of the policies, best first, rounded by their errors.
-
-        Intervals hold 95 % of the posterior probability: those of values, and those of
-        differences to the reference, which are paired draw by draw.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> casino = bm.worlds.casino()
-        >>> table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
-        >>> table.summary() == str(table)
-        True
-        """
-        return "\n".join(self._table().lines())
-
-    def __str__(self) -> str:
-        return self.summary()
-
     def __repr__(self) -> str:
         best = self.rows[0]
         said = f"best {best.name!r} {rounded(best.value, best.value_mcse)}"
         policies = _checks.many(len(self.rows), "policy")
         return f"Comparison({policies}, {said}, reference {self.reference!r})"
 
-    def _repr_html_(self) -> str:
+    def _sheet(self, shown: int = 10) -> Sheet:
         notes = [
             "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
             "paired difference; better: probability of a higher value than "
-            f"{self.reference} (a tie is not better); under {self.min_count} seen: "
+            f"{self.reference} (a tie is not better); under {self.min_count} visits: "
             "share of visits on pairs logged less often",
             *dict.fromkeys(
                 f"note: {note}" for e in self.evaluations.values() for note in e.notes
@@ -195,7 +160,7 @@ class Comparison(Tabular):
         ]
         of = self.evaluations[self.reference].drawn
         title = f"Policies compared with {self.reference}, over the same {of}"
-        return Sheet(title, [self._table(), *notes]).html()
+        return Sheet(title, [self._table(), *notes])
 
 
 def compare(

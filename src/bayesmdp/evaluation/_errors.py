@@ -47,9 +47,11 @@ separately, ::
 where the last sum again takes off what chance adds. The error of a root is that of its
 square over twice the root, and at most the root of the square's error.
 
-**Finite chains.** Where draws come from Markov chains, the mean over all draws is off,
-too, by a share ``chain`` of the variance over draws (`Belief.chain_noise`): a squared
-error has that variance of its summand, without controls, times ``chain``, on top.
+**Finite chains and samples.** Where draws come from Markov chains, or models are
+themselves a sample (`Ensemble.from_function`), the mean over all of them is off, too,
+by a share ``chain`` of the variance over draws (`Belief.chain_noise`): a squared error
+has that variance of its summand, without controls, times ``chain``, on top. It is all
+there is where every model is swept once (``exact``).
 
 **Anything else**, such as an objective that is no mean: a bootstrap over draws.
 
@@ -95,8 +97,8 @@ class Size:
 
     n: int
     weights: FloatArray  # [n]
-    exact: bool  # every model there is: population moments, no Monte Carlo error
-    chain: float = 0.0  # noise of finite chains, see above
+    exact: bool  # every model there is: population moments, no error but ``chain``
+    chain: float = 0.0  # noise of finite chains and samples, see above
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Weighted mean over draws, the last axis."""
@@ -110,13 +112,14 @@ def mean_and_mcse(
     exact: bool = False,
     chain: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean over draws, the last axis, and its error; 0 where ``exact``."""
+    """Weighted mean over draws, the last axis, and its error.
+
+    Where ``exact``, that of the chain alone.
+    """
     share = weights / weights.sum()
     mean = np.asarray(values @ share)
-    if exact:
-        return mean, np.zeros_like(mean)
     variance = (values - mean[..., None]) ** 2 @ share
-    noise = 1 / max(weights.size - 1, 1) + chain
+    noise = chain + (0.0 if exact else 1 / max(weights.size - 1, 1))
     return mean, np.asarray(np.sqrt(variance * noise))
 
 
@@ -131,13 +134,13 @@ def bootstrap_mcse(
 
     Resamples are the same for the same weights, so that errors are reproducible.
     """
-    if exact:
+    if exact and not chain:
         return 0.0
     rng = np.random.default_rng(0)
     share = weights / weights.sum()
     counts = rng.multinomial(weights.size, share, size=_RESAMPLES) / weights.size
     spread = np.std([statistic(probability) for probability in counts], ddof=1)
-    return float(spread * np.sqrt(1 + chain * weights.size))
+    return float(spread * np.sqrt((not exact) + chain * weights.size))
 
 
 def from_moments(
@@ -154,8 +157,8 @@ def from_moments(
     degrees = max(size.n - 1, 1)
     unbias = 1.0 if size.exact else size.n / degrees
     noise = 0.0 if size.exact else 1.0 / degrees
-    chain = 0.0 if size.exact else size.chain
-    noise_of_squares = 0.0 if size.exact else 1.0 / size.n + chain
+    chain = size.chain
+    noise_of_squares = chain + (0.0 if size.exact else 1.0 / size.n)
     if size.n < _FEW:  # few draws cannot show their kurtosis: at least a normal's
         m4 = np.maximum(m4, 3.0 * m2**2)
     epistemic = np.sqrt(m2 * unbias)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError, TooLargeError
 from bayesmdp.evaluation._arviz import inference_data
@@ -18,10 +17,11 @@ from bayesmdp.model import Task
 _FEW = 30  # draws below which their spread says little about itself
 ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
+_WITH_ERRORS = tuple(x for q in _QUANTITIES for x in (q, f"{q}_mcse"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Tabular, Shown):
+class Evaluation(Record):
     """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
@@ -59,7 +59,7 @@ class Evaluation(Tabular, Shown):
     start_total_sd_mcse: float
     start_values: FloatArray  # [D], raw; NaN where a draw does not end
     n_draws: int
-    exact: bool  # every model of an ensemble: no Monte Carlo error
+    exact: bool  # every model of an ensemble: no error, unless models are a sample
     n_endless: int  # draws left out because their episodes do not end
     n_unsolved: int  # draws left out because they converge too slowly
     n_retried: int  # draws that elimination solved where iterations had failed
@@ -79,7 +79,7 @@ class Evaluation(Tabular, Shown):
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed."""
-        for name in (x for q in _QUANTITIES for x in (q, f"{q}_mcse")):
+        for name in _WITH_ERRORS:
             for found in (getattr(self, name), getattr(self, f"start_{name}")):
                 if not np.isfinite(found).all():
                     raise TooLargeError(
@@ -125,32 +125,20 @@ class Evaluation(Tabular, Shown):
         return interval_of(values[known], weights[known], level)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; what is not finite is None.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
-        >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200))
-        >>> sorted(evaluation.to_dict()["states"][7])[:3]
-        ['aleatoric_sd', 'aleatoric_sd_mcse', 'epistemic_sd']
-        """
-        with_errors = [x for q in _QUANTITIES for x in (q, f"{q}_mcse")]
-        names = ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
-        names += ["variance_reduction", "prior_share", "seed"]
-        per_state = [*with_errors, "occupancy", "occupancy_mcse"]
-        columns = {name: getattr(self, name).tolist() for name in per_state}
+        """Plain numbers and strings, for JSON; what is not finite is None."""
+        names = [f"start_{x}" for x in _WITH_ERRORS]
+        names += ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
+        names += ["variance_reduction", "prior_share", "seed", "notes"]
+        of_states = (*_WITH_ERRORS, "occupancy", "occupancy_mcse")
+        columns = {name: as_plain(getattr(self, name)) for name in of_states}
         return {
-            **{f"start_{x}": plain(getattr(self, f"start_{x}")) for x in with_errors},
+            **{name: as_plain(getattr(self, name)) for name in names},
             "interval": list(self.interval()),
-            **{name: plain(getattr(self, name)) for name in names},
-            "notes": list(self.notes),
             **self._said_rewards(),
             "states": [
                 {
                     "state": self.task.state_name(s),
-                    **{name: plain(column[s]) for name, column in columns.items()},
+                    **{name: column[s] for name, column in columns.items()},
                 }
                 for s in range(self.task.n_states)
             ],
@@ -210,28 +198,9 @@ class Evaluation(Tabular, Shown):
     def drawn(self) -> str:
         """What was drawn, in words."""
         if self.exact:
-            return f"{_checks.many(self.n_draws, 'model')}, exactly"
+            how = "sampled" if self.start_total_sd_mcse else "exactly"
+            return f"{_checks.many(self.n_draws, 'model')}, {how}"
         return f"{_checks.many(self.n_draws, 'draw')} (seed {self.seed})"
-
-    def summary(self, max_states: int = 10) -> str:
-        """Table of the start and the most visited states, rounded by its errors.
-
-        Parameters
-        ----------
-        max_states
-            How many states to show.
-
-        Examples
-        --------
-        >>> import numpy as np, bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
-        >>> evaluation = bm.evaluate(np.full((25, 4), 0.25), posterior.draws(200))
-        >>> evaluation.summary().splitlines()[0]
-        'Value of a policy over 200 draws (seed 0), discount 0.999'
-        """
-        shown = _checks.integer("max_states", max_states, 0, ArgumentError)
-        return self._sheet(shown).text()
 
     def _sheet(self, shown: int = 10) -> Sheet:
         header = ["", "value", "epistemic sd", "aleatoric sd", "total sd"]
@@ -299,7 +268,7 @@ class Evaluation(Tabular, Shown):
                 "± Monte Carlo error; control variates cut the variance of the start "
                 f"value by {min(self.variance_reduction, 1e9):.3g}"
             )
-        elif not self.exact:
+        elif not self.exact or self.start_total_sd_mcse:
             lines.append("± Monte Carlo error")
         if self.n_draws < _FEW and not self.exact:
             lines.append("few draws: the errors themselves are rough")
@@ -331,11 +300,6 @@ def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:
         return "?"
     size = math.sqrt(covariance[i, i] * covariance[j, j])
     return f"{covariance[i, j] / size:.2f}" if size > 0 else "0"
-
-
-def plain(value: object) -> object:
-    """Return a number that JSON can hold: what is not finite is None."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def rounded(value: float, error: float) -> str:

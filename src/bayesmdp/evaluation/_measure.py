@@ -117,7 +117,7 @@ def measure(
         start=from_start,
         states=states,
         occupancy=occupancy + reference[2],
-        occupancy_mcse=np.sqrt(spread * (1 / max(n - 1, 1) + chain)) * (not exact),
+        occupancy_mcse=np.sqrt(spread * (chain + (not exact) / max(n - 1, 1))),
         start_values=np.where(ended, sums.start[p, c.START_VALUE], np.nan),
         n_endless=ended.size - n - int(sums.unsolved[p].sum()),
         n_unsolved=int(sums.unsolved[p].sum()),

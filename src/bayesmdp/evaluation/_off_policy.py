@@ -17,12 +17,11 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
-from bayesmdp.evaluation._evaluation import plain, rounded
+from bayesmdp.evaluation._evaluation import rounded
 from bayesmdp.evaluation._importance import ESTIMATORS, Steps
 from bayesmdp.model import (
     AnyPair,
@@ -46,7 +45,7 @@ _FEWEST = 10  # effective episodes: below, standard errors mean nothing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OffPolicy(Tabular, Shown):
+class OffPolicy(Record):
     """Estimates of a policy's value without a prior; made by `bayesmdp.off_policy`.
 
     Keys are IS, WIS, PDIS, PDWIS, DR and WDR. Values are from the starts of the logged
@@ -67,32 +66,15 @@ class OffPolicy(Tabular, Shown):
     seed: int
     notes: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; what is not finite is None."""
-        record = {name: plain(x) for name, x in vars(self).items()}
-        for name in ("estimates", "effective_sample_size"):
-            record[name] = {x: plain(y) for x, y in getattr(self, name).items()}
-        record["intervals"] = {
-            name: None if x is None else list(x) for name, x in self.intervals.items()
-        }
-        return record | {"notes": list(self.notes)}
-
     def _rows(self) -> list[dict[str, Any]]:
+        columns: dict[str, Any] = {"value": self.estimates, "interval": self.intervals}
+        columns["effective_sample_size"] = self.effective_sample_size
         return [
-            {
-                "estimator": name,
-                "value": plain(value),
-                "interval": self.intervals[name],
-                "effective_sample_size": plain(self.effective_sample_size[name]),
-            }
-            for name, value in self.estimates.items()
+            {"estimator": name, **{x: as_plain(y[name]) for x, y in columns.items()}}
+            for name in self.estimates
         ]
 
-    def summary(self) -> str:
-        """Table of the estimators, below the mean of the log."""
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         rows = [["logged mean", rounded(self.observed_value, self.observed_se), "", ""]]
         for name, value in self.estimates.items():
             interval = self.intervals[name]
@@ -118,9 +100,6 @@ class OffPolicy(Tabular, Shown):
                 *(f"note: {note}" for note in self.notes),
             ],
         )
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         size = self.effective_sample_size["WIS"]

@@ -26,17 +26,15 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Chosen, one_reward, plain, rounded
+from bayesmdp.evaluation import Chosen, one_reward, rounded
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws, check_belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import pandas as pd
 
     from bayesmdp.engine import Pool
     from bayesmdp.information._moments import Moments
@@ -62,8 +60,18 @@ class TrialOutcome:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrialPlan(Shown):
-    """A policy to gather data under; made by `bayesmdp.next_trial`."""
+class TrialPlan(Record):
+    """A policy to gather data under; made by `bayesmdp.next_trial`.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(300, seed=0), world.task)
+    >>> plan = bm.next_trial(posterior, 50, sizes=(50,), n_truths=4)
+    >>> plan.to_dict()["n_patients"], len(plan.to_pandas())
+    (50, 3)
+    """
 
     policy: FloatArray  # [S, A]
     baseline: FloatArray  # [S, A]
@@ -84,36 +92,10 @@ class TrialPlan(Shown):
     seconds: float
     task: Task = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON.
+    _table_of = "outcomes"
+    _left_out = ("policy", "baseline")
 
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> posterior = bm.fit(world.sample(300, seed=0), world.task)
-        >>> plan = bm.next_trial(posterior, 50, sizes=(50,), n_truths=4, effort="quick")
-        >>> plan.to_dict()["n_patients"]
-        50
-        """
-        names = ["explored", "anchor", "n_patients", "safe", "margin", "seconds"]
-        names += ["probability_no_worse", "probability_no_worse_mcse", "difference"]
-        names += ["difference_mcse", "expected_value", "expected_value_mcse"]
-        names += ["value_now", "n_truths"]
-        found = {name: plain(getattr(self, name)) for name in names}
-        found["outcomes"] = [vars(x) for x in self.outcomes]
-        return found
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Tidy frame: a row for each design and size; needs pandas."""
-        pd = _checks.extra("pandas", "notebooks", "to_pandas")
-        return pd.DataFrame([vars(x) for x in self.outcomes])
-
-    def summary(self) -> str:
-        """Say what the trial does, how safe it is, and what it brings."""
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         no_worse = rounded(self.probability_no_worse, self.probability_no_worse_mcse)
         less = f" less {self.margin:g}" if self.margin else ""
         title = (

@@ -11,28 +11,16 @@ from bayesmdp.model._several import Rewards
 from bayesmdp.model._task import Task
 
 __all__ = [
-    "AnyPair",
     "Availability",
     "Belief",
     "Data",
     "Dynamics",
     "Log",
-    "LoggedEpisodes",
     "RewardTriplets",
     "Rewards",
     "Rows",
     "Task",
-    "align",
-    "as_data",
-    "as_dynamics",
-    "as_log",
-    "as_policy",
     "availability",
-    "check_knows",
-    "is_sparse",
-    "logged_episodes",
     "policy_table",
     "restrict",
-    "reward_triplets",
-    "used_pairs",
 ]

@@ -340,21 +340,7 @@ class Task(Shown):
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         refuse_unless_plain(self, what)
 
-    def summary(self) -> str:
-        """Say in a few lines what is known.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> print(bm.worlds.gridworld().task.summary())
-        Task of 25 states and 4 actions, discount 0.999
-          terminal: 20, 21, 22, 23, 24
-          reward: 80 transitions, from 1 to 1; 0 for others
-          start: evenly in 20 states
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         ends = listed([self.state_name(s) for s in self.terminal])
         title = (
             f"Task of {_checks.many(self.n_states, 'state')} and "

@@ -35,13 +35,11 @@ __all__ = [
     "PosteriorMean",
     "Quantile",
     "RiskFrontier",
-    "RiskObjective",
     "SoftRobust",
     "Stage",
     "Step",
     "StochasticGradient",
     "improve",
-    "named_objective",
     "optimise",
     "risk_frontier",
 ]

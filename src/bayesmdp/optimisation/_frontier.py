@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Chosen, one_reward, plain, rounded
+from bayesmdp.evaluation import Chosen, one_reward, rounded
 from bayesmdp.optimisation._improve import judging_draws
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
@@ -25,11 +24,13 @@ _TAILS = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RiskFrontier(Tabular, Shown):
+class RiskFrontier(Record):
     """Policies for several tails, each with its mean and its mean over its own tail.
 
     Made by `bayesmdp.risk_frontier`. Values are on draws that no policy was found on.
     """
+
+    _left_out = ("policies", "results")
 
     tails: FloatArray  # [T], tail masses, the smallest first
     mean: FloatArray  # [T], posterior mean of the value from the start
@@ -40,13 +41,6 @@ class RiskFrontier(Tabular, Shown):
     policies: FloatArray  # [T, S, A]
     results: tuple[Optimisation, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        names = ["tails", "mean", "mean_mcse", "tail_mean", "tail_mean_mcse"]
-        found = {name: [plain(x) for x in getattr(self, name)] for name in names}
-        found["tail_means"] = [[plain(x) for x in row] for row in self.tail_means]
-        return found
-
     def _rows(self) -> list[dict[str, Any]]:
         found = self.to_dict()
         del found["tail_means"]
@@ -56,21 +50,7 @@ class RiskFrontier(Tabular, Shown):
             for row in zip(*columns.values(), strict=True)
         ]
 
-    def summary(self) -> str:
-        """Return a table with one row per tail.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.synthetic(0, 3, 2)
-        >>> posterior = bm.fit(world.sample(50, seed=0), world.task)
-        >>> print(bm.risk_frontier(posterior, (0.5, 1.0), effort="quick").summary())
-        Best policies for the worst draws
-        found for ...
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         rows = [
             [
                 "the mean" if tail == 1 else worst(tail),

@@ -8,14 +8,13 @@ happens there the data cannot say.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks, policies
-from bayesmdp._sheet import Sheet, Shown, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import BoolArray, FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import (
@@ -25,7 +24,6 @@ from bayesmdp.evaluation import (
     action_values,
     compare,
     one_reward,
-    plain,
     rounded,
 )
 from bayesmdp.model import as_policy
@@ -50,6 +48,8 @@ class Change:
     both followed by the policy, over draws.
     """
 
+    _derived = ("why",)
+
     state: int
     state_name: str
     from_action: str  # whose probability falls most
@@ -73,11 +73,14 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Tabular, Shown):
+class Improvement(Record):
     """A policy that improves on a baseline, by how much, and where it departs from it.
 
     Made by `bayesmdp.improve`. Values are on draws that the policy was not found on.
     """
+
+    _left_out = ("policy", "baseline", "comparison")
+    _table_of = "changes"
 
     policy: FloatArray  # [S, A]
     baseline: FloatArray  # [S, A]
@@ -91,34 +94,6 @@ class Improvement(Tabular, Shown):
     changes: tuple[Change, ...]  # those that matter most first
     optimisation: Optimisation
     comparison: Comparison
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON."""
-        names = ["tail", "probability_better", "improvement", "improvement_mcse"]
-        names += ["tail_improvement", "tail_improvement_mcse"]
-        found = {name: plain(getattr(self, name)) for name in names}
-        found["improvement_interval"] = [plain(x) for x in self.improvement_interval]
-        found["changes"] = [
-            asdict(x) | {"why": x.why, "share": plain(x.share)} for x in self.changes
-        ]
-        found["optimisation"] = self.optimisation.to_dict()
-        return found
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [asdict(x) | {"why": x.why} for x in self.changes]
-
-    def summary(self, max_changes: int = _SHOWN) -> str:
-        """Say what is gained, and where the policy departs from the baseline.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.synthetic(0, 3, 2)
-        >>> posterior = bm.fit(world.sample(300, seed=0), world.task)
-        >>> print(bm.improve(posterior, seed=0).summary(1).splitlines()[0])
-        Improvement over the baseline ...
-        """
-        return self._sheet(max_changes).text()
 
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
         if not self.changes:

@@ -1,17 +1,16 @@
 """The record of an optimisation."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from bayesmdp._checks import many
-from bayesmdp._sheet import Sheet
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, as_plain
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation, plain, rounded
+from bayesmdp.evaluation import Evaluation, rounded
 from bayesmdp.optimisation._settings import PosteriorMean
 
 
@@ -67,7 +66,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Optimisation(Tabular):
+class Optimisation(Record):
     """A policy, its value on draws it was not found on, and how it was found.
 
     ``upper_bound`` is the objective of each draw's own best value: no policy that does
@@ -83,6 +82,8 @@ class Optimisation(Tabular):
     >>> result.policy[0].round(4).tolist(), round(result.start_value, 4)
     ([0.6907, 0.3093], 1.3377)
     """
+
+    _table_of = "history"
 
     policy: FloatArray  # [S, A]
     evaluation: Evaluation  # on fresh draws
@@ -157,37 +158,15 @@ class Optimisation(Tabular):
         return said
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, for JSON; what is not finite is None.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> bm.optimise(bm.worlds.casino(), seed=0).to_dict()["converged"]
-        True
-        """
+        """Plain numbers and strings, for JSON; what is not finite is None."""
         names = ["start_value", "start_value_mcse", "upper_bound", "upper_bound_mcse"]
         names += ["objective", "objective_value", "objective_mcse", "gap", "gap_mcse"]
         names += ["chosen_start", "chosen_stage", "outcome", "converged", "interrupted"]
         names += ["status", "steps", "draws_used", "seconds", "seed"]
-        found = {name: plain(getattr(self, name)) for name in names}
+        found = {name: as_plain(getattr(self, name)) for name in names}
         return found | {"evaluation": self.evaluation.to_dict()}
 
-    def _rows(self) -> list[dict[str, Any]]:
-        return [asdict(step) for step in self.history]
-
-    def summary(self) -> str:
-        """Say what was found.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> print(bm.optimise(bm.worlds.casino(), seed=0).summary())
-        Expected value 1.33772 from the start, at most 3.95 with perfect information
-          found from ...
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         value = rounded(self.objective_value, self.objective_mcse)
         most = ""  # the status says why there is no bound
         if math.isfinite(self.upper_bound):

@@ -13,14 +13,10 @@ from bayesmdp.policies._named import ALWAYS, POLICY_NAMES, named_policy
 from bayesmdp.policies._second_order import second_order
 
 __all__ = [
-    "ALWAYS",
-    "POLICY_NAMES",
     "behaviour",
     "constant",
-    "logged_policy",
     "mle",
     "msbi",
-    "named_policy",
     "nominal",
     "second_order",
     "uniform",

@@ -94,7 +94,7 @@ class Belief(ABC):
     def chain_noise(self) -> float:
         """Share of a variance over draws by which means over all draws are off.
 
-        Above 0 where draws come from finite Markov chains.
+        Above 0 where draws come from finite Markov chains, or models are a sample.
         """
         return 0.0
 

@@ -88,7 +88,8 @@ class Chains:
 
 
 _N_WARM, _N_KEPT = 250, 125  # of each chain
-_N_WARM_AGAIN, _N_KEPT_AGAIN = 50, 50  # of each that begins where another ended
+_N_KEPT_AGAIN = 50  # of each that begins where another ended
+_AGAIN = {True: (50, 4), False: (25, 1)}  # sweeps before and between, small data or not
 _N_GRID, _K = 30, (0.1, 1e4)
 _SMALL = 5000  # next states, and quarters of visits, up to which sweeps cost little
 _FEW, _MANY = 100, 2000  # states
@@ -118,10 +119,10 @@ def run_chains(
     fits = int(_ROOM / (N_CHAINS * 4 * cells.base.size))
     n_warm, n_kept = _N_WARM, min(_N_KEPT, max(fits, _LEAST))
     starts = np.empty((N_CHAINS, 0))
-    if first is not None:
-        n_warm, n_kept, starts = _N_WARM_AGAIN, _N_KEPT_AGAIN, first
     small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
-    thin = 4 if small else 2 if first is not None else 3
+    thin = 4 if small else 3
+    if first is not None:
+        (n_warm, thin), n_kept, starts = _AGAIN[small], _N_KEPT_AGAIN, first
     n_base = 5 if small and task.n_states <= _FEW else 1
     n_moves = 8 if task.n_states <= _MANY else 4  # many states tell w and the rest
     sizes = observed.base.size, task.n_states, task.n_states, 5

@@ -43,11 +43,7 @@ class Diagnostics(Shown):
             for name, x in few.items()
         ]
 
-    def summary(self) -> str:
-        """Say it in one line."""
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         worst = max(self.rhat, key=lambda name: self.rhat[name])
         least = min(self.ess, key=lambda name: self.ess[name])
         return Sheet(

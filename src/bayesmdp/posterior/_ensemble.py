@@ -6,7 +6,7 @@ Models are laid over each other: a row of the ensemble lists every next state th
 model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet, Shown
-from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.errors import BeliefError, DynamicsError
 from bayesmdp.model import Dynamics, Rewards, Rows, Task, as_dynamics, is_sparse
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
@@ -45,6 +45,10 @@ class Ensemble(Belief, Shown):
     available
         Pairs a policy may use, boolean ``[S, A]``; those all models have a row for,
         where not given.
+    sampled
+        Whether the models are a random sample of what is believed (MCMC, a bootstrap, a
+        probabilistic sensitivity analysis) and not all of it: means over them then
+        have Monte Carlo errors.
 
     Examples
     --------
@@ -66,6 +70,7 @@ class Ensemble(Belief, Shown):
     table: FloatArray  # [M, E]
     rewards: FloatArray  # [1, E] or [M, E], of transitions; [., K, E] of K by name
     terminal_values: FloatArray  # [1, S] or [M, S]; [., K, S] of K rewards by name
+    sampled: bool
     dynamics: tuple[Dynamics, ...] = field()
 
     def __init__(
@@ -75,6 +80,8 @@ class Ensemble(Belief, Shown):
         rewards: Sequence[Any] | None = None,
         weights: ArrayLike | None = None,
         available: ArrayLike | None = None,
+        *,
+        sampled: bool = False,
     ) -> None:
         if not isinstance(dynamics, Iterable) or is_sparse(dynamics):
             raise BeliefError(
@@ -86,6 +93,8 @@ class Ensemble(Belief, Shown):
         put = object.__setattr__
         put(self, "task", task)
         put(self, "dynamics", models)
+        _checks.of_type("sampled", sampled, bool, BeliefError)
+        put(self, "sampled", sampled)
         n = len(models)
         even = np.full(n, 1.0 / n) if weights is None else weights
         put(self, "weights", _checks.shares("weights", even, "model", n, BeliefError))
@@ -107,6 +116,84 @@ class Ensemble(Belief, Shown):
             paid, final = paid[:, 0], final[:, 0]
         put(self, "rewards", _checks.sealed(paid))
         put(self, "terminal_values", _checks.sealed(final))
+
+    @classmethod
+    def from_function(
+        cls,
+        f: Callable[[np.random.Generator], tuple[Any, Any]],
+        n: int,
+        seed: Seed = 0,
+        *,
+        task: Task | None = None,
+    ) -> "Ensemble":
+        """Draw models by a function: rows and rewards that share parameters.
+
+        For beliefs that are no independent Dirichlet rows: a relative risk on a row
+        that treatments share, probabilities from rates, uncertain costs and utilities.
+        `bayesmdp.economics` has distributions by mean and standard deviation. Policies
+        should be judged on another seed than they were chosen on.
+
+        Parameters
+        ----------
+        f
+            Given a random generator, returns the dynamics of one draw, in a form that
+            an ensemble takes, and its reward, in a form that ``task`` takes (None: the
+            task's own). Draw ``i`` depends on the seed and ``i`` alone.
+        n
+            Number of draws, at least 2.
+        seed
+            Which draws.
+        task
+            The known part. Where not given, the function returns a task in place of
+            the reward, and tasks differ in rewards alone.
+
+        Returns
+        -------
+        Ensemble
+            With Monte Carlo errors, since its models are a sample.
+
+        Examples
+        --------
+        >>> import numpy as np, bayesmdp as bm
+        >>> task = bm.Task(2, 2, reward="alive", discount=0.97, terminal=1, start=0)
+        >>> def draw(rng):
+        ...     risk, ratio = rng.beta(10, 90), rng.lognormal(np.log(0.7), 0.1)
+        ...     die = np.array([risk, risk * ratio])  # untreated, treated
+        ...     rows = np.zeros((2, 2, 2))
+        ...     rows[0] = np.column_stack([1 - die, die])
+        ...     rows[1, :, 1] = 1
+        ...     return rows, None
+        >>> belief = bm.Ensemble.from_function(draw, 500, seed=1, task=task)
+        >>> bm.evaluate([1, 0], belief)
+        Evaluation(start_value=10.8 ± 0.1, epistemic_sd=2.46, aleatoric_sd=7.36, ...)
+        """
+        n = _checks.integer("n", n, 2, BeliefError)
+        number = _checks.seed_integer(seed)
+        if not callable(f):
+            raise BeliefError(
+                f"`f` must be a function of a random generator; got {type(f).__name__}."
+            )
+        if task is not None:
+            _checks.of_type("task", task, Task, BeliefError)
+        drawn = [_drawn(f, number, i) for i in range(n)]
+        if task is None:
+            task = drawn[0][1]
+            if not isinstance(task, Task):
+                raise BeliefError(
+                    "`task` must be given, or `f` must return a Task beside the "
+                    f"dynamics; draw 0 has {type(task).__name__}."
+                )
+        rewards = [x.reward if isinstance(x, Task) else x for _, x in drawn]
+        own = None if all(x is None for x in rewards) else rewards
+        return cls([x for x, _ in drawn], task, own, sampled=True)
+
+    @property
+    def chain_noise(self) -> float:
+        """Share of a variance by which a mean over models is off: theirs as a sample.
+
+        ``1 / M`` for models of equal weight.
+        """
+        return float(self.weights @ self.weights) if self.sampled else 0.0
 
     @property
     def counts(self) -> None:  # type: ignore[override]
@@ -169,9 +256,11 @@ class Ensemble(Belief, Shown):
 
     def describe(self) -> str:
         """Say what the belief is made of."""
+        how, given = "a finite set of", " with given probabilities"
+        if self.sampled:
+            how, given = "a sample of", ""
         return (
-            f"The belief about the dynamics is a finite set of {self.n_models:,} "
-            "models with given probabilities."
+            f"The belief about the dynamics is {how} {self.n_models:,} models{given}."
         )
 
     def mean_squares(self) -> FloatArray:
@@ -193,20 +282,7 @@ class Ensemble(Belief, Shown):
                 ends[i, part] = np.take_along_axis(ordered, at[None], axis=0)[0]
         return ends[0], ends[1]
 
-    def summary(self) -> str:
-        """Say in a few lines what the belief rests on.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> print(bm.worlds.casino().summary())
-        Ensemble(2 models, 3 states, 2 actions)
-          weights from 0.5 to 0.5, rewards of the task
-          2 of 2 pairs available
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         whose = "models" if self.rewards.shape[0] > 1 else "task"
         n_pairs = self.task.live.size * self.task.n_actions
         lines = [
@@ -221,6 +297,18 @@ class Ensemble(Belief, Shown):
             model=self.n_models, state=self.task.n_states, action=self.task.n_actions
         )
         return f"Ensemble({said})"
+
+
+def _drawn(f: Callable[..., Any], seed: int, number: int) -> tuple[Any, Any]:
+    """Return dynamics and reward of a draw: a function of seed and number alone."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, number))))
+    found = f(rng)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise BeliefError(
+            "`f` must return two things, dynamics and reward (None for the task's "
+            f"own); draw {number} is of type {type(found).__name__}."
+        )
+    return found
 
 
 def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:

@@ -117,25 +117,7 @@ class Fitted(Belief, Shown):
 
         return refit(counts, self.task, self.prior, self.min_count)
 
-    def summary(self) -> str:
-        """Say in a few lines what the belief rests on.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.gridworld()
-        >>> print(bm.fit(world.sample(100, seed=0), world.task).summary())
-        Posterior of 25 states (5 terminal) and 4 actions from 100 transitions
-          prior: HierarchicalPrior(base='local', fallback=None)
-          no effect of actions: probability 0... in a state (share of such states ...)
-          80 of 80 pairs available
-          2 states entered and never left (most often 6, 7 times): terminal?
-          visits of a pair: median 1, from 0 to 5; 27 pairs never visited
-          2000 possible transitions
-        """
-        return self._sheet().text()
-
-    def _sheet(self) -> Sheet:
+    def _sheet(self, shown: int = 10) -> Sheet:
         task = self.task
         visits = self.counts.pair_totals(task.n_states, task.n_actions)[self.available]
         tail = ""

@@ -2,7 +2,7 @@
 
 A prior gives each pair a Dirichlet distribution over its next states. It answers for
 the pairs it is asked about with `Rows` (which next states are possible) and one
-concentration an entry. Where the set of possible next states is random, these stand
+concentration per entry. Where the set of possible next states is random, these stand
 for means alone, and `OnSets` says the rest.
 """
 

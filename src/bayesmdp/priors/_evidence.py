@@ -6,17 +6,34 @@ likelihood of the available pairs (type II maximum likelihood, empirical Bayes).
 number chosen from thousands of counts costs little honesty, but some: its
 uncertainty is not in the posterior, and the evidence at its maximum a little too good.
 `evidence_curve` shows how sharp the maximum is.
+
+How the evidence changes with the concentration, and how sharply it chooses one.
 """
 
+import math
 from dataclasses import dataclass, field
 
-from bayesmdp._typing import FloatArray, IntArray
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._sheet import Record, Sheet
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.data import Counts
-from bayesmdp.model import Rows, Task
-from bayesmdp.priors._contract import counted
-from bayesmdp.priors._marginal import Tally
-from bayesmdp.priors._search import find_peak, rounded
-from bayesmdp.priors._support import Support, checked_support, support_lengths
+from bayesmdp.errors import ArgumentError, CountsError, PriorError
+from bayesmdp.model import Data, Rows, Task, align, availability
+from bayesmdp.priors._contract import (
+    check_rows,
+    checked_concentration,
+    counted,
+    locate,
+)
+from bayesmdp.priors._marginal import HIGH, LOW, Tally, find_peak, rounded
+from bayesmdp.priors._support import (
+    Support,
+    checked_support,
+    support_lengths,
+    support_rows,
+)
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 
@@ -76,3 +93,144 @@ class EvidencePrior:
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
         chosen = self.tuned(pair, counts, task)
         return chosen.concentrations(pair, counts, task)
+
+
+_QUANTILE = 1.959963984540054  # of the normal distribution, for 95 %
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvidenceCurve(Record):
+    """Log evidence against the concentration. Made by `priors.evidence_curve`."""
+
+    grid: FloatArray  # [G], concentrations
+    log_evidence: FloatArray  # [G]
+    best: float | None  # the maximum, not only of the grid; None without one inside
+    best_log_evidence: float | None
+    interval: tuple[float, float] | None  # 95 %, by the curvature at the maximum
+    place: str  # of the maximum: "inside"; "low", "high" (at an end), or "flat"
+    n_pairs: int  # visited pairs the evidence is of
+    n_transitions: int
+
+    def _sheet(self, shown: int = 10) -> Sheet:
+        title = (
+            "Evidence of a symmetric prior from "
+            f"{_checks.many(self.n_transitions, 'transition')} of "
+            f"{_checks.many(self.n_pairs, 'pair')}"
+        )
+        lines = []
+        if self.best is None or self.interval is None:
+            said = {
+                "flat": "the data say nothing about it",
+                "low": f"the evidence rises towards 0 (below {LOW:g})",
+                "high": f"the evidence rises without end (above {HIGH:g})",
+            }
+            lines.append(f"no best concentration: {said[self.place]}")
+        else:
+            low, high = self.interval
+            lines.append(
+                f"best concentration {self.best:.4g} (95 % interval {low:.4g} to "
+                f"{high:.4g}), log evidence {self.best_log_evidence:.4f}"
+            )
+        places = np.unique(np.linspace(0, self.grid.size - 1, 5).round().astype(int))
+        lines += [f"{self.grid[i]:.4g}: {self.log_evidence[i]:.4f}" for i in places]
+        return Sheet(title, lines, indent="  ")
+
+    def __repr__(self) -> str:
+        best = "None" if self.best is None else f"{self.best:.4g}"
+        grid = _checks.many(self.grid.size, "concentration")
+        return f"EvidenceCurve({grid}, best={best})"
+
+
+def evidence_curve(
+    data: Data,
+    task: Task,
+    grid: ArrayLike | None = None,
+    *,
+    support: Support = None,
+    min_count: int = 0,
+) -> EvidenceCurve:
+    """Compute the evidence of symmetric concentrations, and the best of them.
+
+    Parameters
+    ----------
+    data
+        Transitions, or counts of them.
+    task
+        The known part.
+    grid
+        Concentrations above 0; 100 from 1e-4 to 100 where not given. The maximum is
+        searched between 1e-6 and 1e6, whatever the grid.
+    support
+        Which next states are possible, as for `SymmetricPrior`.
+    min_count
+        As for `bayesmdp.fit`: the evidence is of the pairs it would keep.
+
+    Returns
+    -------
+    EvidenceCurve
+        With ``interval``, ``best * exp(-+ 1.96 / sqrt(-h))``, where ``h`` is the second
+        derivative by the logarithm of the concentration at the maximum.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> data = world.sample(500, seed=0)
+    >>> curve = bm.priors.evidence_curve(data, world.task, grid=[0.01, 0.1, 1])
+    >>> low, high = curve.interval
+    >>> bool(low < curve.best < high), int(curve.log_evidence.argmax())
+    (True, 0)
+    """
+    _checks.of_type("task", task, Task, ArgumentError)
+    min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
+    points = _grid(grid)
+    counts, task = align(data, task)
+    if counts.total == 0:
+        raise CountsError("`data` holds no transitions: there is no evidence.")
+    visits = counts.pair_totals(task.n_states, task.n_actions)
+    pair = np.flatnonzero(availability(visits, task, min_count).available)
+    row, _, count = counted(pair, counts, task)
+    tally = Tally.of(_lengths(support, pair, counts, task), row, count)
+    peak = find_peak(tally.log_evidence)
+    inside = peak.place == "inside"
+    return EvidenceCurve(
+        grid=points,
+        log_evidence=_checks.sealed(np.array([*map(tally.log_evidence, points)])),
+        best=peak.at if inside else None,
+        best_log_evidence=peak.value if inside else None,
+        interval=_interval(tally, peak.at) if inside else None,
+        place=peak.place,
+        n_pairs=int(tally.n_rows.sum()),
+        n_transitions=int(count.sum()),
+    )
+
+
+def _grid(grid: ArrayLike | None) -> FloatArray:
+    """Check concentrations ``[G]``."""
+    if grid is None:
+        return _checks.sealed(np.geomspace(1e-4, 100.0, 100))
+    points = _checks.float_array("grid", grid, ("point",), PriorError)
+    if points.size == 0:
+        raise PriorError("`grid` holds no concentration; give some above 0, or None.")
+    if (points <= 0).any():
+        i = int(np.argmax(points <= 0))
+        raise PriorError(f"`grid` must be above 0: point {i} is {points[i]:g}.")
+    for end in (points.min(), points.max()):
+        checked_concentration(end, "grid")
+    return points
+
+
+def _lengths(support: Support, pair: IntArray, counts: Counts, task: Task) -> IntArray:
+    """Possible next states of each pair ``[R]``, the observed ones among them."""
+    support = checked_support(support)
+    if support is None:  # rows of every state need not be made
+        return support_lengths(support, pair, task)
+    rows = support_rows(support, pair, task)
+    check_rows(rows, task, counts, widen=True, add=False)
+    locate(rows, counts, task)
+    return np.diff(rows.indptr)
+
+
+def _interval(tally: Tally, best: float) -> tuple[float, float]:
+    spread = math.exp(_QUANTILE / math.sqrt(-tally.curvature(best)))
+    return best / spread, best * spread

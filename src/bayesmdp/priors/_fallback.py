@@ -1,4 +1,4 @@
-"""Any prior, and a bad state to be careful about.
+"""Any prior, with pseudo-counts of a bad state.
 
 Adds ``weight`` to the concentration of the fallback (death, failure) in every row, and
 the fallback to the support of rows that lack it. A pair seen ``n`` times then leads
@@ -11,7 +11,7 @@ pessimism added. Where the base chooses its concentration by evidence, it does s
 the fallback is added.
 
 Over a `RandomSupportPrior` they are what they are for a Dirichlet: ``weight``
-visits that were imagined before the data, which multiply the density of every row by
+pseudo-counts, which multiply the density of every row by
 ``theta[fallback]^weight``. The fallback is then possible for sure, and the posterior is
 that of the base with the pseudo-counts among the counts; rows, draws and evidence are
 exact. A fallback that the base's support rules out has the concentration ``weight``
@@ -35,7 +35,7 @@ from bayesmdp.priors._contract import (
     tuned,
 )
 from bayesmdp.priors._hierarchical import HierarchicalPrior
-from bayesmdp.priors._sets import Imagined, OnSets
+from bayesmdp.priors._random_support import Imagined, OnSets
 
 
 @dataclass(frozen=True)

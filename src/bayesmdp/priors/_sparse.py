@@ -1,8 +1,8 @@
-"""Only next states that were observed, and a bad one to be careful about.
+"""Only next states that were observed, and a bad one as a fallback.
 
 The paper's conservative model of clinical data (section 5.3): the support of a pair is
 what was observed after it plus the fallback (death), each with the same concentration.
-A pair seen once to lead to recovery is then not a sure thing.
+A pair that was once observed to lead to recovery is then not certain to do so.
 """
 
 from dataclasses import dataclass

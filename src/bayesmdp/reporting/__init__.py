@@ -6,4 +6,4 @@ README.md in this folder says how it works.
 from bayesmdp.reporting import plots
 from bayesmdp.reporting._report import Report, check_page, report
 
-__all__ = ["Report", "check_page", "plots", "report"]
+__all__ = ["Report", "plots", "report"]

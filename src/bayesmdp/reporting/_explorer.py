@@ -10,17 +10,30 @@ nothing to change. Otherwise the evidence suffices to recommend if every action 
 recommendation was observed ``min_count`` times or more, and if the probability that
 deciding so once is better than deciding as the reference does is at least 95 %.
 Elsewhere one should defer to the reference.
+
+The likeliest next states of a pair, with intervals of their probabilities.
+
+Intervals are the belief's own: Betas for Dirichlet rows, quantiles of models for an
+ensemble, a Beta of the same mean and variance otherwise.
+
+Whether the states are squares of a grid, and which way each action points.
+
+They are where actions are called up, right, down and left, and either every state is
+called like ``(2, 3)``, row and column, or ``right`` leads most often one state on and
+``down`` always the same number of states on, which is then the width.
 """
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.evaluation import ActionValues, action_values
-from bayesmdp.reporting._grid import find_grid
+from bayesmdp.model import Dynamics, Task
+from bayesmdp.posterior import Belief
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._next_states import LEVEL, SHOWN, next_states
 from bayesmdp.reporting._numbers import SURE, column, whole
 
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
@@ -182,3 +195,135 @@ def _how(inputs: Inputs, values: ActionValues) -> str:
         f"Values are of taking the action once and following “{inputs.recommended}” "
         f"afterwards, over {values.n_draws:,} {drawn} of every row."
     )
+
+
+SHOWN = 20
+LEVEL = 0.95
+MAX_ENTRIES = 75_000  # of all pairs together, so that the page stays small
+
+
+@dataclass(frozen=True, eq=False)
+class NextStates:
+    """The likeliest next states of some rows, one row after the other."""
+
+    length: IntArray  # [R], how many of each row; 0: left out
+    next_state: IntArray  # [L]
+    probability: FloatArray  # [L], posterior mean
+    low: FloatArray  # [L]
+    high: FloatArray  # [L]
+    count: IntArray | None  # [L], how often it was logged; None without counts
+
+
+def next_states(belief: Belief, first: IntArray, others: IntArray) -> NextStates:
+    """Collect the likeliest next states of rows: of ``first`` all that are shown.
+
+    Where that is too much, those of ``others`` are cut to fewer, the same for all.
+    """
+    mean = belief.mean()
+    rows = mean.rows
+    length = np.zeros(rows.pair.size, dtype=np.int64)
+    full = np.minimum(np.diff(rows.indptr), SHOWN)
+    length[first] = full[first]
+    room = MAX_ENTRIES - int(length.sum())
+    most = next(
+        (k for k in range(SHOWN, 0, -1) if np.minimum(full[others], k).sum() <= room), 0
+    )
+    length[others] = np.minimum(full[others], most)
+    entry = np.concatenate(
+        [
+            np.empty(0, dtype=np.int64),
+            *(
+                _likeliest(mean.probability, rows.indptr, int(row), int(length[row]))
+                for row in np.flatnonzero(length)
+            ),
+        ]
+    )
+    low, high = belief.intervals(entry, LEVEL)
+    return NextStates(
+        length=length,
+        next_state=rows.next_state[entry],
+        probability=mean.probability[entry],
+        low=low,
+        high=high,
+        count=_counts(belief, entry),
+    )
+
+
+def _likeliest(
+    probability: FloatArray, indptr: IntArray, row: int, many: int
+) -> IntArray:
+    """Entries of the likeliest next states of one row, the likeliest first."""
+    begin, end = indptr[row], indptr[row + 1]
+    order = np.argsort(-probability[begin:end], kind="stable")
+    return np.asarray(begin + order[:many])
+
+
+def _counts(belief: Belief, entry: IntArray) -> IntArray | None:
+    """How often each entry was logged."""
+    logged, rows = belief.counts, belief.rows().layout
+    if logged is None:
+        return None
+    seen = np.zeros(rows.next_state.size, dtype=np.int64)
+    _, at = rows.find(logged.state, logged.action, logged.next_state)
+    seen[at[at >= 0]] = logged.count[at >= 0]
+    return np.asarray(seen[entry])
+
+
+_ARROWS = {"up": "↑", "right": "→", "down": "↓", "left": "←"}
+_NAMES = {"north": "up", "east": "right", "south": "down", "west": "left"}
+_SQUARE = re.compile(r"\(?\s*(\d{1,4})\s*[,;]\s*(\d{1,4})\s*\)?")
+_MOST = 2_500  # squares drawn
+
+
+def find_grid(task: Task, mean: Dynamics) -> dict[str, Any] | None:
+    """Return rows and columns of all states, and arrows of actions; or None."""
+    names = [task.action_name(a).strip().lower() for a in range(task.n_actions)]
+    names = [_NAMES.get(name, name) for name in names]
+    if not set(_ARROWS) <= set(names) or task.n_states > _MOST:
+        return None
+    place = _by_label(task) or _by_moves(task, mean, names)
+    if place is None:
+        return None
+    row, column = place
+    return {
+        "row": row,
+        "column": column,
+        "arrow": [_ARROWS.get(name, "·") for name in names],
+    }
+
+
+def _by_label(task: Task) -> tuple[list[int], list[int]] | None:
+    found = [_SQUARE.fullmatch(x.strip()) for x in task.state_labels or ()]
+    if not found or not all(found):
+        return None
+    row = [int(x[1]) for x in found if x]
+    column = [int(x[2]) for x in found if x]
+    if len(set(zip(row, column, strict=True))) < len(row):
+        return None
+    row, column = ([x - min(of) for x in of] for of in (row, column))
+    if (max(row) + 1) * (max(column) + 1) > _MOST:  # mostly holes
+        return None
+    return row, column
+
+
+def _by_moves(
+    task: Task, mean: Dynamics, names: list[str]
+) -> tuple[list[int], list[int]] | None:
+    width = _commonest(mean, names.index("down"))
+    right = _commonest(mean, names.index("right"))
+    if right != 1 or width is None or width < 2 or task.n_states % width:
+        return None
+    row, column = np.divmod(np.arange(task.n_states), width)
+    return row.tolist(), column.tolist()
+
+
+def _commonest(mean: Dynamics, action: int) -> int | None:
+    """How far an action leads most often, to states that come later."""
+    rows = mean.rows
+    row = rows.row_of_entry
+    mine = rows.action[row] == action
+    step: IntArray = rows.next_state[mine] - rows.state[row[mine]]
+    ahead = step > 0
+    if not ahead.any():
+        return None
+    return int(np.argmax(np.bincount(step[ahead], mean.probability[mine][ahead])))

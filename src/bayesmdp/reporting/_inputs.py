@@ -1,5 +1,6 @@
-"""What a report is made from, checked once."""
+"""What a report is made from, checked once; what its draws say of differences."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,13 +10,24 @@ from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
+from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Comparison, ComparisonRow, Evaluation, OffPolicy
+from bayesmdp.evaluation import (
+    Comparison,
+    ComparisonRow,
+    Evaluation,
+    OffPolicy,
+    gaps,
+    least_size,
+    probability,
+    quantile,
+)
 from bayesmdp.information import Information
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
+from bayesmdp.reporting._numbers import plain, share
 
 MAX_SHOWN = 5_000  # states a page can hold
 
@@ -35,6 +47,7 @@ class Inputs:
     negative_control: NegativeControl | None = None
     cross_fit: CrossFit | None = None
     off_policy: OffPolicy | None = None
+    cost_effectiveness: CostEffectiveness | None = None
     information: Information | None = None
 
     def __post_init__(self) -> None:
@@ -51,6 +64,7 @@ class Inputs:
             ("negative_control", NegativeControl),
             ("cross_fit", CrossFit),
             ("off_policy", OffPolicy),
+            ("cost_effectiveness", CostEffectiveness),
             ("information", Information),
         ):
             given = getattr(self, name)
@@ -70,7 +84,12 @@ class Inputs:
                     f"{wanted[1]}; give records of one analysis."
                 )
         self._check_tasks()
-        draw_weights(self.best, self.posterior, "posterior")
+        n = self.best.start_values.size
+        if self.best.exact and self.posterior.n_models != n:
+            raise ArgumentError(
+                f"`comparison` was made on all {n} models of an ensemble, and "
+                "`posterior` is not that ensemble: give the one it was made on."
+            )
 
     def _check_tasks(self) -> None:
         """Refuse results that belong to another task of the same size."""
@@ -155,7 +174,7 @@ class Inputs:
     @cached_property
     def weights(self) -> FloatArray:
         """Probability of each draw, ``[D]``."""
-        return draw_weights(self.best, self.posterior, "posterior")
+        return draw_weights(self.best)
 
     @cached_property
     def visits(self) -> IntArray | None:
@@ -176,21 +195,77 @@ class Inputs:
         return np.sort(most)
 
 
-def draw_weights(
-    evaluation: Evaluation, belief: Belief | None, name: str
-) -> FloatArray:
+def draw_weights(evaluation: Evaluation) -> FloatArray:
     """Probability of each draw, ``[D]``; only models of an ensemble differ in it."""
     n = evaluation.start_values.size
-    if not evaluation.exact:
-        return np.full(n, 1.0 / n)
-    if belief is None or belief.n_models is None:
-        raise ArgumentError(
-            f"`{name}` must be the ensemble that was compared on: its models have "
-            "weights, which a comparison does not hold."
-        )
-    if belief.n_models != n:
-        raise ArgumentError(
-            f"`{name}` has {belief.n_models} models, `comparison` was made on {n}; "
-            "give the ensemble it was made on."
-        )
-    return belief.draws().weights / n
+    return np.full(n, 1 / n) if evaluation.weights is None else evaluation.weights
+
+
+_POINTS = 121
+
+
+def start_values(inputs: Inputs) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return start values of each policy on draws that all solved, and weights."""
+    return common_values(inputs.evaluations, inputs.weights)
+
+
+def common_values(
+    evaluations: Mapping[str, Evaluation], weights: FloatArray
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return start values on draws that all solved, and weights that sum to 1."""
+    table = {n: e.start_values for n, e in evaluations.items()}
+    solved = np.all([np.isfinite(v) for v in table.values()], axis=0)
+    solved &= weights > 0
+    weights = weights[solved]
+    return {n: v[solved] for n, v in table.items()}, weights / weights.sum()
+
+
+def gaps_to(
+    reference: str,
+    values: Mapping[str, FloatArray],
+    evaluations: Mapping[str, Evaluation],
+) -> dict[str, FloatArray]:
+    """Start values less those of one policy in each draw; ties are exactly 0."""
+    least = _least(evaluations)
+    return {n: gaps(v, values[reference], least) for n, v in values.items()}
+
+
+def _least(evaluations: Mapping[str, Evaluation]) -> float:
+    # a record has the name of its solver alone
+    found = [least_size(e.solver == "iterative", e.value) for e in evaluations.values()]
+    return max(found)
+
+
+def best_shares(
+    values: Mapping[str, FloatArray],
+    weights: FloatArray,
+    evaluations: Mapping[str, Evaluation],
+) -> dict[str, dict[str, float | None]]:
+    """Probability that each policy is the best of all; ties are divided."""
+    table = np.stack(list(values.values()))  # [P, D]
+    top = gaps(table, table.max(axis=0), _least(evaluations)) == 0
+    hits = np.minimum((top / top.sum(axis=0)) @ weights, 1.0)
+    exact = all(e.exact for e in evaluations.values())
+    n = np.inf if exact else weights.size
+    return {name: share(float(h), n) for name, h in zip(values, hits, strict=True)}
+
+
+def acceptability(
+    found: dict[str, FloatArray], weights: FloatArray, reference: str
+) -> dict[str, object]:
+    """Probability that each policy beats the reference by more than ``x``."""
+    found = {name: gap for name, gap in found.items() if name != reference}
+    ends = [
+        quantile(gap, weights, level) for gap in found.values() for level in (0.001, 1)
+    ]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    margin = 0.03 * (high - low) or 1.0
+    x = np.unique(np.r_[np.linspace(low - margin, high + margin, _POINTS), 0.0])
+    return {
+        "x": [plain(point, 6) for point in x],
+        "probability": {
+            name: [plain(probability(gap > point, weights), 5) for point in x]
+            for name, gap in found.items()
+        },
+        "n_draws": int(weights.size),
+    }

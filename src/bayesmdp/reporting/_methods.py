@@ -60,11 +60,11 @@ _ASSUMPTIONS = [
 
 def _evaluation(inputs: Inputs) -> str:
     best, discount = inputs.best, inputs.task.discount
+    many = f"Each of {best.n_draws:,} draws from the posterior"
     if best.exact:
         many = f"Each of the {best.n_draws:,} models"
-        noise = "There is no Monte Carlo error."
-    else:
-        many = f"Each of {best.n_draws:,} draws from the posterior"
+    noise = "There is no Monte Carlo error."
+    if not best.exact or best.start_total_sd_mcse:
         noise = (
             "The figure after ± is the Monte Carlo standard error, which more draws "
             "would remove; it is no part of the uncertainty about the dynamics."

@@ -1,4 +1,4 @@
-"""States by their uncertainties, and by their values under two policies."""
+"""States by their uncertainties and values; policies by their values and tails."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -7,8 +7,12 @@ from bayesmdp import _checks
 from bayesmdp._typing import Name
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, Evaluation
+from bayesmdp.optimisation import RiskFrontier
+from bayesmdp.reporting._inputs import common_values, draw_weights, gaps_to
+from bayesmdp.reporting._numbers import interval
 from bayesmdp.reporting._plot_axes import (
     BLUE,
+    FAINT,
     GREY,
     INK,
     arrays_of,
@@ -20,6 +24,7 @@ from bayesmdp.reporting._plot_axes import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _MANY = 3_000  # points from which on dots are pixels in a file of lines and text
 
@@ -183,3 +188,128 @@ def _square(ax: Any) -> tuple[float, float]:
     ax.set(xlim=ends, ylim=ends, aspect="equal")
     ax.locator_params(nbins=6)  # the same ticks on both
     return ends
+
+
+def intervals(
+    comparison: Comparison,
+    *,
+    difference: bool = False,
+    level: float = 0.95,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the value of each policy from the start, with an interval of draws.
+
+    The interval holds what the data leave open (epistemic uncertainty), not the Monte
+    Carlo error. Policies share their draws, so intervals of values overlap even where
+    one policy is better on every draw: ``difference`` shows that.
+
+    Parameters
+    ----------
+    comparison
+        From `bayesmdp.compare`; the best policy is drawn on top.
+    difference
+        Show differences to the reference instead of values.
+    level
+        Probability inside the interval.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> posterior = bm.fit(world.sample(500, seed=0), world.task)
+    >>> policies = {"logged": bm.policies.behaviour(posterior),
+    ...             "nominal": bm.policies.nominal(posterior)}
+    >>> table = bm.compare(policies, posterior.draws(200))
+    >>> bm.plots.intervals(table).get_xlabel()
+    'value from the start, 95 % interval'
+    """
+    _checks.of_type("comparison", comparison, Comparison, ArgumentError)
+    level = _checks.real("level", level, ArgumentError, 0, 1, open_low=True)
+    rows = [
+        row
+        for row in comparison.rows
+        if not (difference and row.name == comparison.reference)
+    ]
+    spans = _spans(comparison, difference, level)
+    ax = axes_for(ax, "plots.intervals", (4.6, 0.7 + 0.42 * len(rows)))
+    for place, row in enumerate(rows):
+        chosen = row.name == comparison.rows[0].name
+        colour = BLUE if chosen else GREY
+        at = row.difference if difference else row.value
+        ax.plot(spans[row.name], [place, place], color=colour, linewidth=2.2)
+        ax.plot([at], [place], "o" if chosen else "s", color=colour, markersize=6.5)
+    ax.set_yticks(range(len(rows)), [drawn(row.name) for row in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color=FAINT)
+    ax.set_axisbelow(True)
+    if difference:
+        ax.axvline(0.0, color=INK, linewidth=0.8)
+    less = f" minus that of {drawn(comparison.reference)}" if difference else ""
+    ax.set_xlabel(f"value from the start{less}, {100 * level:g} % interval")
+    return ax
+
+
+def _spans(
+    comparison: Comparison, difference: bool, level: float
+) -> dict[str, tuple[float, float]]:
+    first = comparison.evaluations[comparison.reference]
+    values, weights = common_values(comparison.evaluations, draw_weights(first))
+    if difference:
+        values = gaps_to(comparison.reference, values, comparison.evaluations)
+    spans = {}
+    for name, each in values.items():
+        span = interval(each, weights, exact=first.exact, level=level)
+        spans[name] = (span["low"]["value"], span["high"]["value"])
+    return spans
+
+
+def frontier(front: RiskFrontier, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw mean and tail mean of the policies of a risk frontier.
+
+    Bars are two Monte Carlo errors.
+
+    Parameters
+    ----------
+    front
+        From `bayesmdp.risk_frontier`.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0, 3, 2)
+    >>> posterior = bm.fit(world.sample(50, seed=0), world.task)
+    >>> front = bm.risk_frontier(posterior, (0.5, 1.0), effort="quick")
+    >>> bm.plots.frontier(front).get_xlabel()
+    'tail that the policy was found for'
+    """
+    _checks.of_type("front", front, RiskFrontier, ArgumentError)
+    ax = axes_for(ax, "plots.frontier", (4.6, 3.2))
+    place = range(front.tails.size)
+    drawn = (
+        (front.mean, front.mean_mcse, BLUE, "o-", "mean over all draws"),
+        (front.tail_mean, front.tail_mean_mcse, GREY, "s--", "mean over its own tail"),
+    )
+    for value, error, colour, style, label in drawn:
+        ax.errorbar(
+            place, value, 2 * error, fmt=style, color=colour, label=label, capsize=2
+        )
+    ax.set_xticks(place, [f"{100 * tail:g} %" for tail in front.tails])
+    ax.set_xlabel("tail that the policy was found for")
+    ax.set_ylabel("value from the start")
+    ax.grid(axis="y", color=FAINT)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False)
+    return ax

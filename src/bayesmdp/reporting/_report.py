@@ -11,13 +11,29 @@ from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._sheet import Sheet
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
+from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
 from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
+from bayesmdp.reporting._data_and_prior import (
+    data_section,
+    prior_section,
+    support_section,
+)
+from bayesmdp.reporting._economics import economics_section
+from bayesmdp.reporting._explorer import explorer_section
+from bayesmdp.reporting._information import information_section
 from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._methods import methods_section
+from bayesmdp.reporting._policies import (
+    attribution_section,
+    policies_section,
+    states_section,
+)
+from bayesmdp.reporting._summary import summary_section
 
 SCHEMA_VERSION = 1
 _FIRST = b'{"schema_version":'  # how the data of every report begin
@@ -126,6 +142,7 @@ def report(
     negative_control: NegativeControl | None = None,
     cross_fit: CrossFit | None = None,
     off_policy: OffPolicy | None = None,
+    cost_effectiveness: CostEffectiveness | None = None,
     information: Information | None = None,
 ) -> Report:
     """Put an analysis together for people to read.
@@ -152,6 +169,8 @@ def report(
     check, negative_control, cross_fit, off_policy
         From the functions of these names. The page shows what each found, or how to run
         it. A gain that one of them contradicts is not printed large.
+    cost_effectiveness
+        From the function of that name: a section of its own.
     information
         From `bayesmdp.value_of_information`: where more patients would teach most.
 
@@ -172,8 +191,6 @@ def report(
     >>> bm.report(posterior, table)
     Report(recommended='nominal', reference='logged')
     """
-    from bayesmdp.reporting._sections import sections
-
     check_belief(posterior)
     posterior.task.plain("report")
     inputs = Inputs(
@@ -188,9 +205,28 @@ def report(
         negative_control,
         cross_fit,
         off_policy,
+        cost_effectiveness,
         information,
     )
-    return Report({"schema_version": SCHEMA_VERSION, **sections(inputs)})
+    return Report({"schema_version": SCHEMA_VERSION, **_sections(inputs)})
+
+
+def _sections(inputs: Inputs) -> dict[str, Any]:
+    """Build all sections, in the order a reader meets them."""
+    policies, explorer = policies_section(inputs), explorer_section(inputs)
+    return {
+        "summary": summary_section(inputs, policies, explorer["n_verdicts"]),
+        "policies": policies,
+        "economics": economics_section(inputs),
+        "states": states_section(inputs),
+        "attribution": attribution_section(inputs),
+        "support": support_section(inputs),
+        "prior": prior_section(inputs),
+        "information": information_section(inputs),
+        "data": data_section(inputs),
+        "explorer": explorer,
+        "methods": methods_section(inputs),
+    }
 
 
 def check_page(path: str | os.PathLike[str]) -> Path:

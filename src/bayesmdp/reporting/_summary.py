@@ -1,15 +1,15 @@
-"""The first screen: the question, the answer, its uncertainty, and cautions."""
+"""The first screen: question, answer, uncertainty, and gains on one axis."""
 
 import math
 from typing import Any
 
+import numpy as np
+
 from bayesmdp.evaluation import Evaluation, rounded
 from bayesmdp.optimisation import PosteriorMean
-from bayesmdp.reporting._caution import cautions
-from bayesmdp.reporting._checks_made import checks_made
-from bayesmdp.reporting._gains import gains
+from bayesmdp.reporting._cautions import cautions, checks_made
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import chance, in_percent, quantity
+from bayesmdp.reporting._numbers import chance, column, in_percent, plain, quantity
 
 _WIDTH = 3.92  # of a normal distribution's 95 % interval, in standard deviations
 
@@ -178,3 +178,47 @@ def percent(x: dict[str, float | None]) -> str:
     if value is None:
         return "an unknown part"
     return in_percent(value)
+
+
+def gains(inputs: Inputs, difference: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return rows with a point, an interval or dots, and the limits of their axis.
+
+    None where there is nothing to set beside the predicted gain. ``difference`` is the
+    gain of the recommended policy with its 95 % ``low`` and ``high``.
+    """
+    null, fair = inputs.negative_control, inputs.cross_fit
+    if null is None and fair is None:
+        return None
+    rows: list[dict[str, Any]] = []
+    if difference is not None:
+        ends = [difference["low"], difference["high"]]
+        rows.append(_row(f"Predicted for “{inputs.recommended}”", difference, ends))
+    if null is not None:
+        claimed = {"value": plain(null.claimed_gain, 6)}
+        dots = column(np.sort(null.null_gains), 3)
+        rows.append(_row("Claimed for the nominal policy", claimed))
+        rows.append(_row("Claimed without effect", None, dots=dots))
+    if fair is not None:
+        ends = [plain(x, 6) for x in fair.interval]
+        rows.append(_row("Cross-fitted", {"value": plain(fair.gain, 6)}, ends))
+    numbers = [0.0]
+    for row in rows:
+        numbers += [x for x in [row["value"], *row["interval"], *row["dots"]] if x]
+    low, high = min(numbers), max(numbers)
+    room = 0.04 * (high - low or 1.0)
+    return {"rows": rows, "low": plain(low - room, 6), "high": plain(high + room, 6)}
+
+
+def _row(
+    label: str,
+    value: dict[str, Any] | None,
+    interval: list[float | None] | None = None,
+    dots: list[float | None] | None = None,
+) -> dict[str, Any]:
+    known = interval is not None and None not in interval
+    return {
+        "label": label,
+        "value": None if value is None else value["value"],
+        "interval": interval if known else [],
+        "dots": [x for x in dots or [] if x is not None],
+    }

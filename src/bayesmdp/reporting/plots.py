@@ -10,15 +10,17 @@ Colours can be told apart by colour-blind readers (Okabe and Ito), and markers o
 differ wherever colours do, for print in grey.
 """
 
-from bayesmdp.reporting._plot_follow_up import prevalence, survival
-from bayesmdp.reporting._plot_frontier import frontier
+from bayesmdp.reporting._plot_curves import prevalence, survival, sweep
+from bayesmdp.reporting._plot_economics import ce_plane, ceac, evpi, expected_loss
 from bayesmdp.reporting._plot_information import information
-from bayesmdp.reporting._plot_policies import intervals
-from bayesmdp.reporting._plot_sizes import sweep
-from bayesmdp.reporting._plot_states import diagonal, scatter
+from bayesmdp.reporting._plot_states import diagonal, frontier, intervals, scatter
 
 __all__ = [
+    "ce_plane",
+    "ceac",
     "diagonal",
+    "evpi",
+    "expected_loss",
     "frontier",
     "information",
     "intervals",

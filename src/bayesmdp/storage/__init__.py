@@ -8,7 +8,6 @@ from bayesmdp.storage._template import write_template
 
 __all__ = [
     "Run",
-    "check_target",
     "load",
     "load_result",
     "read_policy",

@@ -9,8 +9,7 @@ from typing import Any
 from bayesmdp._io import worded
 from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.model import Task
-from bayesmdp.storage._arrays import Arrays, open_arrays
-from bayesmdp.storage._bundle import find_arrays, read_head
+from bayesmdp.storage._bundle import Arrays, find_arrays, open_arrays, read_head
 from bayesmdp.storage._records import Unpacking
 
 HEAD = "config.json"

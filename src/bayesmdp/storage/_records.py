@@ -30,7 +30,7 @@ from bayesmdp import _checks
 from bayesmdp.errors import StorageError
 from bayesmdp.model import Task
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._arrays import KINDS, Arrays
+from bayesmdp.storage._bundle import KINDS, Arrays
 
 _DEPTH = 50
 #: Axes of arrays in records: S states, A actions, D draws, at most as many as there are
@@ -57,9 +57,16 @@ Shapes = list[tuple[range, ...]]
 @cache
 def kinds() -> dict[str, type]:
     """Every record that can be kept, by name."""
-    from bayesmdp import diagnostics, evaluation, information, optimisation, priors
+    from bayesmdp import (
+        diagnostics,
+        economics,
+        evaluation,
+        information,
+        optimisation,
+        priors,
+    )
 
-    rooms = (priors, evaluation, optimisation, information, diagnostics)
+    rooms = (priors, evaluation, optimisation, information, diagnostics, economics)
     found = {name: getattr(room, name) for room in rooms for name in room.__all__}
     return {
         name: x

@@ -14,11 +14,11 @@ from typing import Any
 from bayesmdp._io import check_file, worded
 from bayesmdp.errors import StorageError
 from bayesmdp.evaluation import Comparison
-from bayesmdp.storage._arrays import open_arrays
 from bayesmdp.storage._bundle import (
     clean,
     find_arrays,
     locked,
+    open_arrays,
     read_head,
     steady,
     write_bundle,

@@ -36,13 +36,13 @@ from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._arrays import open_arrays
 from bayesmdp.storage._bundle import (
     HEADING,
     clean,
     find_arrays,
     is_leftover,
     locked,
+    open_arrays,
     read_head,
     steady,
     write_bundle,

@@ -16,7 +16,14 @@
     transition = [{ state = "icu", action = "wait", next_state = "home", value = 1.0 }]
     from_data = true                    # as it was logged
 
-A key such as ``home`` is a label where states have labels, else an id.
+A key such as ``home`` is a label where states have labels, else an id. Several rewards
+have a table each, of one form, and may have a discount each::
+
+    discount = { cost = 0.94, qaly = 1.0 }
+    horizon = 20                        # cycles; and when rewards are counted:
+    cycle = "half"
+    reward.cost.state_action = { icu = { treat = 900.0 } }
+    reward.qaly.state_action = { icu = { treat = 0.4, wait = 0.4 } }
 """
 
 import os
@@ -35,6 +42,7 @@ from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
 from bayesmdp.model import RewardTriplets, Task, reward_triplets
 from bayesmdp.storage._config import as_path
 
+_TIMED = ("horizon", "cycle", "criterion")
 _KEYS = (
     "discount",
     "terminal",
@@ -45,6 +53,7 @@ _KEYS = (
     "action_labels",
     "reward",
     "reward_unit",
+    *_TIMED,
 )
 _LABELS = ("state_labels", "action_labels")
 _LOGGED = "logged"
@@ -115,7 +124,7 @@ def _settings(path: Any) -> tuple[dict[str, Any], str]:
 
 
 def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
-    if "discount" not in settings:
+    if "discount" not in settings and settings.get("criterion") != "average":
         raise TaskError("`discount` is missing: give a number in [0, 1].")
     known = _names(settings, data)
     reward = _read_reward(settings.get("reward", {"from_data": True}), known)
@@ -130,8 +139,9 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
             known.state(_as_name(x, known.state_labels), "terminal") for x in terminal
         ]
     start = _start(settings.get("start", "uniform"), known)
-    rest = {"discount": settings["discount"], "start": start, "terminal": terminal}
+    rest = {"discount": settings.get("discount"), "start": start, "terminal": terminal}
     rest["reward_unit"] = settings.get("reward_unit")
+    rest |= {name: settings[name] for name in _TIMED if name in settings}
     if reward is None or terminal is None or start is _LOGGED:
         return _from_data(data, known, {**rest, "reward": reward})
     labels = {x: getattr(known, x) for x in _LABELS}
@@ -224,6 +234,8 @@ def _read_reward(reward: Any, known: Task) -> Any:
             f"`reward` must be {_ALIVE!r}, or a table: [reward] with one of "
             f"{', '.join(_REWARDS)}; got {reward!r:.40}."
         )
+    if len(reward) > 1 and all(map(_is_reward, reward.values())):
+        return {name: _one_of_several(name, reward[name], known) for name in reward}
     _check_keys(reward, _REWARDS, "reward.")
     if len(reward) != 1:
         raise TaskError(
@@ -240,6 +252,24 @@ def _read_reward(reward: Any, known: Task) -> Any:
     if kind == "state_action":
         return _by_action(content, known)
     return _by_transition(content, known)
+
+
+def _is_reward(said: Any) -> bool:
+    """Whether a value of ``[reward]`` is a reward by name, and no part of one."""
+    return said == _ALIVE or (isinstance(said, dict) and bool({*said} & {*_REWARDS}))
+
+
+def _one_of_several(name: str, said: Any, known: Task) -> Any:
+    try:
+        found = _read_reward(said, known)
+    except TaskError as problem:
+        raise TaskError(f"`reward.{name:.40}`: {problem}") from None
+    if found is None:
+        raise TaskError(
+            f"`reward.{name:.40}.from_data` cannot be one of several: a log holds one "
+            "reward; say what pays."
+        )
+    return found
 
 
 def _by_state(content: Any, known: Task, where: str) -> FloatArray:

@@ -48,6 +48,7 @@ start = "{start}"
 # state_action.{state}.{action} = -0.1
 # For a transition:
 # transition = [{{ state = {s}, action = {a}, next_state = {s}, value = 1.0 }}]
+# Several, such as costs and QALYs, have a table each: [reward.cost] and [reward.qaly].
 """
 
 

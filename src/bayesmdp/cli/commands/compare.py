@@ -6,8 +6,10 @@ import click
 
 from bayesmdp.cli._options import (
     draws_option,
+    load_run,
     output_options,
     restrict_option,
+    reward_option,
     run_argument,
     seed_option,
     show,
@@ -33,6 +35,7 @@ from bayesmdp.cli._policies import COMPARISON, find_policies
 )
 @draws_option
 @restrict_option
+@reward_option
 @seed_option
 @threads_option
 @output_options
@@ -43,6 +46,7 @@ def command(
     min_count: int,
     n_draws: int,
     restricted: bool,
+    reward: str | dict[str, float] | None,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -59,7 +63,7 @@ def command(
     import bayesmdp as bm
 
     bm.storage.check_target(run, COMPARISON, overwrite=True)
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     comparison = bm.compare(
         find_policies(
             loaded, policies, seed=seed, threads=threads, restricted=restricted

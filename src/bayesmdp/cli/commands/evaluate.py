@@ -6,8 +6,10 @@ import click
 
 from bayesmdp.cli._options import (
     draws_option,
+    load_run,
     output_options,
     restrict_option,
+    reward_option,
     run_argument,
     seed_option,
     show,
@@ -36,6 +38,7 @@ from bayesmdp.cli._policies import find_policies
     help="How many states to show, the most visited first; --json has all.",
 )
 @restrict_option
+@reward_option
 @seed_option
 @threads_option
 @output_options
@@ -46,6 +49,7 @@ def command(
     tolerance: float | None,
     n_states: int,
     restricted: bool,
+    reward: str | dict[str, float] | None,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -63,7 +67,7 @@ def command(
     """
     import bayesmdp as bm
 
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     ((name, found),) = find_policies(
         loaded, [policy], seed=seed, threads=threads, restricted=restricted
     ).items()

@@ -7,9 +7,11 @@ import click
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     effort_option,
+    load_run,
     output_options,
     remark,
     restrict_option,
+    reward_option,
     run_argument,
     seed_option,
     show,
@@ -50,6 +52,7 @@ from bayesmdp.cli._policies import find_policies
     help="Write the policy as CSV: state, action, probability.",
 )
 @restrict_option
+@reward_option
 @seed_option
 @threads_option
 @output_options
@@ -63,6 +66,7 @@ def command(
     effort: str,
     policy_out: Path | None,
     restricted: bool,
+    reward: str | dict[str, float] | None,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -83,7 +87,7 @@ def command(
 
     if policy_out is not None:
         check_file(policy_out, ".csv")
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     ((name, policy),) = find_policies(
         loaded, [baseline], seed=seed, threads=threads, restricted=restricted
     ).items()

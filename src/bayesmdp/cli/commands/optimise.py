@@ -7,8 +7,10 @@ import click
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     effort_option,
+    load_run,
     output_options,
     remark,
+    reward_option,
     run_argument,
     seed_option,
     show,
@@ -64,6 +66,7 @@ from bayesmdp.cli._policies import OPTIMISED
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the policy as CSV: state, action, probability.",
 )
+@reward_option
 @seed_option
 @threads_option
 @output_options
@@ -80,6 +83,7 @@ def command(
     resume: bool,
     overwrite: bool,
     policy_out: Path | None,
+    reward: str | dict[str, float] | None,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -106,7 +110,7 @@ def command(
     bm.storage.check_target(run, OPTIMISED, overwrite=overwrite or resume)
     if policy_out is not None:
         check_file(policy_out, ".csv")
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     earlier = None
     if resume:
         earlier = bm.storage.load_result(run, OPTIMISED, bm.Optimisation)

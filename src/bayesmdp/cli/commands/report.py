@@ -7,9 +7,11 @@ import click
 
 from bayesmdp.cli._options import (
     draws_option,
+    load_run,
     output_options,
     priors_beside,
     remark,
+    reward_option,
     run_argument,
     seed_option,
     show,
@@ -46,6 +48,7 @@ _USUAL = ("behaviour", "mle", "nominal")
     help="Also what other priors would say; as costly as three evaluations and more.",
 )
 @draws_option
+@reward_option
 @seed_option
 @threads_option
 @output_options
@@ -54,6 +57,7 @@ def command(
     out: Path,
     prior_sensitivity: bool,
     n_draws: int,
+    reward: str | dict[str, float] | None,
     seed: int,
     threads: int | None,
     as_json: bool,
@@ -62,18 +66,18 @@ def command(
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
     It shows what `check`, `negative-control`, `cross-fit`, `off-policy`, `information`
-    and `compare-priors` found, or the command for what was not run, and the last
-    `compare`. Where there is none, one is made of behaviour, mle, nominal and, if
-    there, the optimised policy; where that is newer, all are compared again. --draws
-    and --seed are for what has to be made. A page that is there is replaced, with its
-    data.
+    and `compare-priors` found, or the command for what was not run, the last `compare`,
+    and the last `cost-effectiveness`, if any. Where no policies were compared, it is
+    done for behaviour, mle, nominal and, if there, the optimised policy; where the
+    optimised policy is newer, all are compared again. --draws and --seed are for what
+    has to be made. A page that is there is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
     """
     import bayesmdp as bm
 
     data = bm.reporting.check_page(out)
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     posterior, task = loaded.posterior, loaded.posterior.task
     best = load_optimised(loaded)
     comparison, why = _comparison(
@@ -93,6 +97,7 @@ def command(
             ("negative_control", bm.diagnostics.NegativeControl),
             ("cross_fit", bm.diagnostics.CrossFit),
             ("off_policy", bm.evaluation.OffPolicy),
+            ("cost_effectiveness", bm.economics.CostEffectiveness),
             ("information", bm.information.Information),
         )
         if name in loaded.results

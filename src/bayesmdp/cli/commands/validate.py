@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayesmdp._sheet import visible
 from bayesmdp.cli._options import (
     as_options,
     output_options,
     reading_options,
     show,
 )
+from bayesmdp.errors import visible
 
 if TYPE_CHECKING:
     from bayesmdp.data import Findings

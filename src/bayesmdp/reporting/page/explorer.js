@@ -59,7 +59,7 @@ function actionTable(i, pairs) {
   const of = (name) => (p) => EXPLORER[name][p];
   const columns = [  // name, cell, what to sort by
     ["Action", (p) => make("button", { type: "button", class: "pick", "aria-pressed": String(p === chosenPair), onclick: () => pickPair(i, p) }, actionName(p)), actionName],
-    EXPLORER.seen && ["Seen", (p) => thousands(EXPLORER.seen[p]), of("seen")],
+    EXPLORER.seen && ["Visits", (p) => thousands(EXPLORER.seen[p]), of("seen")],
     ["Value", (p) => EXPLORER.available[p] ? sig(EXPLORER.value[p], 4) : "not offered", of("value")],
     EXPLORER.epistemic_sd && ["95 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : "", of("value")],
     EXPLORER.epistemic_sd && ["Epistemic sd", (p) => sig(EXPLORER.epistemic_sd[p], 2), of("epistemic_sd")],

@@ -59,6 +59,23 @@ function acceptability(element) {
     yaxis: axis("probability", { range: [-0.02, 1.02] }),
   });
 }
+function ceac(element) {
+  const { thresholds: x, ceac: probability } = DATA.economics;
+  draw(element, Object.keys(probability).map((name, i) => ({
+    type: "scatter", mode: x.length > 1 ? "lines" : "markers", name: escaped(short(name)), x, y: probability[name],
+    line: { color: [colour("accent"), colour("aleatoric"), colour("epistemic"), colour("other")][i % 4], width: 2.5, dash: LINES[i % LINES.length] },
+    hovertemplate: "%{y:.3f} at %{x:,.6g}<extra>%{fullData.name}</extra>",
+  })), {
+    showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 56, r: 14, t: 40, b: 48 },
+    xaxis: axis("threshold: cost per unit of effect"), yaxis: axis("probability", { range: [-0.02, 1.02] }),
+  });
+}
+function evpi(element) {
+  const { thresholds: x, evpi: y, cost } = DATA.economics;
+  draw(element, [{ type: "scatter", mode: x.length > 1 ? "lines" : "markers", x, y, line: { color: colour("accent"), width: 2.5 },
+    hovertemplate: "%{y:,.4g} at %{x:,.6g}<extra></extra>" }],
+  { xaxis: axis("threshold: cost per unit of effect"), yaxis: axis(`EVPI, ${escaped(short(cost))} per patient`, { rangemode: "tozero" }) });
+}
 const chosenPolicies = () => [byId("policy-a").value, byId("policy-b").value];
 function livePlaces() {
   return STATES.state.map((_, i) => i).filter((i) => !STATES.terminal[i]);
@@ -119,7 +136,7 @@ function support(element) {
     colorscale: [[0, colour("heat-low")], [1, colour("heat-high")]], hoverongaps: false,
     text: map.map((row, a) => row.map((n, i) => `state ${names[i]}: ${n} times<br>${escaped(short(labels[a]))}`)),
     hovertemplate: "%{text}<extra></extra>",
-    colorbar: { title: { text: "seen", side: "top" }, tickvals: ticks.map(Math.log10), ticktext: ticks.map((n) => thousands(n)), thickness: 10, outlinewidth: 0, len: 0.9 },
+    colorbar: { title: { text: "visits", side: "top" }, tickvals: ticks.map(Math.log10), ticktext: ticks.map((n) => thousands(n)), thickness: 10, outlinewidth: 0, len: 0.9 },
   }], {
     xaxis: axis("states, most visited first", { showgrid: false, ...(states.length <= 30 ? named(states.map(stateName)) : {}) }),
     yaxis: axis("", { ...named(labels), ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
@@ -158,7 +175,7 @@ function informationMap(element) {
   });
 }
 const DRAWERS = {
-  "plot-intervals": intervals, "plot-acceptability": acceptability, "plot-scatter": scatter, "plot-diagonal": diagonal,
+  "plot-intervals": intervals, "plot-acceptability": acceptability, "plot-ceac": ceac, "plot-evpi": evpi, "plot-scatter": scatter, "plot-diagonal": diagonal,
   "plot-attribution": attribution, "plot-support": support, "plot-evidence": evidence,
   "plot-information": information, "plot-information-map": informationMap,
 };

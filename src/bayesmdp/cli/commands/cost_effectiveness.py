@@ -1,0 +1,91 @@
+"""``bayesmdp cost-effectiveness``: costs beside effects, on the same draws."""
+
+from pathlib import Path
+
+import click
+
+from bayesmdp.cli._options import (
+    draws_option,
+    output_options,
+    restrict_option,
+    run_argument,
+    seed_option,
+    threads_option,
+    wants_progress,
+)
+from bayesmdp.cli._policies import find_policies
+from bayesmdp.cli._run_and_log import keep_and_show
+
+_RESULT = "cost_effectiveness"
+
+
+@click.command()
+@run_argument
+@click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
+@click.option(
+    "--cost",
+    metavar="REWARD",
+    default="cost",
+    show_default=True,
+    help="Reward of the task that counts against a policy.",
+)
+@click.option(
+    "--effect",
+    metavar="REWARD",
+    default="qaly",
+    show_default=True,
+    help="Reward of the task that counts for it.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    type=float,
+    multiple=True,
+    help="What one unit of effect may cost; may be repeated; 0 to 100000 in steps of "
+    "5000 where not given.",
+)
+@draws_option
+@restrict_option
+@seed_option
+@threads_option
+@output_options
+def command(
+    run: Path,
+    policies: tuple[str, ...],
+    cost: str,
+    effect: str,
+    thresholds: tuple[float, ...],
+    n_draws: int,
+    restricted: bool,
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Set costs beside effects of policies, and keep the analysis in RUN.
+
+    RUN is a directory of `fit` whose task has several rewards; POLICY is as in
+    `bayesmdp evaluate`, at least two. Prints the incremental table (ICER, dominance),
+    the best policy by threshold, the probability that it is best, and the value of
+    perfect information. `report` shows the last analysis.
+
+    Example: bayesmdp cost-effectiveness ward behaviour optimised --threshold 20000
+
+    Example: bayesmdp cost-effectiveness ward behaviour mine.csv --effect survival
+    """
+    import bayesmdp as bm
+
+    loaded = bm.storage.load(run)
+    bm.storage.check_target(run, _RESULT, overwrite=True)
+    found = bm.cost_effectiveness(
+        find_policies(
+            loaded, policies, seed=seed, threads=threads, restricted=restricted
+        ),
+        loaded.posterior.draws(n_draws, seed),
+        cost=cost,
+        effect=effect,
+        thresholds=thresholds or None,
+        threads=threads,
+        progress=wants_progress(quiet),
+    )
+    keep_and_show(run, _RESULT, found, as_json=as_json, quiet=quiet)

@@ -1,0 +1,310 @@
+"""`cost_effectiveness`: joint draws of costs and effects, and what follows from them.
+
+With cost ``c[p, d]`` and effect ``e[p, d]`` of policy ``p`` in draw ``d``, and a
+threshold ``k`` that a unit of effect is worth, the net benefit and the loss are ::
+
+    n[p, d] = k e[p, d] - c[p, d]          l[p, d] = max_q n[q, d] - n[p, d]
+
+Means over draws, for every threshold:
+
+========================  ==========================================================
+``ceac``                  probability that ``n[p]`` is the largest; ties are shared
+``best``, ``frontier``    the policy of the largest mean ``n[p]``, and its ``ceac``
+``expected_loss``         mean ``l[p]``
+``evpi``                  mean ``l`` of the best policy, that is the mean of the
+                          largest ``n`` less the largest mean of ``n``
+========================  ==========================================================
+
+``evpi`` is the expected value of perfect information for a choice among *these*
+policies. A policy made to measure for every draw would gain more: the gap of
+`bayesmdp.optimise` on the net benefit bounds that. All of it is per patient.
+
+Errors treat the best policy as known, which overlooks that near an ICER draws may name
+the wrong one; what that costs is then small, too.
+
+References: Briggs, Claxton and Sculpher, Decision Modelling for Health Economic
+Evaluation (2006); Alarid-Escudero et al., Medical Decision Making 39 (2019), on
+expected loss curves.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
+from bayesmdp.economics._incremental import incremental_table
+from bayesmdp.economics._record import CostEffectiveness
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
+from bayesmdp.evaluation import as_draws, evaluate, gaps, mean_and_mcse
+from bayesmdp.model import Task
+from bayesmdp.posterior import Belief, Draws
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
+def cost_effectiveness(
+    policies: Mapping[str, PolicyLike],
+    draws: Draws | Belief,
+    *,
+    cost: str = "cost",
+    effect: str = "qaly",
+    thresholds: ArrayLike | None = None,
+    n_draws: int | None = None,
+    seed: Seed | None = None,
+    solver: str = "auto",
+    threads: int | None = None,
+    executor: "Executor | None" = None,
+    device: str | None = None,
+    progress: bool | None = None,
+) -> CostEffectiveness:
+    """Set costs beside effects of policies, on the same draws.
+
+    Parameters
+    ----------
+    policies
+        Two or more, by name.
+    draws
+        As in `bayesmdp.compare`, of a belief whose task has several rewards.
+    cost, effect
+        Names of two of them. Costs count against a policy, effects for it: a harm, such
+        as DALYs, is given with a minus.
+    thresholds
+        What one unit of effect may cost, each 0 or more; 0 to 100,000 in steps of 5,000
+        where not given.
+    n_draws, seed, solver, threads, executor, device, progress
+        As in `bayesmdp.compare`.
+
+    Returns
+    -------
+    CostEffectiveness
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(
+    ...     2, 2, reward={"cost": [[100, 500], [0, 0]], "qaly": [[1, 1], [0, 0]]},
+    ...     discount=0.97, terminal=1, start=0)
+    >>> log = bm.Counts.from_dense([[[80, 20], [90, 10]], [[0, 0], [0, 0]]])
+    >>> posterior = bm.fit(log, task, prior=bm.SymmetricPrior())
+    >>> ce = bm.cost_effectiveness(
+    ...     {"care": [0, 0], "drug": [1, 0]}, posterior, thresholds=[0, 2000])
+    >>> ce.best
+    ('care', 'drug')
+    """
+    names = _names(policies)
+    draws = as_draws(draws, n_draws, seed)
+    for name, said in (("cost", cost), ("effect", effect)):
+        _check_reward(name, said, draws.belief.task)
+    if cost == effect:
+        raise ArgumentError(
+            f"`cost` and `effect` must be two rewards; both are {cost!r}."
+        )
+    wanted = _read_thresholds(thresholds)
+    how: dict[str, Any] = {"solver": solver, "threads": threads, "executor": executor}
+    how |= {"device": device, "progress": progress}
+    values = np.empty((2, len(names), draws.n_draws))
+    with warnings.catch_warnings(record=True) as said_of:
+        warnings.simplefilter("always", BayesmdpWarning)
+        for p, name in enumerate(names):
+            found = evaluate(policies[name], draws, **how).rewards or {}
+            values[:, p] = [found[x].start_values for x in (cost, effect)]
+    for note in dict.fromkeys(str(x.message) for x in said_of):
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    return _analyse(
+        names,
+        values[0],
+        values[1],
+        wanted,
+        draws.weights,
+        exact=draws.exact,
+        chain=draws.belief.chain_noise,
+        called=(cost, effect),
+    )
+
+
+def from_samples(
+    cost: Any,
+    effect: Any,
+    names: Sequence[str] | None = None,
+    thresholds: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+) -> CostEffectiveness:
+    """Analyse joint draws of costs and effects that another program made.
+
+    Parameters
+    ----------
+    cost, effect
+        One row per draw and one column per policy, as BCEA's and voi's ``c`` and ``e``:
+        an array ``[D, P]``, a data frame, or a dict of columns by name.
+    names
+        Of policies; where not given, those of the columns, or numbers from 0.
+    thresholds
+        What one unit of effect may cost, each 0 or more; 0 to 100,000 in steps of 5,000
+        where not given.
+    weights
+        Probability of each draw; equal where not given. Draws are taken as a random
+        sample, which has Monte Carlo errors.
+
+    Returns
+    -------
+    CostEffectiveness
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> rng = np.random.default_rng(1)
+    >>> effect = {"old": np.zeros(100_000), "new": rng.normal(1, 1, 100_000)}
+    >>> cost = {"old": np.zeros(100_000), "new": rng.normal(0, 2, 100_000)}
+    >>> ce = bm.economics.from_samples(cost, effect, thresholds=[1, 2])
+    >>> ce.evpi.round(2).tolist()  # of normal distributions: 0.4798 and 0.3993
+    [0.48, 0.4]
+    """
+    c, called = _read_samples("cost", cost)
+    e, also = _read_samples("effect", effect)
+    if c.shape != e.shape:
+        raise ArgumentError(
+            f"`cost` and `effect` must have the same draws and policies; got shapes "
+            f"{c.shape} and {e.shape}."
+        )
+    if called and also and called != also:
+        raise ArgumentError(
+            "`cost` and `effect` must have the same columns in the same order; got "
+            f"{', '.join(called)} and {', '.join(also)}."
+        )
+    known = called or also or [str(p) for p in range(c.shape[1])]
+    if names is not None:
+        known = list(names)
+        if len(known) != c.shape[1]:
+            raise ArgumentError(
+                f"`names` must have one entry per policy, {c.shape[1]}; got "
+                f"{len(known)}."
+            )
+    if len(known) < 2 or c.shape[0] < 2:
+        raise ArgumentError(
+            "`cost` must have two policies (columns) and two draws (rows) at least; "
+            f"got shape {c.shape}."
+        )
+    listed = _names(dict.fromkeys(known)) if len({*known}) == len(known) else ()
+    if not listed:
+        raise ArgumentError(f"`names` must differ; got {', '.join(map(str, known))}.")
+    n = c.shape[0]
+    even = np.full(n, 1.0 / n) if weights is None else weights
+    share = _checks.shares("weights", even, "draw", n, ArgumentError)
+    wanted = _read_thresholds(thresholds)
+    return _analyse(listed, c.T, e.T, wanted, share, called=("cost", "effect"))
+
+
+def _analyse(
+    names: tuple[str, ...],
+    cost: FloatArray,  # [P, D]
+    effect: FloatArray,  # [P, D]
+    thresholds: FloatArray,  # [K]
+    weights: FloatArray,  # [D]
+    *,
+    called: tuple[str, str],
+    exact: bool = False,
+    chain: float = 0.0,
+) -> CostEffectiveness:
+    """Compute everything from joint draws."""
+    known = np.isfinite(cost + effect).all(axis=0) & (weights > 0)
+    left_out = int((weights > 0).sum() - known.sum())
+    if known.sum() < 1 + (not exact):
+        raise ArgumentError(
+            "`draws` holds too few draws in which all policies have a value."
+        )
+    cost, effect, weights = cost[:, known], effect[:, known], weights[known]
+    weights = weights / weights.sum()
+    how: dict[str, Any] = {"exact": exact, "chain": chain}
+    shape = thresholds.size, len(names)
+    best = np.empty(thresholds.size, dtype=np.int64)
+    first, first_error, lost, lost_error = (np.empty(shape) for _ in range(4))
+    for k, threshold in enumerate(thresholds):
+        benefit = threshold * effect - cost  # [P, D]
+        loss = -gaps(benefit, benefit.max(axis=0))  # 0 where tied for the best
+        wins = loss == 0
+        first[k], first_error[k] = mean_and_mcse(
+            wins / wins.sum(axis=0), weights, **how
+        )
+        lost[k], lost_error[k] = mean_and_mcse(loss, weights, **how)
+        best[k] = np.argmin(lost[k])
+    each = np.arange(thresholds.size)
+
+    def by_policy(x: FloatArray) -> dict[str, FloatArray]:
+        return {name: _checks.frozen(x[:, p]) for p, name in enumerate(names)}
+
+    planes = np.stack([cost, effect], axis=1)  # [P, 2, D]
+    return CostEffectiveness(
+        table=incremental_table(names, cost, effect, weights, **how),
+        thresholds=thresholds,
+        ceac=by_policy(first),
+        ceac_mcse=by_policy(first_error),
+        best=tuple(names[p] for p in best),
+        frontier=_checks.frozen(first[each, best]),
+        expected_loss=by_policy(lost),
+        expected_loss_mcse=by_policy(lost_error),
+        evpi=_checks.frozen(lost[each, best]),
+        evpi_mcse=_checks.frozen(lost_error[each, best]),
+        plane={name: _checks.frozen(planes[p]) for p, name in enumerate(names)},
+        weights=_checks.frozen(weights),
+        cost=called[0],
+        effect=called[1],
+        n_draws=weights.size,
+        n_left_out=left_out,
+    )
+
+
+def _names(policies: Mapping[str, Any]) -> tuple[str, ...]:
+    if not isinstance(policies, Mapping) or len(policies) < 2:
+        raise ArgumentError("`policies` must map at least two names to policies.")
+    for name in policies:
+        _checks.of_type("policies", name, str, ArgumentError)
+    return tuple(policies)
+
+
+def _check_reward(name: str, said: object, task: Task) -> None:
+    """Refuse what is no reward of the task."""
+    known = task.reward_names
+    if not known:
+        raise ArgumentError(
+            f"`{name}` {said!r:.40} names a reward, and the task has one without a "
+            "name: give it several, reward={'cost': ..., 'qaly': ...}."
+        )
+    if said not in known:
+        raise ArgumentError(
+            f"`{name}` {said!r:.40} is no reward of the task"
+            f"{_checks.did_you_mean(said, known)}: it has {', '.join(known)}."
+        )
+
+
+def _read_thresholds(thresholds: ArrayLike | None) -> FloatArray:
+    """Return thresholds ``[K]`` in rising order, each once."""
+    if thresholds is None:
+        thresholds = np.arange(0, 100_001, 5_000)
+    found = np.atleast_1d(_checks.any_array("thresholds", thresholds, ArgumentError))
+    found = _checks.float_array("thresholds", found, ("threshold",), ArgumentError)
+    if not found.size:
+        raise ArgumentError(
+            "`thresholds` is empty: name what a unit of effect is worth."
+        )
+    if (found < 0).any():
+        at = int(np.argmax(found < 0))
+        raise ArgumentError(
+            f"`thresholds` must be 0 or more: threshold {at} is {found[at]:g}."
+        )
+    return _checks.sealed(np.unique(found))
+
+
+def _read_samples(name: str, given: Any) -> tuple[FloatArray, list[str]]:
+    """Return draws ``[D, P]``, and the names of their columns where they have some."""
+    called = [str(x) for x in getattr(given, "columns", ())]
+    if isinstance(given, Mapping):
+        called = [str(x) for x in given]
+        given = np.array(_checks.any_array(name, list(given.values()), ArgumentError)).T
+    elif called:
+        given = np.asarray(given)
+    return _checks.float_array(name, given, ("draw", "policy"), ArgumentError), called

@@ -1,0 +1,209 @@
+"""Costs beside effects: the plane, and curves over what a unit of effect is worth."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmdp import _checks
+from bayesmdp._typing import FloatArray
+from bayesmdp.economics import CostEffectiveness
+from bayesmdp.errors import ArgumentError
+from bayesmdp.reporting._plot_axes import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    axes_for,
+    drawn,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+_LINES = ("-", "--", "-.", ":")
+_MARKERS = "os^DvP"
+_SIZE = (4.8, 3.4)
+
+
+def ce_plane(
+    ce: CostEffectiveness,
+    *,
+    reference: str | None = None,
+    threshold: float | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw draws of incremental cost against incremental effect.
+
+    Parameters
+    ----------
+    ce
+        From `bayesmdp.cost_effectiveness`.
+    reference
+        Policy that increments are to; the first where not given.
+    threshold
+        Also the line of that many units of cost per unit of effect: below it a policy
+        is worth its price.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
+    >>> bm.plots.ce_plane(ce, threshold=2).get_ylabel()
+    'cost less that of 0'
+    """
+    _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
+    if reference is not None and reference not in ce.plane:
+        raise ArgumentError(
+            f"`reference` {reference!r:.40} is not among the policies: "
+            f"{', '.join(ce.names)}{_checks.did_you_mean(reference, ce.names)}."
+        )
+    ax = axes_for(ax, "plots.ce_plane", _SIZE)
+    to = ce.names[0] if reference is None else reference
+    for p, name in enumerate(x for x in ce.names if x != to):
+        cost, effect = ce.plane[name] - ce.plane[to]
+        look: dict[str, Any] = {"color": _COLOURS[p % 5], "marker": _MARKERS[p % 6]}
+        ax.scatter(effect, cost, s=6, alpha=0.25, linewidths=0, **look)
+        middle = [effect @ ce.weights], [cost @ ce.weights]
+        ax.scatter(*middle, s=50, edgecolors=INK, label=drawn(name), **look)
+    for line in (ax.axhline, ax.axvline):
+        line(0, color=GREY, linewidth=0.8)
+    if threshold is not None:
+        slope = _checks.real("threshold", threshold, ArgumentError, 0)
+        label = f"{slope:,.6g} per unit"
+        ax.axline((0, 0), slope=slope, color=INK, linestyle="--", label=label)
+    ax.set_xlabel(drawn(f"{ce.effect} less that of {to}"))
+    ax.set_ylabel(drawn(f"{ce.cost} less that of {to}"))
+    ax.legend(frameon=False)
+    return ax
+
+
+def ceac(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw acceptability curves, and the frontier of policies with the largest mean.
+
+    Parameters
+    ----------
+    ce
+        From `bayesmdp.cost_effectiveness`.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
+    >>> bm.plots.ceac(ce).get_ylabel()
+    'probability of the largest net benefit'
+    """
+    _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
+    ax = axes_for(ax, "plots.ceac", _SIZE)
+    label = "largest mean net benefit"
+    ax.plot(ce.thresholds, ce.frontier, color=FAINT, linewidth=7, label=label)
+    _curves(ax, ce, ce.ceac, ce.ceac_mcse)
+    ax.set_ylabel("probability of the largest net benefit")
+    ax.set_ylim(-0.02, 1.02)
+    ax.legend(frameon=False)
+    return ax
+
+
+def expected_loss(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw expected losses; the lowest curve is the value of perfect information.
+
+    Parameters
+    ----------
+    ce
+        From `bayesmdp.cost_effectiveness`.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
+    >>> bm.plots.expected_loss(ce).get_xlabel()
+    'threshold: cost per unit of effect'
+    """
+    _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
+    ax = axes_for(ax, "plots.expected_loss", _SIZE)
+    ax.plot(ce.thresholds, ce.evpi, color=FAINT, linewidth=7, label="EVPI")
+    _curves(ax, ce, ce.expected_loss, ce.expected_loss_mcse)
+    ax.set_ylabel(drawn(f"expected loss, {ce.cost} per patient"))
+    ax.legend(frameon=False)
+    return ax
+
+
+def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the value of perfect information for a choice among the policies.
+
+    The band is two Monte Carlo errors wide on either side.
+
+    Parameters
+    ----------
+    ce
+        From `bayesmdp.cost_effectiveness`.
+    ax
+        Axes to draw on.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> ce = bm.economics.from_samples([[1, 2], [1, 4]], [[0, 1], [0, 2]])
+    >>> bm.plots.evpi(ce).get_ylabel()
+    'EVPI, cost per patient'
+    """
+    _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
+    ax = axes_for(ax, "plots.evpi", _SIZE)
+    _curve(ax, ce.thresholds, ce.evpi, ce.evpi_mcse, color=BLUE)
+    _thresholds(ax)
+    ax.set_ylabel(drawn(f"EVPI, {ce.cost} per patient"))
+    return ax
+
+
+def _curves(
+    ax: "Axes",
+    ce: CostEffectiveness,
+    values: Mapping[str, FloatArray],
+    errors: Mapping[str, FloatArray],
+) -> None:
+    for p, name in enumerate(ce.names):
+        look: dict[str, Any] = {"color": _COLOURS[p % 5], "linestyle": _LINES[p % 4]}
+        of = values[name], errors[name]
+        _curve(ax, ce.thresholds, *of, label=drawn(name), **look)
+    _thresholds(ax)
+
+
+def _curve(
+    ax: "Axes", x: FloatArray, y: FloatArray, error: FloatArray, **look: Any
+) -> None:
+    marker = "o" if x.size == 1 else None
+    ax.plot(x, y, marker=marker, **look)
+    low = np.maximum(y - 2 * error, 0.0)
+    ax.fill_between(x, low, y + 2 * error, color=look["color"], alpha=0.2, linewidth=0)
+
+
+def _thresholds(ax: "Axes") -> None:
+    ax.set_xlabel("threshold: cost per unit of effect")
+    ax.grid(axis="y", color=FAINT)
+    ax.set_axisbelow(True)

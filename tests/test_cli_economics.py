@@ -1,0 +1,184 @@
+"""Several rewards on the command line: task file, --reward, cost-effectiveness."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import bayesmdp as bm
+from bayesmdp.cli import main
+from bayesmdp.errors import TaskError
+
+LOG = "state,action,next_state\n" + "\n".join(
+    f"{s},{a},{t}"
+    for s, a, t, n in (
+        *(("well", "care", "well", 12), ("well", "care", "ill", 4)),
+        *(("well", "drug", "well", 14), ("well", "drug", "ill", 2)),
+        *(("ill", "care", "ill", 6), ("ill", "care", "dead", 6)),
+        *(("ill", "drug", "ill", 9), ("ill", "drug", "dead", 3)),
+    )
+    for _ in range(n)
+)
+TASK = """
+terminal = ["dead"]
+start = "well"
+{more}
+[reward.cost]
+state_action.well = {{ care = 100.0, drug = 800.0 }}
+state_action.ill = {{ care = 900.0, drug = 1600.0 }}
+[reward.qaly]
+state_action.well = {{ care = 1.0, drug = 1.0 }}
+state_action.ill = {{ care = 0.5, drug = 0.5 }}
+"""
+TWO = ("always:care", "always:drug")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("costs")
+    (here / "log.csv").write_text(LOG)
+    timed = "discount = { cost = 0.94, qaly = 1.0 }\nhorizon = 20\ncycle = 'half'"
+    for name, more in (("timed", timed), ("plain", "discount = 0.97")):
+        (here / f"{name}.toml").write_text(TASK.format(more=more))
+        said = ("fit", str(here / "log.csv"), "--prior", "symmetric", "--task")
+        done = run(*said, str(here / f"{name}.toml"), "-o", str(here / name))
+        assert done.exit_code in (0, 1), done.output
+    return here
+
+
+@pytest.fixture(autouse=True)
+def _there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
+
+
+def test_a_task_file_holds_several_rewards() -> None:
+    task = bm.storage.load("timed").posterior.task
+    assert task.reward_names == ("cost", "qaly")
+    assert (task.horizon, task.cycle) == (20, "half")
+    cost, qaly = task.parts.values()
+    assert (cost.discount, qaly.discount) == (0.94, 1.0)
+    well = task.state("well")
+    assert cost.reward[well].tolist() == [100, 800]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("care = 1.0,", "cure = 1.0,", "`reward.qaly`: .*cure"),
+        ("[reward.qaly]", "[reward.qaly]\nfrom_data = true\n#", "must say one of"),
+        ("discount = 0.97", "discount = { cots = 0.9 }", "cots.*did you mean 'cost'"),
+        ("discount = 0.97", "discount = 0.9\nhorizon = 0", "`horizon` must be at"),
+        ("discount = 0.97", "discount = 0.9\ncycle = 'hlaf'", "`cycle` must be one of"),
+    ],
+)
+def test_a_wrong_task_file_is_refused(old: str, new: str, said: str) -> None:
+    text = Path("plain.toml").read_text()
+    Path("wrong.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(TaskError, match=said):
+        bm.storage.read_task("wrong.toml", bm.read_transitions("log.csv"))
+
+
+def test_a_logged_reward_is_not_one_of_several() -> None:
+    settings = {"discount": 0.9, "terminal": [], "n_states": 2, "n_actions": 1}
+    reward = {"cost": {"state": {"0": 1.0}}, "qaly": {"from_data": True}}
+    with pytest.raises(TaskError, match="cannot be one of several"):
+        bm.storage.read_task({**settings, "reward": reward})
+
+
+def test_the_command_says_what_the_library_says() -> None:
+    asked = ("--draws", "300", "--seed", "3", "--threshold", "900", "--threshold", "0")
+    done = run("cost-effectiveness", "timed", *TWO, *asked, "--json")
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    posterior = bm.storage.load("timed").posterior
+    policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}
+    draws = posterior.draws(300, 3)
+    found = bm.cost_effectiveness(policies, draws, thresholds=[0, 900])
+    assert {key: record[key] for key in found.to_dict()} == found.to_dict()
+    kept = bm.storage.load_result("timed", "cost_effectiveness")
+    assert kept.to_dict() == found.to_dict()
+    assert "CostEffectiveness(2 policies" in run("info", "timed").stdout
+
+
+def test_costs_and_effects_are_those_of_evaluate() -> None:
+    posterior = bm.storage.load("timed").posterior
+    policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}
+    draws = posterior.draws(400, 1)
+    ce = bm.cost_effectiveness(policies, draws)
+    for name, policy in policies.items():
+        both = bm.evaluate(policy, draws).rewards
+        assert both is not None
+        assert np.array_equal(ce.plane[name][0], both["cost"].start_values)
+        assert np.array_equal(ce.plane[name][1], both["qaly"].start_values)
+    k = 5_000
+    benefit = bm.compare(policies, draws, reward={"qaly": k, "cost": -1.0})
+    rows = {row.name: row for row in benefit.rows}
+    means = {row.name: k * row.effect - row.cost for row in ce.table}
+    assert ce.best[1] == max(means, key=lambda x: means[x])
+    for name, mean in means.items():
+        near = pytest.approx(mean, abs=5 * rows[name].epistemic_sd / 20)
+        assert rows[name].value == near
+    (row,) = (x for x in benefit.rows if x.name == TWO[1])
+    assert ce.ceac[TWO[1]][1] == pytest.approx(row.probability_better)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((TWO[0],), "`policies` must map at least two names"),
+        ((*TWO, "--effect", "qualy"), "did you mean 'qaly'"),
+        ((*TWO, "--cost", "qaly"), "`cost` and `effect` must be two rewards"),
+        ((*TWO, "--threshold", "-5"), "`thresholds` must be 0 or more"),
+        ((), "Missing argument 'POLICY...'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(more: tuple[str, ...], said: str) -> None:
+    done = run("cost-effectiveness", "timed", *more)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_a_task_of_one_reward_has_no_costs() -> None:
+    world = bm.worlds.synthetic(0, 2, 2)
+    posterior = bm.fit(world.sample(20, seed=0), world.task)
+    policies = {"a": [0] * posterior.task.n_states, "b": [1] * posterior.task.n_states}
+    with pytest.raises(bm.BayesmdpError, match="the task has one without a name"):
+        bm.cost_effectiveness(policies, posterior)
+
+
+def test_other_commands_take_one_reward_or_a_sum() -> None:
+    for command in (("compare", *TWO), ("optimise", "--overwrite")):
+        done = run(command[0], "timed", *command[1:])
+        assert done.exit_code == 2
+        assert "--reward qaly" in done.stderr
+    benefit = ("--reward", "qaly=3000", "--reward", "cost=-1")
+    done = run("compare", "timed", *TWO, *benefit, "--draws", "64", "--json")
+    assert done.exit_code == 0, done.output
+    posterior = bm.storage.load("timed").posterior
+    policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}
+    reward = {"qaly": 3000.0, "cost": -1.0}
+    table = bm.compare(policies, posterior.draws(64, 0), reward=reward)
+    assert json.loads(done.stdout)["rows"] == table.to_dict()["rows"]
+    one = run("evaluate", "timed", TWO[0], "--reward", "qaly", "--draws", "64")
+    assert "discount 1" in one.stdout
+    wrong = run("evaluate", "timed", TWO[0], "--reward", "qaly=many")
+    assert wrong.exit_code == 2
+    assert "NAME=WEIGHT" in wrong.stderr
+
+
+def test_the_report_shows_the_last_analysis() -> None:
+    done = run("cost-effectiveness", "plain", *TWO, "--draws", "64")
+    assert done.exit_code == 0, done.output
+    benefit = ("--reward", "qaly=3000", "--reward", "cost=-1")
+    done = run("report", "plain", *benefit, "--draws", "64", "-o", "page.html")
+    assert done.exit_code == 0, done.output
+    section = json.loads(Path("page.json").read_text())["economics"]
+    kept = bm.storage.load_result("plain", "cost_effectiveness")
+    assert [x["name"] for x in section["rows"]] == [x.name for x in kept.table]

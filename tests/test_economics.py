@@ -1,0 +1,288 @@
+"""Cost-effectiveness from joint draws, against closed forms and enumeration."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import bayesmdp as bm
+from bayesmdp.economics import from_samples
+from bayesmdp.errors import ArgumentError
+
+
+@pytest.fixture(scope="module")
+def toy() -> bm.economics.CostEffectiveness:
+    """Effect N(1, 1) and cost N(0, 2) beside a policy of neither, on a grid."""
+    x, y = (z.ravel() for z in np.meshgrid(*[np.linspace(-7, 7, 401)] * 2))
+    weights = norm.pdf(x) * norm.pdf(y)
+    return from_samples(
+        {"old": 0 * x, "new": 2 * y},
+        {"old": 0 * x, "new": 1 + x},
+        thresholds=[1, 2, 3],
+        weights=weights / weights.sum(),
+    )
+
+
+def test_evpi_is_that_of_normal_net_benefits(
+    toy: bm.economics.CostEffectiveness,
+) -> None:
+    """With net benefit N(m, s), it is ``s phi(m / s) - m Phi(-m / s)``."""
+    assert toy.evpi == pytest.approx([0.4798107, 0.3992825, 0.4094635], abs=5e-5)
+    m, s = toy.thresholds, np.sqrt(toy.thresholds**2 + 4)
+    expected = s * norm.pdf(m / s) - m * norm.cdf(-m / s)
+    assert toy.evpi == pytest.approx(expected, abs=5e-5)
+    assert toy.expected_loss["old"] == pytest.approx(expected + m, abs=5e-5)
+
+
+def test_acceptability_is_that_of_normal_net_benefits(
+    toy: bm.economics.CostEffectiveness,
+) -> None:
+    m, s = toy.thresholds, np.sqrt(toy.thresholds**2 + 4)
+    assert toy.ceac["new"] == pytest.approx(norm.cdf(m / s), abs=1e-3)
+    assert toy.ceac["new"] + toy.ceac["old"] == pytest.approx(1)
+    assert toy.best == ("new",) * 3
+    assert np.array_equal(toy.frontier, toy.ceac["new"])
+
+
+@pytest.fixture(scope="module")
+def several() -> bm.economics.CostEffectiveness:
+    rng = np.random.default_rng(3)
+    cost = rng.normal([10, 14, 12, 30, 31], 3, (400, 5))
+    effect = rng.normal([1, 1.2, 0.9, 2.5, 2.4], 0.4, (400, 5))
+    return from_samples(cost, effect, list("abcde"), [0, 5, 10, 20, 40])
+
+
+def test_curves_are_counts_of_draws(several: bm.economics.CostEffectiveness) -> None:
+    cost, effect = (
+        np.array([several.plane[x][i] for x in several.names]) for i in (0, 1)
+    )
+    for k, threshold in enumerate(several.thresholds):
+        benefit = threshold * effect - cost
+        wins = np.bincount(benefit.argmax(axis=0), minlength=5) / 400
+        loss = (benefit.max(axis=0) - benefit).mean(axis=1)
+        best = int(benefit.mean(axis=1).argmax())
+        for p, name in enumerate(several.names):
+            assert several.ceac[name][k] == pytest.approx(wins[p])
+            assert several.expected_loss[name][k] == pytest.approx(loss[p])
+        assert several.best[k] == several.names[best]
+        assert several.frontier[k] == several.ceac[several.names[best]][k]
+        evpi = benefit.max(axis=0).mean() - benefit.mean(axis=1).max()
+        assert several.evpi[k] == pytest.approx(evpi)
+        assert several.evpi[k] == min(x[k] for x in several.expected_loss.values())
+
+
+def test_ties_are_shared() -> None:
+    ce = from_samples([[1, 1, 2], [1, 1, 0]], [[1, 1, 1]] * 2, thresholds=[10])
+    assert [float(ce.ceac[x][0]) for x in "012"] == [0.25, 0.25, 0.5]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_policy_has_a_ratio_if_it_is_best_at_some_threshold(seed: int) -> None:
+    """What is best at some threshold of 0 or more is not dominated, and no other is."""
+    rng = np.random.default_rng(seed)
+    c, e = rng.normal(size=(2, 6))
+    ce = from_samples(np.stack([c, c]), np.stack([e, e]), thresholds=[0])
+    crossings = [
+        (c[i] - c[j]) / (e[i] - e[j]) for i, j in itertools.combinations(range(6), 2)
+    ]
+    cuts = np.sort([0.0, *(x for x in crossings if x > 0)])
+    between = np.append((cuts[1:] + cuts[:-1]) / 2, cuts[-1] + 1)
+    best = {int((k * e - c).argmax()) for k in between}
+    kept = [row for row in ce.table if not (row.dominated or row.extendedly_dominated)]
+    assert {int(row.name) for row in kept} == best
+    for row in ce.table:
+        p = int(row.name)
+        others = (c <= c[p]) & (e >= e[p])
+        assert row.dominated == (others.sum() > 1)
+        assert not (row.dominated and row.extendedly_dominated)
+    ratios = [row.icer for row in kept[1:]]
+    assert kept[0].icer is None
+    assert ratios == sorted(ratios)
+    for before, row in itertools.pairwise(kept):
+        dc, de = row.cost - before.cost, row.effect - before.effect
+        assert row.icer == pytest.approx(dc / de)
+        assert (row.incremental_cost, row.incremental_effect) == (dc, de)
+
+
+def test_equal_and_nearly_equal_policies_have_no_ratio() -> None:
+    c, e = [10, 10, 20, 30], [1, 1, 1 + 1e-14, 2]
+    table = from_samples([c, c], [e, e], thresholds=[0]).table
+    assert [row.dominated for row in table] == [False, True, True, False]
+    assert table[3].icer == 20
+
+
+def test_errors_are_the_spread_over_repeated_samples() -> None:
+    """Over 300 samples of 400 draws; a standard deviation is then known to 4 %."""
+    found, said = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        shared = rng.normal(size=400)
+        cost = np.column_stack(
+            [100 + 5 * shared, 130 + 5 * shared + rng.normal(0, 4, 400)]
+        )
+        effect = np.column_stack([5 + shared, 6 + shared + rng.normal(0, 0.3, 400)])
+        ce = from_samples(cost, effect, ["a", "b"], [25, 33])
+        row = ce.table[1]
+        found.append([row.icer, row.cost, row.effect, *ce.evpi, *ce.ceac["b"]])
+        said.append([row.icer_mcse, row.cost_mcse, row.effect_mcse])
+        said[-1] += [*ce.evpi_mcse, *ce.ceac_mcse["b"]]
+    ratio = np.mean(said, axis=0) / np.std(found, axis=0)
+    assert ratio == pytest.approx(1, abs=0.15)
+
+
+def test_weights_count() -> None:
+    rng = np.random.default_rng(0)
+    cost, effect = rng.normal(10, 2, (3, 2)), rng.normal(2, 1, (3, 2))
+    heavy = from_samples(cost, effect, thresholds=[5], weights=[0.5, 0.25, 0.25])
+    twice = [0, 0, 1, 2]
+    plain = from_samples(cost[twice], effect[twice], thresholds=[5])
+    assert heavy.evpi == pytest.approx(plain.evpi)
+    assert heavy.ceac["1"] == pytest.approx(plain.ceac["1"])
+    assert heavy.table[0].cost == pytest.approx(plain.table[0].cost)
+
+
+def test_frames_and_json_hold_the_record(
+    several: bm.economics.CostEffectiveness,
+) -> None:
+    plane = several.to_pandas("plane")
+    wide = plane.pivot(index="draw", columns="policy", values="c")
+    assert np.array_equal(wide["b"], several.plane["b"][0])
+    again = from_samples(
+        wide,
+        plane.pivot(index="draw", columns="policy", values="e"),
+        thresholds=several.thresholds,
+    )
+    assert np.array_equal(again.evpi, several.evpi)
+    assert again.table == several.table
+    curves = several.to_pandas("curves")
+    at = (curves["policy"] == "d") & (curves["k"] == 20)
+    assert curves.loc[at, "ceac"].item() == several.ceac["d"][3]
+    assert several.to_pandas("evpi")["evpi"].tolist() == several.evpi.tolist()
+    table = several.to_pandas()
+    assert table["c"].is_monotonic_increasing
+    assert {"policy", "c", "e", "icer", "dominated"} <= {*table.columns}
+    assert several.to_polars("curves")["k"].to_list() == curves["k"].tolist()
+    with pytest.raises(ArgumentError, match="`what` must be one of table"):
+        several.to_pandas("plan")
+    record = json.loads(json.dumps(several.to_dict(), allow_nan=False))
+    assert record["table"][0]["name"] == several.table[0].name
+    assert record["expected_loss"]["c"] == several.expected_loss["c"].tolist()
+    assert "plane" not in record
+
+
+def test_it_shows_its_table(several: bm.economics.CostEffectiveness) -> None:
+    said = several.summary()
+    assert "dominated" in said
+    assert "EVPI" in said
+    assert "<table" in several._repr_html_()
+    assert repr(several) == "CostEffectiveness(5 policies, 400 draws, 5 thresholds)"
+
+
+def test_polars_frames_are_read() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
+    assert from_samples(frame, frame).names == ("a", "b")
+
+
+TWO = [[1.0, 2.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            {"thresholds": [100, -1]},
+            "`thresholds` must be 0 or more: threshold 1 is -1",
+        ),
+        ({"thresholds": []}, "`thresholds` is empty"),
+        ({"thresholds": "ten"}, "`thresholds` must hold numbers"),
+        ({"effect": [[1.0], [2.0]]}, "must have the same draws and policies"),
+        ({"effect": [[1.0, np.nan], [0, 0]]}, "`effect` must be finite: draw 0, pol"),
+        ({"cost": [[1.0], [2.0]], "effect": [[1.0], [2.0]]}, "two policies"),
+        ({"cost": [[1.0, 2.0]], "effect": [[1.0, 2.0]]}, "two draws"),
+        ({"names": ["a"]}, "`names` must have one entry per policy, 2; got 1"),
+        ({"names": ["a", "a"]}, "`names` must differ"),
+        ({"weights": [0.5, 0.6]}, "`weights` must sum to 1"),
+        (
+            {"cost": {"a": [1, 2], "b": [1, 2]}, "effect": {"b": [1, 2], "a": [1, 2]}},
+            "the same columns in the same order",
+        ),
+    ],
+)
+def test_what_cannot_be_analysed_is_refused(
+    arguments: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        from_samples(**{"cost": TWO, "effect": TWO, **arguments})  # type: ignore[arg-type]
+
+
+def test_distributions_have_the_moments_they_were_given() -> None:
+    cost = bm.economics.gamma_from_mean_sd(2000, 150)
+    utility = bm.economics.beta_from_mean_sd(0.75, 0.1)
+    ratio = bm.economics.lognormal_from_interval(0.365, 0.71, level=0.9)
+    assert (cost.mean(), cost.std()) == pytest.approx((2000, 150))
+    assert (utility.mean(), utility.std()) == pytest.approx((0.75, 0.1))
+    assert ratio.ppf([0.05, 0.95]) == pytest.approx([0.365, 0.71])
+    with pytest.raises(ArgumentError, match="`sd` must be below"):
+        bm.economics.beta_from_mean_sd(0.9, 0.3)
+    with pytest.raises(ArgumentError, match="`high` must be in"):
+        bm.economics.lognormal_from_interval(0.7, 0.4)
+    with pytest.raises(ArgumentError, match="`mean` must be in"):
+        bm.economics.gamma_from_mean_sd(0, 1)
+    with pytest.raises(ArgumentError, match="`level` must be below 1"):
+        bm.economics.lognormal_from_interval(0.4, 0.7, level=1)
+
+
+def test_the_report_has_a_section(several: bm.economics.CostEffectiveness) -> None:
+    casino = bm.worlds.casino()
+    table = bm.compare({"play": [0, 0, 0], "leave": [1, 0, 0]}, casino.draws())
+    page = bm.report(casino, table, cost_effectiveness=several)
+    section = page.data["economics"]
+    assert [x["name"] for x in section["rows"]] == [x.name for x in several.table]
+    assert section["evpi"] == pytest.approx(several.evpi.tolist(), rel=1e-4)
+    assert section["ceac"]["d"] == pytest.approx(several.ceac["d"].tolist(), rel=1e-4)
+    html = page.html()
+    assert '<section id="economics">' in html
+    assert 'id="plot-ceac"' in html
+    assert "dominated" in html
+    without = bm.report(casino, table)
+    assert without.data["economics"] is None
+    assert '<section id="economics">' not in without.html()
+    with pytest.raises(ArgumentError, match="`cost_effectiveness` must be of type"):
+        bm.report(casino, table, cost_effectiveness=7)  # type: ignore[arg-type]
+
+
+def test_pictures_hold_the_numbers(several: bm.economics.CostEffectiveness) -> None:
+    pytest.importorskip("matplotlib")
+    ax = bm.plots.ceac(several)
+    assert np.array_equal(ax.lines[0].get_ydata(), several.frontier)
+    assert np.array_equal(ax.lines[4].get_ydata(), several.ceac["d"])
+    lost = bm.plots.expected_loss(several).lines
+    assert np.array_equal(lost[2].get_ydata(), several.expected_loss["b"])
+    assert np.array_equal(bm.plots.evpi(several).lines[0].get_ydata(), several.evpi)
+    plane = bm.plots.ce_plane(several, reference="b", threshold=20)
+    points = np.asarray(plane.collections[2].get_offsets())  # c: after a and its mean
+    assert np.array_equal(points.T[::-1], several.plane["c"] - several.plane["b"])
+    for wrong, said in (
+        (lambda: bm.plots.ceac(7), "`ce` must be of type"),
+        (lambda: bm.plots.ce_plane(several, reference="x"), "not among"),
+        (lambda: bm.plots.ce_plane(several, threshold=-1), "`threshold`"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            wrong()
+
+
+def test_it_is_kept_with_a_run(
+    several: bm.economics.CostEffectiveness, tmp_path: Path
+) -> None:
+    world = bm.worlds.synthetic(0)
+    posterior = bm.fit(world.sample(20, seed=0), world.task)
+    run = bm.storage.save(posterior, tmp_path / "run")
+    bm.storage.save_result(run, "costs", several)
+    again = bm.storage.load_result(run, "costs", bm.economics.CostEffectiveness)
+    assert again.to_dict() == several.to_dict()
+    assert again.table == several.table
+    assert all(np.array_equal(again.plane[x], several.plane[x]) for x in several.names)
