@@ -8,11 +8,13 @@ INTEGRATION := $(VENV)/.installed-integration
 BENCH := $(VENV)/.installed-bench
 STUDIES := $(VENV)/.installed-studies
 DOCS := $(VENV)/.installed-docs
+RELEASE := $(VENV)/.installed-release
+LOWEST := .venv-lowest
 
 # Tests start many processes, each of which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test types units test-integration bench fuzz studies docs docs-quick clean
+.PHONY: demo test types units test-integration bench fuzz studies docs docs-quick release test-lowest clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
@@ -46,6 +48,22 @@ docs: $(DOCS)
 docs-quick: $(DOCS)
 	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=0 -b html -d docs/_build/doctrees-quick docs docs/_build/quick
 
+# What PyPI would get, in dist/, checked.
+release: $(RELEASE)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+
+# With the oldest versions that pyproject.toml allows, in an environment of its own.
+# Their own deprecation warnings are not ours.
+test-lowest: $(STAMP)
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--editable ".[plots,clinical,gym,minari,arviz]" --group dev
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps icu-sepsis==2.0.1
+	$(LOWEST)/bin/pytest -n 2 --dist loadfile -W default tests --ignore tests/integration
+
 # Hours; a run that was stopped goes on.
 studies: $(STUDIES)
 	$(BIN)/python -m studies all --jobs 2 --resume
@@ -78,7 +96,11 @@ $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
 	touch $@
 
+$(RELEASE): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	touch $@
+
 clean:
 	rm -rf docs/_build docs/api docs/gallery
-	rm -rf $(VENV) dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(LOWEST) dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,6 +16,7 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
 os.environ["MPLBACKEND"] = "Agg"
 
 from package_stamp import package_changed  # noqa: E402
+from reference import write_pages  # noqa: E402
 
 project = "bayesmdp"
 author = copyright = "The bayesmdp developers"
@@ -41,7 +42,7 @@ default_role = "py:obj"
 add_module_names = False
 nitpicky = False
 
-autosummary_generate = True
+autosummary_generate = write_pages()
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -92,6 +93,13 @@ html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": False,
     "show_toc_level": 2,
+    # Tables that scripts print are wide.
+    "secondary_sidebar_items": {
+        "*": ["page-toc"],
+        "api/**": ["page-toc"],
+        "doors/*": ["page-toc"],
+        "gallery/*": [],
+    },
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],

@@ -32,7 +32,7 @@ PRIORS = (HIERARCHICAL, SYMMETRIC, SPARSE, EVIDENCE)
 _CONTROLLED = (HIERARCHICAL, SYMMETRIC)
 _N_PERMUTATIONS = 19  # p values are multiples of 1/20, and 5 % is one of them
 _LEVEL, _CLAIM = 0.05, 0.95
-_FOLDED_ONE_IN = 8  # logs that are cross-fitted with chains, too
+_FOLDED_ONE_IN = 10  # logs that are cross-fitted with chains, too
 _EVEN = 0.001  # p value of p values below which they are not called uniform
 _A_JOB = 5  # logs
 
@@ -68,14 +68,20 @@ CASES = (
     Case("no effect, 10 states, 2 fixed arms", NO_EFFECT[5], "episode", one_in=1),
     Case("no effect, 2 fixed arms, frailty", _FRAIL, "episode"),
     Case("no effect, 2 fixed arms, frailty", _FRAIL, "state", valid=False),
-    Case("no effect, frailty decides on treatment", _TREATED, "state", valid=False),
-    Case("0.3 of whole rows, 300 episodes", EFFECT[3], "state", effect=True, one_in=8),
+    Case(
+        "no effect, frailty decides on treatment",
+        _TREATED,
+        "state",
+        valid=False,
+        one_in=8,
+    ),
+    Case("0.3 of whole rows, 300 episodes", EFFECT[3], "state", effect=True, one_in=10),
     Case(
         "0.3 of whole rows, 2 fixed arms",
         replace(NO_EFFECT[5], name="0.3 of whole rows, 2 fixed arms", own=0.3),
         "episode",
         effect=True,
-        one_in=8,
+        one_in=10,
     ),
 )
 FOLDED = tuple(design for design in NO_EFFECT if design.episodes)

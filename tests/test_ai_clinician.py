@@ -184,7 +184,8 @@ CASES = [
         "an id of 0",
         CountsError,
         read(state=[1, 2, 0, 3]),
-        "Column `state` of the pandas table must count from 1: row 2 has 0; add 1",
+        "Column `state` of the pandas table must count from 1: row 2 has 0 (one of 1 "
+        "such rows); add 1",
     ),
     case("an action 0", CountsError, read(action=[1, 2, 3, 0]), "`action`", "row 3"),
     case("a fraction", CountsError, read(state=[1, 2.5, 1, 3]), "`state`", "row 1"),
@@ -194,7 +195,7 @@ CASES = [
         CountsError,
         lambda: read_ai_clinician(small(), n_states=2),
         "`state`",
-        "at most 2, the number given as `n_states`: row 3 has 3.",
+        "at most 2, the number given as `n_states`: row 3 has 3 (one",
     ),
     case(
         "names of states",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bayesmdp._arguments import argument, column, spelled_as_options
 from bayesmdp.cli import main
-from bayesmdp.cli._options import as_options
 from bayesmdp.cli.commands import info
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning
 
@@ -140,7 +140,8 @@ def test_warnings_are_told_once_and_exit_with_1(
 ) -> None:
     def warn(_: object) -> int:
         for category in (BayesmdpWarning, BayesmdpWarning, RuntimeWarning):
-            warnings.warn(f"{category.__name__}: min_count=5", category, stacklevel=1)
+            said = f"{category.__name__}: {argument('min_count', 5)}"
+            warnings.warn(said, category, stacklevel=1)
         return 1
 
     monkeypatch.setattr(info, "thread_count", warn)
@@ -222,15 +223,27 @@ def test_ctrl_c_is_a_sentence_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_library_s_arguments_are_told_as_options() -> None:
-    said = as_options("give labels=True, columns={'state': 'x'} or min_count=5")
-    assert said == "give --labels, --columns state=x or --min-count 5"
+    def said() -> str:
+        least = argument("min_count", 5)
+        return (
+            f"{argument('labels')}, {column('state', 'x')}, {column('step')}, {least}"
+        )
+
+    python = "labels=True, columns={'state': 'x'}, columns={'step': ...}, min_count=5"
+    assert said() == python
+    with spelled_as_options():
+        assert said() == (
+            "--labels, --columns state=x, --columns step=NAME, --min-count 5"
+        )
+    assert said() == python
 
 
 def test_what_the_options_lack_is_told_in_options(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("state,action,next_state\n0,0,1\n")
     fit = ["fit", str(tmp_path / "log.csv"), "--discount", "0.9"]
     said = CliRunner().invoke(main, [*fit, "-o", str(tmp_path / "run")]).stderr
-    assert "--columns reward=NAME, or what pays in a task file" in said
+    assert "give `reward`, as in a task file, or name its column when" in said
+    assert "--columns reward=NAME" in said
     assert "read_transitions" not in said
     said = CliRunner().invoke(main, ["validate", "none.csv"]).stderr
     assert said == "bayesmdp: there is no file `none.csv`.\n"

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import bayesmdp as bm
+from bayesmdp._arguments import spelled_as_options
 from bayesmdp.cli import main
 
 HEAD = "episode,step,cluster,action,next_state,reward,terminated\n"
@@ -55,7 +56,8 @@ def test_json_is_the_record() -> None:
     code, printed, _ = run("bad.csv", "--json", "--min-count", "2")
     assert code == 2
     record = json.loads(printed)
-    found = bm.validate("bad.csv", columns={"state": "cluster"}, min_count=2)
+    with spelled_as_options():
+        found = bm.validate("bad.csv", columns={"state": "cluster"}, min_count=2)
     assert record == found.to_dict()
 
 
@@ -95,7 +97,10 @@ def test_a_task_file_is_held_against_the_log() -> None:
             "'cluster' is not of the form ROLE=NAME",
         ),
         (["clean.csv", "--columns", "reward=action"] * 2, "'reward' is given twice"),
-        (["clean.csv", "a=b"], "there is no file `a=b`: repeat --columns"),
+        (
+            ["clean.csv", "--columns", "reward=r", "a=b"],
+            "there is no file 'a=b'; for a column, repeat the option: --columns a=b",
+        ),
         (["clean.csv", "--columns", "sate=action"], "did you mean 'state'?"),
         (["clean.csv", "--min-count", "-1"], "--min-count"),
         (["clean.csv", "--task", "x.toml", "--n-states", "3"], "without --task"),

@@ -323,20 +323,15 @@ def test_doses_that_are_all_alike_are_told(patients: pd.DataFrame) -> None:
 def test_a_clustering_that_was_stopped_is_told(
     patients: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_clusters, "_MOST", 2)
-    monkeypatch.setattr(_clusters, "_PIECE", 2)
+    monkeypatch.setattr(_clusters, "MOST_ITERATIONS", 2)
     with pytest.warns(bm.BayesmdpWarning, match="k-means was stopped after 2 iter"):
         made(patients, n_states=200, n_starts=1)
 
 
-def test_pieces_end_as_near_to_rest_as_one_run(
-    patients: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+def test_clusters_are_as_tight_as_scikit_learn_finds_them(
+    patients: pd.DataFrame,
 ) -> None:
-    # A piece that comes to rest in its last iteration is followed by one more.
-    pieces = made(patients, n_states=40)
-    monkeypatch.setattr(_clusters, "_PIECE", 300)
     whole = made(patients, n_states=40)
-    assert pieces.unexplained[0] == pytest.approx(whole.unexplained[0], rel=1e-3)
     fitted = patients[patients["icustayid"].isin(whole.train_stays)]
     raw = fitted[FEATURES].assign(lactate=np.log(fitted["lactate"] + 0.1)).to_numpy()
     z = (raw - whole.offset) / whole.scale
@@ -386,3 +381,29 @@ def test_censored_stays_lose_their_last_row(patients: pd.DataFrame) -> None:
         made(patients.assign(lost=2 * cut), censored="lost")
     with pytest.raises(ArgumentError, match="`censored` must name a column"):
         made(patients, censored=1)
+
+
+def test_arms_may_be_text(patients: pd.DataFrame) -> None:
+    arm = np.where(patients["icustayid"] % 2, "DPCA", "placebo")
+    trial = patients.assign(arm=arm)
+    found = made(trial, doses=["arm"])
+    assert found.transitions.action_labels == ("DPCA", "placebo")
+    assert found.action.tolist() == (arm == "placebo").astype(int).tolist()
+    assert "  arm: DPCA, placebo" in found.summary()
+    for table in (pl.DataFrame(dict(trial.items())), trial.astype({"arm": "category"})):
+        assert np.array_equal(made(table, doses=["arm"]).action, found.action)
+    both = made(trial, doses=["fluid", "arm"])
+    assert both.n_actions == 10
+    assert both.transitions.action_labels[3] == "fluid 1, arm placebo"
+    assert (both.action % 2 == found.action).all()
+    assert (both.action // 2 == made(patients, doses=["fluid"]).action).all()
+    log = found.apply(trial)
+    assert log.action_labels == found.transitions.action_labels
+    with pytest.raises(
+        CountsError, match=r"'DPAC' \(did you mean 'DPCA'\?\), which was"
+    ):
+        found.dose(pd.DataFrame({"arm": ["DPAC"]}))
+    with pytest.raises(
+        CountsError, match="`arm` of the pandas table has no value in 1"
+    ):
+        made(trial.assign(arm=trial["arm"].where(trial.index != 3)), doses=["arm"])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.errors import TaskError
+from bayesmdp.errors import BeliefError, TaskError
 
 Array = NDArray[np.float64]
 
@@ -310,3 +310,114 @@ def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
 def test_a_horizon_is_refused_where_it_is_not_known(call: Any) -> None:
     with pytest.raises(TaskError, match="without a horizon"):
         call(BELIEF.with_reward("qaly"))
+
+
+# --- Rows and rewards that change with time
+
+
+@pytest.mark.parametrize("cycle", CYCLES)
+@pytest.mark.parametrize("form", ["pairs", "transitions"])
+def test_rows_that_change_with_time_are_added_up_by_cycle(
+    cycle: str, form: str
+) -> None:
+    g, until, length = 0.9, (2, 3), 6
+    paid = np.random.default_rng(4).normal(size=(3, *SHAPES[form]))
+    paid[:, END] = 0.0
+    parts = []
+    for reward, model in zip(paid, MODELS, strict=True):
+        about = bm.Task(
+            S, A, reward, discount=g, start=START, terminal=[END],
+            horizon=length, cycle=cycle,
+        )  # fmt: skip
+        parts.append(bm.Ensemble([model, MODELS[0]], about))
+    beliefs = bm.posterior.BeliefsByCycle(parts, until)
+    found = bm.evaluate(POLICY, beliefs)
+    phase = [0, 0, 1, 2, 2, 2]
+    live = np.arange(S) != END
+    for m, model_of in enumerate((lambda f: MODELS[f], lambda f: MODELS[0])):
+        at, total = START, 0.0
+        for c in range(length):
+            model = model_of(phase[c])
+            moves = np.einsum("sa,sat->st", POLICY, model) * live[:, None]
+            if form == "transitions":
+                mean = np.einsum("sa,sat,sat->s", POLICY, model, paid[phase[c]])
+                total += g**c * at @ (mean * live)
+                at = at @ moves
+                continue
+            mean = (POLICY * paid[phase[c]]).sum(axis=1) * live
+            later = (POLICY * paid[min(phase[c] + (c == 1) + (c == 2), 2)]).sum(1)
+            after = at @ moves
+            if cycle in ("both", "darth"):
+                weight = np.ones(7) if cycle == "both" else np.full(7, 2 / 3)
+                if cycle == "darth":
+                    weight[2::2], weight[[0, -1]] = 4 / 3, 1 / 3
+                total += weight[c] * g**c * at @ mean
+                if c == length - 1:
+                    total += weight[-1] * g**length * after @ (later * live)
+            else:
+                share = {"start": 0.0, "end": 1.0, "half": 0.5}[cycle]
+                total += (1 - share) * g**c * at @ mean
+                total += share * g ** (c + 1) * after @ mean
+            at = after
+        np.testing.assert_allclose(found.start_values[m], total, rtol=1e-12)
+
+
+def test_the_same_belief_at_all_times_is_that_belief() -> None:
+    """To the bit: its rows are shared, and a second one has rows of its own."""
+    state, action, next_state = np.indices((3, A, S)).reshape(3, -1)
+    counts = bm.Counts.from_arrays(state, action, next_state)
+    about = task("pairs", (0.97, 0.9), horizon=8, cycle="half")
+    one = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    two = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    alone = bm.evaluate(POLICY, one, n_draws=64)
+    same = bm.posterior.BeliefsByCycle([one, one], [3])
+    again = bm.evaluate(POLICY, same, n_draws=64)
+    np.testing.assert_allclose(again.start_values, alone.start_values, rtol=1e-12)
+    other = bm.posterior.BeliefsByCycle([one, two], [3])
+    apart = bm.evaluate(POLICY, other, n_draws=64)
+    assert apart.start_epistemic_sd < 0.95 * alone.start_epistemic_sd
+    found = bm.optimise(other, reward={"qaly": 3, "cost": -1}, effort="quick")
+    nominal = bm.policies.nominal(other.with_reward({"qaly": 3, "cost": -1}))
+    table = bm.compare(
+        {"nominal": nominal, "found": found.policy},
+        other.draws(500),
+        reward={"qaly": 3, "cost": -1},
+    )
+    assert table.rows[0].difference >= -3 * table.rows[0].difference_mcse
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "said"),
+    [
+        case(
+            "one", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle([BELIEF], []), "`beliefs` must be",
+        ),
+        case(
+            "no horizon", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle([bm.worlds.casino()] * 2, [1]),
+            "need a task with a `horizon`",
+        ),
+        case(
+            "too many", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle([BELIEF] * 2, [1, 2]),
+            "`until` must list 1 whole number", "[1, 2]",
+        ),
+        case(
+            "too late", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle([BELIEF] * 2, [5]),
+            "`until` must rise, from 1 to below the horizon 5", "[5]",
+        ),
+        case(
+            "another task", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle(
+                [BELIEF, bm.Ensemble(MODELS, task("pairs", (0.9, 0.8), horizon=5))], [2]
+            ),
+            "`beliefs[1]` and `beliefs[0]` differ in `discount`",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_beliefs_by_cycle_get_one_sentence(
+    error: Any, call: Any, said: Any
+) -> None:
+    check(error, call, said)

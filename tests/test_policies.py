@@ -177,6 +177,32 @@ def test_a_constant_policy_is_one_action_everywhere() -> None:
         assert np.array_equal(
             policy, bm.policies.named_policy(f"always:{action}", belief)
         )
-        assert bm.evaluate(policy, belief.draws()).start_value == pytest.approx(value)
+        for said in (policy, bm.policies.constant(action), f"always:{action}"):
+            found = bm.evaluate(said, belief.draws())
+            assert found.start_value == pytest.approx(value)
+            assert np.array_equal(found.policy, policy)
     with pytest.raises(TaskError, match=r"`action` must be in 0..1; got 2"):
         bm.policies.constant(belief, 2)
+
+
+def test_a_constant_policy_may_be_called_by_its_action() -> None:
+    task = bm.Task(
+        2, 2, "alive", discount=0.9, terminal=[1], action_labels=["placebo", "DPCA"]
+    )
+    counts = bm.Counts.from_arrays([0, 0, 0], [0, 1, 1], [1, 1, 0])
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
+    arms = {x: bm.policies.constant(x) for x in ("placebo", "DPCA")}
+    found = bm.compare(arms, posterior.draws(100))
+    for x in arms:
+        wanted = bm.policies.constant(posterior, x)
+        assert np.array_equal(found.evaluations[x].policy, wanted)
+        assert np.array_equal(bm.restrict(arms[x], posterior), wanted)
+    for bad, said in (
+        (
+            bm.policies.constant("DPAC"),
+            r"`policy`: `action` 'DPAC' is not .*did you mean 'DPCA'",
+        ),
+        ("DPCA", r"as text must be 'always:' and an action; got 'DPCA'"),
+    ):
+        with pytest.raises(PolicyError, match=said):
+            bm.evaluate(bad, posterior.draws(2))

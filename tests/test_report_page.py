@@ -100,7 +100,7 @@ def test_the_wrong_records_are_refused(report: bm.Report) -> None:
     with pytest.raises(bm.BayesmdpError, match="`findings` must be of type Findings"):
         bm.report(casino, table, findings=[])  # type: ignore[arg-type]
     models = [casino.draws().dynamics(0)] * 3
-    with pytest.raises(bm.BayesmdpError, match="`posterior` has 3 models, `compar"):
+    with pytest.raises(bm.BayesmdpError, match="is not that ensemble"):
         bm.report(bm.Ensemble(models, casino.task), table)
     task = bm.Task(3, 2, casino.task.reward, discount=0.5, terminal=[2])
     other = bm.fit(

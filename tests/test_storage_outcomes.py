@@ -321,5 +321,3 @@ def test_warnings_and_findings_of_a_fit_last(tmp_path: Path) -> None:
     assert (bare.findings, bare.warnings) == (None, ())
     with pytest.raises(StorageError, match="`findings` must be of type Findings"):
         storage.save(POSTERIOR, tmp_path / "c", findings=[])  # type: ignore[arg-type]
-    with pytest.raises(bm.errors.ArgumentError, match=r"what `Findings.to_dict` ret"):
-        bm.data.Findings.from_dict({"findings": [{}]})

@@ -1,5 +1,6 @@
 """What is decided in advance: rewards in every form, starts, ends and labels."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -200,10 +201,15 @@ def test_alive_pays_one_in_every_state_that_is_not_terminal() -> None:
 
 
 def test_a_logged_start_needs_the_log() -> None:
-    with pytest.raises(
-        bm.errors.TaskError, match=r"Task.from_data\(data, ..., start='logged'\)"
+    task = bm.Task(3, 1, "alive", discount=0.9, start="logged", terminal=[2])
+    assert "start: as episodes of the log begin" in task.summary()
+    for alone in (
+        lambda: bm.MDP(np.full((3, 1, 3), 1 / 3), task),
+        lambda: bm.Ensemble([bm.Dynamics.from_dense(np.full((3, 1, 3), 1 / 3))], task),
+        lambda: bm.fit(bm.Counts.from_arrays([0], [0], [1]), task),
     ):
-        bm.Task(2, 1, [0, 1], discount=0.9, start="logged")
+        with pytest.raises(bm.errors.TaskError, match="`start` is 'logged', and there"):
+            alone()
     log = bm.Transitions.from_arrays(
         [0, 1], [0, 0], [1, 2], episode=[0, 0], step=[0, 1]
     )
@@ -212,6 +218,24 @@ def test_a_logged_start_needs_the_log() -> None:
     )
     assert found.start.tolist() == [1, 0, 0]
     assert np.array_equal(found.reward, [1, 1, 0])
+    fitted = bm.fit(log, task)
+    assert fitted.task.start.tolist() == [1, 0, 0]
+    assert fitted.task.reward.tolist() == [1, 1, 0]
+    assert "unreachable-states" not in {x.code for x in bm.validate(log, task)}
+    no_episodes = bm.Transitions.from_arrays([0, 1], [0, 0], [1, 2])
+    with pytest.raises(bm.errors.CountsError, match="Where episodes begin needs"):
+        bm.fit(no_episodes, task)
+    other = replace(log, state_labels=("a", "b", "c"))
+    turned = bm.Task(
+        3,
+        1,
+        "alive",
+        discount=0.9,
+        start="logged",
+        terminal="c",
+        state_labels=["c", "b", "a"],
+    )
+    assert bm.fit(other, turned).task.start.tolist() == [0, 0, 1]
     named = bm.Task(
         2, 1, [0, 1], discount=0.9, start="logged", state_labels=["logged", "x"]
     )

@@ -25,7 +25,9 @@ from validate_logs import (
 )
 
 import bayesmdp as bm
-from bayesmdp.data import Finding
+from bayesmdp.data import Finding, _log_checks
+from bayesmdp.data._check_table import LOG, ROWS, checks
+from bayesmdp.data._findings import SEVERITIES
 from bayesmdp.errors import ArgumentError, CountsError
 
 # Ibis 12 calls what DuckDB 2 deprecates.
@@ -104,11 +106,21 @@ def test_every_finding_is_triggered(name: str, engine: str) -> None:
 
 
 def test_every_code_has_a_case() -> None:
-    """Codes in the source, found by their quotes, are those of the cases."""
+    """Codes of the table, and those of faults in the source, are those of the cases."""
     folder = Path(bm.data.__file__).parent
-    text = "".join(path.read_text() for path in folder.glob("_validate*.py"))
-    codes = set(re.findall(r'"([a-z]+(?:-[a-z0-9]+)+)"', text))
+    text = "".join(path.read_text() for path in folder.glob("*.py"))
+    codes = set(re.findall(r'(?:Fault|_note)\(\s*"([a-z0-9-]+)"', text))
+    assert len(codes) > 8
+    codes |= {check.code for part in (ROWS, LOG) for check in checks(part)}
     assert codes - {case[2] for case in CASES.values()} == {"read-with-notes"}
+
+
+def test_every_line_of_the_table_names_what_looks_for_it() -> None:
+    for check in checks(LOG):
+        assert callable(getattr(_log_checks, f"_{check.find}"))
+        assert check.severity in SEVERITIES
+        assert not check.said.endswith(".")
+        assert not check.remedy.endswith(".")
 
 
 @pytest.mark.parametrize("derive", [False, True], ids=["", "derived"])

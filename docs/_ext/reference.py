@@ -12,6 +12,7 @@ import inspect
 import re
 import textwrap
 from dataclasses import is_dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ PAGES = {
     "evaluation": "Evaluate and compare policies",
     "policies": "Policies to compare with",
     "optimisation": "Find the best policy",
+    "information": "What would more data be worth?",
     "diagnostics": "Should we believe it?",
     "economics": "Costs and effects",
     "worlds": "Worlds with exact answers",
@@ -65,11 +67,16 @@ def shown(item: Any) -> bool:
     return inspect.isfunction(item) and ">>>" in (item.__doc__ or "")
 
 
-def write_pages() -> None:
-    """Write a page per room, and leave alone what has not changed."""
+def write_pages() -> list[str]:
+    """Write a page per room, leave alone what has not changed, and say which.
+
+    Before Sphinx looks which pages there are, so that a new room is found at once.
+    """
     HERE.mkdir(exist_ok=True)
     rows, every = [], set()
     for name, title in PAGES.items():
+        if name != "plots" and find_spec(f"bayesmdp.{name}") is None:
+            continue
         room = (
             bm.plots if name == "plots" else importlib.import_module(f"bayesmdp.{name}")
         )
@@ -94,9 +101,12 @@ def write_pages() -> None:
         "Reference\n=========\n\n``import bayesmdp as bm`` gives the everyday names; "
         "others are reached through their room, as in ``bm.data.discretise``. Pages "
         "follow an analysis from its log to its report, and each name ends with the "
-        "gallery scripts that use it. The command line says the same with "
+        "gallery scripts that use it. Axes of arrays: S states, A actions, D draws, M "
+        "models, E entries (possible transitions), P policies or priors. The command "
+        "line says the same with "
         "``bayesmdp --help``.\n\n.. toctree::\n   :maxdepth: 1\n\n" + listing + "\n",
     )
+    return [f"api/{name}.rst" for name in rows]
 
 
 def write(path: Path, text: str) -> None:
@@ -108,32 +118,54 @@ def write(path: Path, text: str) -> None:
 def add_fields(
     app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]
 ) -> None:
-    """Append the fields of a record, unless its docstring lists them."""
-    if what != "class" or not is_dataclass(item) or "Attributes" in lines:
+    """Add a table of the fields of a record, unless its docstring lists them."""
+    if what != "class" or not is_dataclass(item) or ":Parameters:" in lines:
         return
-    try:
-        source = inspect.getsource(item)
-    except OSError:
-        return
-    body = re.split(r"^    (?:def|@)", source, maxsplit=1, flags=re.M)[0]
-    body = body.rsplit('"""', 1)[-1]
-    found = [x for x in FIELD.findall(body) if not x[0].startswith("_")]
+    found = fields_of(item)
     if not found:
         return
-    at = next((i for i, x in enumerate(lines) if x in SECTIONS), len(lines))
-    added = ["", "Attributes", "----------"]
+    table = ["", ".. list-table::", "   :header-rows: 1", "   :class: fields", ""]
+    table += ["   * - field", "     - type", "     - what it is"]
     for field, kind, comment in found:
-        kind = kind.split(" = ")[0]
-        added += [f"{field} : {kind}", f"    {escaped(comment) or kind}"]
-    lines[at:at] = [*added, ""]
-
-
-SECTIONS = ("Examples", "References", "See Also", "Notes")
+        table.append(f"   * - ``{field}``")
+        table.append(f"     - ``{kind.split(' = ')[0]}``")
+        table.append(f"     - {escaped(comment)}".rstrip())
+    at = next((i for i, x in enumerate(lines) if x.startswith(".. rubric")), len(lines))
+    lines[at:at] = [*table, ""]
 
 
 def escaped(comment: str) -> str:
     """Text of a comment as plain text of a page."""
-    return comment.replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|")
+    return re.sub(r"([*|`_\\])", r"\\\1", comment)
+
+
+def fields_of(item: Any) -> list[tuple[str, str, str]]:
+    """Name, type with default, and comment of each field that a class itself has."""
+    try:
+        source = inspect.getsource(item)
+    except OSError:
+        return []
+    body = re.split(r"^    (?:def|@)", source, maxsplit=1, flags=re.M)[0]
+    found = FIELD.findall(body.rsplit('"""', 1)[-1])
+    return [x for x in found if x[0][0] != "_" and "ClassVar" not in x[1]]
+
+
+def _of_fields(item: Any) -> str:
+    """Signature of a class that users make; records are made for them."""
+    if "Parameters\n" not in (inspect.getdoc(item) or ""):
+        return "(...)"
+    kinds = {
+        name: kind.split(" = ")[0]
+        for base in reversed(item.__mro__[:-1])
+        for name, kind, _ in fields_of(base)
+    }
+    parts: list[str] = []
+    for name, field in inspect.signature(item).parameters.items():
+        if field.kind is field.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "" if field.default is field.empty else f" = {field.default!r}"
+        parts.append(f"{name}: {kinds.get(name, 'Any')}{default}")
+    return f"({', '.join(parts)})"
 
 
 def as_written(
@@ -145,8 +177,9 @@ def as_written(
     """
     target = item.__init__ if inspect.isclass(item) else item
     target = inspect.unwrap(getattr(target, "__func__", target))
-    if what == "class" and is_dataclass(item) and "__init__" not in item.__dict__:
-        return None if issubclass(item, Exception) else ("", None)
+    generated = getattr(target, "__code__", None)
+    if what == "class" and is_dataclass(item) and generated.co_filename == "<string>":
+        return _of_fields(item), None
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(target)))
     except (OSError, TypeError, SyntaxError):
@@ -168,8 +201,7 @@ def as_written(
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Join the build, before numpydoc reads docstrings."""
-    write_pages()  # before Sphinx looks which pages there are
-    app.connect("autodoc-process-docstring", add_fields, priority=100)
+    """Join the build; fields come after what numpydoc makes of a docstring."""
+    app.connect("autodoc-process-docstring", add_fields, priority=900)
     app.connect("autodoc-process-signature", as_written)
     return {"parallel_read_safe": True}

@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._arguments import argument
 from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, StorageError
 
@@ -167,7 +168,7 @@ def _place(fresh: Path, path: Path) -> None:
 def _there_already(path: Path) -> StorageError:
     return StorageError(
         f"`{path}` is there already: name another file, or say that it may be replaced "
-        "(overwrite=True, --overwrite)."
+        f"({argument('overwrite')})."
     )
 
 

@@ -33,7 +33,7 @@ Name: TypeAlias = int | str
 
 #: A policy as users may give it: probabilities ``[S, A]``; an action for each state
 #: ``[S]``; or a mapping of states that are not terminal to actions.
-PolicyLike: TypeAlias = ArrayLike | Mapping[Any, Name]
+PolicyLike: TypeAlias = ArrayLike | Mapping[Any, Name] | str
 
 #: A seed as users may give it.
 Seed: TypeAlias = int | np.random.Generator

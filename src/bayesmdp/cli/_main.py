@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from bayesmdp._arguments import spelled_as_options
 from bayesmdp._checks import did_you_mean
 from bayesmdp._memory import limit_at_fault
 from bayesmdp._version import __version__
@@ -99,7 +100,7 @@ def _told_streams() -> Iterator[None]:
 def _told(ctx: click.Context) -> Iterator[None]:
     """Tell warnings and errors, and exit accordingly."""
     debug = ctx.params.pop("debug")
-    with _told_warnings() as warned, _told_interrupt():
+    with spelled_as_options(), _told_warnings() as warned, _told_interrupt():
         ctx.obj = warned
         try:
             yield

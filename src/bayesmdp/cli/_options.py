@@ -1,7 +1,6 @@
 """Options that mean the same in every command."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -285,6 +284,26 @@ def reading_options(function: Function) -> Function:
     return cast("Function", wrapper)
 
 
+def files_argument(function: Function) -> Function:
+    """``FILE...``."""
+    return click.argument(
+        "files", nargs=-1, required=True, metavar="FILE...", callback=_are_files
+    )(function)
+
+
+def _are_files(
+    ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Look for columns among files: an option takes one ``ROLE=NAME``."""
+    for item in said:
+        if "=" in item and not Path(item).exists():
+            raise click.BadParameter(
+                f"there is no file {item!r}; for a column, repeat the option: "
+                f"--columns {item}."
+            )
+    return said
+
+
 def _pairs(
     ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
 ) -> dict[str, Any]:
@@ -301,52 +320,6 @@ def _pairs(
             raise click.BadParameter(f"{key!r} is given twice.")
         found.setdefault(key, []).append(name)
     return {key: names if names[1:] else names[0] for key, names in found.items()}
-
-
-_SPOKEN = {  # how the library names an argument, and how the command line does
-    r"labels=True": "--labels",
-    r"outcome=\{'2': 'death', '0': 'censored'\}": (
-        "--outcome 2=death --outcome 0=censored"
-    ),
-    r"censored=\[\.\.\.\]": "--censored LABEL",
-    r"missing=\[\.\.\.\]": "--missing CODE",
-    r"give `(\w+)` to Transitions\.from_arrays, or name its column with "
-    r"read_transitions\(\.\.\., columns=\{'\w+': \.\.\.\}\)": (
-        r"name its column, --columns \1=NAME"
-    ),
-    r"columns=\{'(\w+)': '([^']*)'\}": r"--columns \1=\2",
-    r"columns=\{'(\w+)': \.\.\.\}": r"--columns \1=NAME",
-    r"every=\.\.\.": "--every LENGTH",
-    r"every=(\S+)": r"--every \1",
-    r"time='[^']*'": "--time COLUMN",
-    r"limit=(\d+)": r"--limit \1",
-    r"min_count=(\d+)": r"--min-count \1",
-    r"permute='(\w+)'": r"--permute \1",
-    r"HierarchicalPrior\(\), which": "--prior hierarchical, which",
-    r"a smaller concentration\.": "a smaller --concentration.",
-    r"FallbackPrior\(prior, state\)": "--fallback STATE",
-    r"take another name, or say that it may be replaced \(overwrite=True, --over.*\)": (
-        "--resume goes on from it, --overwrite replaces it"
-    ),
-    r"overwrite=True, --overwrite": "--overwrite",
-    r"^`source`: ": "",
-    r"by `reward='([^']*)'`, or by `with_reward` of the posterior or task": (
-        r"with --reward \1"
-    ),
-    r"give `reward`, or say which column it is with read_transitions\(.*\)": (
-        "say which column it is, --columns reward=NAME, or what pays in a task file"
-    ),
-    r"`bm\.restrict\(policy, posterior\)`": "--restrict",
-    r"`resume` goes on, or take more effort": "--resume goes on, or more --effort",
-    r"`resume` goes on": "--resume goes on",
-}
-
-
-def as_options(text: str) -> str:
-    """Speak of options where the library speaks of arguments."""
-    for argument, option in _SPOKEN.items():
-        text = re.sub(argument, option, text)
-    return text
 
 
 def show(
@@ -367,13 +340,13 @@ def show(
     elif not quiet:
         if not styled:
             text = "\n".join(visible(line) for line in text.split("\n"))
-        click.echo(as_options(text))
+        click.echo(text)
 
 
 def remark(text: str, *, quiet: bool = False) -> None:
     """Say something that is no result."""
     if not quiet:
-        click.echo(f"bayesmdp: {visible(as_options(text))}", err=True)
+        click.echo(f"bayesmdp: {visible(text)}", err=True)
 
 
 def wants_progress(quiet: bool) -> bool | None:

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import click
-
 from bayesmdp.cli._options import (
     Function,
+    files_argument,
     reading_options,
     run_argument,
     show,
@@ -26,8 +25,7 @@ class _Result(Protocol):
 
 def run_and_log_arguments(function: Function) -> Function:
     """``RUN``, ``FILE...`` and how to read them."""
-    files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-    return run_argument(files(reading_options(function)))
+    return run_argument(files_argument(reading_options(function)))
 
 
 def load_run_and_log(

@@ -8,29 +8,20 @@ death before survival, as in the published code.
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp.data._censoring import Coding
-from bayesmdp.data._derive import repeated_steps, with_next_state
-from bayesmdp.data._files import open_files
-from bayesmdp.data._frames import FrameTable, converted, open_frame, settled
-from bayesmdp.data._paths import is_paths
-from bayesmdp.data._queries import (
-    fetch,
-    fetch_one,
-    first_bad,
-    how_many,
-    lazy,
-    worded,
-    zero_or_one,
-)
-from bayesmdp.data._read import Source, check_rows, refuse
+from bayesmdp.data._frames import FrameTable
+from bayesmdp.data._grid import Grid
+from bayesmdp.data._prepare import Source, Told, open_source, prepare, sound_rows
+from bayesmdp.data._queries import fetch_one, first_bad, how_many, worded
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 
 if TYPE_CHECKING:
-    from bayesmdp.data._queries import Frame
+    import narwhals as nw
 
 
 def read_ai_clinician(
@@ -81,49 +72,48 @@ def read_ai_clinician(
     >>> counts.state.tolist(), counts.action.tolist(), counts.next_state.tolist()
     ([1, 2, 2], [4, 0, 0], [2, 3, 4])
     """
-    n_states = _checks.size_or_none("n_states", n_states, ArgumentError)
-    n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
-    check_ends(death, survival)
-    frame, found, origin, connection = _opened(source, outcome, columns)
-    frame, wrong, _ = converted(
-        _as_numbers(frame, found, origin), found, origin, Coding()
-    )
-    refuse(wrong)
-    table = Source(frame, found, origin, wrong, {}, connection)
-    n_rows, _ = check_rows(table, labels=False, n_states=None, n_actions=None)
-    frame = settled(frame, origin, table.coding, steps=True)
-    refuse([repeated_steps(frame, found, origin, n_rows)])
-    sizes = {
-        "state": _size(frame, "state", n_states, found, origin),
-        "action": _size(frame, "action", n_actions, found, origin),
+    given = {
+        "state": _checks.size_or_none("n_states", n_states, ArgumentError),
+        "action": _checks.size_or_none("n_actions", n_actions, ArgumentError),
     }
-    _check_outcome(frame, found, origin)
-    _refuse_changes(frame, found, origin)
-    died, late = _tally(frame, origin)
+    check_ends(death, survival)
+    if not isinstance(outcome, str):
+        raise ArgumentError(f"`outcome` must name a column; got {outcome!r:.40}.")
+    named = columns
+    if columns is None or isinstance(columns, Mapping):
+        named = {"outcome": outcome, **(columns or {})}
+    ends = Coding.of((), {1: death, 0: survival})
+    table = open_source(source, named, False, ends, Grid())
+    told = Told(reader=True)
+    found, origin = table.found, table.origin
+    sizes, stays = _looked_at(table, given, told)
+    ready = prepare(table, False, (None, None), told)[1]
+    assert ready is not None
+    assert ready.derived is not None
     n_live = sizes["state"]
-    zeroed = _from_zero(frame, n_live)
-    derived = with_next_state(zeroed, found, origin, n_rows, table.coding)
-    note = f"{derived.note}."
-    if derived.gaps:
-        warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    said = (
+    notes = [
+        f"{ready.derived.note}.",
         f"States and actions of {origin} count from 1, here from 0: its numbers are "
-        f"kept as names. {death!r} is state {n_live} ({died[1]} stays), {survival!r} "
-        f"state {n_live + 1} ({died[0]} stays)."
-    )
-    begun = [f"{late} stays do not begin with `{found['step']}` 1."] if late else []
+        f"kept as names. {death!r} is state {n_live} ({stays['died']} stays), "
+        f"{survival!r} state {n_live + 1} ({stays['n'] - stays['died']} stays).",
+    ]
+    if ready.derived.gaps:
+        warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
+    if stays["late"]:
+        notes.append(f"{stays['late']} stays do not begin with `{found['step']}` 1.")
+    live, actions = (tuple(str(i + 1) for i in range(n)) for n in sizes.values())
+    states = (*live, death, survival)
     rows = FrameTable(
-        _with_ends(derived.frame, n_live),
+        _with_ends(ready.moves, death, survival),
         origin,
-        derived.n_rows,
-        n_live + 2,
+        ready.n_moves,
+        len(states),
         sizes["action"],
         False,
-        connection=connection,
+        {"state": states},
+        ready.connection,
     )
-    states, actions = (tuple(str(i + 1) for i in range(sizes[x])) for x in sizes)
-    notes = (note, said, *begun)
-    return Transitions(rows, (*states, death, survival), actions, notes, found)
+    return Transitions(rows, states, actions, tuple(notes), found)
 
 
 def check_ends(death: object, survival: object) -> None:
@@ -138,151 +128,93 @@ def check_ends(death: object, survival: object) -> None:
         raise ArgumentError(f"`death` and `survival` are both called {death!r}.")
 
 
-def _opened(
-    source: Any, outcome: object, columns: Mapping[str, str] | None
-) -> tuple["Frame", dict[str, str], str, object]:
-    """Open files or a frame, with the outcome as one of the roles."""
-    if not isinstance(outcome, str):
-        raise ArgumentError(f"`outcome` must name a column; got {outcome!r:.40}.")
-    named = columns
-    if columns is None or isinstance(columns, Mapping):
-        named = {"outcome": outcome, **(columns or {})}
-    if is_paths(source):
-        relation, found, origin, connection = open_files(source, named, False, Coding())
-        return lazy(relation), found, origin, connection
-    return (*open_frame(source, named), None)
-
-
-def _as_numbers(frame: "Frame", found: Mapping[str, str], origin: str) -> "Frame":
-    """Refuse names, and take flags of an outcome as 0 and 1."""
+def _with_ends(frame: "nw.LazyFrame[Any]", *ends: str) -> "nw.LazyFrame[Any]":
+    """Count actions from 0, and flag the rows that a stay ends with."""
     import narwhals as nw
 
-    with worded(origin):
-        schema = frame.collect_schema()
-    for role, wanted in (
-        ("state", "whole numbers from 1"),
-        ("action", "whole numbers from 1"),
-        ("outcome", "1 for death and 0 for survival"),
-    ):
-        kind = schema[role]
-        if not (kind.is_numeric() or (role == "outcome" and kind == nw.Boolean)):
+    ended = nw.col("next_state").is_in(ends).alias("terminated")
+    return frame.with_columns(nw.col("action") - 1, ended)
+
+
+def _looked_at(
+    table: Source, given: Mapping[str, int | None], told: Told
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Refuse what such a table may not hold; return sizes, and figures of stays."""
+    import narwhals as nw
+
+    frame, found, origin = table.frame, table.found, table.origin
+    schema = frame.collect_schema()
+    flags = "1 for death and 0 for survival"
+    for role in ("state", "action", "outcome"):
+        wanted = flags if role == "outcome" else "whole numbers from 1"
+        if not schema[role].is_numeric():
             raise CountsError(
                 f"Column `{found[role]}` of {origin} must hold {wanted}; it holds "
-                f"{kind}: convert it (`read_transitions` reads names)."
+                f"{schema[role]}: convert it (`read_transitions` reads names)."
             )
-    if schema["outcome"] != nw.Boolean:
-        return frame
-    return frame.with_columns(zero_or_one(nw.col("outcome")).alias("outcome"))
-
-
-def _size(
-    frame: "Frame", role: str, given: int | None, found: Mapping[str, str], origin: str
-) -> int:
-    """Return the largest id, or the size given, after checking that ids fit it."""
-    import narwhals as nw
-
-    column = f"Column `{found[role]}` of {origin}"
-    x = nw.col(role)
-    with worded(origin):
-        query = frame.select(x.min().alias("low"), x.max().alias("high"))
-    limits = fetch_one(query, origin)
-    if limits["low"] < 1:
-        first = first_bad(frame, x < 1, [role], origin)
-        raise CountsError(
-            f"{column} must count from 1: {first.where} has "
-            f"{int(first.values[role])}; add 1 to a table "
-            "that counts from 0."
-        )
-    if given is not None and limits["high"] > given:
-        first = first_bad(frame, x > given, [role], origin)
-        raise CountsError(
-            f"{column} must be at most {given}, the number given as `n_{role}s`: "
-            f"{first.where} has {int(first.values[role])}."
-        )
-    return int(limits["high"]) if given is None else given
-
-
-def _check_outcome(frame: "Frame", found: Mapping[str, str], origin: str) -> None:
-    """Refuse an outcome that is not a flag."""
-    import narwhals as nw
-
-    column = f"Column `{found['outcome']}` of {origin}"
+    sound_rows(replace(table, coding=Coding()), False, (None, None), told)
     x = nw.col("outcome")
-    missing = x.is_null()
-    if frame.collect_schema()["outcome"].is_float():
-        missing = missing | x.is_nan()
-    odd = ~missing & (x != 0) & (x != 1)
+    odd = x.is_null() | ((x != 0) & (x != 1))
+    odd = odd | x.is_nan() if schema["outcome"].is_float() else odd
+    _refuse(table, "outcome", odd, f"must be {flags}", "fix or drop these stays")
+    sizes = {}
+    for role, most in given.items():
+        x = nw.col(role)
+        remedy = "add 1 to a table that counts from 0"
+        _refuse(table, role, x < 1, "must count from 1", remedy)
+        if most is not None:
+            said = f"must be at most {most}, the number given as `n_{role}s`"
+            _refuse(table, role, x > most, said, "give the size that they need")
+        largest = fetch_one(frame.select(x.max().alias("n")), origin)
+        sizes[role] = most or int(largest["n"])
+    return sizes, _stays(table)
+
+
+def _refuse(table: Source, role: str, bad: "nw.Expr", said: str, remedy: str) -> None:
+    """Refuse rows, with how many there are and the first."""
+    origin = table.origin
     with worded(origin):
-        query = frame.select(
-            how_many(missing).alias("missing"), how_many(odd).alias("odd")
+        query = table.frame.select(how_many(bad.fill_null(True)).alias("n"))
+    n = int(fetch_one(query, origin)["n"])
+    if n:
+        first = first_bad(table.frame, bad, [role], origin)
+        value = first.values[role]
+        none = value is None or value != value
+        raise CountsError(
+            f"Column `{table.found[role]}` of {origin} {said}: {first.where} has "
+            f"{'no value' if none else f'{value:g}'} (one of {n} such rows); {remedy}."
         )
-    tally = fetch_one(query, origin)
-    for name, bad in (("missing", missing), ("odd", odd)):
-        if int(tally[name] or 0):
-            first = first_bad(frame, bad, ["outcome"], origin)
-            value = first.values["outcome"]
-            said = "no value" if name == "missing" else f"{value:g}"
-            raise CountsError(
-                f"{column} must be 1 for death and 0 for survival: {first.where} has "
-                f"{said} "
-                f"(one of {int(tally[name])} such rows); fix or drop these stays."
-            )
 
 
-def _refuse_changes(frame: "Frame", found: Mapping[str, str], origin: str) -> None:
+def _stays(table: Source) -> dict[str, int]:
+    """Count stays, those that ended in death, and those that do not begin with 1."""
     import narwhals as nw
 
+    found, origin = table.found, table.origin
     x = nw.col("outcome")
     with worded(origin):
-        stays = frame.group_by("episode").agg(
-            x.min().alias("low"), x.max().alias("high")
+        stays = table.frame.group_by("episode").agg(
+            x.min().alias("low"), x.max().alias("high"), nw.col("step").min()
         )
-        mixed = stays.filter(nw.col("low") != nw.col("high"))
-        query = mixed.select(
-            nw.len().alias("n"), nw.col("episode").min().alias("first")
+        mixed = nw.col("low") != nw.col("high")
+        first = nw.when(mixed).then(nw.col("episode")).alias("first")
+        query = stays.with_columns(first).select(
+            nw.len().alias("n"),
+            how_many(nw.col("high") == 1).alias("died"),
+            how_many(nw.col("step") != 1).alias("late"),
+            how_many(mixed).alias("mixed"),
+            nw.col("first").min(),  # a float beside what is missing
         )
-    changing = fetch_one(query, origin)
-    if int(changing["n"]):
+    told = fetch_one(query, origin)
+    if told["mixed"]:
         raise CountsError(
-            f"Column `{found['outcome']}` of {origin} must not change within a "
-            f"stay: `{found['episode']}` {changing['first']} has 0 and 1 (one of "
-            f"{int(changing['n'])} such stays)."
+            f"Column `{found['outcome']}` of {origin} must not change within a stay: "
+            f"`{found['episode']}` {_plain(told['first'])} has 0 and 1 (one of "
+            f"{int(told['mixed'])} such stays)."
         )
+    return {name: int(told[name]) for name in ("n", "died", "late")}
 
 
-def _tally(frame: "Frame", origin: str) -> tuple[list[int], int]:
-    """Count stays that ended in survival, in death, and that begin late."""
-    import narwhals as nw
-
-    with worded(origin):
-        stays = frame.group_by("episode").agg(
-            nw.col("outcome").max(), nw.col("step").min()
-        )
-        late = zero_or_one(nw.col("step") != 1)
-        query = (
-            stays.select("outcome", late.alias("late"))
-            .group_by("outcome")
-            .agg(nw.len().alias("n"), nw.col("late").sum())
-        )
-    groups = fetch(query, origin)
-    died = [0, 0]
-    for flag, n in zip(groups["outcome"], groups["n"], strict=True):
-        died[int(flag)] = int(n)
-    return died, int(groups["late"].sum())
-
-
-def _from_zero(frame: "Frame", n_live: int) -> "Frame":
-    """Count from 0, and turn the flag into the state that a stay ends in."""
-    import narwhals as nw
-
-    ends = n_live + 1 - nw.col("outcome").cast(nw.Int64)
-    return frame.with_columns(
-        nw.col("state") - 1, nw.col("action") - 1, ends.alias("outcome")
-    )
-
-
-def _with_ends(frame: "Frame", n_live: int) -> "Frame":
-    """Flag the rows that a stay ends with."""
-    import narwhals as nw
-
-    return frame.with_columns((nw.col("next_state") >= n_live).alias("terminated"))
+def _plain(value: Any) -> Any:
+    """Say a whole number without its point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -12,6 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bayesmdp._arguments import argument
 from bayesmdp.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 CENSORED = "censored"
 CODES = ("NA", "NaN", "NULL", ".")  # how other programs write that there is no value
 CUT = "__censored"  # column that says which outcomes are labels of censoring
-MEANING = "say what each code means with outcome={'2': 'death', '0': 'censored'}"
 #: Labels, as users give them: one, or several.
 Labels: TypeAlias = str | int | Sequence[str | int]
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
+
+
+def meaning() -> str:
+    """Say how to tell what codes mean."""
+    return f"say what each code means with {argument('outcome')}"
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from bayesmdp.errors import ArgumentError, CountsError
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from bayesmdp.data._queries import Frame
-
 LARGE = 1e100  # squares of distances stay finite
 _OPTIONAL = ("patient", "censored")
 _MISSING = "fill or drop what is missing before: how is a medical decision"
+#: One dose of each row, or the name of its arm.
+Doses = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,32 @@ class Layout:
     log: tuple[str, ...]  # features whose logarithm counts
     binary: tuple[str, ...]  # features that are 0 or 1
 
+    @classmethod
+    def of(cls, keys: Mapping[str, str | None], **columns: Iterable[str]) -> "Layout":
+        """Check what the caller said about columns, before the table is looked at."""
+        for name, value in keys.items():
+            if not isinstance(value, str) and not (name in _OPTIONAL and value is None):
+                raise ArgumentError(f"`{name}` must name a column; got {value!r:.40}.")
+        named = {name: _names(name, value) for name, value in columns.items()}
+        for name in ("log", "binary"):
+            among_features(name, named[name], named["features"])
+        both = set(named["log"]) & set(named["binary"])
+        if both:
+            raise ArgumentError(f"{min(both)!r} stands both in `log` and in `binary`.")
+        _check_keys(keys, (*named["features"], *named["doses"]))
+        return cls(**named, **keys)  # type: ignore[arg-type]
+
+    def mask(self, name: str) -> BoolArray:
+        """Which features are in ``log`` or ``binary``, ``[F]``."""
+        return np.isin(self.features, getattr(self, name))
+
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
     """Rows of patients; N rows, M stays."""
 
     features: FloatArray  # [N, F]
-    doses: FloatArray  # [N, D]
+    doses: list[Doses]  # of each drug, [N]
     episode: IntArray  # [N], the stay's number in sorted order
     stays: NDArray[Any]  # [M], what stays are called
     step: IntArray  # [N]
@@ -61,38 +80,31 @@ class Cohort:
     origin: str
 
 
-def check_layout(
-    features: Sequence[str],
-    doses: Sequence[str],
-    keys: Mapping[str, str | None],
-    log: Sequence[str],
-    binary: Sequence[str],
-) -> Layout:
-    """Check what the caller said about columns, before the table is looked at."""
-    for name, value in keys.items():
-        if not isinstance(value, str) and not (name in _OPTIONAL and value is None):
-            raise ArgumentError(f"`{name}` must name a column; got {value!r:.40}.")
-    named = {
-        name: _names(name, value, empty=name in ("log", "binary"))
-        for name, value in (
-            ("features", features),
-            ("doses", doses),
-            ("log", log),
-            ("binary", binary),
+def among_features(name: str, given: Iterable[str], features: Sequence[str]) -> None:
+    """Refuse what is said of a column that is not a feature."""
+    for column in given:
+        if column not in features:
+            hint = did_you_mean(column, features)
+            raise ArgumentError(
+                f"`{name}` has {column!r}, which is not among `features`{hint}."
+            )
+
+
+def _names(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    # A set has no order, and the order of features decides about the clusters.
+    if isinstance(value, str | Set | Mapping) or not isinstance(value, Iterable):
+        raise ArgumentError(
+            f"`{name}` must be a list of column names; got {value!r:.80}."
         )
-    }
-    for name in ("log", "binary"):
-        for column in named[name]:
-            if column not in named["features"]:
-                hint = did_you_mean(column, named["features"])
-                raise ArgumentError(
-                    f"`{name}` has {column!r}, which is not among `features`{hint}."
-                )
-    both = set(named["log"]) & set(named["binary"])
-    if both:
-        raise ArgumentError(f"{min(both)!r} stands both in `log` and in `binary`.")
-    _check_keys(keys, (*named["features"], *named["doses"]))
-    return Layout(**named, **keys)  # type: ignore[arg-type]
+    columns = tuple(value)
+    for column in columns:
+        if not isinstance(column, str):
+            raise ArgumentError(f"`{name}` must hold names; got {column!r:.40}.")
+        if columns.count(column) > 1:
+            raise ArgumentError(f"`{name}` has {column!r} twice.")
+    if not columns and name in ("features", "doses"):
+        raise ArgumentError(f"`{name}` must name at least one column.")
+    return tuple(str(x) for x in columns)
 
 
 def _check_keys(keys: Mapping[str, str | None], taken: tuple[str, ...]) -> None:
@@ -112,48 +124,37 @@ def _check_keys(keys: Mapping[str, str | None], taken: tuple[str, ...]) -> None:
             )
 
 
-def _names(name: str, value: Iterable[str], *, empty: bool) -> tuple[str, ...]:
-    # A set has no order, and the order of features decides about the clusters.
-    if isinstance(value, str | Set | Mapping) or not isinstance(value, Iterable):
-        raise ArgumentError(
-            f"`{name}` must be a list of column names; got {value!r:.80}."
-        )
-    columns = tuple(value)
-    for column in columns:
-        if not isinstance(column, str):
-            raise ArgumentError(f"`{name}` must hold names; got {column!r:.40}.")
-        if columns.count(column) > 1:
-            raise ArgumentError(f"`{name}` has {column!r} twice.")
-    if not columns and not empty:
-        raise ArgumentError(f"`{name}` must name at least one column.")
-    return tuple(str(x) for x in columns)
-
-
 def read_cohort(frame: Any, layout: Layout) -> Cohort:
     """Fetch the columns of a table and check every value."""
-    numbers = [*layout.features, *layout.doses, layout.step, layout.outcome]
-    numbers += [layout.censored] if layout.censored else []
-    keys = [layout.episode, *([layout.patient] if layout.patient else [])]
-    columns, origin = fetch_columns(frame, numbers, keys)
-    features = check_features(_stacked(columns, layout.features), layout, origin)
-    doses = check_doses(_stacked(columns, layout.doses), layout, origin)
-    step = _stacked(columns, (layout.step,))
-    refuse(
-        ~((step >= 0) & (step < EXACT) & (np.floor(step) == step)),
-        step,
-        (layout.step,),
-        origin,
-        "must hold whole numbers of 0 or more",
-    )
+    kinds = dict.fromkeys([*layout.features, layout.step, layout.outcome], "numbers")
+    kinds |= dict.fromkeys(layout.doses, "numbers or text")
+    kinds |= {layout.censored: "numbers"} if layout.censored else {}
+    kinds |= {x: "keys" for x in (layout.episode, layout.patient) if x}
+    columns, origin = fetch_columns(frame, kinds)
+    features = np.stack([columns[x] for x in layout.features], axis=1)
+    step = columns[layout.step]
+    whole = (step >= 0) & (step < EXACT) & (np.floor(step) == step)
+    refuse(~whole, step, layout.step, origin, "must hold whole numbers of 0 or more")
     stays, episode = np.unique(columns[layout.episode], return_inverse=True)
 
+    def of_stay(column: str, value: NDArray[Any]) -> NDArray[Any]:
+        """Return a value of each stay, which must not change within it."""
+        first = np.zeros(stays.size, dtype=np.int64)
+        first[episode[::-1]] = np.arange(episode.size)[::-1]
+        other = np.unique(episode[value != value[first[episode]]])
+        if other.size:
+            raise CountsError(
+                f"Column `{column}` of {origin} must not change within a stay: "
+                f"`{layout.episode}` {stays[other[0]]} has different values (one of "
+                f"{other.size} such stays)."
+            )
+        return value[first]
+
     def flag(column: str, said: str) -> BoolArray:
-        """Read what is the same in every row of a stay."""
-        found = _stacked(columns, (column,))
+        found = columns[column]
         wrong = (found != 0) & (found != 1)
-        refuse(wrong, found, (column,), origin, said, "fix or drop these stays")
-        _refuse_changes(found[:, 0] == 1, episode, stays, layout, column, origin)
-        return np.asarray(found[:, 0] == 1)
+        refuse(wrong, found, column, origin, said, "fix or drop these stays")
+        return np.asarray(of_stay(column, found)[episode] == 1)
 
     died = flag(layout.outcome, "must be 1 for death and 0 for survival")
     censored = np.zeros(died.size, dtype=np.bool_)
@@ -163,16 +164,22 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
     patient = np.arange(stays.size)
     if layout.patient:
         person = np.unique(columns[layout.patient], return_inverse=True)[1]
-        _refuse_changes(person, episode, stays, layout, layout.patient, origin)
-        patient[episode] = person
-    when = step[:, 0].astype(np.int64)
-    _refuse_repeated_steps(when, episode, stays, layout, origin)
+        patient = of_stay(layout.patient, person)
+    order = np.lexsort((step, episode))
+    twice = (np.diff(episode[order]) == 0) & (np.diff(step[order]) == 0)
+    if twice.any():
+        i = order[int(np.argmax(twice))]
+        raise CountsError(
+            f"{capital(origin)} has several rows with one step: `{layout.episode}` "
+            f"{stays[episode[i]]} has `{layout.step}` {step[i]:.0f} more than once; "
+            "what follows what is not known."
+        )
     return Cohort(
-        features,
-        doses,
+        check_features(features, layout, origin),
+        check_doses([columns[x] for x in layout.doses], layout, origin),
         episode.astype(np.int64),
         stays,
-        when,
+        step.astype(np.int64),
         died,
         censored,
         patient.astype(np.int64),
@@ -181,9 +188,13 @@ def read_cohort(frame: Any, layout: Layout) -> Cohort:
 
 
 def fetch_columns(
-    frame: Any, numbers: Sequence[str], keys: Sequence[str] = (), name: str = "frame"
+    frame: Any, kinds: Mapping[str, str], name: str = "frame"
 ) -> tuple[dict[str, NDArray[Any]], str]:
-    """Return columns as arrays, numbers as floats with NaN where there is none."""
+    """Return columns as arrays, numbers as floats with NaN where there is none.
+
+    Kinds are ``numbers``, ``numbers or text``, and ``keys``, which may be anything
+    that can be compared.
+    """
     import narwhals as nw
 
     if is_paths(frame):
@@ -192,164 +203,96 @@ def fetch_columns(
             f"duckdb.read_parquet(path) returns; got {frame!r:.60}."
         )
     table, there, origin = recognised(frame, name, "")
-    for column in (*numbers, *keys):
+    chosen: dict[str, nw.Expr] = {}
+    words: list[str] = []
+    with worded(origin):
+        schema = table.collect_schema()
+    for column, kind in kinds.items():
         if column not in there:
             hint = did_you_mean(column, there)
             raise ArgumentError(
                 f"{capital(origin)} has no column {column!r}{hint}; it has "
                 f"{listed(there)}."
             )
-    _refuse_kinds(table, numbers, keys, origin)
+        chosen[column], text = _read(column, kind, schema[column], origin)
+        words += [column] * text
     with worded(origin):
-        schema = table.collect_schema()
-        missing = [
-            how_many(_is_missing(x, floats=schema[x].is_float())).alias(x) for x in keys
-        ]
-        tally = fetch_one(table.select(nw.len().alias("__n"), *missing), origin)
-        nan = float("nan")
-        chosen = [nw.col(x).cast(nw.Float64).fill_null(nan) for x in set(numbers)]
-        # Categories would sort in an order of their own.
-        named = [x for x in keys if schema[x] in (nw.Categorical, nw.Enum)]
-        text = [nw.col(x).cast(nw.String) if x in named else nw.col(x) for x in keys]
+        empty = [how_many(_is_missing(x, schema[x])).alias(x) for x in words]
+        tally = fetch_one(table.select(nw.len().alias("__n"), *empty), origin)
     if not tally["__n"]:
         raise CountsError(f"{capital(origin)} holds no rows.")
-    for column in keys:
+    for column in words:
         if int(tally[column]):
             raise CountsError(
                 f"Column `{column}` of {origin} has no value in {int(tally[column])} "
-                "rows: whose they are is not known."
+                "rows: fill in which it is, or drop them."
             )
-    return fetch(table.select(*chosen, *text), origin), origin
+    return fetch(table.select(*chosen.values()), origin), origin
 
 
-def _refuse_kinds(
-    table: "Frame", numbers: Sequence[str], keys: Sequence[str], origin: str
-) -> None:
-    """Refuse columns of types that cannot be what they are given as."""
+def _read(column: str, kind: str, held: Any, origin: str) -> tuple["nw.Expr", bool]:
+    """Return how a column is fetched, and whether it holds names."""
     import narwhals as nw
 
-    with worded(origin):
-        schema = table.collect_schema()
-    odd = (nw.Object, nw.Unknown, nw.Binary)
-    for column in (*numbers, *keys):
-        kind = schema[column]
-        if column in keys:
-            fits, wanted = not (kind.is_nested() or kind in odd), "numbers or text"
-        else:
-            fits, wanted = kind.is_numeric() or kind == nw.Boolean, "numbers"
-        if not fits:
-            raise CountsError(
-                f"Column `{column}` of {origin} must hold {wanted}; it holds {kind}: "
-                "convert it."
-            )
+    x, text = nw.col(column), held in (nw.String, nw.Categorical, nw.Enum)
+    odd = held.is_nested() or held in (nw.Object, nw.Unknown, nw.Binary)
+    if text and kind != "numbers":  # categories would sort in an order of their own
+        return x.cast(nw.String), True
+    if kind == "keys" and not odd:
+        return x, True
+    if kind != "keys" and (held.is_numeric() or held == nw.Boolean):
+        return x.cast(nw.Float64).fill_null(float("nan")), False
+    wanted = "numbers" if kind == "numbers" else "numbers or text"
+    raise CountsError(
+        f"Column `{column}` of {origin} must hold {wanted}; it holds {held}: convert "
+        "it."
+    )
 
 
-def _is_missing(column: str, *, floats: bool) -> "nw.Expr":
+def _is_missing(column: str, held: Any) -> "nw.Expr":
     import narwhals as nw
 
     x = nw.col(column)
-    return x.is_null() | x.is_nan() if floats else x.is_null()
-
-
-def _stacked(columns: dict[str, NDArray[Any]], names: Sequence[str]) -> FloatArray:
-    return np.stack([columns[x].astype(np.float64) for x in names], axis=1)
+    return x.is_null() | x.is_nan() if held.is_float() else x.is_null()
 
 
 def check_features(values: FloatArray, layout: Layout, origin: str) -> FloatArray:
     """Refuse features that are missing, or not what `log` and `binary` say."""
-    names = layout.features
-    refuse(~np.isfinite(values), values, names, origin, "must be finite", _MISSING)
-    refuse(np.abs(values) > LARGE, values, names, origin, f"must be below {LARGE:g}")
-    log, binary = masks(layout)
-    refuse(
-        (values < 0) & log,
-        values,
-        names,
-        origin,
-        "must be 0 or more, being in `log`",
-    )
-    refuse(
-        (values != 0) & (values != 1) & binary,
-        values,
-        names,
-        origin,
-        "must be 0 or 1, being in `binary`",
-    )
+    log, binary = layout.mask("log"), layout.mask("binary")
+    for bad, said, remedy in (
+        (~np.isfinite(values), "must be finite", _MISSING),
+        (np.abs(values) > LARGE, f"must be below {LARGE:g}", ""),
+        ((values < 0) & log, "must be 0 or more, being in `log`", ""),
+        (~np.isin(values, (0, 1)) & binary, "must be 0 or 1, being in `binary`", ""),
+    ):
+        for f, name in enumerate(layout.features):
+            refuse(bad[:, f], values[:, f], name, origin, said, remedy)
     return _checks.sealed(values)
 
 
-def check_doses(values: FloatArray, layout: Layout, origin: str) -> FloatArray:
-    """Refuse doses that are missing or negative."""
-    names = layout.doses
-    refuse(~np.isfinite(values), values, names, origin, "must be finite", _MISSING)
-    refuse(values < 0, values, names, origin, "must be 0 or more")
-    return _checks.sealed(values)
-
-
-def masks(layout: Layout) -> tuple[BoolArray, BoolArray]:
-    """Which features count by their logarithm, and which are 0 or 1; ``[F]`` each."""
-    log = np.array([x in layout.log for x in layout.features])
-    binary = np.array([x in layout.binary for x in layout.features])
-    return log, binary
+def check_doses(doses: list[Doses], layout: Layout, origin: str) -> list[Doses]:
+    """Refuse doses that are missing or negative; arms are what they are called."""
+    for name, dose in zip(layout.doses, doses, strict=True):
+        if dose.dtype.kind == "f":
+            said = "must be finite"
+            refuse(~np.isfinite(dose), dose, name, origin, said, _MISSING)
+            refuse(dose < 0, dose, name, origin, "must be 0 or more")
+    return doses
 
 
 def refuse(
     bad: BoolArray,
     values: FloatArray,
-    names: Sequence[str],
+    name: str,
     origin: str,
     wanted: str,
-    remedy: str = "fix or drop them",
+    remedy: str = "",
 ) -> None:
-    """Name the first column with bad values, how many there are, and the first."""
-    faulty = bad.any(axis=0)
-    if not faulty.any():
-        return
-    c = int(np.argmax(faulty))
-    row = int(np.argmax(bad[:, c]))
-    value = values[row, c]
-    said = "no value" if np.isnan(value) else f"{value:g}"
-    raise CountsError(
-        f"Column `{names[c]}` of {origin} {wanted}: row {row} has {said} (one of "
-        f"{int(bad[:, c].sum())} such rows); {remedy}."
-    )
-
-
-def _refuse_changes(
-    value: NDArray[Any],
-    episode: IntArray,
-    stays: NDArray[Any],
-    layout: Layout,
-    column: str,
-    origin: str,
-) -> None:
-    """Refuse a column that must be one value a stay and is not."""
-    first = np.zeros(stays.size, dtype=np.int64)
-    first[episode[::-1]] = np.arange(episode.size)[::-1]
-    other = value != value[first[episode]]
-    if other.any():
-        changing = np.unique(episode[other])
+    """Say how many values of a column are bad, and the first."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        said = "no value" if np.isnan(values[row]) else f"{values[row]:g}"
         raise CountsError(
-            f"Column `{column}` of {origin} must not change within a stay: "
-            f"`{layout.episode}` {stays[changing[0]]} has different values (one of "
-            f"{changing.size} such stays)."
-        )
-
-
-def _refuse_repeated_steps(
-    step: IntArray,
-    episode: IntArray,
-    stays: NDArray[Any],
-    layout: Layout,
-    origin: str,
-) -> None:
-    order = np.lexsort((step, episode))
-    stay, when = episode[order], step[order]
-    twice = (stay[1:] == stay[:-1]) & (when[1:] == when[:-1])
-    if twice.any():
-        i = int(np.argmax(twice))
-        raise CountsError(
-            f"{capital(origin)} has several rows with one step: `{layout.episode}` "
-            f"{stays[stay[i]]} has `{layout.step}` {when[i]} more than once; what "
-            "follows what is not known."
+            f"Column `{name}` of {origin} {wanted}: row {row} has {said} (one of "
+            f"{int(bad.sum())} such rows); {remedy or 'fix or drop them'}."
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from bayesmdp._arguments import column
 from bayesmdp._checks import did_you_mean, nearest
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -53,7 +54,7 @@ def find_columns(
             said = " and ".join(f"`{x}`" for x in fits)
             raise CountsError(
                 f"{origin} has several columns for `{role}`, {said}: choose one with "
-                f"columns={{{role!r}: {fits[0]!r}}}."
+                f"{column(role, fits[0])}."
             )
         if fits:
             found[role] = fits[0]
@@ -145,10 +146,9 @@ def _missing(role: str, names: Sequence[str], origin: str) -> str:
     found = (nearest(x, names, 0.75) for x in aliases if len(x) > 2)
     near = next((x for x in found if x is not None), None)
     hint = f" (did you mean `{near}`?)" if near is not None else ""
-    example = "..." if near is None else near
     return (
         f"{origin} has no column for `{role}`{hint}: looked for {', '.join(aliases)} "
-        f"among {listed(names)}; name it with columns={{{role!r}: {example!r}}}"
+        f"among {listed(names)}; name it with {column(role, near)}"
     )
 
 

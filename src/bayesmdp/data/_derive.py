@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bayesmdp._arguments import column
 from bayesmdp._checks import many
-from bayesmdp.data._censoring import CUT, MEANING, Coding
+from bayesmdp.data._censoring import CUT, Coding, meaning
 from bayesmdp.data._faults import Fault, is_empty, is_true
 from bayesmdp.data._queries import (
     FILE,
@@ -128,7 +129,7 @@ def _left_out(derived: Derived) -> Iterator[str]:
         yield (
             f"{many(derived.lost, 'last row')} without a next state, left out of the "
             "counts as if censored (where the process ended, as by death, give the "
-            "state it ended in as columns={'outcome': ...}, empty for censored ones)"
+            f"state it ended in as {column('outcome')}, empty for censored ones)"
         )
 
 
@@ -160,8 +161,8 @@ def shared_codes(
         f"Column `{found['outcome']}` of {origin} holds {code}, which is also a state "
         f"in `{found['state']}`: is it a code, such as of death"
     )
-    remedy = f"{capital(MEANING)}, or {str(code)!r} where that state is meant"
-    return Fault("shared", "outcome", len(values), None, said, remedy, "? ")
+    remedy = f"{capital(meaning())}, or {str(code)!r} where that state is meant"
+    return Fault("outcome-codes", "outcome", len(values), None, said, remedy, "? ")
 
 
 def repeated_steps(
@@ -185,9 +186,32 @@ def repeated_steps(
         f"{first['episode']} has `{found['step']}` {first['step']} {int(first['n'])} "
         "times"
     )
-    place = first_bad(frame, here, list(KEYS), origin)
+    place = first_bad(frame, here, list(KEYS), origin)._replace(values={})
     remedy = "number the steps, for what follows what is not known"
-    return Fault("repeated", "step", more, place, said, remedy)
+    return Fault("repeated-steps", "step", more, place, said, remedy)
+
+
+def repeats(
+    frame: "Frame", found: Mapping[str, str], origin: str, n_rows: int
+) -> Iterator[Fault]:
+    """Tell rows that are there twice from steps with different rows."""
+    import narwhals as nw
+
+    fault = repeated_steps(frame, found, origin, n_rows)
+    if fault is None:
+        return
+    columns = [x for x in frame.collect_schema().names() if x in found]
+    copies = n_rows - size(frame.select(*columns).unique(), origin)
+    if copies:
+        with worded(origin):
+            groups = frame.group_by(*columns).agg(nw.len().alias("n"))
+            twice = groups.filter(nw.col("n") > 1).select(*KEYS).unique()
+            rows = frame.join(twice, on=list(KEYS), how="inner")
+        first = first_bad(rows, None, [*KEYS, "state"], origin)
+        said = f"{copies} of {n_rows} rows are copies of others and would count again"
+        yield Fault("duplicate-rows", None, copies, first, said, "drop copies")
+    if fault.count > copies:
+        yield fault
 
 
 def size(frame: "Frame", origin: str) -> int:

@@ -10,31 +10,36 @@ states, death before survival. All that is learnt is learnt from training stays 
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._checks import did_you_mean
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.data import _doses
 from bayesmdp.data._ai_clinician import check_ends
-from bayesmdp.data._clusters import Scaling, find_centres, fit_scaling, nearest
+from bayesmdp.data._clusters import (
+    SHIFT,
+    dose_cuts,
+    dose_levels,
+    find_centres,
+    nearest,
+    scaled,
+    scaling,
+)
 from bayesmdp.data._cohort import (
     Cohort,
+    Doses,
     Layout,
+    among_features,
     check_doses,
     check_features,
-    check_layout,
     fetch_columns,
-    masks,
     read_cohort,
 )
-from bayesmdp.data._folds import scramble
-from bayesmdp.data._stays import as_log, moves, names_of
+from bayesmdp.data._episodes import scramble
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 
@@ -69,8 +74,9 @@ class Discretisation(Shown):
     scale: FloatArray = field(repr=False)  # [F]
     centres: FloatArray = field(repr=False)  # [K, F], scaled
     n_bins: int
-    dose_edges: FloatArray  # [D, n_bins - 2]
+    dose_edges: FloatArray  # [D, n_bins - 2], NaN for arms
     dose_medians: FloatArray = field(repr=False)  # [D, n_bins], NaN: never given
+    arms: tuple[tuple[str, ...] | None, ...]  # of each drug given as text, its levels
     unexplained: tuple[float, float]  # share of the variance, train and test
     ends: tuple[str, str]
     seed: int
@@ -82,18 +88,21 @@ class Discretisation(Shown):
         return len(self.centres) + 2
 
     @property
+    def n_levels(self) -> tuple[int, ...]:
+        """Levels of each drug: ``n_bins``, or as many as there are arms."""
+        return tuple(self.n_bins if x is None else len(x) for x in self.arms)
+
+    @property
     def n_actions(self) -> int:
         """Combinations of levels of all drugs."""
-        return math.prod(self.n_bins for _ in self.layout.doses)
+        return math.prod(self.n_levels)
 
     @property
     def profiles(self) -> FloatArray:
         """Centres ``[K, F]`` in the units of the table, for people to read."""
-        return self._scaling.in_units(self.centres)
-
-    @property
-    def _scaling(self) -> Scaling:
-        return Scaling(self.layout.features, self.log, self.offset, self.scale)
+        x = self.centres * self.scale + self.offset
+        x[:, self.log] = np.exp(x[:, self.log]) - SHIFT
+        return x
 
     def assign(self, features: Any) -> IntArray:
         """Return the state of each patient.
@@ -105,9 +114,15 @@ class Discretisation(Shown):
             with the features in that order.
         """
         names = self.layout.features
-        values, origin = _values("features", features, names)
+        if isinstance(features, np.ndarray | list | tuple):
+            values, origin = _array("features", features, names), "`features`"
+        else:
+            kinds = dict.fromkeys(names, "numbers")
+            found, origin = fetch_columns(features, kinds, "features")
+            values = np.stack([found[x] for x in names], axis=1)
         values = check_features(values, self.layout, origin)
-        return _checks.sealed(nearest(self._scaling.scaled(values), self.centres)[0])
+        z = scaled(values, self.layout, self.offset, self.scale)
+        return _checks.sealed(nearest(z, self.centres)[0])
 
     def dose(self, doses: Any) -> IntArray:
         """Return the action that doses amount to.
@@ -117,10 +132,15 @@ class Discretisation(Shown):
         doses
             A dataframe with the columns of the drugs, or an array ``[N, D]``.
         """
-        values, origin = _values("doses", doses, self.layout.doses)
-        values = check_doses(values, self.layout, origin)
-        levels = _doses.dose_levels(values, self.dose_edges)
-        return _checks.sealed(_doses.as_action(levels, self.n_bins))
+        names = self.layout.doses
+        if isinstance(doses, np.ndarray | list | tuple):
+            columns, origin = list(_array("doses", doses, names).T), "`doses`"
+        else:
+            kinds = dict.fromkeys(names, "numbers or text")
+            found, origin = fetch_columns(doses, kinds, "doses")
+            columns = [found[x] for x in names]
+        given = check_doses(columns, self.layout, origin)
+        return _checks.sealed(self._actions(given, origin))
 
     def apply(self, frame: Any) -> Transitions:
         """Read other patients, from another hospital say, with these states.
@@ -131,13 +151,55 @@ class Discretisation(Shown):
             A dataframe with the same columns; stays' names play no part.
         """
         cohort = read_cohort(frame, self.layout)
-        n_live = self.centres.shape[0]
-        state, action = self.assign(cohort.features), self.dose(cohort.doses)
-        rows, notes = moves(cohort, state, action, n_live)
+        z = scaled(cohort.features, self.layout, self.offset, self.scale)
+        state = nearest(z, self.centres)[0]
+        action = self._actions(cohort.doses, cohort.origin)
+        rows, notes = _moves(cohort, state, action, len(self.centres))
         for note in notes:
             warnings.warn(note, BayesmdpWarning, stacklevel=2)
-        names = names_of(n_live, self.ends, self.layout.doses, self.n_bins)
-        return as_log(rows, names, np.full(state.size, True))
+        return self._log(rows, np.full(state.size, True))
+
+    def _actions(self, doses: list[Doses], origin: str) -> IntArray:
+        """Join the levels of all drugs into one action, ``[N]``."""
+        cuts = zip(self.layout.doses, doses, self.dose_edges, self.arms, strict=True)
+        levels = tuple(dose_levels(*x, origin) for x in cuts)
+        return np.asarray(np.ravel_multi_index(levels, self.n_levels), dtype=np.int64)
+
+    def _log(self, columns: Mapping[str, NDArray[Any]], rows: BoolArray) -> Transitions:
+        """Make transitions of some rows, less those before a gap."""
+        states = (*(str(s) for s in range(len(self.centres))), *self.ends)
+        kept = rows & (columns["next_state"] >= 0)
+        log = Transitions.from_arrays(
+            **{name: column[kept] for name, column in columns.items()},
+            n_states=self.n_states,
+            n_actions=self.n_actions,
+        )
+        ends = columns["next_state"][kept]
+        note = ", ".join(
+            f"{(ends == self.n_states - 2 + i).sum()} stays end in {x!r}"
+            for i, x in enumerate(self.ends)
+        )
+        cut = int((rows & (columns["next_state"] == _CENSORED)).sum())
+        if cut:
+            note += f", {cut} are censored, and their last row is left out of counts"
+        dropped = int(rows.sum() - kept.sum()) - cut
+        note += f"; {dropped} rows were dropped before gaps in the steps."
+        return replace(
+            log, state_labels=states, action_labels=self._labels(), notes=(note,)
+        )
+
+    def _labels(self) -> tuple[str, ...]:
+        """Name every action by its levels; a single arm by itself."""
+        if len(self.arms) == 1 and self.arms[0] is not None:
+            return self.arms[0]
+        known = tuple(zip(self.layout.doses, self.arms, strict=True))
+        return tuple(
+            ", ".join(
+                f"{name} {level if arms is None else arms[level]}"
+                for (name, arms), level in zip(known, levels, strict=True)
+            )
+            for levels in np.ndindex(*self.n_levels)
+        )
 
     def _sheet(self, shown: int = 10) -> Sheet:
         sizes = np.bincount(self.state, minlength=self.centres.shape[0])
@@ -155,9 +217,14 @@ class Discretisation(Shown):
             f"fitted, {_share(self.unexplained[1])} elsewhere",
             f"actions: {self.n_actions}, of which {seen} were observed",
         ]
-        for name, edges in zip(self.layout.doses, self.dose_edges, strict=True):
-            cuts = ", ".join(f"{x:.4g}" for x in edges)
-            lines.append(f"  {name}: none, or cut at {cuts or 'nothing'}")
+        cuts = zip(self.layout.doses, self.dose_edges, self.arms, strict=True)
+        for name, edges, arms in cuts:
+            said = ", ".join(f"{x:.4g}" for x in edges) or "nothing"
+            lines.append(
+                f"  {name}: {', '.join(arms)}"
+                if arms
+                else f"  {name}: none, or cut at {said}"
+            )
         return Sheet(lines[0], [*lines[1:], *self.notes])
 
 
@@ -197,7 +264,8 @@ def discretise(
     features
         Columns that say how a patient is.
     doses
-        Columns of what was given in the step, 0 where nothing; the first changes
+        Columns of what was given in the step, 0 where nothing; or of text, such as
+        the arm of a trial, whose levels are those that occur. The first changes
         slowest in the number of an action.
     episode, step
         Columns of the stay and of the time in it; a gap is a missing row, not bridged.
@@ -212,6 +280,7 @@ def discretise(
         Clusters; two terminal states come on top.
     n_bins
         Levels of a drug: none, and ``n_bins - 1`` equal shares of the doses given.
+        Arms have levels of their own.
     train
         Share of patients (or stays) to learn from; with 1 nothing is held out.
     seed
@@ -246,108 +315,81 @@ def discretise(
     _checks.extra("sklearn", "clinical", "discretise")
     keys = {"episode": episode, "step": step, "outcome": outcome, "patient": patient}
     keys["censored"] = censored
-    layout = check_layout(features, doses, keys, log, binary)
+    layout = Layout.of(keys, features=features, doses=doses, log=log, binary=binary)
     check_ends(death, survival)
-    levels = _checks.integer("n_bins", n_bins, 2, ArgumentError)
-    if levels ** len(layout.doses) > _MOST_ACTIONS:
+    n_bins = _checks.integer("n_bins", n_bins, 2, ArgumentError)
+    if n_bins ** len(layout.doses) > _MOST_ACTIONS:
         raise ArgumentError(
-            f"`n_bins` is {levels}, which makes {levels}**{len(layout.doses)} actions; "
+            f"`n_bins` is {n_bins}, which makes {n_bins}**{len(layout.doses)} actions; "
             f"at most {_MOST_ACTIONS} can be told apart."
         )
-    settings = Settings(
-        n_states=_checks.integer("n_states", n_states, 1, ArgumentError),
-        n_bins=levels,
-        train=_checks.real("train", train, ArgumentError, 0, 1, open_low=True),
-        seed=_checks.seed_integer(seed),
-        n_starts=_checks.integer("n_starts", n_starts, 1, ArgumentError),
-        weight=_weights(weights, layout),
+    n_states = _checks.integer("n_states", n_states, 1, ArgumentError)
+    n_starts = _checks.integer("n_starts", n_starts, 1, ArgumentError)
+    share = _checks.real("train", train, ArgumentError, 0, 1, open_low=True)
+    number = _checks.seed_integer(seed)
+    weight = _weights(weights, layout)
+    cohort = read_cohort(frame, layout)
+    of_stay = _split(cohort.patient, share, number)
+    fitted = of_stay[cohort.episode]
+    if fitted.sum() < n_states:
+        raise CountsError(
+            f"`n_states` is {n_states}, but only {fitted.sum()} of {fitted.size} rows "
+            f"of {cohort.origin} are fitted: take fewer states."
+        )
+    offset, scale = scaling(cohort.features[fitted], layout, weight)
+    z = scaled(cohort.features, layout, offset, scale)
+    centres, unrest = find_centres(z[fitted], n_states, n_starts, number)
+    state, distance = nearest(z, centres)
+    edges, medians, arms = dose_cuts(cohort.doses, fitted, layout, n_bins)
+    none = Transitions.from_arrays([], [], [])
+    made = Discretisation(
+        transitions=none,
+        train=none,
+        test=None,
+        train_stays=_checks.sealed(cohort.stays[of_stay]),
+        test_stays=_checks.sealed(cohort.stays[~of_stay]),
+        state=_checks.sealed(state),
+        action=np.zeros(0, dtype=np.int64),
+        layout=layout,
+        log=_checks.sealed(layout.mask("log")),
+        offset=_checks.sealed(offset),
+        scale=_checks.sealed(scale),
+        centres=_checks.sealed(centres),
+        n_bins=n_bins,
+        dose_edges=_checks.sealed(edges),
+        dose_medians=_checks.sealed(medians),
+        arms=arms,
+        unexplained=_unexplained(z, distance, fitted),
         ends=(death, survival),
+        seed=number,
+        notes=(),
     )
-    result = _discretised(read_cohort(frame, layout), layout, settings)
-    for note in result.notes:
+    action = made._actions(cohort.doses, cohort.origin)
+    rows, gaps = _moves(cohort, state, action, n_states)
+    notes = (*gaps, *_empty_levels(medians, arms, layout.doses), *unrest)
+    for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return result
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """What the caller chose, checked."""
-
-    n_states: int
-    n_bins: int
-    train: float
-    seed: int
-    n_starts: int
-    weight: FloatArray  # [F]
-    ends: tuple[str, str]
+    return replace(
+        made,
+        transitions=made._log(rows, np.full(fitted.size, True)),
+        train=made._log(rows, fitted),
+        test=None if fitted.all() else made._log(rows, ~fitted),
+        action=_checks.sealed(action),
+        notes=notes,
+    )
 
 
 def _weights(weights: Mapping[str, float] | None, layout: Layout) -> FloatArray:
     """Return a factor for each feature."""
-    weight = np.ones(len(layout.features))
-    if weights is None:
-        return weight
-    if not isinstance(weights, Mapping):
+    if not isinstance(weights, Mapping | None):
         raise ArgumentError(
             f"`weights` must map features to factors; got {weights!r:.80}."
         )
-    for name, value in weights.items():
-        if name not in layout.features:
-            hint = did_you_mean(str(name), layout.features)
-            raise ArgumentError(
-                f"`weights` has {name!r}, which is not among `features`{hint}."
-            )
-        factor = _checks.real(
-            f"weights[{name!r}]", value, ArgumentError, 0, open_low=True
-        )
-        weight[layout.features.index(name)] = factor
-    return weight
-
-
-def _discretised(cohort: Cohort, layout: Layout, chosen: Settings) -> Discretisation:
-    """Learn from training stays, and apply what was learnt to all."""
-    stay_is_fitted = _split(cohort.patient, chosen.train, chosen.seed)
-    fitted = stay_is_fitted[cohort.episode]
-    if fitted.sum() < chosen.n_states:
-        raise CountsError(
-            f"`n_states` is {chosen.n_states}, but only {fitted.sum()} of "
-            f"{fitted.size} rows of {cohort.origin} are fitted: take fewer states."
-        )
-    scaling = fit_scaling(
-        cohort.features[fitted], layout.features, *masks(layout), chosen.weight
-    )
-    edges = _doses.dose_edges(cohort.doses[fitted], layout.doses, chosen.n_bins)
-    levels = _doses.dose_levels(cohort.doses, edges)
-    action = _doses.as_action(levels, chosen.n_bins)
-    z = scaling.scaled(cohort.features)
-    centres, unrest = find_centres(
-        z[fitted], chosen.n_states, chosen.n_starts, chosen.seed
-    )
-    state, distance = nearest(z, centres)
-    rows, gaps = moves(cohort, state, action, chosen.n_states)
-    names = names_of(chosen.n_states, chosen.ends, layout.doses, chosen.n_bins)
-    medians = _doses.dose_medians(cohort.doses[fitted], levels[fitted], chosen.n_bins)
-    return Discretisation(
-        transitions=as_log(rows, names, np.full(fitted.size, True)),
-        train=as_log(rows, names, fitted),
-        test=None if fitted.all() else as_log(rows, names, ~fitted),
-        train_stays=_checks.sealed(cohort.stays[stay_is_fitted]),
-        test_stays=_checks.sealed(cohort.stays[~stay_is_fitted]),
-        state=_checks.sealed(state),
-        action=_checks.sealed(action),
-        layout=layout,
-        log=scaling.log,
-        offset=scaling.offset,
-        scale=scaling.scale,
-        centres=centres,
-        n_bins=chosen.n_bins,
-        dose_edges=_checks.sealed(edges),
-        dose_medians=_checks.sealed(medians),
-        unexplained=_unexplained(z, distance, fitted),
-        ends=chosen.ends,
-        seed=chosen.seed,
-        notes=(*gaps, *_empty_levels(medians, layout.doses), *unrest),
-    )
+    given = dict(weights or {})
+    among_features("weights", map(str, given), layout.features)
+    for name, value in given.items():
+        _checks.real(f"weights[{name!r}]", value, ArgumentError, 0, open_low=True)
+    return np.array([float(given.get(x, 1.0)) for x in layout.features])
 
 
 def _split(patient: IntArray, share: float, seed: int) -> BoolArray:
@@ -366,14 +408,55 @@ def _split(patient: IntArray, share: float, seed: int) -> BoolArray:
     return chosen[patient]
 
 
-def _empty_levels(medians: FloatArray, names: tuple[str, ...]) -> tuple[str, ...]:
+_CENSORED = -2  # in place of a next state
+
+
+def _moves(
+    cohort: Cohort, state: IntArray, action: IntArray, n_live: int
+) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Columns of transitions, next state -1 before a gap, and what to say of gaps.
+
+    The next state is that of the same stay one step later; the last row of a stay
+    leads to one of two terminal states, or to `_CENSORED`.
+    """
+    order = np.lexsort((cohort.step, cohort.episode))
+    stay, step = cohort.episode[order], cohort.step[order]
+    same = stay[1:] == stay[:-1]
+    follows = same & (step[1:] == step[:-1] + 1)
+    last = np.full(state.size, True)
+    last[order[:-1][same]] = False
+    next_state = np.where(last, np.where(cohort.died, n_live, n_live + 1), -1)
+    cut = last & cohort.censored
+    next_state[cut] = _CENSORED
+    next_state[order[:-1][follows]] = state[order[1:][follows]]
+    n_gaps = int((next_state == -1).sum())
+    note = (
+        f"{n_gaps} of {state.size} rows of {cohort.origin} were dropped from the "
+        "transitions because the step after them is missing."
+    )
+    columns = {
+        "state": state,
+        "action": action,
+        "next_state": next_state,
+        "episode": cohort.episode,
+        "step": cohort.step,
+        "terminated": last & ~cut,
+    }
+    return columns, (note,) * bool(n_gaps)
+
+
+def _empty_levels(
+    medians: FloatArray,
+    arms: tuple[tuple[str, ...] | None, ...],
+    names: tuple[str, ...],
+) -> tuple[str, ...]:
     """Say which levels of a drug nobody got: usual doses fill several quantiles."""
     return tuple(
         f"Nobody who is fitted got level {level} of `{name}`: doses are too alike for "
         "that many levels."
-        for name, row in zip(names, medians, strict=True)
+        for name, row, arm in zip(names, medians, arms, strict=True)
         for level in np.flatnonzero(np.isnan(row))
-        if level  # a drug that all got is no fault
+        if level and arm is None  # a drug that all got is no fault
     )
 
 
@@ -393,16 +476,13 @@ def _share(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.1%}"
 
 
-def _values(name: str, given: Any, columns: tuple[str, ...]) -> tuple[FloatArray, str]:
-    """Return numbers ``[N, C]`` from an array or from the columns of a dataframe."""
-    if isinstance(given, np.ndarray | list | tuple):
-        shape = ("row", name.rstrip("s"))
-        array = _checks.float_array(name, given, shape, ArgumentError)
-        if array.shape[1] != len(columns):
-            raise ArgumentError(
-                f"`{name}` must have {len(columns)} columns ({', '.join(columns)}); "
-                f"got {array.shape[1]}."
-            )
-        return array, f"`{name}`"
-    found, origin = fetch_columns(given, columns, name=name)
-    return np.stack([found[x] for x in columns], axis=1), origin
+def _array(name: str, given: Any, columns: tuple[str, ...]) -> FloatArray:
+    """Return numbers ``[N, C]`` from an array."""
+    shape = ("row", name.rstrip("s"))
+    array = _checks.float_array(name, given, shape, ArgumentError)
+    if array.shape[1] != len(columns):
+        raise ArgumentError(
+            f"`{name}` must have {len(columns)} columns ({', '.join(columns)}); "
+            f"got {array.shape[1]}."
+        )
+    return array

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bayesmdp._arguments import argument
 from bayesmdp._checks import MAX_ID, many
 from bayesmdp.data._censoring import Coding
+from bayesmdp.data._check_table import ROWS, checks
 from bayesmdp.data._columns import FLAGS, TIMES
+from bayesmdp.data._findings import Finding, Severity
 from bayesmdp.data._queries import (
     TEXT,
     Offender,
@@ -38,63 +41,46 @@ EXACT = 2**53  # from here on floats skip whole numbers
 MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
 FALSE = ("false", "0")
+CONTEXT = ("episode", "step", "state", "action", "next_state")  # told of a row
+UNKNOWN = "nothing: what came after them is not known"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that a table may not hold."""
+    """Something that a table may not hold, or that one should know of it."""
 
-    kind: str
+    code: str  # what `validate` calls it
     role: str | None
     count: int
     first: Offender | None
     message: str  # a sentence without its full stop
     remedy: str  # likewise
     join: str = "; "  # between them in a refusal
+    severity: Severity = "error"
 
-    def refusal(self) -> CountsError:
-        """Return what a reader raises."""
-        return CountsError(f"{self.message}{self.join}{self.remedy}.")
+    @property
+    def sentence(self) -> str:
+        """What is wrong, and the remedy."""
+        return f"{self.message}{self.join}{self.remedy}."
+
+    def finding(self, found: Mapping[str, str]) -> Finding:
+        """Say it as `validate` does; ``found`` names the column of each role."""
+        where, row = "", None
+        if self.first is not None:
+            row = self.first.row
+            place = [] if row is None else [self.first.where]
+            values = self.first.values
+            known = [f"{x} {values[x]}" for x in CONTEXT if x in values]
+            where = ", ".join(place + known)
+        column = found.get(self.role) if self.role else None
+        said = f"{self.message}.", f"{capital(self.remedy)}."
+        return Finding(self.code, self.severity, column, self.count, row, where, *said)
 
 
 _OPEN_REMEDY = (
     "fill them in, or flag rows with which only the follow-up ended in a column "
     "`truncated`, which leaves them out of the counts as censored"
 )
-_LABELS = "number from 0, or give labels=True to take the numbers as names"
-_OR_NAMES = ", or give labels=True and the numbers as text, to take them as names"
-#: What is wrong, and the remedy.
-_WORDS = {
-    "text": ("must hold numbers: {where} has {value!r:.42}{more}", "fix it"),
-    "text id": (
-        "must hold whole numbers below 2**63: {where} has {value!r:.42}{more}",
-        "fix it, or give labels=True to take all as names",
-    ),
-    "empty": ("has no value in {rows}{first}{codes}", "drop or fix what is empty"),
-    "infinite": ("must be finite: {where} has {value}{more}", "fix or drop it"),
-    "fraction": (
-        "must hold whole numbers: {where} has {value}{more}",
-        "fix or drop what is no whole number",
-    ),
-    "negative": ("must be 0 or more: {where} has {value}{more}", _LABELS),
-    "large": ("must be at most 10**7: {where} has {value:.0f}{more}", _LABELS),
-    "wide": (
-        "must be below {limit}, where numbers are exact: {where} has {value:.0f}{more}",
-        "number from 0{or_names}",
-    ),
-    "beyond": (
-        "must be below the size given, {upper}: {where} has {value}{more}",
-        "count from 0, fix the ids, or give the size that they need",
-    ),
-    "unmapped": (
-        "has a code that `outcome` does not map: {where} has {value!r:.42}{more}",
-        "map it to a state or to 'censored'",
-    ),
-    "flag": (
-        "must hold True and False, or 0 and 1: {where} has {value!r:.42}{more}",
-        "fix it, or rename the column so that it is not taken for `{role}`",
-    ),
-}
 
 
 def row_tests(
@@ -246,15 +232,19 @@ def faults(
     coding: Coding,
 ) -> Iterator[Fault]:
     """Word what was found, and look up the first row of each only when asked."""
+    or_names = (
+        f", or give {argument('labels')} and the numbers as text, to take them as names"
+    )
+    words_of = {check.find: check for check in checks(ROWS)}
     for role, kind in tests:
         n, n_codes = counts[role, kind], counts.get((role, "code"), 0)
         if not n:
             continue
         column = f"{TEXT}{role}" if kind.startswith("text") else role
         first = first_bad(frame, tests[role, kind], [column], origin)
-        said, remedy = _WORDS[kind]
+        code, _, _, _, _, said, remedy = words_of[kind]
         if (role, kind) == ("next_state", "empty"):
-            remedy = _OPEN_REMEDY
+            code, remedy = "missing-next-states", _OPEN_REMEDY
         value = first.values[column]
         floats = frame.collect_schema()[role].is_float()
         words = {
@@ -266,12 +256,14 @@ def faults(
             "value": value.item() if isinstance(value, np.generic) else value,
             "role": role,
             "limit": "2**53" if floats else "2**63",
-            "or_names": _OR_NAMES if role in IDS else "",
+            "or_names": or_names if role in IDS else "",
+            "labels": argument("labels"),
             "upper": sizes[role == "action"],
         }
         said = f"Column `{found[role]}` of {origin} {said.format(**words)}"
         join = ": " if kind == "empty" else "; "
-        yield Fault(kind, role, n, first, said, remedy.format(**words), join)
+        first = first._replace(values={})  # they are in the message
+        yield Fault(code, role, n, first, said, remedy.format(**words), join)
 
 
 def said_codes(n: int, coding: Coding) -> str:
@@ -281,9 +273,10 @@ def said_codes(n: int, coding: Coding) -> str:
     return f"{many(n, 'missing-value code')} ({either})"
 
 
-def said_open(n: int, n_rows: int, origin: str) -> str:
+def open_rows(n: int, n_rows: int, origin: str) -> Fault:
     """Say how many censored rows a table of next states has."""
-    return (
+    said = (
         f"{n} of {n_rows} rows of {origin} censored, with no next state recorded, and "
         "left out of the counts"
     )
+    return Fault("censored-rows", None, n, None, said, UNKNOWN, severity="note")

@@ -6,11 +6,27 @@ idea of the file. CSV and JSON are read as text. Nor are its casts: ``1_12`` and
 ``11_2`` both become 112, and ``3E1`` becomes 30. A value is a number only where it is
 spelled as one (`_spellings`), and what is neither all numbers nor all text is marked,
 to be refused by row. No two names are ever read as one.
+
+Where DuckDB puts rows that do not fit in memory: for their owner's eyes only.
+
+A process has one folder, that only its user may enter, with a place in it for each
+connection. The folder is removed when the process exits. Of a process that was killed
+it stays, and the next one removes it: a lock, which the system lets go of when a
+process dies, tells folders in use from others. Where there are no such locks (Windows,
+some network file systems), nothing of another process is touched.
 """
 
+import atexit
 import csv
 import glob
+import os
+import shutil
+import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks, _memory
@@ -19,7 +35,6 @@ from bayesmdp.data._columns import PART, TIMES, Columns, find_columns
 from bayesmdp.data._faults import IDS, LABELLED, STATES
 from bayesmdp.data._paths import kind_of, paths_of
 from bayesmdp.data._queries import FILE, TEXT, capital, worded
-from bayesmdp.data._spill import spill_folder
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
@@ -27,6 +42,8 @@ if TYPE_CHECKING:
 
 DELIMITERS = (",", ";", "\t", "|")
 MIN_MEMORY = 2**28  # below, DuckDB has no room to work
+_PREFIX = "bayesmdp-spill-"
+_UNLOCKED = "bayesmdp-new-"
 #: Means null instead of nothing: DuckDB lets a line end in a field more that is null.
 NO_CELL = "\x01no cell\x01"
 
@@ -339,3 +356,45 @@ def _name(name: str) -> str:
 def _text(value: str) -> str:
     """Quote a string."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def spill_folder() -> Path:
+    """Name a place for one connection, which DuckDB makes when it must spill."""
+    return _home(os.getpid()) / uuid.uuid4().hex
+
+
+@cache
+def _home(process: int) -> Path:
+    """Make the folder of a process; a fork has one of its own."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        handle = _lock(old)
+        if handle is not None:
+            shutil.rmtree(old, ignore_errors=True)
+            os.close(handle)
+    new = Path(tempfile.mkdtemp(prefix=_UNLOCKED))
+    _lock(new)  # before it has a name that others look for; held to the end
+    home = new.rename(new.with_name(new.name.replace(_UNLOCKED, _PREFIX)))
+    atexit.register(_remove, home, process)
+    return home
+
+
+def _lock(folder: Path) -> int | None:
+    """Return a handle that holds the lock, or None where somebody else holds it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    with suppress(OSError):  # not a folder, not ours, gone, or without locks
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+        else:
+            return handle
+    return None
+
+
+def _remove(home: Path, process: int) -> None:
+    if os.getpid() == process:  # a fork may end before its parent
+        shutil.rmtree(home, ignore_errors=True)

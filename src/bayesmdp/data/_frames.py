@@ -13,12 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import column
 from bayesmdp._typing import IntArray
-from bayesmdp.data._censoring import MEANING, Coding
+from bayesmdp.data._censoring import Coding, meaning
 from bayesmdp.data._columns import FLAGS, TIMES, Columns, find_columns
 from bayesmdp.data._counts import Counts
-from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
-from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
+from bayesmdp.data._episodes import (
+    ORDERED,
+    EpisodeBatch,
+    Piece,
+    batches,
+    check_folds,
+    scramble,
+)
 from bayesmdp.data._faults import (
     IDS,
     STATES,
@@ -28,7 +35,6 @@ from bayesmdp.data._faults import (
     is_open,
     is_true,
 )
-from bayesmdp.data._folds import check_folds, scramble
 from bayesmdp.data._labels import Levels, names_in, numbers
 from bayesmdp.data._queries import (
     FILE,
@@ -37,16 +43,27 @@ from bayesmdp.data._queries import (
     capital,
     fetch,
     fetch_one,
+    fetch_sorted,
     how_many,
     numbered,
+    sortable,
     tidy_exit,
     worded,
+    zero_or_one,
 )
-from bayesmdp.data._sorted import fetch_sorted, sortable
-from bayesmdp.data._transitions import Label, RewardStatistics
+from bayesmdp.data._transitions import (
+    Endings,
+    Label,
+    RewardStatistics,
+    Starts,
+    check_starts,
+    endings_of,
+)
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
+    import narwhals as nw
+
     from bayesmdp.data._queries import Frame
 
 
@@ -79,9 +96,13 @@ class FrameTable:
         check_folds(n_folds, int(size["n"]))
         with worded(self.origin):
             number = nw.col("__number").cast(nw.Int64)
+            # Sorted before, because narwhals 2.28 on pandas 2 numbers unsorted rows
+            # wrongly: it writes into the numbers that it reads.
             dealt = (
-                episodes.with_row_index("__number", order_by=key)
+                episodes.sort(key)
+                .with_row_index("__number", order_by=key)
                 .with_columns(scramble(number, seed).alias("__order"))
+                .sort("__order")
                 .with_row_index("__turn", order_by="__order")
                 .select("episode", (nw.col("__turn") % n_folds).alias("__fold"))
             )
@@ -177,7 +198,7 @@ class FrameTable:
                 raise CountsError(
                     f"{capital(self.origin)} has no `step` column, and its engine "
                     "keeps no order of rows: number the steps of each episode, or name "
-                    "their column with read_transitions(..., columns={'step': ...})."
+                    f"their column with {column('step')}."
                 )
             frame = frame.select(*(x for x in names if x in (*ORDERED, *keys)))
         return batches(self._sorted(frame, keys, batch_rows), batch_rows)
@@ -326,21 +347,13 @@ def converted(
     for role in [x for x in roles if x in found]:
         kind = schema[role]
         text = kind in (nw.String, nw.Categorical, nw.Enum)
-        wanted = _unlike(role, kind, text)
+        flag = kind == nw.Boolean and role == "outcome" and bool(coding.states)
+        wanted = "" if flag else _unlike(role, kind, text)
         if wanted:
             said = f"must hold {wanted}; it holds {kind}"
             faults.append(_column_fault("type", role, said, found, origin))
             continue
-        if text:
-            casts.append(nw.col(role).cast(nw.String))
-        elif (
-            role in ("reward", *TIMES)
-            or kind.is_decimal()
-            or kind in (nw.Int128, nw.UInt128)
-        ):
-            # PostgreSQL has no cast from truth to a float.
-            first = nw.Int32 if kind == nw.Boolean else nw.Float64
-            casts.append(nw.col(role).cast(first).cast(nw.Float64))
+        casts += _cast(role, kind, text)
         if role in IDS:
             kinds[role] = "text" if text else "numbers"
     states = STATES[
@@ -360,6 +373,19 @@ def converted(
             faults.append(_column_fault("levels", role, said, found, origin))
     with worded(origin):
         return frame.with_columns(*casts) if casts else frame, faults, joint
+
+
+def _cast(role: str, kind: Any, text: bool) -> list["nw.Expr"]:
+    """Return what makes a column what its role needs, where it is something else."""
+    import narwhals as nw
+
+    x = nw.col(role)
+    if text:
+        return [x.cast(nw.String)]
+    if kind == nw.Boolean and role not in FLAGS:  # PostgreSQL has no cast to floats
+        return [zero_or_one(x).cast(nw.Float64).alias(role)]
+    wide = kind.is_decimal() or kind in (nw.Int128, nw.UInt128)
+    return [x.cast(nw.Float64)] if wide or role in ("reward", *TIMES) else []
 
 
 def _levels(frame: "Frame", coding: Coding) -> dict[str, tuple[str, ...]]:
@@ -406,16 +432,16 @@ def _column_fault(
     kind: str, role: str, said: str, found: Mapping[str, str], origin: str
 ) -> Fault:
     message = f"Column `{found[role]}` of {origin} {said}"
-    remedy = _REMEDIES[kind]
+    code, remedy = _COLUMN_FAULTS[kind]
     if (kind, role) == ("named", "outcome"):
-        remedy += f", or {MEANING}"
-    return Fault(kind, role, 1, None, message, remedy, ": ")
+        remedy += f", or {meaning()}"
+    return Fault(code, role, 1, None, message, remedy, ": ")
 
 
-_REMEDIES = {
-    "type": "convert it",
-    "named": "states must be named alike",
-    "levels": "give all the same levels, or convert them to text",
+_COLUMN_FAULTS = {
+    "type": ("wrong-type", "convert it"),
+    "named": ("mixed-types", "states must be named alike"),
+    "levels": ("mixed-types", "give all the same levels, or convert them to text"),
 }
 
 

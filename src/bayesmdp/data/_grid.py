@@ -12,20 +12,21 @@ longer a step is; half a step is what a life table takes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import Columns
-from bayesmdp.data._faults import is_empty
+from bayesmdp.data._faults import Fault, is_empty
 from bayesmdp.data._files import connect
-from bayesmdp.data._queries import capital, lazy, worded
-from bayesmdp.data._sorted import fetch_sorted, sortable
-from bayesmdp.errors import ArgumentError, CountsError, TooLargeError
+from bayesmdp.data._findings import Severity
+from bayesmdp.data._queries import capital, fetch_sorted, lazy, sortable, worded
+from bayesmdp.errors import ArgumentError, TooLargeError
 
 if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame
@@ -63,11 +64,13 @@ class Grid:
             limit = _checks.integer("limit", limit, 0, ArgumentError)
         if every is not None and time is None:
             raise ArgumentError(
-                "`every` is a length of time: say which column holds times, time='...'."
+                "`every` is a length of time: say which column holds times, "
+                f"{argument('time')}."
             )
         if limit is not None and every is None:
             raise ArgumentError(
-                "`limit` is for a grid: give the length of a step, every=..., as well."
+                "`limit` is for a grid: give the length of a step, "
+                f"{argument('every')}, as well."
             )
         return cls(time, every, limit)
 
@@ -84,16 +87,18 @@ class Gridded(NamedTuple):
     frame: "Frame"
     n_rows: int
     found: dict[str, str]  # the column of each role
-    note: str  # without a full stop
+    note: Fault  # how far visits lie apart, or how much was carried
     connection: object  # kept open
 
 
 def on_grid(
     frame: "Frame", found: Mapping[str, str], origin: str, grid: Grid
-) -> Gridded:
+) -> Gridded | Fault:
     """Turn visits that were checked into steps; they are held in memory."""
     visits = _Visits(_fetch(frame, origin), found, origin)
-    visits.check_times()
+    fault = visits.fault(grid)
+    if fault is not None:
+        return fault
     if grid.every is None:
         k = visits.order()
         size = np.ones(k.size, dtype=np.int64)
@@ -121,7 +126,8 @@ def on_grid(
     roles["step"] = roles.pop("time")
     unused = [f"`{name}`" for role, name in found.items() if role not in VISIT]
     if unused:
-        note += f"; of visits, not of steps, and not read: {', '.join(unused)}"
+        said = f"{note.message}; of visits, not of steps, and not read: "
+        note = replace(note, message=said + ", ".join(unused))
     frame = lazy(connection.sql("from steps"))
     return Gridded(frame, row.size, roles, note, connection)
 
@@ -157,17 +163,36 @@ class _Visits:
         """Count the visits of each episode from 0."""
         return np.arange(self.time.size) - np.flatnonzero(self.first)[self.number]
 
-    def check_times(self) -> None:
-        """Refuse visits whose order is not known, and ends before the last visit."""
+    def fault(self, grid: Grid) -> Fault | None:
+        """Find visits whose order is not known, and ends before the last visit."""
         twice = ~self.first[1:] & (np.diff(self.time) == 0)
         if twice.any():
             i = int(np.argmax(twice))
-            raise CountsError(
+            return _fault(
                 f"{capital(self.origin)} has several rows at one time: "
                 f"{self._whose(i)} has `{self.found['time']}` {self.time[i]:g} more "
-                "than once; keep the end where one is an end, such as a death, else "
-                "the later one."
+                "than once",
+                "keep the end where one is an end, such as a death, else the later one",
             )
+        if self.outcome is None or grid.every is None:
+            return None
+        if "end_time" not in self.columns:
+            return _fault(
+                "`every` needs the time of the outcome, for the last visit is earlier",
+                f"name its column with {column('end_time')}, or make the outcome "
+                "a visit of its own, with its time and state",
+            )
+        last, end = self.time[self.last], self._ends()
+        if (end < last).any():
+            i = int(np.argmax(end < last))
+            return _fault(
+                f"{capital(self.origin)} has an end before a visit: "
+                f"{self._whose(np.flatnonzero(self.last)[i])} ends at "
+                f"`{self.found['end_time']}` {end[i]:g}, but has a visit at "
+                f"{last[i]:g}",
+                "fix or drop it",
+            )
+        return None
 
     def points(self, every: float) -> tuple[IntArray, IntArray]:
         """Return the point from which each visit is known, and each episode's number.
@@ -201,24 +226,7 @@ class _Visits:
 
     def _ends(self) -> FloatArray:
         """Return the time at which the follow-up of each episode ends."""
-        if "end_time" not in self.columns:
-            raise CountsError(
-                "`every` needs the time of the outcome, for the last visit is earlier"
-                "; name its column with columns={'end_time': ...}, or make the outcome "
-                "a visit of its own, with its time and state."
-            )
-        last, end = self.time[self.last], self.columns["end_time"][self.last]
-        end = end.astype(np.float64)
-        early = end < last
-        if early.any():
-            i = int(np.argmax(early))
-            raise CountsError(
-                f"{capital(self.origin)} has an end before a visit: "
-                f"{self._whose(np.flatnonzero(self.last)[i])} ends at "
-                f"`{self.found['end_time']}` {end[i]:g}, but has a visit at "
-                f"{last[i]:g}; fix or drop it."
-            )
-        return end
+        return self.columns["end_time"][self.last].astype(np.float64)
 
     def _whose(self, i: int) -> str:
         return f"`{self.found['episode']}` {self.columns['episode'][i]}"
@@ -240,29 +248,37 @@ def _fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:
     return {x: np.concatenate([part[x] for part in parts]) for x in parts[0]}
 
 
+def _fault(said: str, remedy: str) -> Fault:
+    return Fault("visit-times", None, 1, None, said, remedy)
+
+
+def _note(code: str, severity: Severity, said: str, remedy: str) -> Fault:
+    return Fault(code, "time", 1, None, said, remedy, severity=severity)
+
+
 def _check_total(n: int, visits: _Visits, grid: Grid) -> None:
     if n > MAX_POINTS:
         raise TooLargeError(
-            f"every={grid.every:g} makes {n} steps of {visits.time.size} visits: is it "
-            f"in the unit of `{visits.found['time']}`?"
+            f"`every` is {grid.every:g}, which makes {n} steps of {visits.time.size} "
+            f"visits: is it in the unit of `{visits.found['time']}`?"
         )
 
 
-def _spacing(visits: _Visits) -> str:
+def _spacing(visits: _Visits) -> Fault:
     """Say how far visits lie apart."""
-    if not visits.spacing.size:
-        return f"No episode of {visits.origin} has a second visit"
-    low, *quartiles, high = np.quantile(visits.spacing, [0, 0.25, 0.5, 0.75, 1])
-    said = ", ".join(f"{x:.3g}" for x in quartiles)
-    return (
-        f"Visits in `{visits.found['time']}` lie {low:.3g} to {high:.3g} apart "
-        f"(quartiles {said}), and a step is from one visit to the next, however long: "
-        "per step is per visit; give the length of a step, every=..., for a regular "
-        "grid"
-    )
+    remedy = f"give the length of a step, {argument('every')}, for a regular grid"
+    said = f"No episode of {visits.origin} has a second visit"
+    if visits.spacing.size:
+        low, *quartiles, high = np.quantile(visits.spacing, [0, 0.25, 0.5, 0.75, 1])
+        said = (
+            f"Visits in `{visits.found['time']}` lie {low:.3g} to {high:.3g} apart "
+            f"(quartiles {', '.join(f'{x:.3g}' for x in quartiles)}), and a step is "
+            "from one visit to the next, however long: per step is per visit"
+        )
+    return _note("irregular-times", "warning", said, remedy)
 
 
-def _carried(visits: _Visits, size: IntArray, held: IntArray, grid: Grid) -> str:
+def _carried(visits: _Visits, size: IntArray, held: IntArray, grid: Grid) -> Fault:
     """Say how much of a grid was observed."""
     n_points = int(held.sum())
     carried = n_points - int((held > 0).sum())
@@ -284,4 +300,4 @@ def _carried(visits: _Visits, size: IntArray, held: IntArray, grid: Grid) -> str
             f"; {_checks.many(cut, 'grid point')} left out, more than {grid.limit} "
             "steps after a visit"
         )
-    return said
+    return _note("carried-forward", "note", said, "look whether so much may be carried")

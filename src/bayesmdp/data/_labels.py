@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._arguments import argument, column
 from bayesmdp._typing import IntArray
 from bayesmdp.data._faults import Fault
 
@@ -71,10 +72,12 @@ def numbers_as_text(
                 f"{times[0]!r:.42}"
             )
             remedy = (
-                f"name the column that holds {role}s with columns={{{role!r}: ...}}, "
-                "or give labels=True to take times as names"
+                f"name the column that holds {role}s with {column(role)}, or "
+                f"give {argument('labels')} to take times as names"
             )
-            faults.append(Fault("times", role, len(times), None, said, remedy, ": "))
+            faults.append(
+                Fault("times-as-names", role, len(times), None, said, remedy, ": ")
+            )
         odd = [name for name in text if _NUMERAL.fullmatch(name)]
         if odd:
             said = (
@@ -82,10 +85,12 @@ def numbers_as_text(
                 f"{odd[0]!r:.42}"
             )
             remedy = (
-                "convert it to whole numbers, or give labels=True to take the text as "
-                "names"
+                f"convert it to whole numbers, or give {argument('labels')} to take "
+                "the text as names"
             )
-            faults.append(Fault("digits", role, len(odd), None, said, remedy, ": "))
+            faults.append(
+                Fault("numbers-as-text", role, len(odd), None, said, remedy, ": ")
+            )
     return faults
 
 

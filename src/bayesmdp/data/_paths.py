@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from bayesmdp._arguments import argument
 from bayesmdp.errors import ArgumentError, CountsError
 
 KINDS = {
@@ -30,6 +31,10 @@ MAGIC: dict[str, bytes | tuple[bytes, ...]] = {
     "a spreadsheet or an archive": b"PK\x03\x04",
     "UTF-16": (b"\xff\xfe", b"\xfe\xff"),
 }
+
+
+def _refusal(said: str) -> ArgumentError:
+    return ArgumentError(f"{argument('source')}{said}")
 
 
 def is_paths(source: object) -> bool:
@@ -66,21 +71,21 @@ def _matches(given: str) -> list[str]:
     if not given:
         raise ArgumentError("`source` is an empty path.")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", given):
-        raise ArgumentError(
-            f"`source`: `{given}` is an address, and only files on this machine are "
+        raise _refusal(
+            f"`{given}` is an address, and only files on this machine are "
             "read: fetch it first, or give a DuckDB relation or a polars scan of it."
         )
     try:
         path = str(Path(given).expanduser())
     except RuntimeError:
-        raise ArgumentError(f"`source`: `{given}` names a user unknown here.") from None
+        raise _refusal(f"`{given}` names a user unknown here.") from None
     if not glob.has_magic(path) or os.path.lexists(path):
         return [path]
     # Path.glob would need the part without wildcards apart.
     found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
     files = [x for x in found if not Path(x).is_dir()]
     if not files:
-        raise ArgumentError(f"`source`: no file matches `{path}`.")
+        raise _refusal(f"no file matches `{path}`.")
     return files
 
 
@@ -90,28 +95,24 @@ def _check_file(name: str) -> None:
         name.encode()
         mode = path.stat().st_mode
     except FileNotFoundError:
-        hint = ": repeat --columns before it" if "=" in name else ""
-        raise ArgumentError(f"`source`: there is no file `{path}`{hint}.") from None
+        raise _refusal(f"there is no file `{path}`.") from None
     except UnicodeEncodeError:
-        raise ArgumentError(
-            f"`source`: the name {name!r} is not UTF-8: rename the file."
-        ) from None
+        raise _refusal(f"the name {name!r} is not UTF-8: rename the file.") from None
     except (OSError, ValueError) as problem:  # loops of links, names too long
         reason = getattr(problem, "strerror", None) or str(problem)
-        said = f"`source`: `{name:.80}` cannot be opened: {reason.lower()}."
-        raise ArgumentError(said) from problem
+        said = f"`{name:.80}` cannot be opened: {reason.lower()}."
+        raise _refusal(said) from problem
     if stat.S_ISDIR(mode):
-        raise ArgumentError(
-            f"`source`: `{path}` is a directory; name its files, such as "
-            f"`{path / '*.parquet'}`."
+        raise _refusal(
+            f"`{path}` is a directory; name its files, such as `{path / '*.parquet'}`."
         )
     if not stat.S_ISREG(mode):
-        raise ArgumentError(
-            f"`source`: `{path}` is no plain file, and files are read more than once: "
+        raise _refusal(
+            f"`{path}` is no plain file, and files are read more than once: "
             "save its content as one."
         )
     if not os.access(path, os.R_OK):
-        raise ArgumentError(f"`source`: `{path}` may not be read: permission denied.")
+        raise _refusal(f"`{path}` may not be read: permission denied.")
     if path.stat().st_size == 0:
         raise CountsError(f"`{path}` is empty.")
     _check_content(path)
@@ -169,14 +170,13 @@ def kind_of(path: str) -> str:
     """Return what a file is, by its name."""
     kind, packing = _named(Path(path))
     if kind is None:
-        raise ArgumentError(
-            f"`source`: the name of `{path}` does not say what it is; it must end in "
+        raise _refusal(
+            f"the name of `{path}` does not say what it is; it must end in "
             f"{', '.join(KINDS)}, text also with {' or '.join(PACKED)}."
         )
     if kind == "parquet" and packing is not None:
-        raise ArgumentError(
-            f"`source`: `{path}` is packed twice, for Parquet is packed inside: unpack "
-            "it."
+        raise _refusal(
+            f"`{path}` is packed twice, for Parquet is packed inside: unpack it."
         )
     return kind
 

@@ -1,42 +1,19 @@
 """Transitions from files and dataframes."""
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from bayesmdp import _checks
 from bayesmdp.data._censoring import Coding, Labels
-from bayesmdp.data._columns import FLAGS, TIMES, Columns
+from bayesmdp.data._columns import Columns
 from bayesmdp.data._counts import Counts
-from bayesmdp.data._derive import repeated_steps, shared_codes, with_next_state
-from bayesmdp.data._faults import (
-    IDS,
-    Fault,
-    faults,
-    row_tests,
-    said_codes,
-    said_open,
-    tally,
-)
-from bayesmdp.data._files import open_files
-from bayesmdp.data._frames import (
-    FrameTable,
-    converted,
-    open_frame,
-    recognised,
-    settled,
-)
-from bayesmdp.data._grid import Grid, on_grid
-from bayesmdp.data._joint_state import with_joint_state
-from bayesmdp.data._labels import Levels, numbers_as_text
-from bayesmdp.data._paths import is_paths
-from bayesmdp.data._queries import lazy
+from bayesmdp.data._frames import FrameTable, recognised
+from bayesmdp.data._grid import Grid
+from bayesmdp.data._labels import numbers_as_text
+from bayesmdp.data._prepare import Told, open_source, prepare
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
-
-if TYPE_CHECKING:
-    from bayesmdp.data._queries import Frame
 
 
 def read_transitions(
@@ -132,48 +109,39 @@ def read_transitions(
     coding = Coding.of(censored, outcome, missing)
     labels = labels or bool(coding.states)
     grid = Grid.of(time, every, carry, limit)
-    source = open_source(source, columns, labels, coding, grid)
-    found, origin = source.found, source.origin
-    refuse(source.faults)
-    n_rows, notes = check_rows(source, labels, n_states, n_actions)
-    derive = "next_state" not in found
-    frame = settled(source.frame, origin, source.coding, steps=derive)
-    if derive:
-        refuse([shared_codes(frame, found, origin, source.coding)])
-        if grid.time is not None:
-            steps = on_grid(frame, found, origin, grid)
-            frame, n_rows, found = steps.frame, steps.n_rows, steps.found
-            notes = (f"{steps.note}.", *notes)
-            source = replace(source, connection=steps.connection)
-            if grid.every is None:
-                warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
-        refuse([repeated_steps(frame, found, origin, n_rows)])
-        derived = with_next_state(frame, found, origin, n_rows, source.coding)
-        frame, n_rows = derived.frame, derived.n_rows
-        if not n_rows:
-            raise CountsError(f"{derived.note}: no transition is left.")
-        notes = (f"{derived.note}.", *notes)
-        if derived.lost or (derived.gaps and grid.limit is None):
-            warnings.warn(notes[0], BayesmdpWarning, stacklevel=2)
+    opened = open_source(source, columns, labels, coding, grid)
+    told = Told(reader=True)
+    ready = prepare(opened, labels, (n_states, n_actions), told)[1]
+    assert ready is not None
+    notes = [x.sentence if x.severity == "warning" else f"{x.message}." for x in told]
+    loud = [x.sentence for x in told if x.severity == "warning"]
+    if ready.derived is not None:
+        notes.insert(0, f"{ready.derived.note}.")
+        if ready.derived.lost or (ready.derived.gaps and limit is None):
+            loud.append(notes[0])
+    for note in loud:
+        warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    found, origin = ready.found, opened.origin
     table = FrameTable(
-        frame,
+        ready.moves,
         origin,
-        n_rows,
+        ready.n_moves,
         n_states,
         n_actions,
         labels,
-        source.levels,
-        source.connection,
+        opened.levels,
+        ready.connection,
     )
     if not labels:
-        refuse(numbers_as_text(table.names, found, origin))
+        told.tell(*numbers_as_text(table.names, found, origin))
     for name, size in (("n_states", n_states), ("n_actions", n_actions)):
         names = table.state_labels if name == "n_states" else table.action_labels
         if size is not None and names is not None and len(names) > size:
             raise CountsError(
                 f"`{name}` is {size}, but {origin} has {len(names)} of them."
             )
-    return Transitions(table, table.state_labels, table.action_labels, notes, found)
+    labelled = table.state_labels, table.action_labels
+    return Transitions(table, *labelled, tuple(notes), found)
 
 
 def read_frame(
@@ -184,83 +152,3 @@ def read_frame(
         return data
     recognised(data, name, "Transitions (`read_transitions` reads files), Counts or ")
     return read_transitions(data, labels=labels)
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A table that can be asked; its columns are named by role, its rows unchecked."""
-
-    frame: "Frame"
-    found: dict[str, str]  # the column of each role that has one
-    origin: str
-    faults: list[Fault]  # of whole columns
-    levels: Levels
-    connection: object = None  # kept open, for files
-    coding: Coding = field(default_factory=Coding)
-    grid: Grid = field(default_factory=Grid)
-
-
-def open_source(
-    source: Any,
-    columns: Columns | None,
-    labels: bool,
-    coding: Coding,
-    grid: Grid,
-) -> Source:
-    """Open files or a dataframe; what cannot be a table of transitions is refused."""
-    connection: object = None
-    columns = grid.columns(columns)
-    if is_paths(source):
-        files = open_files(source, columns, labels, coding)
-        relation, found, origin, connection = files
-        frame = lazy(relation)
-    else:
-        frame, found, origin = open_frame(source, columns)
-    frame, found = with_joint_state(frame, found, origin, coding)
-    if coding.states and "outcome" not in found:
-        raise ArgumentError(
-            "`outcome` says what codes mean, but no column holds them: name it with "
-            "columns={'outcome': ...}."
-        )
-    frame, wrong, levels = converted(frame, found, origin, coding)
-    return Source(frame, found, origin, wrong, levels, connection, coding, grid)
-
-
-def check_rows(
-    source: Source, labels: bool, n_states: int | None, n_actions: int | None
-) -> tuple[int, tuple[str, ...]]:
-    """Refuse the first fault of any row, or return how many rows to keep, and notes."""
-    known = (*IDS, "reward", "episode", *FLAGS, *TIMES)
-    roles = [x for x in known if x in source.found]
-    if not {"next_state", "time"} & source.found.keys():
-        roles.append("step")
-    tests = row_tests(
-        source.frame,
-        tuple(roles),
-        labels=labels,
-        n_states=n_states,
-        n_actions=n_actions,
-        coding=source.coding,
-    )
-    n_rows, counts = tally(source.frame, tests, source.origin, source.coding)
-    sizes = (n_states, n_actions)
-    where = (source.found, source.origin)
-    refuse(faults(source.frame, tests, counts, *where, sizes, source.coding))
-    n_codes = counts.get(("outcome", "code"), 0)
-    column = f"Column `{source.found.get('outcome')}` of {source.origin}"
-    notes = [
-        f"{column} has {said_codes(n_codes, source.coding)}, taken as no value."
-    ] * bool(n_codes)
-    n_open = counts.get(("next_state", "censored"), 0)
-    if n_open:
-        notes.append(f"{said_open(n_open, n_rows, source.origin)}.")
-    if n_open == n_rows:
-        raise CountsError(f"{notes[-1][:-1]}: no transition is left.")
-    return n_rows - n_open, tuple(notes)
-
-
-def refuse(found: Iterable[Fault | None]) -> None:
-    """Raise the first fault, if there is one."""
-    for fault in found:
-        if fault is not None:
-            raise fault.refusal()

@@ -13,12 +13,18 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._arguments import column
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts, Keys
-from bayesmdp.data._endings import Endings, Starts, check_starts, endings_of
-from bayesmdp.data._episodes import ORDERED, EpisodeBatch, Piece, batches
-from bayesmdp.data._folds import check_folds, folds_of
+from bayesmdp.data._episodes import (
+    ORDERED,
+    EpisodeBatch,
+    Piece,
+    batches,
+    check_folds,
+    folds_of,
+)
 from bayesmdp.errors import ArgumentError, CountsError
 
 #: What a state or action is called where it came from.
@@ -36,6 +42,31 @@ class RewardStatistics:
     count: IntArray  # [K]
     mean: FloatArray  # [K]
     sd: FloatArray  # [K], ddof 0: 0 where the reward is a function of the triplet
+
+
+@dataclass(frozen=True, eq=False)
+class Endings:
+    """Rows into and out of each state; axis K runs over states that occur, rising.
+
+    A row that stays where it is (as logs are padded after the end) is neither an
+    arrival nor a departure, and is counted apart. Flags are None without the column.
+    """
+
+    state: IntArray  # [K]
+    arrivals: IntArray  # [K], rows from another state into this one
+    terminated: IntArray | None  # [K], arrivals with which the process ended
+    truncated: IntArray | None  # [K], arrivals with which only the log ended
+    stays: IntArray  # [K], rows from the state to itself
+    stays_terminated: IntArray | None  # [K], those with which the process ended
+    left: IntArray  # [K], rows from this state to another
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Episodes that begin in each state; axis K runs over such states, rising."""
+
+    state: IntArray  # [K]
+    count: IntArray  # [K]
 
 
 class Table(Protocol):
@@ -250,8 +281,8 @@ class Transitions:
         if "episode" not in self.table.roles:
             raise CountsError(
                 "These transitions have no `episode` column, so which rows belong "
-                "together is not known: give `episode` to Transitions.from_arrays, or "
-                "name its column with read_transitions(..., columns={'episode': ...})."
+                "together is not known: name its column when the log is read, "
+                f"{column('episode')}, or give `episode` as an array."
             )
         return self.table.episodes(n)
 
@@ -369,3 +400,47 @@ class ArrayTable:
         names = [x for x in ORDERED if x in self.columns]
         for i in range(0, order.size, n):
             yield {name: self.columns[name][order[i : i + n]] for name in names}
+
+
+def endings_of(
+    counts: Counts, terminated: Counts | None, truncated: Counts | None
+) -> Endings:
+    """Sum counts of all rows, and of those that carry a flag, by state."""
+    state = np.union1d(counts.state, counts.next_state)
+    arrivals, stays = _into(state, counts)
+    ended = (None, None) if terminated is None else _into(state, terminated)
+    cut = None if truncated is None else _into(state, truncated)[0]
+    moved = counts.state != counts.next_state
+    return Endings(
+        state=_checks.sealed(state),
+        arrivals=arrivals,
+        terminated=ended[0],
+        truncated=cut,
+        stays=stays,
+        stays_terminated=ended[1],
+        left=_total(state, counts.state[moved], counts.count[moved]),
+    )
+
+
+def _into(state: IntArray, counts: Counts) -> tuple[IntArray, IntArray]:
+    """Rows into each state ``[K]`` from others, and from itself."""
+    moved = counts.state != counts.next_state
+    return (
+        _total(state, counts.next_state[moved], counts.count[moved]),
+        _total(state, counts.next_state[~moved], counts.count[~moved]),
+    )
+
+
+def _total(state: IntArray, where: IntArray, count: IntArray) -> IntArray:
+    total = np.zeros(state.size, dtype=np.int64)
+    np.add.at(total, np.searchsorted(state, where), count)
+    return _checks.sealed(total)
+
+
+def check_starts(n_first_rows: int, n_episodes: int) -> None:
+    """Refuse episodes whose first step stands in several rows."""
+    if n_first_rows > n_episodes:
+        raise CountsError(
+            f"{n_episodes} episodes have {n_first_rows} first rows: some have several "
+            "rows with one `step`, so where they began is not known; number the steps."
+        )

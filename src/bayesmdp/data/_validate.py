@@ -1,47 +1,23 @@
 """Look at a log before believing what comes out of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from bayesmdp import _checks
-from bayesmdp._typing import BoolArray
 from bayesmdp.data._censoring import Coding, Labels
 from bayesmdp.data._columns import Columns
-from bayesmdp.data._derive import shared_codes
+from bayesmdp.data._faults import Fault
+from bayesmdp.data._files import connect
+from bayesmdp.data._findings import SEVERITIES, Finding, Findings
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._grid import Grid
-from bayesmdp.data._labels import names_in, numbers_as_text
+from bayesmdp.data._labels import Levels, names_in, numbers_as_text
+from bayesmdp.data._log_checks import run_checks
+from bayesmdp.data._log_facts import KnownTask, Log, fetch_groups
+from bayesmdp.data._prepare import Sizes, Source, Told, open_source, prepare
+from bayesmdp.data._queries import lazy
 from bayesmdp.data._transitions import ArrayTable, Transitions
-from bayesmdp.data._validate_episodes import check_episodes, first_states
-from bayesmdp.data._validate_groups import (
-    Groups,
-    Names,
-    check_actions,
-    check_columns,
-    check_names,
-    check_rewards,
-    check_states,
-    fetch_groups,
-)
-from bayesmdp.data._validate_open import (
-    Subject,
-    as_source,
-    finding,
-    from_fault,
-    open_subject,
-)
-from bayesmdp.data._validate_record import SEVERITIES, Finding, Findings
-from bayesmdp.data._validate_task import (
-    KnownTask,
-    check_flags,
-    check_paid,
-    check_terminal,
-    match_labels,
-    terminal_states,
-)
 from bayesmdp.errors import ArgumentError
 
 
@@ -99,31 +75,41 @@ def validate(
     sizes = _sizes(task, n_states, n_actions)
     coding = Coding.of(censored, outcome, missing)
     grid = Grid.of(time, every, carry, limit)
-    source = as_source(data, columns, labels or bool(coding.states), coding, grid)
-    labels = labels or bool(coding.states)
-    names: tuple[Names, Names] = None, None
+    names: dict[str, Any] = {}
+    told = Told(reader=False)
     if isinstance(data, Transitions):
-        labels, sizes = _as_read(data, task, sizes)
-        names = data.state_labels, data.action_labels
-    n_rows, told, subject = open_subject(source, labels, sizes)
-    if isinstance(data, Transitions):
-        told += [_read_note(note) for note in data.notes]
-    if subject is not None:
-        derived = subject.derived
-        whole = n_rows == (subject.n_rows if derived is None else derived.n_rows)
-        more = _checks_of(subject, names, task, min_count, whole, source.coding)
-        told += more if time is None else map(_unnumbered, more)
+        if columns is not None or labels or coding != Coding() or grid != Grid():
+            raise ArgumentError(
+                "`columns`, `labels`, `outcome`, `censored`, `missing` and `time` are "
+                "for reading; `data` has been read already."
+            )
+        source, labels, sizes = _as_read(data, task, sizes)
+        names = {"state": data.state_labels, "action": data.action_labels}
+        told.tell(*map(_read_note, data.notes))
+    else:
+        labels = labels or bool(coding.states)
+        source = open_source(data, columns, labels, coding, grid)
+    n_rows, ready = prepare(source, labels, sizes, told)
+    findings = [fault.finding(source.found) for fault in told]
+    if ready is not None:
+        groups = fetch_groups(ready, source.origin, labels, source.levels, names)
+        whole = n_rows == ready.n_moves
+        log = Log(ready, source.origin, sizes, task, min_count, groups, whole)
+        text = (None, None) if labels else names_in(groups.raw, False, source.levels)
+        more = [*numbers_as_text(text, ready.found, source.origin), *run_checks(log)]
+        made = [fault.finding(ready.found) for fault in more]
+        findings += made if time is None else map(_unnumbered, made)
     if isinstance(data, Transitions) and data.notes:  # rows are not those of the source
-        told = [_unnumbered(x) for x in told]
+        findings = [_unnumbered(x) for x in findings]
     if limit is not None:  # gaps are what was asked for
-        told = [x for x in told if x.code != "step-gaps"]
-    told.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
-    return Findings(tuple(told), n_rows, source.origin)
+        findings = [x for x in findings if x.code != "step-gaps"]
+    findings.sort(key=lambda x: (SEVERITIES.index(x.severity), x.code, x.column or ""))
+    return Findings(tuple(findings), n_rows, source.origin)
 
 
 def _sizes(
     task: KnownTask | None, n_states: int | None, n_actions: int | None
-) -> tuple[int | None, int | None]:
+) -> Sizes:
     n_states = _checks.size_or_none("n_states", n_states, ArgumentError)
     n_actions = _checks.size_or_none("n_actions", n_actions, ArgumentError)
     if task is None:
@@ -139,15 +125,28 @@ def _sizes(
 
 
 def _as_read(
-    data: Transitions, task: KnownTask | None, sizes: tuple[int | None, int | None]
-) -> tuple[bool, tuple[int | None, int | None]]:
-    """Say whether numbers are names, and the sizes, where nothing else says them."""
-    table = data.table
-    labels = isinstance(table, FrameTable) and table.labels
-    if task is None and isinstance(table, FrameTable | ArrayTable):
-        said = table.n_states, table.n_actions
-        sizes = sizes[0] or said[0], sizes[1] or said[1]
-    return labels, sizes
+    data: Transitions, task: KnownTask | None, sizes: Sizes
+) -> tuple[Source, bool, Sizes]:
+    """Open what was read before, with what is known of its names and sizes."""
+    table, labels = data.table, False
+    levels: Levels = {}
+    if isinstance(table, FrameTable):
+        frame, origin, link = table.frame, table.origin, table.connection
+        labels, levels = table.labels, table.levels
+    elif isinstance(table, ArrayTable):
+        connection = connect()
+        connection.register("log", table.columns)  # arrays are looked at where they are
+        frame, origin = lazy(connection.sql("from log")), "the arrays in memory"
+        link = connection
+    else:
+        raise ArgumentError(
+            f"`data` holds a {type(table).__name__}, whose rows cannot be looked at: "
+            "give files, a dataframe or arrays."
+        )
+    if task is None:
+        sizes = sizes[0] or table.n_states, sizes[1] or table.n_actions
+    found = {role: role for role in frame.collect_schema().names()}
+    return Source(frame, found, origin, [], levels, link), labels, sizes
 
 
 def _unnumbered(found: Finding) -> Finding:
@@ -156,55 +155,7 @@ def _unnumbered(found: Finding) -> Finding:
     return replace(found, first_row=None, where=where)
 
 
-def _read_note(note: str) -> Finding:
+def _read_note(note: str) -> Fault:
     remedy = "validate the source itself to see which rows"
-    return finding("read-with-notes", "note", 1, note.rstrip("."), remedy)
-
-
-def _checks_of(
-    subject: Subject,
-    names: tuple[Names, Names],
-    task: KnownTask | None,
-    min_count: int,
-    whole: bool,
-    coding: Coding,
-) -> Iterator[Finding]:
-    """Run every check of sound rows; names are those that the table itself lacks."""
-    groups = fetch_groups(subject, names)
-    if not subject.labels:
-        text = names_in(groups.raw, False, subject.levels)
-        for fault in numbers_as_text(text, subject.found, subject.origin):
-            yield from_fault(fault, subject.found)
-    yield from check_columns(subject, groups, whole)
-    yield from check_names(subject, groups)
-    if subject.derived is not None:
-        shared = shared_codes(subject.rows, subject.found, subject.origin, coding)
-        if shared is not None:
-            yield from_fault(shared, subject.found)
-    yield from check_rewards(subject, groups)
-    unknown, groups = match_labels(subject, groups, task)
-    yield from unknown
-    if not groups.count.size:
-        return
-    yield from check_actions(subject, groups, min_count)
-    terminal = terminal_states(subject, groups, task)
-    yield from check_states(subject, groups, terminal, _starts(subject, groups, task))
-    yield from check_flags(subject, groups, task)
-    if terminal is not None:
-        yield from check_terminal(subject, groups, task, terminal)
-    if task is not None:
-        yield from check_paid(subject, groups, task)
-    yield from check_episodes(subject, groups, terminal)
-
-
-def _starts(
-    subject: Subject, groups: Groups, task: KnownTask | None
-) -> BoolArray | None:
-    """Mask of states in which episodes begin, by the task and by the log; or None."""
-    seen = first_states(subject, groups)
-    if task is None:
-        return seen
-    said = np.asarray(task.start) > 0
-    if seen is not None:
-        said[: seen.size] |= seen
-    return said
+    said = note.rstrip(".")
+    return Fault("read-with-notes", None, 1, None, said, remedy, severity="note")

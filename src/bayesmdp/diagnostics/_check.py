@@ -20,6 +20,8 @@ Replicates were learnt from the same log; an alarm is at 1 % or less.
 hold for all of them together.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Sequence
@@ -88,7 +90,7 @@ def check(
     concentration: float = 0.5,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     progress: bool | None = None,
 ) -> Check:
     """Set what was observed beside what the belief predicts, and test the Markov order.

@@ -1,5 +1,7 @@
 """Do credible intervals cover as often as they say? Simulate, fit, compare."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ from bayesmdp.diagnostics._simulated_data import (
     source_of,
 )
 from bayesmdp.errors import ArgumentError
-from bayesmdp.model import Task, as_policy
+from bayesmdp.model import Task, as_policy, check_start
 from bayesmdp.policies import nominal
 from bayesmdp.priors import AnyPrior
 from bayesmdp.worlds import MDP
@@ -48,7 +50,7 @@ def check_calibration(
     error_rate: float = 0.01,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     progress: bool | None = None,
 ) -> Calibration:
     """Check a prior's credible intervals on simulated data with known truths.
@@ -125,6 +127,7 @@ def check_calibration(
     (False, True)
     """
     _checks.of_type("task", task, Task, ArgumentError)
+    check_start(task)
     task.plain("check_calibration")
     check_prior(prior, "prior")
     n = _checks.integer("n_datasets", n_datasets, 10, ArgumentError)
@@ -212,7 +215,7 @@ def _run(
     study: Study,
     n: int,
     threads: int | None,
-    executor: "Executor | None",
+    executor: Executor | None,
     progress: bool | None,
 ) -> list[Outcome]:
     """Simulate all datasets, on all workers; in order."""

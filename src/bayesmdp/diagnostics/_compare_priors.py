@@ -7,6 +7,8 @@ says, not what is true. *Do they disagree about what to do?* Where they do not, 
 choice of a prior matters to the predicted value only.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Mapping
@@ -179,7 +181,7 @@ def compare_priors(
     n_folds: int = 5,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
 ) -> PriorComparison:
     """Set priors side by side: evidence, held-out density, predicted value, policies.
 
@@ -317,7 +319,7 @@ def _trial(
     folds: Folds,
     found: dict[str, _Believed],
     task: Task,
-    pool: "Pool",
+    pool: Pool,
 ) -> _Trial:
     """Score every prior on every fold, and find the best."""
     pair = next(iter(found.values())).pair  # the same for all: only data decide

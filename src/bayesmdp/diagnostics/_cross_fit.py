@@ -21,6 +21,8 @@ Where the judge never observed a pair, the prior answers: ``unjudged`` is the sh
 the chosen policy's discounted visits on such pairs.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -22,6 +22,8 @@ Predicted: the shares of states :math:`x_{t+1} = x_t P_\pi`, for each draw of P,
 terminal states kept; no simulation.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +57,7 @@ class Grid:
     states: IntArray  # [J], the most visited
 
     @classmethod
-    def of(cls, episodes: LoggedEpisodes) -> "Grid":
+    def of(cls, episodes: LoggedEpisodes) -> Grid:
         """Take steps that most episodes reach, and the states visited most."""
         length = np.diff(episodes.start)
         at_risk = np.bincount(episodes.step)

@@ -55,6 +55,8 @@ an episode that differs by one sd all the time. Of several actions, it is that o
 one with the largest absolute z.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -127,7 +129,7 @@ class MarkovOrder(Record):
 
 
 def markov_order(
-    data: "Transitions | Sequence[Any] | ArrayLike",
+    data: Transitions | Sequence[Any] | ArrayLike,
     *,
     concentration: float = 0.5,
     n_permutations: int = 999,

@@ -32,6 +32,8 @@ as the log if actions do nothing, claims of the log and of its exchanges are
 exchangeable, and p is valid however short chains are. Too short ones would cost power.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from os import PathLike
@@ -40,6 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, IntArray, Seed
@@ -102,8 +105,8 @@ def exchange_of(
         if isinstance(log, Counts) or "episode" not in log.table.roles:
             raise ArgumentError(
                 "`log` does not say which transitions belong to one episode, which "
-                f"permute={permute!r} needs: give an `episode` column, or "
-                "permute='state'."
+                f"{argument('permute', permute)} needs: give an `episode` column, or "
+                f"{argument('permute', STATE)}."
             )
         found = logged_episodes(log, task)
         arm = found.action[found.start[:-1]]
@@ -112,9 +115,9 @@ def exchange_of(
             return _checked(_of_episodes(found, arm)), found.task
         if permute == EPISODE:
             raise ArgumentError(
-                "permute='episode' exchanges the arms of episodes, and episode number "
-                f"{found.episode[switches[0]]} has several actions: give "
-                "permute='state'."
+                f"{argument('permute', EPISODE)} exchanges the arms of episodes, and "
+                f"episode number {found.episode[switches[0]]} has several actions: "
+                f"give {argument('permute', STATE)}."
             )
     counts, task = align(log, task)
     return _checked(_of_visits(counts, task)), task
@@ -154,7 +157,7 @@ def _checked(exchange: Exchange) -> Exchange:
         raise ArgumentError(
             "`log` has no two episodes that begin in the same state and have different "
             "actions, so there is nothing to exchange: is `action` the right column? "
-            "(permute='state' asks among visits of a state.)"
+            f"({argument('permute', STATE)} asks among visits of a state.)"
         )
     raise ArgumentError(
         "`log` has no state in which several actions were taken, so there is nothing "

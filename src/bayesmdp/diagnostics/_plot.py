@@ -1,5 +1,7 @@
 """Checks as pictures; matplotlib is not needed for anything else."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +21,7 @@ _MOST = 4  # states whose prevalence is drawn
 _BLUE, _GREY, _RED = "#1f77b4", "0.88", "#d55e00"
 
 
-def plot_calibration(calibration: Calibration, axes: Any = None) -> "Figure":
+def plot_calibration(calibration: Calibration, axes: Any = None) -> Figure:
     """Draw the curve of ranks against its band, and coverage against levels.
 
     Above, for each quantity, the share of ranks below a point minus that point: inside
@@ -95,7 +97,7 @@ def _draw_coverage(ax: Any, calibration: Calibration, q: int) -> None:
     ax.set_xlabel("level")
 
 
-def plot_check(check: Check, axes: Any = None) -> "Figure":
+def plot_check(check: Check, axes: Any = None) -> Figure:
     """Draw observed and posterior predictive survival, and prevalence of states.
 
     Left, the share of episodes that have not ended by each step: a line for the
@@ -179,9 +181,7 @@ def _draw_prevalence(ax: Any, check: Check) -> None:
     ax.legend(frameon=False, title=key, fontsize="small", title_fontsize="small")
 
 
-def plot_negative_control(
-    control: NegativeControl, *, ax: "Axes | None" = None
-) -> "Axes":
+def plot_negative_control(control: NegativeControl, *, ax: Axes | None = None) -> Axes:
     """Draw the gains claimed without effect as a histogram, and the claimed gain.
 
     Parameters

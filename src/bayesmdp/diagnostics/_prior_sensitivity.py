@@ -13,6 +13,8 @@ a)`` the value, in prior ``p``'s mean model, of action ``a`` followed by its pla
 the most that one prior believes is lost by following another's recommendation once.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -217,7 +219,7 @@ class PriorSensitivity(Record):
 
 def prior_sensitivity(
     policy: PolicyLike,
-    data: "Data | Fitted",
+    data: Data | Fitted,
     task: Task,
     priors: Mapping[str, AnyPrior],
     *,
@@ -226,7 +228,7 @@ def prior_sensitivity(
     n_draws: int = 1000,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
 ) -> PriorSensitivity:
     """Show how a policy's value, its gain and the recommendations move with the prior.
 

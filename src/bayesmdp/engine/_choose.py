@@ -64,7 +64,7 @@ def choose(problem: Problem, wanted: str = "auto", *, adjoint: bool = True) -> S
     n = problem.n_live
     nothing = np.zeros((2, problem.policies.shape[0], problem.rows.start.size))
     if wanted == "dense" or (wanted == "auto" and n <= _SMALL):
-        _check_dense(n)
+        check_dense(n)
         return Solver(Method(), nothing)
     length, products = _lengths(problem, False, adjoint)
     backward = False
@@ -95,7 +95,8 @@ def check_solver(wanted: str) -> None:
         )
 
 
-def _check_dense(n: int) -> None:
+def check_dense(n: int) -> None:
+    """Refuse a matrix that does not fit."""
     needed = 8 * n * n
     if needed > (there := available_bytes(needed)):
         raise TooLargeError(

@@ -1,8 +1,5 @@
 """The CPU: compiled kernels, one range of draws after the other on each thread."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
@@ -13,6 +10,7 @@ from bayesmdp.engine._backend import Backend, Nominal, blank
 from bayesmdp.engine._chain import Chain, build_chain
 from bayesmdp.engine._choose import (
     Solver,
+    check_dense,
     check_solver,
     choose,
     direct,
@@ -25,14 +23,7 @@ from bayesmdp.engine._kernel import solve_draw, sweep_policy
 from bayesmdp.engine._krylov import N_VECTORS
 from bayesmdp.engine._layout import Held, References
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._stages import (
-    Stages,
-    StageSpace,
-    fill_direction,
-    solve_stages,
-    stage_space,
-    sweep_stages,
-)
+from bayesmdp.engine._timed import Kernel, Products, Renewals, Timed
 from bayesmdp.errors import ConvergenceError, EndlessError
 
 _BATCH_BYTES = 1_000_000  # sampled rows of a batch of draws: what stays in the cache
@@ -40,12 +31,8 @@ _ENTRY_SECONDS = 15e-9  # to sample one
 _ITERATIVE = solving.Method(krylov=solving.Krylov(False))
 
 
-@dataclass(frozen=True, eq=False)
-class Products:
-    """How a horizon is solved: one product for each cycle."""
-
-    stages: Stages
-    name: str = "products"
+#: How policies are solved on the CPU.
+Way = Solver | Timed
 
 
 class CPU(Backend):
@@ -53,24 +40,24 @@ class CPU(Backend):
 
     name = "cpu"
 
-    def choose(
-        self, problem: Problem, wanted: str, *, adjoint: bool
-    ) -> Solver | Products:
+    def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Way:
         """Choose by counts of operations on the mean model."""
         if problem.stages is not None:
             check_solver(wanted)
             return Products(problem.stages)
+        if problem.task.criterion == "average":
+            check_solver(wanted)
+            check_dense(problem.n_live)
+            return Renewals(problem.anchors)
         return choose(problem, wanted, adjoint=adjoint)
 
-    def solve_mean(
-        self, problem: Problem, solver: Solver | Products, bits: int
-    ) -> FloatArray:
+    def solve_mean(self, problem: Problem, solver: Way, bits: int) -> FloatArray:
         """Solve the mean model of every policy."""
         n, m = len(problem.policies), problem.n_columns
         found = np.zeros((3, n, m, problem.rows.start.size))
         for p in range(n):
-            if isinstance(solver, Products):
-                found[:, p] = _solve_stages(problem, p, solver.stages, bits)[0]
+            if isinstance(solver, Timed):
+                found[:, p] = solver.solve_mean(problem, p, bits)
                 continue
             status, out = _solve_mean(problem, p, solver.method, solver.length, bits)
             retry = direct(problem) if status == solving.UNSOLVED else None
@@ -102,10 +89,9 @@ class CPU(Backend):
         weights: FloatArray,
     ) -> Sums:
         """Sweep one range; what iterations do not solve, elimination may."""
-        task = _Range(problem, nominal, bits, first, weights)
-        if isinstance(nominal.solver, Products):
-            space = _stage_space(problem, nominal.solver.stages)
-            task.sweep_by([task.product_kernel(p, space) for p in range(task.n)])
+        task = Range(problem, nominal, bits, first, weights)
+        if isinstance(nominal.solver, Timed):
+            task.sweep_by([nominal.solver.kernel(task, p) for p in range(task.n)])
             return task.sums()
         task.sweep_with(nominal.solver.method)
         failed = task.status == solving.UNSOLVED
@@ -115,18 +101,14 @@ class CPU(Backend):
             task.status[failed & (task.status == solving.SOLVED)] = solving.RETRIED
         return task.sums()
 
-    def bytes_per_thread(
-        self, problem: Problem, solver: Solver | Products, bits: int
-    ) -> int:
+    def bytes_per_thread(self, problem: Problem, solver: Way, bits: int) -> int:
         """Count a batch of models, chains, work space."""
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.mean.size, problem.n_live
         vectors = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
-        if isinstance(solver, Products):
-            n_times = solver.stages.phase.size + 1
-            each = 8 * n_states * n_times * problem.n_columns
-            paid = 16 * entries * len(problem.order)
-            return int(8 * entries * _batch(entries) + vectors + each + paid)
+        batch = 8 * entries * _batch(entries)
+        if isinstance(solver, Timed):
+            return int(batch + vectors + solver.n_bytes(problem))
         held = 0
         if _holds(problem, bits):
             held = 2 * 8 * n_policies * n_states * BLOCK
@@ -136,29 +118,28 @@ class CPU(Backend):
         else:
             columns = n if method.band is None else 2 * method.band.width + 1
             solving_bytes = 8 * n * columns
-        batch = 8 * entries * _batch(entries)
         return int(batch + vectors + held + solving_bytes)
 
-    def seconds_per_draw(self, problem: Problem, solver: Solver | Products) -> float:
+    def seconds_per_draw(self, problem: Problem, solver: Way) -> float:
         """Count sampling by entries, solving by operations."""
-        if isinstance(solver, Products):
-            passes = 4 * solver.stages.phase.size * problem.n_columns
-            each = (passes * len(problem.policies) * 2e-9) + _ENTRY_SECONDS
-            return float(each * problem.rows.mean.size)
-        solved = 1e-9 * problem.policies.shape[0] * rough_cost(problem, solver.method)
-        return float(solved) + _ENTRY_SECONDS * problem.rows.target.size
+        if isinstance(solver, Timed):
+            each = solver.seconds(problem)
+        else:
+            each = 1e-9 * rough_cost(problem, solver.method)
+        solved = problem.policies.shape[0] * each
+        return float(solved) + _ENTRY_SECONDS * problem.rows.mean.size
 
-    def iterates(self, solver: Solver | Products) -> bool:
+    def iterates(self, solver: Way) -> bool:
         """Krylov methods do."""
         return isinstance(solver, Solver) and solver.method.krylov is not None
 
-    def lighter(self, solver: Solver | Products) -> Solver | None:
+    def lighter(self, solver: Way) -> Solver | None:
         """Return iterations, which take less than a matrix."""
-        if isinstance(solver, Products) or self.iterates(solver):
+        if not isinstance(solver, Solver) or self.iterates(solver):
             return None
         return Solver(_ITERATIVE, solver.length)
 
-    def exact(self, problem: Problem, solver: Solver | Products) -> Solver | None:
+    def exact(self, problem: Problem, solver: Way) -> Solver | None:
         """Elimination leaves no digit."""
         return quick_direct(problem) if self.iterates(solver) else None
 
@@ -177,52 +158,14 @@ def _holds(problem: Problem, bits: int) -> bool:
 
 def _is_plain(problem: Problem) -> bool:
     """Whether one reward is counted from the start on without end."""
-    return problem.stages is None and len(problem.order) == 1 and problem.lost == 0
+    discounted = problem.stages is None and problem.task.criterion == "discounted"
+    return discounted and len(problem.order) == 1 and problem.lost == 0
 
 
 def _sampled(problem: Problem, bits: int) -> BoolArray:
     """Which rows are sampled ``[R]``: those used, or all."""
     every = bits & solving.GRADIENT and not _is_plain(problem)
     return np.ones_like(problem.used) if every else problem.used
-
-
-def _stage_space(problem: Problem, stages: Stages) -> StageSpace:
-    rows = problem.rows
-    return stage_space(stages, rows.start.size, rows.source.size, rows.target.size)
-
-
-def _solve_stages(
-    problem: Problem, p: int, stages: Stages, bits: int
-) -> tuple[solving.Solution, StageSpace]:
-    """Solve the mean model of one policy; also what is left of it."""
-    space, rows = _stage_space(problem, stages), problem.rows
-    out = _solution(problem)
-    solve_stages(
-        stages,
-        space,
-        bits & ~solving.GRADIENT,
-        rows.mean.copy(),
-        read_only(problem.policies[p]),
-        rows.layout,
-        read_only(problem.reward),
-        writable(problem.terminal_value),
-        writable(rows.start),
-        problem.n_live,
-        out,
-        np.zeros((problem.n_columns, rows.source.size)),
-    )
-    return out, space
-
-
-def _direction(problem: Problem, p: int, stages: Stages) -> FloatArray:
-    """Return derivatives of start values by the rows of the mean model, ``[M, E]``."""
-    rows = problem.rows
-    out = np.empty((problem.n_columns, rows.mean.size))
-    space = _solve_stages(problem, p, stages, 0)[1]
-    policy = read_only(problem.policies[p])
-    start = writable(rows.start)
-    fill_direction(stages, space, rows.mean.copy(), policy, rows.layout, start, out)
-    return out
 
 
 def _solution(problem: Problem) -> solving.Solution:
@@ -287,7 +230,7 @@ def _check_solved(status: int, n_live: int) -> None:
         )
 
 
-class _Range:
+class Range:
     """One range of draws at work: its sums, and how far they are."""
 
     def __init__(
@@ -334,7 +277,7 @@ class _Range:
         )
         self.sweep_by([self._kernel(p, method, space) for p in range(self.n)])
 
-    def sweep_by(self, kernels: list[Callable[..., None]]) -> None:
+    def sweep_by(self, kernels: list[Kernel]) -> None:
         """Sweep the draws that are left out so far, in batches."""
         problem, rows, stream = self.problem, self.problem.rows, self.problem.stream
         assert stream is not None
@@ -357,9 +300,7 @@ class _Range:
             for kernel in kernels:
                 kernel(begin, part, read_only(reward), writable(final))
 
-    def _kernel(
-        self, p: int, method: solving.Method, space: solving.Space
-    ) -> Callable[..., None]:
+    def _kernel(self, p: int, method: solving.Method, space: solving.Space) -> Kernel:
         """Return the kernel of one policy, ready but for its draws."""
         problem, rows = self.problem, self.problem.rows
         policy = read_only(problem.policies[p])
@@ -403,48 +344,6 @@ class _Range:
                 self.start[columns],
                 self.status[p],
                 self.products[p],
-                self.kept[columns],
-                self.cross[p],
-            )
-
-        return call
-
-    def product_kernel(self, p: int, space: StageSpace) -> Callable[..., None]:
-        """Return the kernel of one policy with a horizon, ready but for its draws."""
-        problem, rows, columns = (
-            self.problem,
-            self.problem.rows,
-            self.problem.columns(p),
-        )
-        stages = self.nominal.solver.stages
-        direction = np.zeros((problem.n_columns, 0))
-        if self.bits & solving.CONTROL:
-            direction = _direction(problem, p, stages)
-
-        def call(
-            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
-        ) -> None:
-            sweep_stages(
-                begin,
-                BLOCK,
-                self.bits,
-                stages,
-                space,
-                rows.layout,
-                theta,
-                reward,
-                final,
-                read_only(problem.policies[p]),
-                writable(rows.start),
-                read_only(self.weights),
-                problem.n_live,
-                writable(self.nominal.reference[:, columns]),
-                read_only(rows.mean),
-                direction,
-                self.state[columns],
-                self.row[columns],
-                self.start[columns],
-                self.status[p],
                 self.kept[columns],
                 self.cross[p],
             )

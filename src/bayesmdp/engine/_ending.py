@@ -59,6 +59,7 @@ def check_ending(problem: Problem, belief: Belief | None = None) -> tuple[Ending
     Without a belief it is the mean model of the problem that must end.
     """
     if not problem.must_end:
+        assert problem.anchors is not None  # refuses several closed classes
         return tuple(Ending() for _ in problem.policies)
     known = np.where(problem.rows.mean > 0, np.inf, 0.0)
     exits = [Exits(problem.rows.mean, known)]

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesmdp._checks import read_only
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
+from bayesmdp.engine._classes import anchor_of
 from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._stages import Stages
 from bayesmdp.errors import TooLargeError
@@ -36,6 +37,7 @@ class SweepRows:
     terminal_value: FloatArray  # [S], mean value of terminal states
     start: FloatArray  # [S]
     total: FloatArray | None  # [R], as in `BeliefRows`
+    until: tuple[int, ...] = ()  # as in `BeliefRows`; mean and reward are then [F * E]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what is derived: it would arrive in another form."""
@@ -96,12 +98,43 @@ class SweepRows:
             source=position[kept.state],
             indptr=np.asarray(kept.indptr, dtype=np.int64),
             target=position[kept.next_state].astype(np.uint32),
-            mean=np.ascontiguousarray(rows.mean[entries]),
-            reward=np.ascontiguousarray(rows.reward[entries]),
+            mean=_of_entries(rows.mean, entries, rows.until),
+            reward=_of_entries(rows.reward, entries, rows.until),
             terminal_value=np.ascontiguousarray(rows.terminal_value[order]),
             start=np.ascontiguousarray(task.start[order]),
             total=None if rows.total is None else rows.total[row],
+            until=rows.until,
         )
+
+
+def _of_entries(
+    values: FloatArray, entries: IntArray | slice, until: tuple[int, ...]
+) -> FloatArray:
+    """Take some entries, of each set of rows where they change with time."""
+    if not until:
+        return np.ascontiguousarray(values[entries])
+    return values.reshape(len(until) + 1, -1)[:, entries].ravel()
+
+
+def _phases(until: tuple[int, ...], task: Task) -> tuple[IntArray, IntArray, IntArray]:
+    """Which rows and whose rewards hold at each point of time, ``[T + 1]`` both.
+
+    Rewards go with the cycle they are counted for: at its start, at its end, or half at
+    both, where two sets are then mixed (``[X, 2]``).
+    """
+    assert task.horizon is not None
+    change = np.array(until, dtype=np.int64)
+    phase = np.searchsorted(change, np.arange(task.horizon + 1), side="right")
+    before = np.concatenate([phase[:1], phase[:-1]])
+    last = phase.copy()
+    last[-1] = before[-1]  # no cycle begins at the end
+    mixed = {"end": (before, before), "half": (before, last)}
+    one, two = mixed.get(task.cycle if task.of_states else "start", (phase, phase))
+    differ = np.flatnonzero(one != two)
+    paid = one.copy()
+    paid[differ] = len(until) + 1 + np.arange(differ.size)
+    mixes = np.stack([one[differ], two[differ]], axis=1)
+    return phase, paid, np.ascontiguousarray(mixes)
 
 
 def _by_discount(several: Rewards) -> tuple[int, ...]:
@@ -122,6 +155,7 @@ class Problem:
     #: [K], number of each reward among the task's; those of one discount side by side.
     order: tuple[int, ...] = (0,)
     weights: tuple[float, ...] | None = None  # [K], of a sum of values; else each alone
+    possible: tuple[BoolArray, ...] = ()  # [E] of each component, for averages alone
 
     @property
     def task(self) -> Task:
@@ -183,7 +217,31 @@ class Problem:
     @property
     def must_end(self) -> bool:
         """Whether episodes must end: with a discount of 1 and no horizon."""
-        return self.task.horizon is None and bool((self.discounts == 1.0).any())
+        ends = self.task.horizon is None and self.task.criterion == "discounted"
+        return ends and bool((self.discounts == 1.0).any())
+
+    @cached_property
+    def anchors(self) -> tuple[int, ...]:
+        """A state that each policy comes back to, for averages; none for others.
+
+        A policy with several closed classes is refused.
+        """
+        if self.task.criterion != "average":
+            return ()
+        rows, row = self.rows, self.rows.row_of_entry
+        names = [self.task.state_name(int(s)) for s in rows.order]
+        every = self.possible or (rows.mean > 0,)
+        found = []
+        for policy in self.policies:
+            used = policy[row] > 0
+            arrivals = np.bincount(
+                rows.target[used], (policy[row] * rows.mean)[used], len(names)
+            )
+            target = rows.target.astype(np.int64)
+            has = [used & x for x in every]
+            share = np.asarray(arrivals, dtype=np.float64)
+            found.append(anchor_of(rows.source[row], target, has, share, names))
+        return tuple(found)
 
     @property
     def lost(self) -> float:
@@ -205,13 +263,15 @@ class Problem:
         share = np.eye(len(self.order))
         if self.weights is not None:
             share = np.array([self.weights])
-        phase = np.zeros(n, dtype=np.int64)
+        phase, paid, mixes = _phases(self.rows.until, task)
         return Stages(
             np.ascontiguousarray(share[:, :, None] * own),
             np.ascontiguousarray(share[:, :, None] * arrival),
             np.ascontiguousarray(own[: self.n_columns]),
             np.ascontiguousarray(ends[: self.n_columns]),
             phase,
+            paid,
+            mixes,
             np.ascontiguousarray(self.discounts),
         )
 
@@ -254,7 +314,12 @@ class Problem:
             name = named[task]
             return (belief.with_reward(name) if name else belief).rows()
 
-        return cls._of_each(belief.task, rows, belief.available, policies)
+        found = cls._of_each(belief.task, rows, belief.available, policies)
+        if belief.task.criterion != "average":
+            return found
+        entries = belief.rows().layout.entries_of(found.rows.row)
+        possible = tuple(x.sure[entries] > 0 for x in belief.exits())
+        return replace(found, possible=possible)
 
     @classmethod
     def of_dynamics(

@@ -50,24 +50,27 @@ class Stages(NamedTuple):
     visits: FloatArray  # [M, T + 1], weight of being in a live state, for occupancy
     ends: FloatArray  # [M, T + 1], weight of arriving in a terminal one, at t + 1
     phase: IntArray  # [T + 1], which rows are in force
+    paid: IntArray  # [T + 1], whose rewards are counted: those of a phase, or a mix
+    mixes: IntArray  # [X, 2], mixes of the rewards of two phases, half of each
     discount: FloatArray  # [K]
 
 
 class StageSpace(NamedTuple):
-    """Work space of one thread; F phases, X pairs of columns."""
+    """Work space of one thread; G phases and mixes."""
 
     value: FloatArray  # [M, T + 2, S]
-    own: FloatArray  # [K, F * E], reward of entries less what terminal states pay
-    final: FloatArray  # [K, F * E], what the terminal states they lead to pay
-    row_own: FloatArray  # [K, F * R], means over rows
-    row_final: FloatArray  # [K, F * R]
+    own: FloatArray  # [K, G * E], reward of entries less what terminal states pay
+    final: FloatArray  # [K, G * E], what the terminal states they lead to pay
+    row_own: FloatArray  # [K, G * R], means over rows
+    row_final: FloatArray  # [K, G * R]
     visits: FloatArray  # [2, S]
     carry: FloatArray  # [2, S]
 
 
 def stage_space(stages: Stages, n_states: int, n_rows: int, entries: int) -> StageSpace:
     """Allocate for ``entries`` and ``n_rows`` of one phase."""
-    (n_columns, n_rewards, n_times), n = stages.own.shape, int(stages.phase.max()) + 1
+    n_columns, n_rewards, n_times = stages.own.shape
+    n = int(max(stages.phase.max(), stages.paid.max())) + 1
     return StageSpace(
         np.zeros((n_columns, n_times + 1, n_states)),
         np.empty((n_rewards, n * entries)),
@@ -104,6 +107,21 @@ def _fill_rewards(
                     ends += theta[e] * paid
                 space.row_own[k, f * n_rows + row] = own
                 space.row_final[k, f * n_rows + row] = ends
+    for x in range(stages.mixes.shape[0]):
+        f = theta.size // entries + x
+        _mix(stages.mixes[x], f, entries, space.own)
+        _mix(stages.mixes[x], f, entries, space.final)
+        _mix(stages.mixes[x], f, n_rows, space.row_own)
+        _mix(stages.mixes[x], f, n_rows, space.row_final)
+
+
+@jit
+def _mix(parts: IntArray, f: int, size: int, table: FloatArray) -> None:
+    """Set part ``f`` of a table [K, G * size] to half of two others each."""
+    one, two = parts[0] * size, parts[1] * size
+    for k in range(table.shape[0]):
+        for i in range(size):
+            table[k, f * size + i] = 0.5 * (table[k, one + i] + table[k, two + i])
 
 
 @jit
@@ -123,10 +141,11 @@ def _row_value(
     for at in range(rows.indptr[row], rows.indptr[row + 1]):
         e = np.uint64(at)
         total += theta[np.uint64(base + at)] * ahead[rows.target[e]]
-    at = f * rows.source.size + row
+    paid = stages.paid[t] * rows.source.size + row
+    ends = f * rows.source.size + row
     for k in range(stages.discount.size):
-        total += stages.own[m, k, t] * space.row_own[k, at]
-        total += stages.arrival[m, k, t] * space.row_final[k, at]
+        total += stages.own[m, k, t] * space.row_own[k, paid]
+        total += stages.arrival[m, k, t] * space.row_final[k, ends]
     return total
 
 
@@ -165,7 +184,7 @@ def _spread(
     ahead, now = space.carry[0], space.carry[1]
     ahead[:] = 0.0
     for t in range(stages.phase.size - 1, -1, -1):
-        base = stages.phase[t] * entries
+        base, paid = stages.phase[t] * entries, stages.paid[t] * entries
         now[:] = 0.0
         for row in range(pi.size):
             if pi[row] > 0.0:
@@ -175,7 +194,8 @@ def _spread(
                     x = space.value[m, t + 1, j] - space.value[m, t, s]
                     y = space.value[n, t + 1, j] - space.value[n, t, s]
                     for k in range(n_rewards):
-                        own, final = space.own[k, e], space.final[k, e]
+                        own = space.own[k, np.uint64(paid + at)]
+                        final = space.final[k, e]
                         x += stages.own[m, k, t] * own + stages.arrival[m, k, t] * final
                         y += stages.own[n, k, t] * own + stages.arrival[n, k, t] * final
                     total += theta[e] * (x * y + ahead[j])
@@ -277,7 +297,7 @@ def fill_direction(
     copy_to(now, start)
     out[:] = 0.0
     for t in range(stages.phase.size):
-        base = stages.phase[t] * entries
+        base, paid = stages.phase[t] * entries, stages.paid[t] * entries
         after[:] = 0.0
         for row in range(pi.size):
             flow = pi[row] * now[rows.source[row]]
@@ -288,7 +308,7 @@ def fill_direction(
                     for m in range(stages.own.shape[0]):
                         x = space.value[m, t + 1, j]
                         for k in range(n_rewards):
-                            x += stages.own[m, k, t] * space.own[k, e]
+                            x += stages.own[m, k, t] * space.own[k, paid + at]
                             x += stages.arrival[m, k, t] * space.final[k, e]
                         out[m, e] += flow * x
         now, after = after, now

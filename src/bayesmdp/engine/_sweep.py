@@ -290,7 +290,7 @@ def nominal(
     want = replace(want, occupancy=adjoint)
     # the mean of the second control variate needs independent Dirichlet rows
     fits = control and problem.rows.total is not None and problem.n_live <= MAX_INVERSE
-    fits = fits and problem.stages is None
+    fits = fits and problem.stages is None and problem.task.criterion == "discounted"
     # the inverse of every policy, and one while it is made
     n_inverses = len(problem.policies) * problem.n_columns + 1
     inverses = 8 * problem.n_live**2 * n_inverses if fits else 0

@@ -104,8 +104,11 @@ def _solved(
     return float(rows.start @ out.value[0]), out.value[0], slope[0]
 
 
-def best_start_values(problem: Problem, draws: IntArray) -> FloatArray:
-    """Start values ``[n]`` of the best decisions of each draw, made as time goes by."""
+def best_start_values(problem: Problem, draws: IntArray) -> tuple[FloatArray, IntArray]:
+    """Start values ``[n]`` of the best decisions of each draw, made as time goes by.
+
+    And the rows that they begin with, ``[n, N]``.
+    """
     stages, rows, stream = problem.stages, problem.rows, problem.stream
     assert stages is not None
     assert stream is not None
@@ -113,7 +116,8 @@ def best_start_values(problem: Problem, draws: IntArray) -> FloatArray:
     theta = np.empty((draws.size, rows.mean.size))
     stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), theta)
     paid, ends = stream.rewards(draws), stream.terminal_values(draws)
-    out, choice = np.empty(draws.size), np.zeros(problem.n_live, dtype=np.int64)
+    out = np.empty(draws.size)
+    choice = np.zeros((draws.size, problem.n_live), dtype=np.int64)
     for i in range(draws.size):
         reward = problem.reward if paid is None else problem.in_order(paid)[i]
         final = problem.terminal_value
@@ -127,8 +131,8 @@ def best_start_values(problem: Problem, draws: IntArray) -> FloatArray:
             read_only(reward),
             writable(final),
             problem.n_live,
-            choice,
+            choice[i],
         )
         start = problem.of_columns(final)[0] @ rows.start
         out[i] = rows.start @ space.value[0, 0] + start
-    return out
+    return out, choice

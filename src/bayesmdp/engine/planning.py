@@ -5,7 +5,7 @@ For the mean of the draws (`plan`), or for each draw as if it were known
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bayesmdp.engine._join import BLOCK
 from bayesmdp.engine._planner import FAILED, methods, plan_models
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._workers import Pool, results
+from bayesmdp.engine.averages import best_averages, improve_average
 from bayesmdp.engine.horizons import best_start_values, improve_stationary
 from bayesmdp.errors import BayesmdpWarning
 
@@ -51,6 +52,8 @@ def plan(problem: Problem, who: str = _WHO) -> Plan:
     task = problem.task
     if problem.stages is not None:
         return _plan_stages(problem)
+    if task.criterion == "average":
+        return _plan_average(problem)
     if task.discount == 1.0:
         choice = nearest_rows(problem, who)
     else:  # the first row of each live state; rows are sorted by state
@@ -123,6 +126,24 @@ def _plan_stages(problem: Problem) -> Plan:
     return Plan(policy, in_order, abs(steps), steps > 0, status, choice)
 
 
+_NEARLY = 0.999  # discount of the policy that improvement of averages begins with
+
+
+def _plan_average(problem: Problem) -> Plan:
+    """Plan for the average per step."""
+    task, rows = problem.task, problem.rows
+    faded = task.with_discount(_NEARLY)
+    near = plan(Problem(replace(rows, task=faded), problem.policies))
+    choice, gain, _, steps = improve_average(problem, near.choice)
+    policy = np.zeros((task.n_states, task.n_actions))
+    policy[rows.row_id[choice, 0], rows.row_id[choice, 1]] = 1.0
+    status = f"optimal after {abs(steps)} exact evaluations"
+    if steps < 0:
+        status = "stopped before the optimum: the limit of iterations was reached"
+    value = _checks.sealed(np.full(task.n_states, gain))
+    return Plan(_checks.sealed(policy), value, abs(steps), steps > 0, status, choice)
+
+
 def warn_unfinished(what: str, result: Plan) -> None:
     """Say aloud where a plan is not optimal."""
     if not result.converged:
@@ -174,8 +195,10 @@ def _best_values(
     problem: Problem, warm: IntArray, draws: IntArray
 ) -> tuple[FloatArray, IntArray]:
     """Sample draws, and plan for each from the rows ``warm`` [N]."""
-    if problem.stages is not None:  # decisions change with time: no rows to tell
-        return best_start_values(problem, draws), np.tile(warm, (draws.size, 1))
+    if problem.stages is not None:
+        return best_start_values(problem, draws)
+    if problem.task.criterion == "average":
+        return best_averages(problem, draws, warm)
     rows, stream, n = problem.rows, problem.stream, draws.size
     assert stream is not None
     table = np.empty((n, rows.target.size))

@@ -9,6 +9,8 @@ Over draws, the variance of ``Q`` is epistemic and the mean of ``var`` aleatoric
 row of every pair is sampled, so that rows which depend on each other do so here too.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -112,7 +114,7 @@ def action_values(
     keep_values: bool = False,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> ActionValues:
@@ -213,7 +215,7 @@ class _Sums:
     values: FloatArray  # [n, R] or [0, R]
 
 
-def _around(problem: "Problem", values: FloatArray, weights: FloatArray) -> FloatArray:
+def _around(problem: Problem, values: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Q of the mean model and mean value, ``[R]``, which sums are taken around.
 
     Squares of deviations from it lose no digits, as squares of values would.
@@ -225,7 +227,7 @@ def _around(problem: "Problem", values: FloatArray, weights: FloatArray) -> Floa
 
 
 def _block(
-    problem: "Problem",
+    problem: Problem,
     decisions: FloatArray,
     around: FloatArray,
     least: float,
@@ -271,7 +273,7 @@ def _block(
     return _Sums(of_rows, of_states, kept)
 
 
-def _gain(rows: "SweepRows", decisions: FloatArray, q: FloatArray) -> FloatArray:
+def _gain(rows: SweepRows, decisions: FloatArray, q: FloatArray) -> FloatArray:
     """Return what the first decisions ``[2, R]`` bring over the second, ``[N]``."""
     paid = (decisions[0] - decisions[1]) * q
     return np.bincount(rows.source, paid, minlength=rows.n_live).astype(np.float64)
@@ -279,7 +281,7 @@ def _gain(rows: "SweepRows", decisions: FloatArray, q: FloatArray) -> FloatArray
 
 def _combine(
     parts: list[_Sums],
-    problem: "Problem",
+    problem: Problem,
     decisions: FloatArray,
     around: FloatArray,
     draws: Draws,
@@ -330,7 +332,7 @@ def _combine(
     )
 
 
-def _check_memory(problem: "Problem", draws: Draws, keep_values: bool) -> None:
+def _check_memory(problem: Problem, draws: Draws, keep_values: bool) -> None:
     """Refuse what cannot be held, and say what would fit."""
     task = problem.task
     per_draw = 32 * task.n_states  # value and variance, twice while they are joined

@@ -6,6 +6,8 @@ variance it causes; to second order ``E[V] ~ V_bar + g X k`` (evaluation/_measur
 Good where rows have seen some data; `evaluate` with a few hundred draws tells.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 

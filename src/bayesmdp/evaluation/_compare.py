@@ -1,5 +1,7 @@
 """Several policies side by side, on the same draws."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -174,7 +176,7 @@ def compare(
     min_count: int = 5,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:

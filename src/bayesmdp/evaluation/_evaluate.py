@@ -11,6 +11,8 @@ chance, not ignorance, so it counts as aleatoric:
 ``mean(rho.var + sum_s rho[s] (V[s] - rho.V)^2)``.
 """
 
+from __future__ import annotations
+
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -51,7 +53,7 @@ def evaluate(
     control: bool = True,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     keep_values: bool = False,
     progress: bool | None = None,
@@ -94,7 +96,8 @@ def evaluate(
     device
         What computes; default ``BAYESMDP_DEVICE``, else ``cpu``.
     keep_values
-        Whether to keep the value of every draw and state, ``values`` [D, S].
+        Whether to keep the value of every draw and state, ``values`` [D, S]; not with
+        averages, which are the same in all states.
     progress
         Whether to show a bar; by default on a terminal, after a second.
 
@@ -139,7 +142,7 @@ def evaluate(
         executor=executor,
         device=device,
         progress=progress,
-        keep=keep_values,
+        keep=keep_values or draws.belief.task.criterion == "average",
     )
     m = swept.problem.n_columns
     each = [evaluation_of(swept, k, tolerance) for k in range(m)]
@@ -176,10 +179,10 @@ class Swept:
 
     draws: Draws
     policies: FloatArray  # [P, S, A]
-    problem: "Problem"
-    nominal: "Nominal"
-    sums: "Sums"
-    endings: "tuple[Ending, ...]"  # [P]
+    problem: Problem
+    nominal: Nominal
+    sums: Sums
+    endings: tuple[Ending, ...]  # [P]
 
 
 def sweep_policies(
@@ -190,12 +193,12 @@ def sweep_policies(
     control: bool = True,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
     values_only: bool = False,
     keep: bool = False,
-    pool: "Pool | None" = None,
+    pool: Pool | None = None,
 ) -> Swept:
     """Sweep checked policies ``[P, S, A]``; a tolerance looks at the first.
 
@@ -295,7 +298,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         occupancy=_checks.sealed(measured.occupancy),
         occupancy_mcse=_checks.sealed(measured.occupancy_mcse),
         start_values=_checks.sealed(measured.start_values),
-        values=_values(swept, p),
+        **_kept(swept, p),
         weights=_checks.sealed(swept.sums.weights / n) if draws.exact else None,
         n_draws=n,
         exact=draws.exact,
@@ -314,23 +317,32 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     )
 
 
-def _values(swept: Swept, p: int) -> FloatArray | None:
-    """Value of every draw and state, ``[D, S]``, where it was kept."""
+def _kept(swept: Swept, p: int) -> dict[str, Any]:
+    """Values of every draw and state, ``[D, S]``, or moments of biases, if kept."""
     kept = swept.sums.kept[p, 0]
     if not kept.size:
-        return None
+        return {}
     problem, k = swept.problem, p % swept.problem.n_columns
+    ended = swept.sums.ended[p] | (swept.sums.weights == 0)
+    values: FloatArray = np.empty_like(kept)
+    values[:, problem.rows.order] = kept
+    if problem.task.criterion == "average":
+        weights = swept.sums.weights[ended]
+        mean = weights @ values[ended] / weights.sum()
+        spread = weights @ (values[ended] - mean) ** 2 / weights.sum()
+        if not swept.draws.exact:
+            spread *= weights.size / max(weights.size - 1, 1)
+        sd = _checks.sealed(np.sqrt(spread))
+        return {"bias": _checks.sealed(mean), "bias_sd": sd}
     final = problem.ends_of(np.arange(len(kept)))
     final = problem.ends_of(None) if final is None else final
     assert final is not None
-    values: FloatArray = np.empty_like(kept)
-    values[:, problem.rows.order] = kept
     values += final[:, k]
-    values[~(swept.sums.ended[p] | (swept.sums.weights == 0))] = np.nan
-    return _checks.sealed(values)
+    values[~ended] = np.nan
+    return {"values": _checks.sealed(values)}
 
 
-def _floor(measured: "Measured", chain: float) -> float:
+def _floor(measured: Measured, chain: float) -> float:
     """Error that no number of draws goes below: that of finite chains."""
     return float(measured.start.epistemic_sd * np.sqrt(chain))
 
@@ -342,7 +354,7 @@ def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:
 
 
 def _remarks(
-    measured: "Measured", tolerance: float | None, n: int, floor: float
+    measured: Measured, tolerance: float | None, n: int, floor: float
 ) -> list[str]:
     """Say what a reader must know before believing the numbers."""
     notes = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table, as_plain
-from bayesmdp._typing import FloatArray
+from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError, TooLargeError
 from bayesmdp.evaluation._arviz import inference_data
 from bayesmdp.model import Task
@@ -26,8 +26,10 @@ class Evaluation(Record):
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
     ``epistemic_sd`` is what more data would remove, ``aleatoric_sd`` is chance that no
-    data removes. ``occupancy`` counts discounted visits from the start distribution; a
-    terminal state is visited once, on arrival.
+    data removes. With ``criterion="average"`` values are averages per step, and
+    ``aleatoric_sd`` is the root of the variance of a sum of steps over their number
+    (docs/rewards.md). ``occupancy`` counts discounted visits from the start
+    distribution, or shares of time; a terminal state is visited once, on arrival.
 
     Examples
     --------
@@ -76,6 +78,8 @@ class Evaluation(Record):
     rewards: "Mapping[str, Evaluation] | None" = None
     start_epistemic_covariance: FloatArray | None = None  # [K, K] of rewards, of values
     start_aleatoric_covariance: FloatArray | None = None  # [K, K], of returns
+    bias: FloatArray | None = None  # [S], with averages: what a start there adds
+    bias_sd: FloatArray | None = None  # [S], epistemic
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed."""
@@ -213,6 +217,8 @@ class Evaluation(Record):
         rows = [["from the start", *start]]
         live = self.task.live
         order = live[np.argsort(-self.occupancy[live], kind="stable")][:shown]
+        if self.bias is not None:
+            return self._sheet_of_average(Table(header, rows), order)
         for state in order:
             cells = [
                 rounded(getattr(self, q)[state], getattr(self, f"{q}_mcse")[state])
@@ -226,6 +232,26 @@ class Evaluation(Record):
         unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
         title = f"Value of a policy{unit} over {self.drawn}, {self.task.said_time}"
         return Sheet(title, [Table(header, rows), *lines])
+
+    def _sheet_of_average(self, start: Table, order: IntArray) -> Sheet:
+        """Average per step, and how much better it is to start in a state."""
+        bias, sd = self.bias, self.bias_sd
+        assert bias is not None
+        assert sd is not None
+        header = ["", "share of time", "bias", "epistemic sd"]
+        rows = [
+            [
+                f"state {self.task.state_name(int(s))}",
+                rounded(self.occupancy[s], self.occupancy_mcse[s]),
+                f"{bias[s]:.4g}",
+                f"{sd[s]:.2g}",
+            ]
+            for s in order
+        ]
+        unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
+        title = f"Average per step of a policy{unit} over {self.drawn}"
+        lines = [*self._remarks(), "aleatoric sd: of one step; of n steps over sqrt(n)"]
+        return Sheet(title, [start, Table(header, rows), *lines])
 
     def _sheet_of_rewards(self, header: list[str]) -> Sheet:
         """Every reward from the start, and how they go together."""

@@ -6,6 +6,8 @@ formulas. They need what the posterior does not: enough episodes that go as the 
 would have them, which the effective sample size counts.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 import warnings

@@ -22,6 +22,8 @@ The bound holds for any posterior and is far from what is needed in practice:
 ``Evaluation.start_value_mcse`` says what was reached.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,7 +107,7 @@ def rollout_evaluate(
     *,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
     """Value of a policy with both uncertainties, by Monte Carlo roll-outs.
@@ -204,7 +206,7 @@ def _check_memory(draws: Draws) -> None:
     check_room(needed, what, lambda there: f"take {int(n * there / needed)} draws")
 
 
-def _first_entries(problem: "Problem") -> IndexArray:
+def _first_entries(problem: Problem) -> IndexArray:
     """First entry of each live state, ``[N + 1]``: rows stand in their order."""
     row = np.searchsorted(problem.rows.source, np.arange(problem.n_live + 1))
     return problem.rows.indptr[row].astype(np.uint32)
@@ -220,11 +222,11 @@ class _Part(NamedTuple):
 
 
 def _walk_all(
-    problem: "Problem",
-    ground: "Ground",
+    problem: Problem,
+    ground: Ground,
     n_draws: int,
     threads: int | None,
-    executor: "Executor | None",
+    executor: Executor | None,
     progress: bool | None,
 ) -> _Part:
     """Walk in all draws, on all workers."""
@@ -251,7 +253,7 @@ def _walk_all(
     return _Part(mean, variance, visits, np.sum([part.cut for part in parts], axis=0))
 
 
-def _walk_range(problem: "Problem", ground: "Ground", first: int, n: int) -> _Part:
+def _walk_range(problem: Problem, ground: Ground, first: int, n: int) -> _Part:
     """Walk in ``n`` draws from ``first`` on."""
     from bayesmdp.engine.simulation import roll_out
 
@@ -283,7 +285,7 @@ def _walk_range(problem: "Problem", ground: "Ground", first: int, n: int) -> _Pa
     return part
 
 
-def _every_state(walked: _Part, problem: "Problem") -> tuple[FloatArray, FloatArray]:
+def _every_state(walked: _Part, problem: Problem) -> tuple[FloatArray, FloatArray]:
     """Means and variances of all states of the task, ``[D, S]``."""
     n_draws, n_live = walked.mean.shape
     rows, stream = problem.rows, problem.stream
@@ -297,11 +299,11 @@ def _every_state(walked: _Part, problem: "Problem") -> tuple[FloatArray, FloatAr
 
 def _evaluation(
     walked: _Part,
-    ground: "Ground",
-    problem: "Problem",
+    ground: Ground,
+    problem: Problem,
     draws: Draws,
     policy: FloatArray,
-    ending: "Ending",
+    ending: Ending,
 ) -> tuple[Evaluation, list[str]]:
     """Put the record together, and say what to warn of."""
     task, n = draws.belief.task, ground.n_rollouts
@@ -343,7 +345,7 @@ def _evaluation(
 
 
 def _truncation(
-    walked: _Part, ground: "Ground", problem: "Problem", draws: Draws, whole: Estimates
+    walked: _Part, ground: Ground, problem: Problem, draws: Draws, whole: Estimates
 ) -> tuple[list[str], bool]:
     """Say what the horizon may hide, and whether that is more than the error."""
     task = draws.belief.task

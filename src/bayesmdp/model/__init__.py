@@ -4,11 +4,19 @@ from bayesmdp.model._align import Data, Log, align, as_data, as_log
 from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
 from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
-from bayesmdp.model._policies import AnyPair, Belief, as_policy, check_knows, restrict
+from bayesmdp.model._policies import (
+    ALWAYS,
+    AnyPair,
+    Belief,
+    as_policy,
+    check_knows,
+    restrict,
+)
 from bayesmdp.model._policy_table import policy_table, used_pairs
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._several import Rewards
 from bayesmdp.model._task import Task
+from bayesmdp.model._task_readers import check_start
 
 __all__ = [
     "Availability",

@@ -11,6 +11,7 @@ from bayesmdp._typing import IntArray
 from bayesmdp.data import Counts, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 from bayesmdp.model._task import Task
+from bayesmdp.model._task_readers import check_start, needs_log, read_start
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -75,12 +76,13 @@ def align(
     """
     data = as_data(data, task)
     if isinstance(data, Counts):
+        check_start(task)
         return _sized(data, task), task
     found = data.counts() if counts is None else counts
     states = _texts("state", data.state_labels, found.state, found.next_state)
     actions = _texts("action", data.action_labels, found.action)
     if states is None and actions is None:
-        return _sized(found, task), task
+        return _sized(found, task), _started(task, data, None)
     task = task.with_labels(
         state_labels=_adopted("state", states, task.n_states, task.state_labels),
         action_labels=_adopted("action", actions, task.n_actions, task.action_labels),
@@ -94,7 +96,18 @@ def align(
         n_states=found.n_states if state is None and found.sized[0] else None,
         n_actions=found.n_actions if action is None and found.sized[1] else None,
     )
-    return _sized(named, task), task
+    return _sized(named, task), _started(task, data, state)
+
+
+def _started(task: Task, data: Transitions, number: IntArray | None) -> Task:
+    """Let episodes start where those of a log do, if the task leaves that to it."""
+    if not needs_log(task):
+        return task
+    starts = data.starts()
+    share = np.zeros(task.n_states)
+    at = starts.state if number is None else number[starts.state]
+    share[at] = starts.count / starts.count.sum()
+    return task._but(start=read_start(share, task))
 
 
 def numbering(data: Transitions, task: Task) -> tuple[IntArray | None, IntArray | None]:

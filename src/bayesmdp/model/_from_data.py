@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp._arguments import argument, column
+from bayesmdp._typing import BoolArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
 from bayesmdp.model._names import listed, names_given
@@ -53,7 +54,9 @@ def task_from_data(
         reward = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
     endings = data.endings() if terminal is None else None
     if isinstance(start, str) and start == "logged":
-        start = _logged_start(data, sizes["n_states"])
+        starts = data.starts()
+        start = np.zeros(sizes["n_states"])
+        start[starts.state] = starts.count / starts.count.sum()
     task = make(
         **sizes,
         **labels,
@@ -118,17 +121,10 @@ def _refuse_ambiguous(name: str, states: list[object], data: Transitions) -> Non
 def _rewards(data: Transitions) -> RewardStatistics:
     if "reward" not in data.table.roles:
         raise TaskError(
-            "`data` has no `reward` column: give `reward`, or say which column it is "
-            "with read_transitions(..., columns={'reward': ...})."
+            "`data` has no `reward` column: give `reward`, as in a task file, or name "
+            f"its column when the log is read, {column('reward')}."
         )
     return data.reward_statistics()
-
-
-def _logged_start(data: Transitions, n_states: int) -> FloatArray:
-    starts = data.starts()
-    share = np.zeros(n_states)
-    share[starts.state] = starts.count / starts.count.sum()
-    return share
 
 
 def _ends(endings: Endings) -> BoolArray:
@@ -154,7 +150,7 @@ def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
             "`data` has no `terminated` flags, so no state was taken as terminal; "
             f"{_states(at.size)} entered and never left ({shown}): if episodes end "
             f"there, give terminal={_remedy(task, endings, at)}; a label of censoring "
-            "is no state, read the log with censored=[...]."
+            f"is no state, read the log with {argument('censored')}."
         ]
     flagged = endings.terminated + endings.stays_terminated
     doubtful = (flagged > 0) & ~_ends(endings)

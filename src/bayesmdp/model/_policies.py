@@ -1,9 +1,11 @@
 """Policies are arrays: ``[S, A]`` probabilities, or ``[S]`` actions.
 
 Both are accepted everywhere, also with labels, and so are names of actions: one per
-state, or a mapping ``{state: action}``; ``[S, A]`` is what comes back. Rows of terminal
-states are ignored.
+state, a mapping ``{state: action}``, or ``"always:ACTION"``; ``[S, A]`` is what comes
+back. Rows of terminal states are ignored.
 """
+
+from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name, PolicyLike
 from bayesmdp.errors import BayesmdpWarning, PolicyError, TaskError
 from bayesmdp.model._task import Task
 
 _SUM_TOLERANCE = 1e-6
+ALWAYS = "always:"  # begins the name of a policy that takes one action
 _NOTHING = 1e-12  # a probability this little below 0 is rounding
 
 
@@ -64,8 +68,8 @@ def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> Float
     Parameters
     ----------
     policy
-        ``[S, A]`` probabilities, ``[S]`` whole numbers or names, or ``{state:
-        action}``; rows of terminal states are ignored and come back as zeros.
+        ``[S, A]`` probabilities, ``[S]`` whole numbers or names, ``{state: action}``
+        or ``"always:ACTION"``; rows of terminal states come back as zeros.
     belief
         What says which pairs are available.
     name
@@ -79,7 +83,7 @@ def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> Float
         state, action = _checks.first_true(used)
         raise PolicyError(
             f"`{name}` uses an unavailable pair: {task.pair_name(state, action)}; "
-            "`bm.restrict(policy, posterior)` drops such actions."
+            f"{argument('restrict')} drops such actions."
         )
     return _checks.sealed(found)
 
@@ -140,6 +144,8 @@ def restrict(policy: PolicyLike, belief: Belief) -> FloatArray:
 
 def _probabilities(policy: PolicyLike, task: Task, name: str) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
+    if isinstance(policy, str):
+        policy = _always(policy, task, name)
     if isinstance(policy, Mapping):
         policy = _listed(policy, task, name)
     policy = in_order(name, policy, ("state", "action"), PolicyError, task)
@@ -181,6 +187,19 @@ def _probabilities(policy: PolicyLike, task: Task, name: str) -> FloatArray:
         )
     found[task.live] /= total[task.live, None]
     return found
+
+
+def _always(policy: str, task: Task, name: str) -> IntArray:
+    """Return one action in every state, ``[S]``."""
+    action: Name = policy.removeprefix(ALWAYS)
+    if action == policy:
+        raise PolicyError(
+            f"`{name}` as text must be {ALWAYS!r} and an action; got {policy!r:.60}."
+        )
+    if task.action_labels is None and str(action).isdecimal():
+        action = int(action)
+    with _of(name):
+        return np.full(task.n_states, task.action(action))
 
 
 def _listed(policy: Mapping[Any, Name], task: Task, name: str) -> NDArray[Any]:

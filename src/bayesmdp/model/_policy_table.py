@@ -1,5 +1,7 @@
 """A policy as a table that people read."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def policy_table(
-    policy: PolicyLike, task: Task, counts: "Data | None" = None
-) -> "pd.DataFrame":
+    policy: PolicyLike, task: Task, counts: Data | None = None
+) -> pd.DataFrame:
     """Return a data frame of what a policy does, one row per pair it may use.
 
     Needs pandas. ``.to_csv(path)`` and ``.to_markdown()`` are the frame's own, and so

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import TaskError
 from bayesmdp.model._reward import RewardTriplets, read_reward
@@ -241,7 +242,7 @@ def refuse_several(task: "Task", what: str) -> None:
         names = ", ".join(task.reward.names)
         raise TaskError(
             f"`{what}` looks at one reward, and this task has several ({names}): "
-            f"choose one by `reward={task.reward.names[-1]!r}`, or by "
+            f"choose one, {argument('reward', task.reward.names[-1])}, or by "
             "`with_reward` of the posterior or task."
         )
 

@@ -85,7 +85,8 @@ class Task(Shown):
         horizon. Of several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``, which may be labelled, too.
+        probabilities ``[S]``, which may be labelled, too; or ``"logged"``: where
+        episodes of the log begin that the task is fitted with.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -321,6 +322,11 @@ class Task(Shown):
             object.__setattr__(other, name, value)
         return other
 
+    def with_discount(self, discount: float) -> "Task":
+        """Return the same task, of one reward, discounted without end."""
+        plain = {"horizon": None, "cycle": "start", "criterion": "discounted"}
+        return self._but(discount=discount, **plain)
+
     @property
     def first(self) -> "Task":
         """The task with its first reward alone."""
@@ -339,6 +345,10 @@ class Task(Shown):
     def plain(self, what: str) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         refuse_unless_plain(self, what)
+
+    def __repr__(self) -> str:
+        said = _checks.sizes(state=self.n_states, action=self.n_actions)
+        return f"Task({said}, {self.said_time})"
 
     def _sheet(self, shown: int = 10) -> Sheet:
         ends = listed([self.state_name(s) for s in self.terminal])

@@ -37,10 +37,7 @@ def read_start(start: Any, task: "Task") -> FloatArray:
     if isinstance(start, str) and start == "uniform":
         weights[task.live] = 1.0 / task.live.size
     elif isinstance(start, str) and start == "logged" and not _knows(task, start):
-        raise TaskError(
-            "`start` as it was logged needs the log: build the task with "
-            "Task.from_data(data, ..., start='logged')."
-        )
+        return _checks.frozen(np.full(task.n_states, np.nan))  # until `fit` knows
     elif isinstance(start, str | int | np.integer):
         weights[index_of("start", start, task.n_states, task.state_labels)] = 1.0
     else:
@@ -94,6 +91,8 @@ def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:
 
 def said_start(task: "Task") -> str:
     """Say where episodes begin."""
+    if needs_log(task):
+        return "as episodes of the log begin"
     at = np.flatnonzero(task.start)
     most = int(np.argmax(task.start))
     if at.size == 1:
@@ -104,3 +103,17 @@ def said_start(task: "Task") -> str:
         f"in {at.size} states, most often {task.state_name(most)} "
         f"({task.start[most]:.3g})"
     )
+
+
+def needs_log(task: "Task") -> bool:
+    """Whether ``start`` is to be that of a log, which was not looked at yet."""
+    return bool(np.isnan(task.start).any())
+
+
+def check_start(task: "Task") -> None:
+    """Refuse a task whose start only a log can say."""
+    if needs_log(task):
+        raise TaskError(
+            "`start` is 'logged', and there is no log here to find it in: give states "
+            "or probabilities."
+        )

@@ -1,5 +1,7 @@
 """`risk_frontier`: what a better mean costs in the worst draws, and the other way."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,7 +80,7 @@ def risk_frontier(
     effort: str = "normal",
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> RiskFrontier:

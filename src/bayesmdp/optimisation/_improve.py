@@ -7,6 +7,8 @@ Pairs that were never observed keep the probability that the baseline gives them
 happens there the data cannot say.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,7 +62,7 @@ class Change:
     visits: tuple[int, int] | None  # of the two actions in the data
     gain: float
     gain_sd: float  # epistemic
-    probability_better: float
+    probability_better: float  # these three are NaN with a horizon, and with averages
     share: float  # of the policy's visits that are in this state
 
     @property
@@ -111,8 +113,9 @@ class Improvement(Record):
                 f"{x.from_action} -> {x.to_action}",
                 f"{x.to_probability[0]:.2f} -> {x.to_probability[1]:.2f}",
                 "" if x.visits is None else f"{x.visits[1]:,}",
-                f"{x.gain:.3g} ± {x.gain_sd:.2g}",
-                f"{100 * x.probability_better:.3g} %",
+                # neither with a horizon nor with averages
+                f"{x.gain:.3g} ± {x.gain_sd:.2g}" if np.isfinite(x.gain) else "",
+                f"{100 * x.probability_better:.3g} %" if np.isfinite(x.gain) else "",
             ]
             for x in self.changes[:shown]
         ]
@@ -151,7 +154,7 @@ def improve(
     max_seconds: float | None = None,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Improvement:

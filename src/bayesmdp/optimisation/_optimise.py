@@ -1,5 +1,7 @@
 """`optimise`: find the policy that is best given what is known, and judge it."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -49,7 +51,7 @@ def optimise(
     max_seconds: float | None = None,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Optimisation:
@@ -133,7 +135,7 @@ def find_policy(
     max_seconds: float | None,
     solver: str,
     threads: int | None,
-    executor: "Executor | None",
+    executor: Executor | None,
     device: str | None,
     progress: bool | None,
     held: Held | None = None,
@@ -191,7 +193,7 @@ def find_policy(
 
 
 def _more_starts(
-    oracle: "Oracle", method: Method, also: Mapping[str, FloatArray] | None
+    oracle: Oracle, method: Method, also: Mapping[str, FloatArray] | None
 ) -> list[tuple[str, FloatArray]]:
     """Return the baseline first, so that states not reached keep its choice."""
     made = list((also or {}).items())
@@ -232,8 +234,8 @@ def _most_steps(method: Method, level: Effort) -> int:
 
 
 def _keep_those_that_end(
-    search: "Search",
-    made: "Iterable[tuple[str, FloatArray | EndlessError]]",
+    search: Search,
+    made: Iterable[tuple[str, FloatArray | EndlessError]],
     *,
     given: bool,
 ) -> None:
@@ -255,14 +257,19 @@ def _keep_those_that_end(
     if not search.starts:
         if problem is not None and (not given or len(search.left_out) == 1):
             raise problem
+        left = ", ".join(search.left_out)
+        if search.oracle.problem.task.criterion == "average":
+            raise EndlessError(
+                f"None of the starts ({left}) has one closed class of states, so that "
+                "none has an average; give a policy that does in `starts`."
+            )
         raise EndlessError(
-            f"With discount 1 none of the starts ({', '.join(search.left_out)}) ends "
-            "and has a mean; give a policy that does in `starts`, or use a discount "
-            "below 1."
+            f"With discount 1 none of the starts ({left}) ends and has a mean; give a "
+            "policy that does in `starts`, or use a discount below 1."
         )
 
 
-def _judged(search: "Search", began: float, taken: int) -> Optimisation:
+def _judged(search: Search, began: float, taken: int) -> Optimisation:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate

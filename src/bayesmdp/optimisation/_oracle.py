@@ -208,7 +208,8 @@ class Oracle:
         """States a policy may reach from the start, ``[S]``."""
         rows = self.problem.rows
         row = rows.row_of_entry
-        used = (self.rows(policy)[row] > 0) & (rows.mean > 0)
+        ever = (rows.mean.reshape(-1, rows.target.size) > 0).any(axis=0)
+        used = (self.rows(policy)[row] > 0) & ever
         tail, head = rows.source[row[used]], rows.target[used]
         reached = rows.start > 0
         while True:
@@ -223,7 +224,8 @@ class Oracle:
 
     def ends(self, policy: FloatArray) -> bool:
         """Whether a policy ends and has a mean; always, for discounts below 1."""
-        if not self.problem.must_end:
+        average = self.problem.task.criterion == "average"
+        if not (self.problem.must_end or average):
             return True
         try:
             rows = self.rows(policy)[None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._arguments import argument
 from bayesmdp._checks import many
 from bayesmdp._sheet import Record, Sheet, as_plain
 from bayesmdp._typing import FloatArray
@@ -36,9 +37,9 @@ _SAID = {
     Outcome.CONVERGED: "converged: no change gains more than the tolerance or the "
     "noise",
     Outcome.STEPS: "all steps taken before the Frank-Wolfe gap fell below the "
-    "tolerance and the noise; `resume` goes on, or take more effort",
+    "tolerance and the noise; {resume} goes on, or take more {effort}",
     Outcome.TIME: "stopped at the time limit; this is the best policy so far, and "
-    "`resume` goes on",
+    "{resume} goes on",
     Outcome.INTERRUPTED: "interrupted; this is the best policy met so far",
     Outcome.PUBLISHED: "all steps of the published algorithm taken",
 }
@@ -143,11 +144,12 @@ class Optimisation(Record):
     @property
     def status(self) -> str:
         """How it ended, in a sentence."""
-        said = _SAID[self.outcome]
+        resume, effort = argument("resume"), argument("effort")
+        said = _SAID[self.outcome].format(resume=resume, effort=effort)
         if self.chosen_stage is Stage.START and self.outcome in _FULL:
             said = "ascent found nothing better than this start, which is returned"
             if self.outcome is Outcome.STEPS:
-                said += "; it took all its steps: `resume` goes on"
+                said += f"; it took all its steps: {resume} goes on"
         if self.left_out:
             said += "; starts that do not end or have no mean were left out: "
             said += ", ".join(self.left_out)

@@ -1,5 +1,6 @@
 """What others do: policies to compare with."""
 
+from bayesmdp.model import ALWAYS
 from bayesmdp.policies._baselines import (
     behaviour,
     constant,
@@ -9,7 +10,7 @@ from bayesmdp.policies._baselines import (
     uniform,
 )
 from bayesmdp.policies._msbi import msbi
-from bayesmdp.policies._named import ALWAYS, POLICY_NAMES, named_policy
+from bayesmdp.policies._named import POLICY_NAMES, named_policy
 from bayesmdp.policies._second_order import second_order
 
 __all__ = [

@@ -1,11 +1,15 @@
 """Policies without draws or search: even, as logged, or the best of one model."""
 
+from __future__ import annotations
+
+from typing import overload
+
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, Name
 from bayesmdp.data import Counts
-from bayesmdp.model import Dynamics, Task
+from bayesmdp.model import ALWAYS, Dynamics, Task
 from bayesmdp.posterior import Belief, check_belief, logged_counts
 
 
@@ -37,34 +41,45 @@ def uniform(posterior: Belief) -> FloatArray:
     return _checks.sealed(policy)
 
 
-def constant(posterior: Belief, action: Name) -> FloatArray:
+@overload
+def constant(posterior: Belief, action: Name) -> FloatArray: ...
+@overload
+def constant(posterior: Name) -> str: ...
+def constant(posterior: Belief | Name, action: Name | None = None) -> FloatArray | str:
     """One action in every state, as an arm of a trial that is kept.
 
     Parameters
     ----------
     posterior
-        A posterior or an ensemble.
+        A posterior or an ensemble; or the action alone, for a policy that is taken
+        wherever one is asked for, as ``"always:ACTION"`` is.
     action
         Label or index.
 
     Returns
     -------
-    Array
-        Policy ``[S, A]``. Where the action is not available, `bayesmdp.restrict` takes
-        the others.
+    Array or str
+        Policy ``[S, A]``, or how it is called. Where the action is not available,
+        `bayesmdp.restrict` takes the others.
 
     Examples
     --------
     >>> import bayesmdp as bm
     >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9, action_labels=["no", "drug"])
     >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0])
-    >>> bm.policies.constant(bm.fit(counts, task), "drug").tolist()
+    >>> posterior = bm.fit(counts, task)
+    >>> bm.policies.constant(posterior, "drug").tolist()
     [[0.0, 1.0], [0.0, 1.0]]
+    >>> bm.evaluate(bm.policies.constant("drug"), posterior.draws(100)).n_draws
+    100
     """
+    if action is None and isinstance(posterior, str | int | np.integer):
+        return f"{ALWAYS}{posterior}"
     check_belief(posterior)
+    assert not isinstance(posterior, str | int)
     task = posterior.task
     policy = np.zeros((task.n_states, task.n_actions))
-    policy[task.live, task.action(action)] = 1.0
+    policy[task.live, task.action(action)] = 1.0  # type: ignore[arg-type]
     return _checks.sealed(policy)
 
 

@@ -1,5 +1,7 @@
 """Multi-sample backward induction (Dimitrakakis 2011), each draw a different one."""
 
+from __future__ import annotations
+
 import warnings
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ def msbi(
     *,
     memory_limit: int = 256_000_000,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
 ) -> FloatArray:
     """Policy by backward induction on many draws at once, from the nominal policy.
 

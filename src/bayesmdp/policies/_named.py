@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from bayesmdp import _checks
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import PolicyError
+from bayesmdp.model import ALWAYS
 from bayesmdp.policies._baselines import behaviour, constant, mle, nominal, uniform
 from bayesmdp.policies._msbi import msbi
 from bayesmdp.policies._second_order import second_order
@@ -22,8 +23,6 @@ _NAMED: dict[str, Callable[..., FloatArray]] = {
     "msbi": msbi,
     "uniform": uniform,
 }
-#: Begins the name of a policy that takes one action.
-ALWAYS = "always:"
 #: What `named_policy` knows, besides.
 POLICY_NAMES = tuple(_NAMED)
 

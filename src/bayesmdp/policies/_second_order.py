@@ -4,6 +4,8 @@ Good where the posterior is narrow; with little data the expansion can predict w
 model keeps, and the policy is then worse than the nominal one.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from bayesmdp import _checks

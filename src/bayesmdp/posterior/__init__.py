@@ -9,6 +9,7 @@ from bayesmdp.posterior._belief import (
     dirichlet_total,
     logged_counts,
 )
+from bayesmdp.posterior._by_cycle import BeliefsByCycle
 from bayesmdp.posterior._draws import Draws
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._evidence import evidence_of
@@ -21,6 +22,7 @@ from bayesmdp.posterior._stream import Stream, stream_key
 __all__ = [
     "Availability",
     "Belief",
+    "BeliefsByCycle",
     "Draws",
     "Ensemble",
     "Fitted",

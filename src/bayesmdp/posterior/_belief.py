@@ -40,6 +40,9 @@ class BeliefRows:
     #: covariance of a row is then ``(diag(mean) - mean mean') / (total + 1)``, and rows
     #: have none with each other. None: no such form.
     total: FloatArray | None
+    #: Cycles after which other rows hold (`BeliefsByCycle`): ``mean`` and ``reward``
+    #: are then ``[F * E]``, one set after the other.
+    until: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,6 +81,11 @@ class Draws:
             raise ArgumentError(
                 f"`draw` must be in 0..{self.n_draws - 1}; got {number}."
             )
+        if self.belief.rows().until:
+            raise ArgumentError(
+                "Rows that change with time are no single model: take draws of one of "
+                "`beliefs`."
+            )
         layout = self.belief.rows().layout
         theta = np.zeros((1, layout.next_state.size))
         every = np.ones(layout.pair.size, dtype=np.bool_)

@@ -18,7 +18,15 @@ from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.errors import BeliefError, DynamicsError
-from bayesmdp.model import Dynamics, Rewards, Rows, Task, as_dynamics, is_sparse
+from bayesmdp.model import (
+    Dynamics,
+    Rewards,
+    Rows,
+    Task,
+    as_dynamics,
+    check_start,
+    is_sparse,
+)
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
@@ -88,6 +96,7 @@ class Ensemble(Belief, Shown):
                 f"`dynamics` must be a list of Dynamics; got {type(dynamics).__name__}."
             )
         _checks.of_type("task", task, Task, BeliefError)
+        check_start(task)
         models = tuple(_read_model(i, model) for i, model in enumerate(dynamics))
         _check_models(models, task)
         put = object.__setattr__

@@ -1,5 +1,7 @@
 """From data and a prior to a belief."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from typing import Any, overload
@@ -8,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._memory import check_room
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorWarning
@@ -157,8 +160,8 @@ def _warn_of_weight(posterior: Posterior) -> None:
         warnings.warn(
             "The posterior is dominated by the prior: on logged pairs pseudo-counts "
             f"sum to {pseudo:.4g}, and visits to {visits.sum()}; use "
-            "HierarchicalPrior(), which learns how much to add, or a smaller "
-            "concentration.",
+            f"{argument('hierarchical')}, which learns how much to add, or a smaller "
+            f"{argument('concentration')}.",
             PriorWarning,
             stacklevel=4,
         )

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
@@ -133,11 +134,12 @@ def check_rows(
     if not empty.size:
         return
     remedies = ["widen the support"] * widen
-    remedies += ["add a next state, FallbackPrior(prior, state)"] * add
+    remedies += [f"add a next state, {argument('fallback')}"] * add
     # A state that was visited can do without the pairs that were not; another cannot.
     visited = np.isin(empty, counts.state * task.n_actions + counts.action).any()
     if np.isin(empty // task.n_actions, counts.state).all() and not visited:
-        remedies.append("leave out pairs that were never visited, min_count=1")
+        least = argument("min_count", 1)
+        remedies.append(f"leave out pairs that were never visited, {least}")
     where = task.pair_name(*divmod(int(empty[0]), task.n_actions))
     raise PriorError(
         f"The prior allows no next state for {where}: "

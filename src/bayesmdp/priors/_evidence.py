@@ -10,6 +10,8 @@ uncertainty is not in the posterior, and the evidence at its maximum a little to
 How the evidence changes with the concentration, and how sharply it chooses one.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp.diagnostics import Check, CheckTest
-from bayesmdp.evaluation import mean_and_mcse, rounded
+from bayesmdp.evaluation import between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
 from bayesmdp.reporting._inputs import Inputs, gaps_to, start_values
 from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
@@ -239,7 +239,8 @@ def _fit(inputs: Inputs) -> Entry:
         f"Logged episodes had a mean return of "
         f"{rounded(found.observed_value, found.observed_se)} (standard error, "
         f"{found.n_episodes:,} episodes{censored}). Predicted for the same behaviour: "
-        f"{found.predicted_value:.4g} (95 % {low:.4g} to {high:.4g})"
+        f"{rounded(found.predicted_value, (high - low) / 40).split(' ')[0]} "
+        f"(95 % {between(low, high)})"
     )
     if math.isfinite(found.gap):
         text += f", {round(found.gap, 1) + 0.0:+.1f} standard errors away"
@@ -454,7 +455,7 @@ def _other_priors(inputs: Inputs) -> Entry:
             strict=True,
         )
     )
-    text = f"Gains over the baseline of the comparison of priors: {gains}."
+    text = f"Gain over the baseline under each prior: {gains}."
     if inputs.best_predictor is None:
         text += (
             " Which prior predicts best is not known: bayesmdp compare-priors RUN LOG."

@@ -1,5 +1,7 @@
 """A cohort under a policy over time; uncertainties against the size of the data."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +39,10 @@ def survival(
     draws: Draws | Belief,
     n_steps: int | None = None,
     *,
-    log: "Log | None" = None,
+    log: Log | None = None,
     level: float = 0.95,
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the share that has not reached a terminal state, beside Kaplan-Meier.
 
     The band holds what the data leave open about the share (epistemic uncertainty). It
@@ -108,10 +110,10 @@ def prevalence(
     n_steps: int | None = None,
     *,
     states: Name | Sequence[Name] | None = None,
-    log: "Log | None" = None,
+    log: Log | None = None,
     level: float = 0.95,
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the share of a cohort in some states, terminal ones included.
 
     Parameters
@@ -205,8 +207,8 @@ def sweep(
     quantities: str | Sequence[str] = ("epistemic_sd", "aleatoric_sd"),
     states: Name | Iterable[Name] | None = None,
     every_state: bool = True,
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw how uncertainties or values change with the size of the data.
 
     Bars are two Monte Carlo standard errors; around a value, the band is one epistemic

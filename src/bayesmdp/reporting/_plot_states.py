@@ -1,5 +1,7 @@
 """States by their uncertainties and values; policies by their values and tails."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +35,8 @@ def scatter(
     evaluation: Evaluation,
     *,
     label: Iterable[Name] = (),
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw states by their aleatoric and epistemic sd, coloured by value.
 
     Terminal states are left out. More data pulls a state down, and nothing pulls it to
@@ -94,8 +96,8 @@ def diagonal(
     y: str | None = None,
     *,
     label: Iterable[Name] = (),
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the value of every state under two policies; above the line, ``y`` wins.
 
     Bars are one epistemic sd to either side. Terminal states are left out.
@@ -195,8 +197,8 @@ def intervals(
     *,
     difference: bool = False,
     level: float = 0.95,
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the value of each policy from the start, with an interval of draws.
 
     The interval holds what the data leave open (epistemic uncertainty), not the Monte
@@ -270,7 +272,7 @@ def _spans(
     return spans
 
 
-def frontier(front: RiskFrontier, *, ax: "Axes | None" = None) -> "Axes":
+def frontier(front: RiskFrontier, *, ax: Axes | None = None) -> Axes:
     """Draw mean and tail mean of the policies of a risk frontier.
 
     Bars are two Monte Carlo errors.

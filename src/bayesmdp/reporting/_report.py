@@ -1,5 +1,7 @@
 """`bayesmdp.report`: one record of an analysis, as data and as a page."""
 
+from __future__ import annotations
+
 import json
 import os
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ be taken, in columns ``state``, ``action`` and, unless every state has one actio
 ``probability``. Names are labels where the task has some; numbers are ids.
 """
 
+from __future__ import annotations
+
 import csv
 import math
 import os
@@ -83,7 +85,7 @@ def _lines(file: Path, stream: Iterable[str]) -> Iterator[str]:
         ) from None
 
 
-def _table(file: Path, rows: "csv.DictReader[str]", task: Task) -> FloatArray:
+def _table(file: Path, rows: csv.DictReader[str], task: Task) -> FloatArray:
     """Read the rows of a CSV file."""
     _check_columns(file, rows.fieldnames or ())
     find_state = _finder("state", task.n_states, task.state_labels)

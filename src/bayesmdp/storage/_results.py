@@ -5,12 +5,15 @@ replaced, results of the old one are no longer listed or loaded, and `save` dele
 them.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bayesmdp._arguments import argument
 from bayesmdp._io import check_file, worded
 from bayesmdp.errors import StorageError
 from bayesmdp.evaluation import Comparison
@@ -212,5 +215,5 @@ def _check_free(head: Path, run: str, overwrite: bool) -> None:
     if head.exists() and not overwrite and _run_of(head) in (run, None):
         raise StorageError(
             f"`{head}` is there already: take another name, or say that it may be "
-            "replaced (overwrite=True, --overwrite)."
+            f"replaced ({argument('overwrite')})."
         )

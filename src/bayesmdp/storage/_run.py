@@ -12,6 +12,8 @@ is ever unpickled. How a run is written so that a kill cannot spoil it stands in
 ``_bundle.py``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import platform
@@ -27,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
+from bayesmdp._arguments import argument
 from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import IntArray
@@ -377,7 +380,7 @@ def _check_replaceable(directory: Path, overwrite: bool) -> None:
     if not overwrite:
         raise StorageError(
             f"`{directory}` holds a run already: name another directory, or say that "
-            "it may be replaced (overwrite=True, --overwrite)."
+            f"it may be replaced ({argument('overwrite')})."
         )
     try:
         read_head(directory / HEAD, "run")

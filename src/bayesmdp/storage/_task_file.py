@@ -26,6 +26,8 @@ have a table each, of one form, and may have a discount each::
     reward.qaly.state_action = { icu = { treat = 0.4, wait = 0.4 } }
 """
 
+from __future__ import annotations
+
 import os
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from bayesmdp._typing import (
 )
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, DynamicsError
-from bayesmdp.model import Dynamics, Task, as_dynamics, as_policy
+from bayesmdp.model import Dynamics, Task, as_dynamics, as_policy, check_start
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -57,10 +57,15 @@ class MDP:
         dynamics = as_dynamics(dynamics)
         _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
         _checks.of_type("task", task, Task, DynamicsError)
+        check_start(task)
         object.__setattr__(self, "dynamics", dynamics)
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_support", _checked_support(support, task))
         self._check()
+
+    def __repr__(self) -> str:
+        said = _checks.sizes(state=self.task.n_states, action=self.task.n_actions)
+        return f"{type(self).__name__}({said}, {self.task.said_time})"
 
     def _check(self) -> None:
         """Sizes must agree, and every live state must have an action."""

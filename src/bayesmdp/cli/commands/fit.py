@@ -12,6 +12,7 @@ from bayesmdp.cli._options import (
     READING,
     fallback_of,
     fallback_option,
+    files_argument,
     output_options,
     reading_options,
     show,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@files_argument
 @click.option(
     "-o",
     "--out",

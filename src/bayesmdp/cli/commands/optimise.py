@@ -107,10 +107,15 @@ def command(
 
     if resume and starts:
         raise click.UsageError("--resume goes on from what is kept: leave out --start.")
+    loaded = load_run(run, reward)
+    if OPTIMISED in loaded.results and not (overwrite or resume):
+        raise click.UsageError(
+            f"{run} has an optimised policy already: --resume goes on from it, "
+            "--overwrite replaces it."
+        )
     bm.storage.check_target(run, OPTIMISED, overwrite=overwrite or resume)
     if policy_out is not None:
         check_file(policy_out, ".csv")
-    loaded = load_run(run, reward)
     earlier = None
     if resume:
         earlier = bm.storage.load_result(run, OPTIMISED, bm.Optimisation)

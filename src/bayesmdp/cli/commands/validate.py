@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
-    as_options,
+    files_argument,
     output_options,
     reading_options,
     show,
@@ -21,7 +21,7 @@ _PLAIN_WIDTH = 100  # of what is piped
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@files_argument
 @reading_options
 @click.option(
     "--task",
@@ -101,7 +101,7 @@ def _table(found: "Findings") -> str:
         table.add_row(
             Text(x.severity, style=_COLOURS[x.severity]),
             Text(f"{x.code}\n{x.count}", style="bold"),
-            Text(as_options("\n".join(visible(y) for y in said if y))),
+            Text("\n".join(visible(y) for y in said if y)),
         )
     with console.capture() as printed:
         console.print(table)

@@ -16,7 +16,11 @@ function axis(title, more) {
 }
 function draw(element, traces, layout) {
   ensurePlotly();
+  // On paper a plot has the size of its place, whatever it had on the screen.
+  const printing = document.documentElement.classList.contains("printing");
+  const size = printing ? { width: element.clientWidth, height: element.clientHeight } : { autosize: true };
   const shared = {
+    ...size,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
     font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") },
     margin: { l: 56, r: 14, t: 12, b: 48 },

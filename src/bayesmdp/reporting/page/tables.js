@@ -37,7 +37,7 @@ function stateTable(a, b) {
   const columns = [
     { name: "State", key: (i) => STATES.label[i], cell: (i) => make("a", { href: stateLink(i) }, STATES.label[i]) },
     STATES.visits && { name: "Logged visits", number: true, key: (i) => STATES.visits[i], cell: (i) => thousands(STATES.visits[i]) },
-    { name: `Met under ${a}`, number: true, key: (i) => one.occupancy[i], cell: (i) => sig(one.occupancy[i], 2) },
+    { name: `Expected visits, ${a}`, number: true, key: (i) => one.occupancy[i], cell: (i) => sig(one.occupancy[i], 2) },
     ...[["Value", "value"], ["Epistemic sd", "epistemic_sd"], ["Aleatoric sd", "aleatoric_sd"]].map(([name, q]) => ({
       name, number: true, key: (i) => one[q][i], cell: (i) => withError(one[q][i], one[`${q}_mcse`][i]),
     })),
@@ -59,9 +59,9 @@ function stateTable(a, b) {
   }));
   more.addEventListener("click", () => { all = !all; fill(); });
   list = [...some].sort((x, y) => order(one.occupancy[y] ?? 0, one.occupancy[x] ?? 0));
-  headings[columns.findIndex((c) => c.name.startsWith("Met under"))].setAttribute("aria-sort", "descending");
+  headings[columns.findIndex((c) => c.name.startsWith("Expected visits"))].setAttribute("aria-sort", "descending");
   fill();
-  const caption = make("caption", {}, `Every state under ${a}. Met: discounted visits of one episode from the start. Errors of differences are those of unpaired draws, mostly too large.`);
+  const caption = make("caption", {}, `Every state under ${a}. Expected visits are discounted, of one episode from the start. Monte Carlo errors of differences are those of unpaired draws, as a rule too large.`);
   byId("state-table").replaceChildren(
     make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "States, a table" },
       make("table", {}, caption, make("thead", {}, make("tr", {}, ...headings)), body)),

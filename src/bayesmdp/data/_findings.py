@@ -1,13 +1,12 @@
 """What `validate` found, as a record, as text and as a dict."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, TypeAlias
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._tabular import Tabular
-from bayesmdp.errors import ArgumentError
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -133,45 +132,12 @@ class Findings(Tabular):
             "findings": self._rows(),
         }
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "Findings":
-        """Make findings again from what `to_dict` said.
-
-        Parameters
-        ----------
-        record
-            As `to_dict` returns it, also by way of JSON.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> found = bm.validate(bm.Transitions.from_arrays([0], [0], [0]))
-        >>> bm.data.Findings.from_dict(found.to_dict()) == found
-        True
-        """
-        try:
-            told = tuple(Finding(**x) for x in record["findings"])
-            found = cls(told, record["n_rows"], record["origin"])
-        except (KeyError, TypeError) as problem:
-            raise ArgumentError(
-                f"`record` must be what `Findings.to_dict` returns; {problem!r:.80}."
-            ) from None
-        for part in (found, *told):
-            for name, kind in get_type_hints(type(part)).items():
-                value = getattr(part, name)
-                if name != "findings" and not _checks.fits(value, kind):
-                    raise ArgumentError(
-                        "`record` must be what `Findings.to_dict` returns; it has "
-                        f"{value!r:.40} as {name!r}."
-                    )
-        return found
-
     def _of(self, severity: Severity) -> tuple[Finding, ...]:
         return tuple(x for x in self.findings if x.severity == severity)
 
     def _tally(self) -> str:
         counts = {severity: len(self._of(severity)) for severity in SEVERITIES}
-        said = [f"{n} {name}{'s'[: n > 1]}" for name, n in counts.items() if n]
+        said = [_checks.many(n, name) for name, n in counts.items() if n]
         return ", ".join(said) or "nothing found"
 
     def _repr_html_(self) -> str:
