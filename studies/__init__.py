@@ -40,6 +40,8 @@ STUDIES: tuple[str, ...] = (
     "markov_tests",
     "next_trial",
     "off_policy",
+    "safe",
+    "risk",
 )
 
 #: Figures of the paper whose study has another name.

@@ -30,6 +30,8 @@ Names:
   uncertainty   figure 12             controls    p values without effect; cross-fitting
   markov_tests  alarms with and without history
   off_policy    estimates without a prior
+  safe          safe improvement, every method on the same logs
+  risk          every objective beside the method made for it
   next_trial    patients gathered by next_trial, or treated as before
   all           every one of them
 

@@ -30,7 +30,7 @@ _WORDS = re.compile("not confirmed|confirmed with a caveat|confirmed")
 _LONG = (
     *("uncertainty", "bounds", "scaling", "resampling", "fig5", "sbc", "no_effect"),
     *("markov_tests", "off_policy", "controls", "beliefs", "ensemble", "fig3", "fig4"),
-    *("relative", "fig2", "msbi"),
+    *("relative", "fig2", "msbi", "safe"),
 )
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import bayesmdp as bm
 from bayesmdp.diagnostics import _heldout
-from bayesmdp.diagnostics import _truth as truths
+from bayesmdp.diagnostics import _simulated_data as truths
 from bayesmdp.errors import ArgumentError, BeliefError, PriorError
 
 Triplet = tuple[int, int, int]

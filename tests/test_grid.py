@@ -222,10 +222,10 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"columns": {"outcome": "status"}},
         r"`every` needs the time of the outcome.*columns=\{'end_time': \.\.\.\}",
     ),
-    "a time of no outcome": (
-        {},
-        {"columns": {"end_time": "end"}, "outcome": None},
-        "give `time` and a column for `outcome` as well",
+    "an end without times": (
+        {"step": [0, 1, 2]},
+        {"columns": {"end_time": "end"}, "outcome": None, "time": None, "every": None},
+        "which is for visits at times: give `time` as well",
     ),
     "a length in another unit": ({}, {"every": 1e-8}, "is it in the unit of `day`"),
 }
@@ -243,3 +243,22 @@ def test_a_log_that_was_read_is_not_put_on_a_grid() -> None:
     log = bm.read_transitions(pd.DataFrame(ONE), **READ, every=10)
     with pytest.raises(ArgumentError, match="has been read already"):
         bm.validate(log, time="day")
+
+
+def test_follow_up_without_an_outcome_has_an_end_too() -> None:
+    """As with a column of outcomes that is empty; only the last visit would be earlier.
+
+    One row, from day 0 to day 52, is five survived steps of ten days.
+    """
+    visits = {**random_visits(5), "none": None}
+    visits["none"] = [""] * len(visits["day"])
+    how = {"time": "day", "every": 10}
+    ends = {"end_time": "end"}
+    found = bm.read_transitions(pd.DataFrame(visits), columns=ends, **how)
+    empty = {"outcome": "none", **ends}
+    wanted = bm.read_transitions(pd.DataFrame(visits), columns=empty, **how)
+    assert counted(found) == counted(wanted)
+    assert found.n_rows > bm.read_transitions(pd.DataFrame(visits), **how).n_rows
+    one = {"id": [1], "day": [0], "state": ["well"], "action": ["drug"], "end": [52]}
+    log = bm.read_transitions(pd.DataFrame(one), columns=ends, **how)
+    assert counted(log) == {("well", "drug", "well"): 5}

@@ -84,7 +84,7 @@ def test_moments_of_rows_on_random_sets_are_those_of_draws() -> None:
 def test_the_page_has_room_for_so_many_next_states(
     posterior: bm.Posterior, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bayesmdp.reporting import _next_states
+    from bayesmdp.reporting import _explorer as _next_states
 
     monkeypatch.setattr(_next_states, "MAX_ENTRIES", 9)
     lengths = np.diff(posterior.layout.indptr)

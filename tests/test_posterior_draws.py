@@ -1,5 +1,8 @@
 """Draws of Dirichlet rows: pure functions of seed, purpose, number and pair."""
 
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 from test_posterior import TASK, count
@@ -104,3 +107,23 @@ def test_draws_scatter_around_the_mean_as_a_dirichlet_does(
     z = (theta.mean(axis=0) - mean) / np.sqrt(variance / n)
     assert np.abs(z).max() < 5
     assert theta.var(axis=0) == pytest.approx(variance, rel=0.3)
+
+
+@pytest.mark.parametrize("prior", [None, bm.SymmetricPrior(0.5)], ids=["shared", "own"])
+def test_rows_that_are_kept_are_those_of_the_draws(prior: Any) -> None:
+    """Also after they were kept, with rows left out, and without any room."""
+    world = bm.worlds.synthetic(0, 4, 3)
+    belief = bm.fit(world.sample(50, seed=0), world.task, prior=prior)
+    plain = belief.draws(8, seed=1).stream
+    size = belief.rows().layout.next_state.size
+    kept, full = plain.keeping(10**6), plain.keeping(0)
+    draws = np.arange(2, 7)
+    every = np.ones(12, dtype=np.bool_)
+    for used in (every, np.arange(12) != 4, every):
+        wanted, first, again, none = np.zeros((4, 5, size))
+        plain.fill(draws, used, wanted)
+        for stream, out in ((kept, first), (kept, again), (full, none)):
+            stream.fill(draws, used, out)
+            assert np.array_equal(out, wanted)
+    assert kept.independent == plain.independent
+    assert len(pickle.dumps(kept)) < len(pickle.dumps(plain)) + 200

@@ -30,7 +30,6 @@ PAGES = {
     "optimisation": "Find the best policy",
     "information": "What would more data be worth?",
     "diagnostics": "Should we believe it?",
-    "economics": "Costs and effects",
     "worlds": "Worlds with exact answers",
     "reporting": "The report",
     "plots": "Pictures",

@@ -28,6 +28,8 @@ CALLS: dict[str, str] = {
     "synthetic": "bm.worlds.synthetic(seed=0)",
     "wet_chicken": "bm.worlds.wet_chicken()",
     "riverswim": "bm.worlds.riverswim()",
+    "machine_replacement": "bm.worlds.machine_replacement()",
+    "random_mdp": "bm.worlds.random_mdp(seed=0)",
     "deep_sea": "bm.worlds.deep_sea()",
     "icu_sepsis": "bm.worlds.icu_sepsis(discount=1)",
     "casino": "bm.worlds.casino()",
@@ -41,6 +43,10 @@ OTHERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "wet_chicken": (
         "heuristic with 0.1 of its choices random",
         lambda world: bm.worlds.wet_chicken_baseline(0.1),
+    ),
+    "random_mdp": (
+        "baseline halfway between both",
+        lambda world: bm.worlds.random_mdp_baseline(world, 0.5),
     ),
 }
 

@@ -15,8 +15,8 @@ from scipy import stats
 
 import bayesmdp as bm
 from bayesmdp.diagnostics import Calibration, Episodes, plot_calibration
-from bayesmdp.diagnostics import _study as study_of
-from bayesmdp.diagnostics import _truth as truths
+from bayesmdp.diagnostics import _simulated_data as study_of
+from bayesmdp.diagnostics import _simulated_data as truths
 from bayesmdp.errors import ArgumentError
 
 pytestmark = pytest.mark.integration

@@ -19,6 +19,7 @@ QUICK = {
     "casino": "probability 0.6907: 1.3377",
     "frozen_lake": "exact optimum 0.5420",
     "gridworld_uncertainty": "wind  0.5",
+    "hiv_therapy": "two drugs cost 6275.96 for each year",  # Briggs et al. (2006)
     "mcmc_ensemble": "r_hat",
     "null_trial": "p value 0.37",
     "rain_markov": "log Bayes factor 14.21 for order 1",

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bayesmdp.diagnostics import _uniformity as uniformity
+from bayesmdp.diagnostics import _calibration as uniformity
 
 pytestmark = pytest.mark.integration
 

@@ -21,7 +21,7 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     "step": ("step", "bloc", "t", "timestep"),
     # Only by name: what logs call an outcome is as often a flag as a state.
     "outcome": (),
-    # Of visits, which `time` puts in order; `end_time` is that of the outcome.
+    # Of visits, which `time` puts in order; `end_time` is that of the end.
     "time": (),
     "end_time": (),
 }
@@ -82,10 +82,10 @@ def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) ->
             f"`time` puts visits with one state each in order, but {origin} has next "
             f"states in `{found['next_state']}`: leave out `time`."
         )
-    if "end_time" in found and not {"time", "outcome"} <= found.keys():
+    if "end_time" in found and not visits:
         raise ArgumentError(
-            "`columns` names an `end_time`, that of the outcome: give `time` and a "
-            "column for `outcome` as well."
+            "`columns` names an `end_time`, of the outcome or else of the follow-up, "
+            "which is for visits at times: give `time` as well."
         )
     if "next_state" in found and "outcome" in found:
         raise ArgumentError(

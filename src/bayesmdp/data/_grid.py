@@ -174,14 +174,15 @@ class _Visits:
                 "than once",
                 "keep the end where one is an end, such as a death, else the later one",
             )
-        if self.outcome is None or grid.every is None:
+        if grid.every is None:
             return None
         if "end_time" not in self.columns:
-            return _fault(
+            said = (
                 "`every` needs the time of the outcome, for the last visit is earlier",
-                f"name its column with {column('end_time')}, or make the outcome "
-                "a visit of its own, with its time and state",
+                f"name its column with {column('end_time')}, or make the outcome a "
+                "visit of its own, with its time and state",
             )
+            return None if self.outcome is None else _fault(*said)
         last, end = self.time[self.last], self._ends()
         if (end < last).any():
             i = int(np.argmax(end < last))
@@ -202,14 +203,13 @@ class _Visits:
         """
         start = self.time[self.first][self.number]
         k = np.ceil((self.time - start) / every - SLACK).astype(np.int64)
-        if self.outcome is None:
-            over = self._is_never_left()[self.last]
-            lasts = np.floor((self.time - start) / every + 0.5 + SLACK).astype(np.int64)
-            return k, np.where(over, k[self.last], lasts[self.last]) + 1
         length = (self._ends() - self.time[self.first]) / every
-        known = self.outcome[self.last] != ""
-        ended = np.maximum(np.ceil(length - SLACK), 1)
         last = np.floor(length + 0.5 + SLACK) + 1
+        if self.outcome is None:  # an end is a state that is never left
+            known, ended = self._is_never_left()[self.last], k[self.last] + 1.0
+        else:
+            known = self.outcome[self.last] != ""
+            ended = np.maximum(np.ceil(length - SLACK), 1)
         return k, np.where(known, ended, last).astype(np.int64)
 
     def points_held(self, k: IntArray, stop: IntArray) -> IntArray:
@@ -225,8 +225,9 @@ class _Visits:
         return np.isin(state, list(entered - left))
 
     def _ends(self) -> FloatArray:
-        """Return the time at which the follow-up of each episode ends."""
-        return self.columns["end_time"][self.last].astype(np.float64)
+        """Return when the follow-up of each episode ends, if not with a visit."""
+        ends = self.columns.get("end_time", self.time)
+        return ends[self.last].astype(np.float64)
 
     def _whose(self, i: int) -> str:
         return f"`{self.found['episode']}` {self.columns['episode'][i]}"

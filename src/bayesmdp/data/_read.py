@@ -79,8 +79,9 @@ def read_transitions(
         Length of a step in the unit of ``time``: states and actions are carried forward
         to a grid that begins at the first visit of each episode. An ``outcome`` needs
         its time, ``columns={"outcome": "status", "end_time": "futime"}``; where the
-        outcome is empty, that is when the follow-up ended. ``notes`` say how much was
-        carried. Without it, a step is a visit, and the spacing is warned of.
+        outcome is empty, or there is none, that is when the follow-up ended. ``notes``
+        say how much was carried. Without it, a step is a visit, and the spacing is
+        warned of.
     carry
         ``"last"``: between visits, the last observation is carried forward.
     limit

@@ -195,7 +195,7 @@ def compare(
     n_draws, seed
         Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference
-        Whom to compare with; the first where not given.
+        Name of the policy that the others are compared with; the first by default.
     min_count
         Observations below which a pair counts as poorly supported (``low_support``); no
         pair is left out, as by ``min_count`` of `bayesmdp.fit`.

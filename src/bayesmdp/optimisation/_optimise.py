@@ -293,7 +293,7 @@ def _judged(search: Search, began: float, taken: int) -> Optimisation:
         value, error = objective_estimate(
             objective, looked_at[known], draws.weights[known], draws
         )
-        _warn_of_few(objective, int(known.sum()))
+        _warn_of_few(objective, looked_at[known], draws.weights[known])
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
     return Optimisation(
@@ -319,14 +319,18 @@ def _judged(search: Search, began: float, taken: int) -> Optimisation:
     )
 
 
-def _warn_of_few(objective: Objective, n_draws: int) -> None:
-    """Warn where few draws stand behind a tail."""
+def _warn_of_few(objective: Objective, values: FloatArray, weights: FloatArray) -> None:
+    """Warn where few draws stand behind a tail.
+
+    Where weights differ, as many as would have the same error with equal ones.
+    """
     tail = getattr(objective, "tail_mass", 1.0)
-    n_tail = tail * n_draws
+    found = np.abs(objective.weights(values, weights / weights.sum()))
+    n_tail = min(tail * values.size, found.sum() ** 2 / max(found @ found, 1e-300))
     if tail < 1 and n_tail < _FEW_TAIL:
         warnings.warn(
-            f"{objective_name(objective)} rests on {n_tail:.3g} of {n_draws} draws or "
-            "models, and on others it is likely to be lower: take a larger tail, or "
+            f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
+            "or models, and on others it is likely to be lower: take a larger tail, or "
             "more of them (`effort='thorough'`).",
             BayesmdpWarning,
             stacklevel=2,

@@ -29,6 +29,7 @@ from bayesmdp.optimisation._settings import Held, Objective, objective_value
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
+_KEPT_BYTES = 2**26  # rows of draws that steps share: sampling costs more than solving
 _LITTLE = 0.01  # probability, relative to a state's largest, of little use
 
 
@@ -51,6 +52,7 @@ class Oracle:
         self.exact = 0 < self.n_models <= _FEW_MODELS
         stream = belief.stream(None if self.exact else 1, seed, "optimise")
         self.problem = Problem.of_belief(belief).with_stream(stream)
+        self._stream = self.problem.stream
         self.used = used  # draws, of the stream that gradients take theirs from
         self._held = None if held is None else self._of_rows(held)
         self.baseline = self._checked_baseline()
@@ -134,6 +136,10 @@ class Oracle:
 
     def take(self, n_draws: int) -> int:
         """Reserve fresh draws for gradients; return the number of the first."""
+        assert self._stream is not None
+        # what steps shared before, none will ask for again
+        kept = self._stream.keeping(_KEPT_BYTES)
+        self.problem = replace(self.problem, stream=kept)
         first = self.used
         self.used += -(-n_draws // BLOCK) * BLOCK
         return first

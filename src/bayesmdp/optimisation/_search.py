@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SOFTNESS, _SOFTNESS_LATER = 0.1, 0.01
 _MSBI_DRAWS = 512
-_EXACT_STEPS, _EXACT_TOLERANCE = 200, 1e-9
+_EXACT_STEPS, _EXACT_TOLERANCE = 200, 1e-6
 _ROUNDING = 1e-11  # share of a value that is no gain
 _NEARLY = 0.9  # probability from which an action is taken for certain
 

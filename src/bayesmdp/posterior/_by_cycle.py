@@ -40,9 +40,9 @@ class BeliefsByCycle(Belief, Shown):
 
     Examples
     --------
-    >>> import bayesmdp as bm
+    >>> import numpy as np, bayesmdp as bm
     >>> task = bm.Task(2, 1, [1, 0], discount=1, terminal=[1], start=0, horizon=3)
-    >>> drug, none = ([[[p, 1 - p]], [[0, 1]]] for p in (0.9, 0.5))
+    >>> drug, none = (np.array([[[p, 1 - p]], [[0, 1]]]) for p in (0.9, 0.5))
     >>> parts = [bm.Ensemble([model], task) for model in (drug, none)]
     >>> both = bm.posterior.BeliefsByCycle(parts, until=[1])
     >>> bm.evaluate([0, 0], both).start_value  # 1 + 0.9 + 0.9 * 0.5
@@ -75,6 +75,11 @@ class BeliefsByCycle(Belief, Shown):
         put(self, "beliefs", found)
         put(self, "until", _read_until(until, len(found), task.horizon))
         put(self, "n_models", found[0].n_models)
+
+    @property
+    def chain_noise(self) -> float:
+        """Noise of finite chains and samples: the largest of the beliefs'."""
+        return max(x.chain_noise for x in self.beliefs)
 
     @cached_property
     def available(self) -> BoolArray:

@@ -38,7 +38,7 @@ class Diagnostics(Shown):
             for name, x in far.items()
         ]
         return said + [
-            f"The chains move slowly in {name}: {self.n_kept} states are worth "
+            f"The chains move slowly in {name}: {self.n_kept} states are as good as "
             f"{x:.0f} independent ones."
             for name, x in few.items()
         ]

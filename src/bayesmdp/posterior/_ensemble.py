@@ -147,7 +147,9 @@ class Ensemble(Belief, Shown):
         f
             Given a random generator, returns the dynamics of one draw, in a form that
             an ensemble takes, and its reward, in a form that ``task`` takes (None: the
-            task's own). Draw ``i`` depends on the seed and ``i`` alone.
+            task's own). Draw ``i`` depends on the seed and ``i`` alone: two functions
+            that draw parameters alike share them, as models of
+            `bayesmdp.posterior.BeliefsByCycle` must.
         n
             Number of draws, at least 2.
         seed

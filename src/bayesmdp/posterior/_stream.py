@@ -60,6 +60,58 @@ class Stream(ABC):
         """Value of terminal states in some draws, ``[n, S]``; None: the belief's."""
         return None
 
+    def keeping(self, room: int) -> "Stream":
+        """Return the same draws, which remember up to ``room`` bytes of rows."""
+        return KeptStream(self, room)
+
+
+class KeptStream(Stream):
+    """Rows of another stream, kept once they were filled, as far as there is room.
+
+    For whoever passes over the same draws many times; workers elsewhere keep nothing of
+    what was kept here.
+    """
+
+    def __init__(self, stream: Stream, room: int) -> None:
+        self._stream, self._room = stream, room
+        self._left = room  # bytes
+        self._kept: dict[tuple[int, int, bytes], FloatArray] = {}
+        self.independent = stream.independent
+
+    def __reduce__(self) -> tuple[type, tuple[Stream, int]]:
+        return KeptStream, (self._stream, self._room)
+
+    def of_rows(self, row: IntArray) -> Stream:
+        """Return the stream of some rows, of which nothing is kept."""
+        return self._stream.of_rows(row)
+
+    def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
+        """Fill rows, or copy them if these draws, in rising order, were filled."""
+        key = int(draws[0]), draws.size, used.tobytes()
+        if (kept := self._kept.get(key)) is not None:
+            theta[:] = kept
+            return
+        self._stream.fill(draws, used, theta)
+        if theta.nbytes <= self._left:
+            self._left -= theta.nbytes
+            self._kept[key] = theta.copy()
+
+    def weights(self, n_draws: int) -> FloatArray:
+        """Weight of each draw."""
+        return self._stream.weights(n_draws)
+
+    def members(self, draws: IntArray) -> IntArray:
+        """Model or component of some draws."""
+        return self._stream.members(draws)
+
+    def rewards(self, draws: IntArray) -> FloatArray | None:
+        """Rewards of some draws."""
+        return self._stream.rewards(draws)
+
+    def terminal_values(self, draws: IntArray) -> FloatArray | None:
+        """Terminal values of some draws."""
+        return self._stream.terminal_values(draws)
+
 
 def stream_key(seed: int, purpose: str) -> NDArray[np.uint64]:
     """Key of streams of random numbers, uint64 ``[2]``: seed, and hash of a purpose."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import many
 from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
@@ -123,8 +124,7 @@ def _draws(inputs: Inputs) -> list[Caution]:
     if not found:
         said = f"{best.n_draws:,} draws, all of them solved."
         if best.exact:
-            many = "" if best.n_draws == 1 else "s"
-            said = f"{best.n_draws:,} model{many}, exactly."
+            said = f"{many(best.n_draws, 'model')}, exactly."
         found.append(_say("Draws", "ok", said))
     return found
 
@@ -150,12 +150,12 @@ def _prior(inputs: Inputs) -> list[Caution]:
         return [_say("Prior", "note", text)]
     moved = float(np.ptp(found.start_value))
     uncertainty = float(found.start_epistemic_sd.max())
-    flips = found.flip_share
+    flips, n_priors = found.flip_share, many(len(found.names), "prior")
     text = (
-        f"Over {len(found.names)} priors the value moves by {moved:.2g}, "
+        f"Over {n_priors} the value moves by {moved:.2g}, "
         f"{moved / uncertainty:.2g} times the largest epistemic sd; "
         if uncertainty > 0
-        else f"Over {len(found.names)} priors the value moves by {moved:.2g}; "
+        else f"Over {n_priors} the value moves by {moved:.2g}; "
     )
     text += f"recommendations flip in {in_percent(flips)} of the logged visits."
     if inputs.recommended not in inputs.examined:

@@ -163,7 +163,7 @@ class Inputs:
 
     @property
     def reference(self) -> str:
-        """Whom the others are compared with."""
+        """Policy that the others are compared with."""
         return self.comparison.reference
 
     @property

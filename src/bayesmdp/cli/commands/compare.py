@@ -23,7 +23,7 @@ from bayesmdp.cli._policies import COMPARISON, find_policies
 @run_argument
 @click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
 @click.option(
-    "--reference", metavar="POLICY", help="Whom to compare with; default the first."
+    "--reference", metavar="POLICY", help="Reference policy; default the first."
 )
 @click.option(
     "--min-count",

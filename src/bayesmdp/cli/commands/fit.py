@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayesmdp._checks import many
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     PRIORS,
@@ -172,7 +173,7 @@ def _warn_of(findings: "Findings", task: "Task") -> None:
     if wrong:
         codes = ", ".join(dict.fromkeys(x.code for x in wrong))
         warnings.warn(
-            f"`bayesmdp validate` finds {len(wrong)} things to fix in these data "
+            f"`bayesmdp validate` finds {many(len(wrong), 'problem')} in these data "
             f"({codes})",
             BayesmdpWarning,
             stacklevel=2,

@@ -1,4 +1,4 @@
-"""Policies for a finite set of models over a finite horizon, as others make them.
+"""Policies for a finite set of models, as others make them.
 
 Models ``m``, all equally likely, have rows ``P[m, s, a, t]`` and expected rewards
 ``r[m, s, a]``. With ``T`` steps left to go, backwards from ``v = 0``::
@@ -13,15 +13,25 @@ all models. ``b[m, t, s]`` is the probability of the model and of being in ``s``
 changes, which never makes the mean return smaller. ``clairvoyant`` plans for each model
 by itself.
 
-``percentile`` is value iteration on quantiles over models, one state at a time
-(Cousins et al. 2023): ``v(s) = max_a quantile_m (r[m, s, a] + g P[m, s, a] v)``.
+``rectangular`` is value iteration on a risk measure ``f`` over models, one pair at a
+time: ``v(s) = max_a f_m(r[m, s, a] + g P[m, s, a] v)``. With a quantile it is the
+percentile criterion's (Cousins et al. 2023), with an entropic measure that of RASR
+without its chance (Hau et al. 2023). ``v`` is the measure of no policy: it bounds that
+of the policy from below if the level is divided by the number of states, which is far
+too low, so a policy is to be judged by what it gives over models.
+
+``broil`` is the best stationary policy for a mixture of mean and CVaR where models
+differ in rewards alone: a linear programme over occupancies (Brown et al. 2020).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+import bayesmdp as bm
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.errors import ArgumentError
+from bayesmdp.optimisation import RiskObjective
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +48,24 @@ class Models:
         return np.asarray(
             self.reward + self.discount * np.einsum("msat,mt->msa", self.theta, v)
         )
+
+    @classmethod
+    def of(cls, ensemble: bm.Ensemble) -> "Models":
+        """Read the models of an ensemble whose models are equally likely."""
+        task, draws = ensemble.task, ensemble.draws()
+        layout, n = ensemble.rows().layout, draws.n_draws
+        every, rows = np.arange(n), np.ones(layout.pair.size, dtype=np.bool_)
+        theta = np.empty((n, layout.next_state.size))
+        draws.stream.fill(every, rows, theta)
+        paid = draws.stream.rewards(every)
+        paid = ensemble.rows().reward[None] if paid is None else paid
+        at = layout.row_of_entry
+        shape = n, task.n_states, task.n_actions, task.n_states
+        dense, reward = np.zeros((2, *shape))
+        place = layout.state[at], layout.action[at], layout.next_state
+        dense[:, *place], reward[:, *place] = theta, paid
+        start = np.asarray(task.start)
+        return cls(dense, (dense * reward).sum(axis=3), start, task.discount)
 
     def returns(self, plan: IntArray) -> FloatArray:
         """Discounted return of a plan ``[T, S]`` in each model, ``[M]``."""
@@ -115,13 +143,47 @@ def clairvoyant(models: Models, horizon: int) -> FloatArray:
     return np.asarray(v @ models.start)
 
 
-def percentile(models: Models, level: float, most: int = 100_000) -> IntArray:
-    """Stationary choice ``[S]`` of value iteration on quantiles over models."""
-    v = np.zeros(models.start.size)
+def rectangular(models: Models, objective: RiskObjective, most: int = 2000) -> IntArray:
+    """Stationary choice ``[S]`` of value iteration on an objective over models."""
+    n_models, n_states, n_actions = models.reward.shape
+    share = np.full(n_models, 1.0 / n_models)
+    v = np.zeros(n_states)
     for _ in range(most):
-        q = models.reward + models.discount * np.einsum("msat,t->msa", models.theta, v)
-        low = np.quantile(q, level, axis=0, method="inverted_cdf")
+        q = models.q(np.broadcast_to(v, (n_models, n_states)))
+        by_pair = q.reshape(n_models, -1).T
+        low = np.array([objective.value(x, share) for x in by_pair])
+        low = low.reshape(n_states, n_actions)
         before, v = v, low.max(axis=1)
-        if np.abs(v - before).max() <= 1e-10 * max(np.abs(v).max(), 1.0):
+        if np.abs(v - before).max() <= 1e-7 * max(np.abs(v).max(), 1.0):
             break
     return np.asarray(low.argmax(axis=1))
+
+
+def broil(models: Models, weight: float, tail: float) -> FloatArray:
+    """Policy ``[S, A]`` that is best for ``weight`` mean + ``1 - weight`` CVaR."""
+    from scipy.optimize import linprog
+
+    if np.ptp(models.theta, axis=0).max() > 0:
+        raise ArgumentError("`models` must differ in rewards alone.")
+    m, n, a = models.reward.shape
+    paid = models.reward.reshape(m, -1)
+    # occupancy [S A], threshold, shortfall of each model
+    cost = np.concatenate(
+        [
+            -weight * paid.mean(axis=0),
+            [-(1 - weight)],
+            np.full(m, (1 - weight) / (tail * m)),
+        ]
+    )
+    flow = np.zeros((n, n * a + 1 + m))
+    flow[:, : n * a] = np.repeat(np.eye(n), a, axis=1)
+    flow[:, : n * a] -= models.discount * models.theta[0].reshape(n * a, n).T
+    short = np.hstack([-paid, np.ones((m, 1)), -np.eye(m)])
+    bounds = [(0, None)] * (n * a) + [(None, None)] + [(0, None)] * m
+    solved = linprog(cost, short, np.zeros(m), flow, models.start, bounds)
+    assert solved.x is not None
+    visits = np.maximum(solved.x[: n * a].reshape(n, a), 0.0)
+    total = visits.sum(axis=1, keepdims=True)
+    return np.asarray(
+        np.divide(visits, total, np.full((n, a), 1.0 / a), where=total > 1e-12)
+    )
