@@ -82,7 +82,7 @@ _DOMAINS = {domain.name: domain for domain in DOMAINS}
 
 def _jobs(effort: Effort) -> list[Job]:
     """Jobs of the first logs come first, those of all domains together."""
-    n_logs = effort.seeds or (10 if effort.quick else 500)
+    n_logs = effort.seeds or (5 if effort.quick else 500)
     start = 0 if effort.quick else JUDGING
     jobs = []
     for log in range(n_logs):
