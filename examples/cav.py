@@ -1,4 +1,8 @@
-"""Heart transplant patients whose coronary arteries close: a chain without decisions.
+"""
+Heart transplants: a chain without decisions
+============================================
+
+Heart transplant patients whose coronary arteries close: a chain without decisions.
 
 R's ``cav`` (package msm; Sharples et al., Transplantation 76 (2003), 679-682) has 2846
 yearly angiograms of 622 patients of Papworth Hospital: no, mild or severe disease, and

@@ -1,4 +1,8 @@
-"""Analyse 10,000 draws of costs and effects that another program has made.
+"""
+Chemotherapy: costs and effects that another program drew
+=========================================================
+
+Analyse 10,000 draws of costs and effects that another program has made.
 
 The chemotherapy model of the R package voi: a new drug with fewer side effects, at a
 price. Its probabilistic analysis is stored in the package, as BCEA and voi keep such

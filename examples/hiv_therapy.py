@@ -110,7 +110,7 @@ def uncertain(n: int = 1000, seed: int = 0) -> bm.posterior.BeliefsByCycle:
     return bm.posterior.BeliefsByCycle([first, then], until=[TREATED_YEARS])
 
 
-def main() -> None:
+def main() -> bm.economics.CostEffectiveness:
     """Print the published figures, and what is uncertain about them."""
     found = bm.cost_effectiveness(
         THERAPIES, published(), effect="life years", thresholds=[0]
@@ -132,12 +132,24 @@ def main() -> None:
             print(f"{what + ', ' + name:<22} {cells}")
     print()
     thresholds = np.arange(0, 16_001, 2_000)
-    print(
-        bm.cost_effectiveness(
-            THERAPIES, belief, effect="life years", thresholds=thresholds
-        )
+    analysed = bm.cost_effectiveness(
+        THERAPIES, belief, effect="life years", thresholds=thresholds
     )
+    print(analysed)
+    return analysed
 
 
 if __name__ == "__main__":
-    main()
+    analysed = main()
+
+# %%
+# Acceptability
+# -------------
+# Probability of being the better buy by what a year of life may cost.
+
+if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    bm.plots.ceac(analysed, ax=ax)
+    ax.set_title("Probability that each therapy is the better buy")

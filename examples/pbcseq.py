@@ -1,4 +1,8 @@
-"""From the visits of a trial to a report: D-penicillamine against placebo.
+"""
+Follow-up with censoring: a trial in liver disease
+==================================================
+
+From the visits of a trial to a report: D-penicillamine against placebo.
 
 R's ``pbcseq`` (package survival; the Mayo Clinic trial in primary biliary cirrhosis,
 Murtaugh et al., Hepatology 20 (1994), 126-134) has 1945 visits of 312 patients at

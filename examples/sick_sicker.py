@@ -144,7 +144,7 @@ def draw(rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return dynamics(x), rewards(x)
 
 
-def main() -> None:
+def main() -> bm.economics.CostEffectiveness:
     """Print the published table, the better policy, and both under uncertainty."""
     at_base = bm.cost_effectiveness(STRATEGIES, base(), thresholds=[THRESHOLD])
     print("Published strategies, base inputs")
@@ -166,8 +166,22 @@ def main() -> None:
     every = {**STRATEGIES, "by state": found.policy}
     thresholds = np.arange(0, 200_001, 10_000)
     print()
-    print(bm.cost_effectiveness(every, belief, thresholds=thresholds).summary())
+    analysed = bm.cost_effectiveness(every, belief, thresholds=thresholds)
+    print(analysed.summary())
+    return analysed
 
 
 if __name__ == "__main__":
-    main()
+    analysed = main()
+
+# %%
+# Acceptability
+# -------------
+# Probability of being the best buy at each threshold, over the 1,000 draws.
+
+if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    bm.plots.ceac(analysed, ax=ax)
+    ax.set_title("Probability that each strategy is the best buy")

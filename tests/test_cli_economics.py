@@ -151,6 +151,9 @@ def test_a_task_of_one_reward_has_no_costs() -> None:
     policies = {"a": [0] * posterior.task.n_states, "b": [1] * posterior.task.n_states}
     with pytest.raises(bm.BayesmdpError, match="the task has one without a name"):
         bm.cost_effectiveness(policies, posterior)
+    belief = bm.storage.load("timed").posterior
+    with pytest.raises(bm.BayesmdpError, match=r"`policies\['b'\]`"):
+        bm.cost_effectiveness({"a": [0, 0, 0], "b": [0, 7, 0]}, belief)
 
 
 def test_other_commands_take_one_reward_or_a_sum() -> None:

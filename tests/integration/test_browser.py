@@ -32,7 +32,7 @@ FLAGS += ["--no-first-run", "--disable-background-networking"]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DRIVER = ("chromedriver", "chromium.chromedriver")
 PLOTS = ["intervals", "acceptability", "scatter", "diagonal", "attribution"]
-PLOTS += ["support", "evidence"]
+PLOTS += ["support", "evidence", "ceac", "evpi"]
 
 
 class Browser:
@@ -144,7 +144,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     curve = bm.priors.evidence_curve(
         posterior.counts, posterior.task, grid=[0.01, 0.1, 1, 10]
     )
-    made = bm.report(posterior, table, evidence=curve)
+    rng = np.random.default_rng(0)
+    cost, effect = rng.normal([10, 20], 3, (50, 2)), rng.normal([1, 2], 0.2, (50, 2))
+    ce = bm.economics.from_samples(cost, effect, ["care", EVIL], [0, 5, 10, 20])
+    made = bm.report(posterior, table, evidence=curve, cost_effectiveness=ce)
     return made.save(tmp_path_factory.mktemp("large") / "report.html")
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -85,6 +85,41 @@ def _hush(ctx: click.Context, param: click.Parameter, quiet: bool) -> bool:
     if quiet:
         ctx.with_resource(told(False))
     return quiet
+
+
+@dataclass(frozen=True)
+class Work:
+    """What commands that compute are told alike: how to work, and how to tell."""
+
+    seed: int
+    threads: int | None
+    as_json: bool
+    quiet: bool
+
+    @property
+    def progress(self) -> bool | None:
+        """No bar where none is wanted; otherwise on a terminal."""
+        return wants_progress(self.quiet)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Arguments of what takes long."""
+        return {"seed": self.seed, "threads": self.threads, "progress": self.progress}
+
+    def show(self, text: str, record: dict[str, Any]) -> None:
+        """Print a result: its record as JSON, its text, or nothing."""
+        show(text, record, as_json=self.as_json, quiet=self.quiet)
+
+
+def work_options(function: Function) -> Function:
+    """``--seed``, ``--threads``, ``--json``, ``--quiet``; the command gets `Work`."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        work = Work(**{x.name: options.pop(x.name) for x in fields(Work)})
+        return function(*args, work=work, **options)
+
+    return cast("Function", seed_option(threads_option(output_options(wrapper))))
 
 
 def run_argument(function: Function) -> Function:
@@ -201,6 +236,15 @@ def priors_beside(
     return usual_priors(
         posterior.prior, names or (*usual, *filter(None, more)), fallback=state
     )
+
+
+def policy_out_option(function: Function) -> Function:
+    """``--policy-out``."""
+    return click.option(
+        "--policy-out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Also write the policy as CSV: state, action, probability.",
+    )(function)
 
 
 def effort_option(function: Function) -> Function:

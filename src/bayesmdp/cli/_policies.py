@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesmdp.cli._options import Work
+
 if TYPE_CHECKING:
     from bayesmdp import Optimisation
     from bayesmdp._typing import FloatArray
@@ -17,9 +19,8 @@ _SUFFIXES = (".csv", ".npy")
 def find_policies(
     run: "Run",
     wanted: Iterable[str],
+    work: Work,
     *,
-    seed: int = 0,
-    threads: int | None = None,
     restricted: bool = False,
 ) -> "dict[str, FloatArray]":
     """Return policies ``[S, A]`` by name, in the order given.
@@ -35,7 +36,7 @@ def find_policies(
         name = _called(said)
         if name in found:
             raise PolicyError(f"There are two policies {name!r}: leave out {said!r}.")
-        found[name] = _find(run, said, seed, threads, restricted)
+        found[name] = _find(run, said, work, restricted)
     return found
 
 
@@ -65,9 +66,7 @@ def _called(said: str) -> str:
     return file.name if {said, file.stem} & {*_known()} else file.stem
 
 
-def _find(
-    run: "Run", said: str, seed: int, threads: int | None, restricted: bool
-) -> "FloatArray":
+def _find(run: "Run", said: str, work: Work, restricted: bool) -> "FloatArray":
     import bayesmdp as bm
     from bayesmdp._checks import did_you_mean
 
@@ -81,7 +80,7 @@ def _find(
         return kept.policy
     always = said.startswith(bm.policies.ALWAYS)
     if always or said in _known():
-        how: dict[str, Any] = {"seed": seed, "threads": threads}
+        how: dict[str, Any] = {"seed": work.seed, "threads": work.threads}
         policy = bm.policies.named_policy(said, run.posterior, **how)
         return bm.restrict(policy, run.posterior) if always and restricted else policy
     if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():

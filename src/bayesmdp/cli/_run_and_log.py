@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bayesmdp.cli._options import (
     Function,
+    Work,
     files_argument,
     reading_options,
     run_argument,
-    show,
 )
 
 if TYPE_CHECKING:
@@ -55,12 +55,10 @@ def load_run_and_log(
     return posterior, log
 
 
-def keep_and_show(
-    run: Path, name: str, result: _Result, *, as_json: bool, quiet: bool
-) -> None:
+def keep_and_show(run: Path, name: str, result: _Result, work: Work) -> None:
     """Keep the record beside the run, in place of an earlier one, and print it."""
     import bayesmdp as bm
 
     bm.storage.save_result(run, name, result, overwrite=True)
     record = {"run": str(run), **result.to_dict()}
-    show(result.summary(), record, as_json=as_json, quiet=quiet)
+    work.show(result.summary(), record)

@@ -39,7 +39,7 @@ from bayesmdp.economics._incremental import incremental_table
 from bayesmdp.economics._record import CostEffectiveness
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import as_draws, evaluate, gaps, mean_and_mcse
-from bayesmdp.model import Task
+from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
@@ -104,13 +104,17 @@ def cost_effectiveness(
             f"`cost` and `effect` must be two rewards; both are {cost!r}."
         )
     wanted = _read_thresholds(thresholds)
+    checked = {
+        name: as_policy(x, draws.belief, f"policies[{name!r}]")
+        for name, x in policies.items()
+    }
     how: dict[str, Any] = {"solver": solver, "threads": threads, "executor": executor}
     how |= {"device": device, "progress": progress}
     values = np.empty((2, len(names), draws.n_draws))
     with warnings.catch_warnings(record=True) as said_of:
         warnings.simplefilter("always", BayesmdpWarning)
         for p, name in enumerate(names):
-            found = evaluate(policies[name], draws, **how).rewards or {}
+            found = evaluate(checked[name], draws, **how).rewards or {}
             values[:, p] = [found[x].start_values for x in (cost, effect)]
     for note in dict.fromkeys(str(x.message) for x in said_of):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)

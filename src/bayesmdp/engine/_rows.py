@@ -273,6 +273,7 @@ class Problem:
             paid,
             mixes,
             np.ascontiguousarray(self.discounts),
+            not task.of_states,
         )
 
     @property

@@ -53,99 +53,86 @@ class Stages(NamedTuple):
     paid: IntArray  # [T + 1], whose rewards are counted: those of a phase, or a mix
     mixes: IntArray  # [X, 2], mixes of the rewards of two phases, half of each
     discount: FloatArray  # [K]
+    moved: bool  # whether rewards are of transitions: they then differ within rows
 
 
 class StageSpace(NamedTuple):
     """Work space of one thread; G phases and mixes."""
 
-    value: FloatArray  # [M, T + 2, S]
-    own: FloatArray  # [K, G * E], reward of entries less what terminal states pay
-    final: FloatArray  # [K, G * E], what the terminal states they lead to pay
-    row_own: FloatArray  # [K, G * R], means over rows
-    row_final: FloatArray  # [K, G * R]
+    #: [M, T + 2, S]; at terminal states, what arriving there pays.
+    value: FloatArray
+    row_own: FloatArray  # [K, G * R], mean rewards of rows, less those of arrivals
     visits: FloatArray  # [2, S]
-    carry: FloatArray  # [2, S]
+    carry: FloatArray  # [2, 3, S]
 
 
-def stage_space(stages: Stages, n_states: int, n_rows: int, entries: int) -> StageSpace:
-    """Allocate for ``entries`` and ``n_rows`` of one phase."""
+def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
+    """Allocate for so many rows of one phase."""
     n_columns, n_rewards, n_times = stages.own.shape
     n = int(max(stages.phase.max(), stages.paid.max())) + 1
     return StageSpace(
         np.zeros((n_columns, n_times + 1, n_states)),
-        np.empty((n_rewards, n * entries)),
-        np.empty((n_rewards, n * entries)),
-        np.empty((n_rewards, n * n_rows)),
         np.empty((n_rewards, n * n_rows)),
         np.zeros((2, n_states)),
-        np.zeros((2, n_states)),
+        np.zeros((2, 3, n_states)),
     )
 
 
 @jit
-def _fill_rewards(
+def _fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
     stages: Stages,
     space: StageSpace,
     theta: FloatArray,
     rows: Layout,
     reward: FloatArray,
     final: FloatArray,
+    n_live: int,
 ) -> None:
-    """Split rewards of entries, and take means over rows."""
+    """Take means of rewards over rows, and say what arrivals pay at each time."""
     entries, n_rows = rows.target.size, rows.source.size
+    n_phases = theta.size // entries
     for k in range(reward.shape[0]):
-        g = stages.discount[k]
-        for f in range(theta.size // entries):
+        g, table = stages.discount[k], space.row_own[k]
+        for f in range(n_phases):
             for row in range(n_rows):
-                own, ends = 0.0, 0.0
+                own = 0.0
                 for at in range(rows.indptr[row], rows.indptr[row + 1]):
                     e = f * entries + at
-                    paid = final[k, rows.target[at]]
-                    space.final[k, e] = paid
-                    space.own[k, e] = reward[k, e] - g * paid
-                    own += theta[e] * space.own[k, e]
-                    ends += theta[e] * paid
-                space.row_own[k, f * n_rows + row] = own
-                space.row_final[k, f * n_rows + row] = ends
-    for x in range(stages.mixes.shape[0]):
-        f = theta.size // entries + x
-        _mix(stages.mixes[x], f, entries, space.own)
-        _mix(stages.mixes[x], f, entries, space.final)
-        _mix(stages.mixes[x], f, n_rows, space.row_own)
-        _mix(stages.mixes[x], f, n_rows, space.row_final)
+                    own += theta[e] * (reward[k, e] - g * final[k, rows.target[at]])
+                table[f * n_rows + row] = own
+        for x in range(stages.mixes.shape[0]):
+            one, two = stages.mixes[x, 0] * n_rows, stages.mixes[x, 1] * n_rows
+            for row in range(n_rows):
+                both = table[one + row] + table[two + row]
+                table[(n_phases + x) * n_rows + row] = 0.5 * both
+    for m in range(stages.own.shape[0]):
+        for t in range(stages.phase.size):
+            for s in range(n_live, final.shape[1]):
+                paid = 0.0
+                for k in range(final.shape[0]):
+                    paid += stages.arrival[m, k, t] * final[k, s]
+                space.value[m, t + 1, s] = paid
 
 
 @jit
-def _mix(parts: IntArray, f: int, size: int, table: FloatArray) -> None:
-    """Set part ``f`` of a table [K, G * size] to half of two others each."""
-    one, two = parts[0] * size, parts[1] * size
-    for k in range(table.shape[0]):
-        for i in range(size):
-            table[k, f * size + i] = 0.5 * (table[k, one + i] + table[k, two + i])
+def _row_reward(own: FloatArray, table: FloatArray, t: int, at: int) -> float:
+    """Return ``A_t o`` of a row: weights ``own`` [K, T + 1], means ``table`` [K, .]."""
+    total = 0.0
+    for k in range(own.shape[0]):
+        weight = own[k, t]
+        if weight != 0.0:
+            total += weight * table[k, at]
+    return total
 
 
 @jit
-def _row_value(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    rows: Layout,
-    m: int,
-    t: int,
-    row: int,
+def _row_ahead(
+    theta: FloatArray, rows: Layout, base: int, row: int, ahead: FloatArray
 ) -> float:
-    """``Q_t`` of a row, column ``m``."""
-    f, entries = stages.phase[t], rows.target.size
-    base, ahead = f * entries, space.value[m, t + 1]
+    """Return the mean of values ``ahead`` [S] after a row."""
     total = 0.0
     for at in range(rows.indptr[row], rows.indptr[row + 1]):
-        e = np.uint64(at)
-        total += theta[np.uint64(base + at)] * ahead[rows.target[e]]
-    paid = stages.paid[t] * rows.source.size + row
-    ends = f * rows.source.size + row
-    for k in range(stages.discount.size):
-        total += stages.own[m, k, t] * space.row_own[k, paid]
-        total += stages.arrival[m, k, t] * space.row_final[k, ends]
+        total += theta[np.uint64(base + at)] * ahead[rows.target[np.uint64(at)]]
     return total
 
 
@@ -156,52 +143,105 @@ def _backward(
     theta: FloatArray,
     pi: FloatArray,
     rows: Layout,
+    n_live: int,
 ) -> None:
     """Fill the values of all times and columns."""
-    for m in range(stages.own.shape[0]):
-        for t in range(stages.phase.size - 1, -1, -1):
-            value = space.value[m, t]
-            value[:] = 0.0
-            for row in range(pi.size):
+    n_columns, n_rows, table = stages.own.shape[0], pi.size, space.row_own
+    for t in range(stages.phase.size - 1, -1, -1):
+        space.value[:, t, :n_live] = 0.0
+        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
+        for m in range(n_columns):
+            own, ahead, now = stages.own[m], space.value[m, t + 1], space.value[m, t]
+            for row in range(n_rows):
                 if pi[row] > 0.0:
-                    q = _row_value(stages, space, theta, rows, m, t, row)
-                    value[rows.source[row]] += pi[row] * q
+                    q = _row_reward(own, table, t, paid + row)
+                    q += _row_ahead(theta, rows, base, row, ahead)
+                    now[rows.source[row]] += pi[row] * q
 
 
 @jit
-def _spread(
+def _spread(  # noqa: C901 - one loop over times
     stages: Stages,
     space: StageSpace,
     theta: FloatArray,
     pi: FloatArray,
     rows: Layout,
+    reward: FloatArray,
     m: int,
     n: int,
     out: FloatArray,
 ) -> None:
-    """Set ``out`` [S] to the covariance of the returns of two columns."""
-    entries, n_rewards = rows.target.size, stages.discount.size
+    """Set ``out`` [3, S] to variances of two columns' returns and their covariance.
+
+    Of one column, ``m == n``, the first alone.
+    """
+    entries, table = rows.target.size, space.row_own
     ahead, now = space.carry[0], space.carry[1]
     ahead[:] = 0.0
     for t in range(stages.phase.size - 1, -1, -1):
-        base, paid = stages.phase[t] * entries, stages.paid[t] * entries
+        base = stages.phase[t] * entries
+        one, two = space.value[m, t + 1], space.value[n, t + 1]
         now[:] = 0.0
         for row in range(pi.size):
-            if pi[row] > 0.0:
-                s, total = rows.source[row], 0.0
-                for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                    e, j = np.uint64(base + at), rows.target[np.uint64(at)]
-                    x = space.value[m, t + 1, j] - space.value[m, t, s]
-                    y = space.value[n, t + 1, j] - space.value[n, t, s]
-                    for k in range(n_rewards):
-                        own = space.own[k, np.uint64(paid + at)]
-                        final = space.final[k, e]
-                        x += stages.own[m, k, t] * own + stages.arrival[m, k, t] * final
-                        y += stages.own[n, k, t] * own + stages.arrival[n, k, t] * final
-                    total += theta[e] * (x * y + ahead[j])
-                now[s] += pi[row] * total
+            if pi[row] == 0.0:
+                continue
+            s = rows.source[row]
+            xx, yy, xy = 0.0, 0.0, 0.0
+            x0, y0 = space.value[m, t, s], space.value[n, t, s]
+            if not stages.moved:  # the same for all entries of the row
+                at = stages.paid[t] * pi.size + row
+                x0 -= _row_reward(stages.own[m], table, t, at)
+                y0 -= _row_reward(stages.own[n], table, t, at)
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e, j = np.uint64(base + at), rows.target[np.uint64(at)]
+                chance = theta[e]
+                x, y = one[j] - x0, 0.0
+                if stages.moved:
+                    for k in range(stages.discount.size):
+                        x += stages.own[m, k, t] * reward[k, e]
+                xx += chance * (x * x + ahead[0, j])
+                if m != n:
+                    y = two[j] - y0
+                    if stages.moved:
+                        for k in range(stages.discount.size):
+                            y += stages.own[n, k, t] * reward[k, e]
+                    yy += chance * (y * y + ahead[1, j])
+                    xy += chance * (x * y + ahead[2, j])
+            now[0, s] += pi[row] * xx
+            now[1, s] += pi[row] * yy
+            now[2, s] += pi[row] * xy
         ahead, now = now, ahead
-    copy_to(out, ahead)
+    for i in range(3):
+        copy_to(out[i], ahead[i])
+
+
+@jit
+def fill_variances(
+    stages: Stages,
+    space: StageSpace,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    variance: FloatArray,
+    covariance: FloatArray,
+) -> None:
+    """Fill ``variance`` [M, S], and ``covariance`` [X, S] of all pairs, or of none."""
+    n_columns = variance.shape[0]
+    found = np.zeros((3, variance.shape[1]))
+    if n_columns == 1 or covariance.shape[0] == 0:
+        for m in range(n_columns):
+            _spread(stages, space, theta, pi, rows, reward, m, m, found)
+            copy_to(variance[m], found[0])
+        return
+    at = 0
+    for m in range(n_columns):
+        for n in range(m + 1, n_columns):
+            _spread(stages, space, theta, pi, rows, reward, m, n, found)
+            copy_to(variance[m], found[0])
+            copy_to(variance[n], found[1])
+            copy_to(covariance[at], found[2])
+            at += 1
 
 
 @jit
@@ -218,7 +258,7 @@ def _forward(  # noqa: C901 - one loop over times
     slope: FloatArray,
 ) -> None:
     """Add up visits ``[M, S]`` and, if wanted, the gradient ``[M, R]``."""
-    entries, last = rows.target.size, stages.phase.size - 1
+    entries, last, table = rows.target.size, stages.phase.size - 1, space.row_own
     n_columns = stages.own.shape[0]
     now, after = space.visits[0], space.visits[1]
     copy_to(now, start)
@@ -228,18 +268,20 @@ def _forward(  # noqa: C901 - one loop over times
         for m in range(n_columns):
             occupancy[m, s] = stages.visits[m, 0] * start[s]
     for t in range(last + 1):
+        base, paid = stages.phase[t] * entries, stages.paid[t] * pi.size
         for m in range(n_columns):
             for s in range(n):
                 occupancy[m, s] += stages.visits[m, t] * now[s]
             if want & GRADIENT:
+                own, ahead = stages.own[m], space.value[m, t + 1]
                 for row in range(pi.size):
                     s = rows.source[row]
                     if now[s] != 0.0:
-                        q = _row_value(stages, space, theta, rows, m, t, row)
+                        q = _row_reward(own, table, t, paid + row)
+                        q += _row_ahead(theta, rows, base, row, ahead)
                         slope[m, row] += now[s] * (q - space.value[m, t, s])
         if t == last:
             break
-        base = stages.phase[t] * entries
         after[:] = 0.0
         for row in range(pi.size):
             flow = pi[row] * now[rows.source[row]]
@@ -266,15 +308,16 @@ def solve_stages(
     start: FloatArray,
     n_live: int,
     out: Solution,
+    covariance: FloatArray,
     slope: FloatArray,
 ) -> None:
-    """Fill ``out`` [M, S] and ``slope`` [M, R] for one draw."""
-    _fill_rewards(stages, space, theta, rows, reward, final)
-    _backward(stages, space, theta, pi, rows)
+    """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
+    _fill_rewards(stages, space, theta, rows, reward, final, n_live)
+    _backward(stages, space, theta, pi, rows, n_live)
     for m in range(stages.own.shape[0]):
-        copy_to(out.value[m], space.value[m, 0])
-        if want & VARIANCE:
-            _spread(stages, space, theta, pi, rows, m, m, out.variance[m])
+        copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
+    if want & VARIANCE:
+        fill_variances(stages, space, theta, pi, rows, reward, out.variance, covariance)
     if want & (OCCUPANCY | GRADIENT):
         _forward(
             stages, space, want, theta, pi, rows, start, n_live, out.occupancy, slope
@@ -288,7 +331,9 @@ def fill_direction(
     theta: FloatArray,
     pi: FloatArray,
     rows: Layout,
+    reward: FloatArray,
     start: FloatArray,
+    n_live: int,
     out: FloatArray,
 ) -> None:
     """Fill ``out`` [M, F * E], derivatives of start values; after `solve_stages`."""
@@ -297,7 +342,7 @@ def fill_direction(
     copy_to(now, start)
     out[:] = 0.0
     for t in range(stages.phase.size):
-        base, paid = stages.phase[t] * entries, stages.paid[t] * entries
+        base = stages.phase[t] * entries
         after[:] = 0.0
         for row in range(pi.size):
             flow = pi[row] * now[rows.source[row]]
@@ -307,10 +352,11 @@ def fill_direction(
                     after[j] += flow * theta[e]
                     for m in range(stages.own.shape[0]):
                         x = space.value[m, t + 1, j]
-                        for k in range(n_rewards):
-                            x += stages.own[m, k, t] * space.own[k, paid + at]
-                            x += stages.arrival[m, k, t] * space.final[k, e]
+                        if stages.moved:  # else the same within a row, which sums to 1
+                            for k in range(n_rewards):
+                                x += stages.own[m, k, t] * reward[k, e]
                         out[m, e] += flow * x
+        after[n_live:] = 0.0
         now, after = after, now
 
 
@@ -373,6 +419,7 @@ def sweep_stages(  # noqa: C901 - one loop over draws
             start,
             n_live,
             out,
+            covariance,
             slope,
         )
         status[i] = SOLVED
@@ -382,11 +429,6 @@ def sweep_stages(  # noqa: C901 - one loop over draws
                 for s in range(n_live, n_states):
                     ends[m, s] += stages.own[m, k, 0] * final[k, s]
         if want & CROSS:
-            at = 0
-            for m in range(n_columns):
-                for n in range(m + 1, n_columns):
-                    _spread(stages, space, theta[d], pi, rows, m, n, covariance[at])
-                    at += 1
             add_cross(start, out.value, ends, covariance, cross[:, i])
         for m in range(n_columns):
             if kept.shape[2] > 0:
@@ -434,12 +476,16 @@ def best_stages(
     No policy, stationary or not, has a higher one; ``choice`` [N] is the row at the
     start.
     """
-    _fill_rewards(stages, space, theta, rows, reward, final)
+    _fill_rewards(stages, space, theta, rows, reward, final, n_live)
     for t in range(stages.phase.size - 1, -1, -1):
-        value = space.value[0, t]
+        value, ahead = space.value[0, t], space.value[0, t + 1]
+        n_rows, s = rows.source.size, 0
+        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
         value[:n_live] = -np.inf
-        for row in range(rows.source.size):
-            q, s = _row_value(stages, space, theta, rows, 0, t, row), rows.source[row]
+        for row in range(n_rows):
+            q = _row_reward(stages.own[0], space.row_own, t, paid + row)
+            q += _row_ahead(theta, rows, base, row, ahead)
+            s = rows.source[row]
             if q > value[s]:
                 value[s] = q
                 choice[s] = row

@@ -91,22 +91,23 @@ class Products(Timed):
             writable(rows.start),
             problem.n_live,
             out,
+            np.zeros((0, rows.start.size)),
             np.zeros((m, rows.source.size)),
         )
         return out, space
 
     def _space(self, problem: Problem) -> StageSpace:
         rows = problem.rows
-        sizes = rows.start.size, rows.source.size, rows.target.size
-        return stage_space(self.stages, *sizes)
+        return stage_space(self.stages, rows.start.size, rows.source.size)
 
     def _direction(self, problem: Problem, p: int) -> FloatArray:
         """Return derivatives of start values by the mean rows, ``[M, E]``."""
         rows, policy = problem.rows, read_only(problem.policies[p])
         out = np.empty((problem.n_columns, rows.mean.size))
         space = self._solved(problem, p, 0)[1]
-        given = rows.mean.copy(), policy, rows.layout, writable(rows.start)
-        fill_direction(self.stages, space, *given, out)
+        given = rows.mean.copy(), policy, rows.layout, read_only(problem.reward)
+        start = writable(rows.start)
+        fill_direction(self.stages, space, *given, start, problem.n_live, out)
         return out
 
     def kernel(self, part: "Range", p: int) -> Kernel:

@@ -75,7 +75,7 @@ def _best_rows(problem: Problem, slope: FloatArray, choice: IntArray) -> IntArra
 
 def _space(problem: Problem, stages: Stages) -> StageSpace:
     rows = problem.rows
-    return stage_space(stages, rows.start.size, rows.source.size, rows.target.size)
+    return stage_space(stages, rows.start.size, rows.source.size)
 
 
 def _solved(
@@ -99,6 +99,7 @@ def _solved(
         writable(rows.start),
         problem.n_live,
         out,
+        np.zeros((0, rows.start.size)),
         slope,
     )
     return float(rows.start @ out.value[0]), out.value[0], slope[0]
@@ -134,5 +135,6 @@ def best_start_values(problem: Problem, draws: IntArray) -> tuple[FloatArray, In
             choice[i],
         )
         start = problem.of_columns(final)[0] @ rows.start
-        out[i] = rows.start @ space.value[0, 0] + start
+        live = slice(0, problem.n_live)
+        out[i] = rows.start[live] @ space.value[0, 0, live] + start
     return out, choice

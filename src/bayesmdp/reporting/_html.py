@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bayesmdp.evaluation import rounded
+from bayesmdp.evaluation import between, rounded
 from bayesmdp.reporting._numbers import chance, in_percent
 from bayesmdp.reporting._summary import known, percent
 
@@ -45,6 +45,7 @@ def page(data: dict[str, Any]) -> str:
         percent=percent,
         share=in_percent,
         sig=_significant,
+        between=lambda ends: between(*ends).replace("-", "\N{MINUS SIGN}"),
         known=_known,
     )
     return environment.get_template("report.html.j2").render(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
-_LINES = ("-", "--", "-.", ":")
+_LINES = ("-", "--", "-.", ":", (0, (4, 1, 1, 1, 1, 1)))
 _MARKERS = "os^DvP"
 _SIZE = (4.8, 3.4)
 
@@ -188,7 +188,7 @@ def _curves(
     errors: Mapping[str, FloatArray],
 ) -> None:
     for p, name in enumerate(ce.names):
-        look: dict[str, Any] = {"color": _COLOURS[p % 5], "linestyle": _LINES[p % 4]}
+        look: dict[str, Any] = {"color": _COLOURS[p % 5], "linestyle": _LINES[p % 5]}
         of = values[name], errors[name]
         _curve(ax, ce.thresholds, *of, label=drawn(name), **look)
     _thresholds(ax)
@@ -205,5 +205,6 @@ def _curve(
 
 def _thresholds(ax: "Axes") -> None:
     ax.set_xlabel("threshold: cost per unit of effect")
+    ax.locator_params(axis="x", nbins=5)
     ax.grid(axis="y", color=FAINT)
     ax.set_axisbelow(True)

@@ -122,7 +122,9 @@ class Run:
             "n_states": task.n_states,
             "n_actions": task.n_actions,
             "terminal": [task.state_name(int(s)) for s in task.terminal],
-            "discount": task.discount,
+            "discount": task.discount
+            if np.isfinite(task.discount)
+            else {name: part.discount for name, part in task.parts.items()},
             "n_transitions": self.posterior.counts.total,
             "n_distinct": int(self.posterior.counts.count.size),
             "n_available": int(self.posterior.available.sum()),

@@ -6,10 +6,8 @@ from typing import Any
 import click
 
 from bayesmdp.cli._options import (
-    output_options,
-    seed_option,
-    threads_option,
-    wants_progress,
+    Work,
+    work_options,
 )
 from bayesmdp.cli._run_and_log import (
     keep_and_show,
@@ -36,19 +34,14 @@ from bayesmdp.cli._run_and_log import (
     show_default=True,
     help="For the test of order 1 against order 2.",
 )
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     files: tuple[str, ...],
     reading: dict[str, Any],
     n_draws: int,
     n_permutations: int,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Set what FILE observed beside what RUN, a directory of `fit`, predicts.
 
@@ -66,8 +59,6 @@ def command(
         log,
         n_draws=n_draws,
         n_permutations=n_permutations,
-        seed=seed,
-        threads=threads,
-        progress=wants_progress(quiet),
+        **work.how,
     )
-    keep_and_show(run, "check", found, as_json=as_json, quiet=quiet)
+    keep_and_show(run, "check", found, work)

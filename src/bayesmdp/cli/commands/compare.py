@@ -5,16 +5,13 @@ from pathlib import Path
 import click
 
 from bayesmdp.cli._options import (
+    Work,
     draws_option,
     load_run,
-    output_options,
     restrict_option,
     reward_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import COMPARISON, find_policies
 
@@ -36,9 +33,7 @@ from bayesmdp.cli._policies import COMPARISON, find_policies
 @draws_option
 @restrict_option
 @reward_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     policies: tuple[str, ...],
@@ -47,10 +42,7 @@ def command(
     n_draws: int,
     restricted: bool,
     reward: str | dict[str, float] | None,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Set policies side by side on the same draws, and keep the table in RUN.
 
@@ -65,16 +57,14 @@ def command(
     bm.storage.check_target(run, COMPARISON, overwrite=True)
     loaded = load_run(run, reward)
     comparison = bm.compare(
-        find_policies(
-            loaded, policies, seed=seed, threads=threads, restricted=restricted
-        ),
-        loaded.posterior.draws(n_draws, seed),
+        find_policies(loaded, policies, work, restricted=restricted),
+        loaded.posterior.draws(n_draws, work.seed),
         reference=reference,
         min_count=min_count,
-        threads=threads,
-        progress=wants_progress(quiet),
+        threads=work.threads,
+        progress=work.progress,
     )
     kept = bm.storage.save_result(run, COMPARISON, comparison, overwrite=True)
-    made = {"run": str(run), "result": str(kept), "n_draws": n_draws, "seed": seed}
+    made = {"run": str(run), "result": str(kept), "n_draws": n_draws, "seed": work.seed}
     record = {**made, **comparison.to_dict()}
-    show(f"{comparison}\nSaved in {kept}", record, as_json=as_json, quiet=quiet)
+    work.show(f"{comparison}\nSaved in {kept}", record)

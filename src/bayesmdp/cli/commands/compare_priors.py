@@ -6,12 +6,10 @@ from typing import Any
 import click
 
 from bayesmdp.cli._options import (
-    output_options,
+    Work,
     priors_beside,
     priors_options,
-    seed_option,
-    show,
-    threads_option,
+    work_options,
 )
 from bayesmdp.cli._run_and_log import load_run_and_log, run_and_log_arguments
 
@@ -26,9 +24,7 @@ from bayesmdp.cli._run_and_log import load_run_and_log, run_and_log_arguments
     show_default=True,
     help="Parts of the episodes, each of which is held out once.",
 )
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     files: tuple[str, ...],
@@ -36,10 +32,7 @@ def command(
     fallback: str | None,
     folds: int,
     reading: dict[str, Any],
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Set the prior of RUN, a directory of `fit`, beside others.
 
@@ -62,10 +55,10 @@ def command(
         posterior.task,
         min_count=posterior.min_count,
         n_folds=folds,
-        seed=seed,
-        threads=threads,
+        seed=work.seed,
+        threads=work.threads,
     )
     found = {"comparison": comparison, "fallback": fallback}
     bm.storage.save_result(run, "compare_priors", found, overwrite=True)
     record = {"run": str(run), **comparison.to_dict(), "fallback": fallback}
-    show(comparison.summary(), record, as_json=as_json, quiet=quiet)
+    work.show(comparison.summary(), record)

@@ -5,13 +5,11 @@ from pathlib import Path
 import click
 
 from bayesmdp.cli._options import (
+    Work,
     draws_option,
-    output_options,
     restrict_option,
     run_argument,
-    seed_option,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import find_policies
 from bayesmdp.cli._run_and_log import keep_and_show
@@ -46,9 +44,7 @@ _RESULT = "cost_effectiveness"
 )
 @draws_option
 @restrict_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     policies: tuple[str, ...],
@@ -57,10 +53,7 @@ def command(
     thresholds: tuple[float, ...],
     n_draws: int,
     restricted: bool,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Set costs beside effects of policies, and keep the analysis in RUN.
 
@@ -78,14 +71,12 @@ def command(
     loaded = bm.storage.load(run)
     bm.storage.check_target(run, _RESULT, overwrite=True)
     found = bm.cost_effectiveness(
-        find_policies(
-            loaded, policies, seed=seed, threads=threads, restricted=restricted
-        ),
-        loaded.posterior.draws(n_draws, seed),
+        find_policies(loaded, policies, work, restricted=restricted),
+        loaded.posterior.draws(n_draws, work.seed),
         cost=cost,
         effect=effect,
         thresholds=thresholds or None,
-        threads=threads,
-        progress=wants_progress(quiet),
+        threads=work.threads,
+        progress=work.progress,
     )
-    keep_and_show(run, _RESULT, found, as_json=as_json, quiet=quiet)
+    keep_and_show(run, _RESULT, found, work)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bayesmdp.cli._options import output_options, seed_option, threads_option
+from bayesmdp.cli._options import Work, work_options
 from bayesmdp.cli._run_and_log import (
     keep_and_show,
     load_run_and_log,
@@ -24,18 +24,13 @@ _NAME = "cross_fit"
     show_default=True,
     help="Parts of the episodes, each of which judges what the others chose.",
 )
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     files: tuple[str, ...],
     reading: dict[str, Any],
     folds: int,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Judge the gain of a chosen policy by episodes that did not choose it.
 
@@ -54,7 +49,7 @@ def command(
         posterior.prior,
         n_folds=folds,
         min_count=posterior.min_count,
-        seed=seed,
-        threads=threads,
+        seed=work.seed,
+        threads=work.threads,
     )
-    keep_and_show(run, _NAME, result, as_json=as_json, quiet=quiet)
+    keep_and_show(run, _NAME, result, work)

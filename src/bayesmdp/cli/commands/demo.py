@@ -6,12 +6,9 @@ from pathlib import Path
 import click
 
 from bayesmdp.cli._options import (
-    output_options,
+    Work,
     remark,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 
 
@@ -39,17 +36,12 @@ from bayesmdp.cli._options import (
     show_default=True,
     help="Draws of the posterior to compare policies on.",
 )
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     out: Path,
     n_patients: int,
     n_draws: int,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Treat simulated patients, learn from the log, and compare values with the truth.
 
@@ -64,14 +56,12 @@ def command(
     """
     from bayesmdp.cli._sepsis_demo import tell_story
 
-    silent = quiet or not sys.stderr.isatty()  # in a pipe nobody waits for news
+    silent = work.quiet or not sys.stderr.isatty()  # in a pipe nobody waits for news
     story = tell_story(
         out,
         n_patients=n_patients,
         n_draws=n_draws,
-        seed=seed,
-        threads=threads,
-        progress=wants_progress(quiet),
+        **work.how,
         say=lambda text: remark(text, quiet=silent),
     )
-    show(story.summary(), story.to_dict(), as_json=as_json, quiet=quiet)
+    work.show(story.summary(), story.to_dict())

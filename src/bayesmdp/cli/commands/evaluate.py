@@ -5,16 +5,13 @@ from pathlib import Path
 import click
 
 from bayesmdp.cli._options import (
+    Work,
     draws_option,
     load_run,
-    output_options,
     restrict_option,
     reward_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import find_policies
 
@@ -39,9 +36,7 @@ from bayesmdp.cli._policies import find_policies
 )
 @restrict_option
 @reward_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     policy: str,
@@ -50,10 +45,7 @@ def command(
     n_states: int,
     restricted: bool,
     reward: str | dict[str, float] | None,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Value of POLICY in RUN, a directory of `fit`, with both standard deviations.
 
@@ -69,14 +61,14 @@ def command(
 
     loaded = load_run(run, reward)
     ((name, found),) = find_policies(
-        loaded, [policy], seed=seed, threads=threads, restricted=restricted
+        loaded, [policy], work, restricted=restricted
     ).items()
     evaluation = bm.evaluate(
         found,
-        loaded.posterior.draws(n_draws, seed),
+        loaded.posterior.draws(n_draws, work.seed),
         tolerance=tolerance,
-        threads=threads,
-        progress=wants_progress(quiet),
+        threads=work.threads,
+        progress=work.progress,
     )
     record = {"run": str(run), "policy": name, **evaluation.to_dict()}
-    show(evaluation.summary(n_states), record, as_json=as_json, quiet=quiet)
+    work.show(evaluation.summary(n_states), record)

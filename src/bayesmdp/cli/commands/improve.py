@@ -6,17 +6,15 @@ import click
 
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
+    Work,
     effort_option,
     load_run,
-    output_options,
+    policy_out_option,
     remark,
     restrict_option,
     reward_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import find_policies
 
@@ -46,16 +44,10 @@ from bayesmdp.cli._policies import find_policies
     help="How many changes to show, those that matter most first; --json has all.",
 )
 @effort_option
-@click.option(
-    "--policy-out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the policy as CSV: state, action, probability.",
-)
+@policy_out_option
 @restrict_option
 @reward_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -67,10 +59,7 @@ def command(
     policy_out: Path | None,
     restricted: bool,
     reward: str | dict[str, float] | None,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Improve on a baseline where the evidence suffices, in RUN, a directory of `fit`.
 
@@ -89,23 +78,23 @@ def command(
         check_file(policy_out, ".csv")
     loaded = load_run(run, reward)
     ((name, policy),) = find_policies(
-        loaded, [baseline], seed=seed, threads=threads, restricted=restricted
+        loaded, [baseline], work, restricted=restricted
     ).items()
     found = bm.improve(
         loaded.posterior,
         policy,
         tail,
-        seed=seed,
+        seed=work.seed,
         effort=effort,
-        threads=threads,
-        progress=wants_progress(quiet),
+        threads=work.threads,
+        progress=work.progress,
     )
     if policy_out is not None:
         bm.storage.write_policy(found.policy, loaded.posterior, policy_out)
     record = {"run": str(run), "baseline": name, **found.to_dict()}
     rows = bm.model.used_pairs(found.policy, loaded.posterior.task)
     said = found.summary(n_changes)
-    show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)
+    work.show(said, record | {"policy": rows})
     if found.optimisation.interrupted:
         remark("interrupted; this is the best policy found so far.")
         ctx.exit(130)

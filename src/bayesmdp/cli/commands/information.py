@@ -5,13 +5,10 @@ from pathlib import Path
 import click
 
 from bayesmdp.cli._options import (
-    output_options,
+    Work,
     restrict_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import find_policies
 
@@ -46,9 +43,7 @@ _NAME = "information"
     help="How many states to show, those worth most first.",
 )
 @restrict_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     policies: tuple[str, ...],
@@ -56,10 +51,7 @@ def command(
     patients: int,
     n_states: int,
     restricted: bool,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Say what knowing more would be worth in RUN, a directory of `fit`, and where.
 
@@ -77,18 +69,14 @@ def command(
     bm.storage.check_target(run, _NAME, overwrite=True)
     among = None
     if policies:
-        among = find_policies(
-            loaded, policies, seed=seed, threads=threads, restricted=restricted
-        )
+        among = find_policies(loaded, policies, work, restricted=restricted)
     found = bm.value_of_information(
         loaded.posterior,
         among,
         n_visits,
         n_patients=patients,
-        seed=seed,
-        threads=threads,
-        progress=wants_progress(quiet),
+        **work.how,
     )
     bm.storage.save_result(run, _NAME, found, overwrite=True)
     record = {"run": str(run), **found.to_dict()}
-    show(found.summary(n_states), record, as_json=as_json, quiet=quiet)
+    work.show(found.summary(n_states), record)

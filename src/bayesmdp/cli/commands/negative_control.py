@@ -7,10 +7,8 @@ import click
 
 from bayesmdp._jobs import OtherJobsError
 from bayesmdp.cli._options import (
-    output_options,
-    seed_option,
-    threads_option,
-    wants_progress,
+    Work,
+    work_options,
 )
 from bayesmdp.cli._run_and_log import (
     keep_and_show,
@@ -38,19 +36,14 @@ _NAME = "negative_control"
     show_default=True,
     help="How often to exchange, fit, choose and claim again.",
 )
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     files: tuple[str, ...],
     reading: dict[str, Any],
     permute: str,
     permutations: int,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Set the gain that RUN claims beside gains claimed if actions did nothing.
 
@@ -77,9 +70,7 @@ def command(
             permute=permute,
             n_permutations=permutations,
             min_count=posterior.min_count,
-            seed=seed,
-            threads=threads,
-            progress=wants_progress(quiet),
+            **work.how,
             resume=file,
         )
 
@@ -88,4 +79,4 @@ def command(
     except OtherJobsError:  # of an earlier run here, or of other options
         file.unlink()
         result = control()
-    keep_and_show(run, _NAME, result, as_json=as_json, quiet=quiet)
+    keep_and_show(run, _NAME, result, work)

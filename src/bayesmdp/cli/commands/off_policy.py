@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
-    output_options,
+    Work,
     restrict_option,
-    seed_option,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import OPTIMISED, find_policies
 from bayesmdp.cli._run_and_log import (
@@ -47,9 +45,7 @@ _CHOSEN = ("optimised", "mle", "nominal", "second_order", "msbi")  # by looking 
     "on the others and judged on each; 0 judges it on the log that chose it.",
 )
 @restrict_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     files: tuple[str, ...],
@@ -57,10 +53,7 @@ def command(
     policy: str | None,
     folds: int,
     restricted: bool,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Estimate a policy of RUN from its logged episodes, without a prior.
 
@@ -86,26 +79,30 @@ def command(
             counts, task, prior=posterior.prior, min_count=posterior.min_count
         )
         if policy == OPTIMISED:
-            bar = wants_progress(quiet)
-            return bm.optimise(belief, seed=seed, threads=threads, progress=bar).policy
-        return bm.policies.named_policy(policy, belief, seed=seed, threads=threads)
+            bar = work.progress
+            return bm.optimise(
+                belief, seed=work.seed, threads=work.threads, progress=bar
+            ).policy
+        return bm.policies.named_policy(
+            policy, belief, seed=work.seed, threads=work.threads
+        )
 
     chosen = policy in _CHOSEN
     if chosen and folds:
         name, given = policy, None
     else:
         ((name, given),) = find_policies(
-            loaded, [policy], seed=seed, threads=threads, restricted=restricted
+            loaded, [policy], work, restricted=restricted
         ).items()
     found = bm.off_policy(
         choose if given is None else given,
         log,
         posterior.task,
         n_folds=folds,
-        seed=seed,
+        seed=work.seed,
         name=name,
-        progress=wants_progress(quiet),
+        progress=work.progress,
     )
     if chosen and not folds:
         found = replace(found, notes=(*found.notes, _OPTIMISTIC))
-    keep_and_show(run, "off_policy", found, as_json=as_json, quiet=quiet)
+    keep_and_show(run, "off_policy", found, work)

@@ -6,16 +6,14 @@ import click
 
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
+    Work,
     effort_option,
     load_run,
-    output_options,
+    policy_out_option,
     remark,
     reward_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import OPTIMISED
 
@@ -61,15 +59,9 @@ from bayesmdp.cli._policies import OPTIMISED
 )
 @click.option("--resume", is_flag=True, help="Go on from the policy kept in RUN.")
 @click.option("--overwrite", is_flag=True, help="Replace the policy kept in RUN.")
-@click.option(
-    "--policy-out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the policy as CSV: state, action, probability.",
-)
+@policy_out_option
 @reward_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -84,10 +76,7 @@ def command(
     overwrite: bool,
     policy_out: Path | None,
     reward: str | dict[str, float] | None,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Find the policy of the largest posterior mean value, and keep it in RUN.
 
@@ -125,12 +114,12 @@ def command(
             bm.optimisation.named_objective(objective, of),
             method=bm.MirrorAscent(n_steps=steps),
             starts=starts or None,
-            seed=seed,
+            seed=work.seed,
             resume=earlier,
             effort=effort,
             max_seconds=max_seconds,
-            threads=threads,
-            progress=wants_progress(quiet),
+            threads=work.threads,
+            progress=work.progress,
         )
     except KeyboardInterrupt:  # before there is a policy, or for the second time
         remark("interrupted; nothing of this search is kept.")
@@ -141,7 +130,7 @@ def command(
     record = {"run": str(run), "result": str(kept), **result.to_dict()}
     rows = bm.model.used_pairs(result.policy, loaded.posterior.task)
     said = f"{result.summary()}\nSaved in {kept}"
-    show(said, record | {"policy": rows}, as_json=as_json, quiet=quiet)
+    work.show(said, record | {"policy": rows})
     if result.interrupted:
         remark("interrupted; the best so far is kept, and `--resume` goes on.")
         ctx.exit(130)

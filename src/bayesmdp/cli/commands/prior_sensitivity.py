@@ -1,19 +1,16 @@
 """``bayesmdp prior-sensitivity``: a policy's value and gain under other priors."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from bayesmdp.cli._options import (
-    output_options,
+    Work,
     priors_beside,
     priors_options,
     restrict_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
+    work_options,
 )
 from bayesmdp.cli._policies import find_policies
 
@@ -47,9 +44,7 @@ from bayesmdp.cli._policies import find_policies
     "visited first; --json has all.",
 )
 @restrict_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     policy: str,
@@ -59,10 +54,7 @@ def command(
     n_draws: int,
     n_states: int,
     restricted: bool,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Evaluate POLICY under the prior of RUN, a directory of `fit`, and under others.
 
@@ -76,9 +68,12 @@ def command(
     import bayesmdp as bm
 
     loaded = bm.storage.load(run)
-    how: dict[str, Any] = {"seed": seed, "threads": threads, "restricted": restricted}
-    ((name, found),) = find_policies(loaded, [policy], **how).items()
-    ((over, base),) = find_policies(loaded, [baseline], **how).items()
+    ((name, found),) = find_policies(
+        loaded, [policy], work, restricted=restricted
+    ).items()
+    ((over, base),) = find_policies(
+        loaded, [baseline], work, restricted=restricted
+    ).items()
     posterior = loaded.posterior
     under = bm.prior_sensitivity(
         found,
@@ -88,9 +83,9 @@ def command(
         baseline=base,
         min_count=posterior.min_count,
         n_draws=n_draws,
-        seed=seed,
-        threads=threads,
+        seed=work.seed,
+        threads=work.threads,
     )
     made = {"run": str(run), "policy": name, "baseline": over}
     record = {**made, **under.to_dict()}
-    show(under.summary(n_states), record, as_json=as_json, quiet=quiet)
+    work.show(under.summary(n_states), record)

@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
+    Work,
     draws_option,
     load_run,
-    output_options,
     priors_beside,
     remark,
     reward_option,
     run_argument,
-    seed_option,
-    show,
-    threads_option,
-    wants_progress,
+    work_options,
 )
 from bayesmdp.cli._policies import (
     COMPARISON,
@@ -49,19 +46,14 @@ _USUAL = ("behaviour", "mle", "nominal")
 )
 @draws_option
 @reward_option
-@seed_option
-@threads_option
-@output_options
+@work_options
 def command(
     run: Path,
     out: Path,
     prior_sensitivity: bool,
     n_draws: int,
     reward: str | dict[str, float] | None,
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-    quiet: bool,
+    work: Work,
 ) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
@@ -80,16 +72,9 @@ def command(
     loaded = load_run(run, reward)
     posterior, task = loaded.posterior, loaded.posterior.task
     best = load_optimised(loaded)
-    comparison, why = _comparison(
-        loaded,
-        best,
-        n_draws=n_draws,
-        seed=seed,
-        threads=threads,
-        progress=wants_progress(quiet),
-    )
+    comparison, why = _comparison(loaded, best, n_draws, work)
     if why:
-        remark(why, quiet=quiet)
+        remark(why, quiet=work.quiet)
     made: dict[str, Any] = {
         name: bm.storage.load_result(run, name, kind)
         for name, kind in (
@@ -114,8 +99,8 @@ def command(
             task,
             priors_beside(posterior, (), fallback, also=predictor),
             min_count=posterior.min_count,
-            seed=seed,
-            threads=threads,
+            seed=work.seed,
+            threads=work.threads,
         )
     page = bm.report(
         posterior,
@@ -140,11 +125,11 @@ def command(
         "comparison_made": bool(why),
         "prior_sensitivity": prior_sensitivity,
     }
-    show(f"Wrote {out} and {data}", record, as_json=as_json, quiet=quiet)
+    work.show(f"Wrote {out} and {data}", record)
 
 
 def _comparison(
-    run: "Run", best: "Optimisation | None", *, n_draws: int, seed: int, **how: Any
+    run: "Run", best: "Optimisation | None", n_draws: int, work: Work
 ) -> "tuple[Comparison, str]":
     """Return the comparison kept with a run, made again where it is not up to date.
 
@@ -160,7 +145,7 @@ def _comparison(
         return kept, ""
     bm.storage.check_target(run.path, COMPARISON, overwrite=True)
     if kept is None:
-        policies = find_policies(run, _USUAL, seed=seed, threads=how["threads"])
+        policies = find_policies(run, _USUAL, work)
         reference, min_count, why = _USUAL[0], 5, "no comparison was kept"
     else:
         policies = {name: x.policy for name, x in kept.evaluations.items()}
@@ -168,8 +153,15 @@ def _comparison(
         why = "the comparison kept lacks the optimised policy as it is now"
     if best is not None:
         policies[OPTIMISED] = best.policy
-    draws = run.posterior.draws(n_draws, seed)
-    made = bm.compare(policies, draws, reference=reference, min_count=min_count, **how)
+    draws = run.posterior.draws(n_draws, work.seed)
+    made = bm.compare(
+        policies,
+        draws,
+        reference=reference,
+        min_count=min_count,
+        threads=work.threads,
+        progress=work.progress,
+    )
     bm.storage.save_result(run.path, COMPARISON, made, overwrite=True)
     return made, f"{why}, so that one is made: {', '.join(policies)}"
 
