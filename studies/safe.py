@@ -272,7 +272,7 @@ def _sepsis_said(records: list[Record]) -> list[str]:
         mean, error = mean_and_error(gain)
         lines.append(
             f"| {method} | {mean:.5f} ± {error:.5f} | {worst_tenth(gain):.5f} | "
-            f"{percent(float((gain < -_BELOW).mean()))} | {max(-gain.min(), 0.0):.5f} |"
+            f"{percent(float((gain < -_BELOW).mean()))} | {max(-gain.min(), 0.0) + 0.0:.5f} |"
         )
     lines += [
         "",
