@@ -290,7 +290,7 @@ def test_other_arrays_are_named(
         ({"n_actions": 2**40}, "`n_actions` must be at most 10000001"),
         ({"state_labels": ["a"]}, "`state_labels` must have 3 entries"),
         ({"state_labels": [1, 2, 3]}, "it has 1 as 'task.state_labels.0'"),
-        ({"reward": {"key": {"$array": "task.terminal"}}}, "has no 'reward'"),
+        ({"reward": {"key": {"$array": "task.terminal"}}}, "as 'task.reward'"),
         ({"reward": [0.0, 0.0, 1.0]}, "as 'task.reward'"),
         ({"start": None}, "it has None as 'task.start'"),
         ({"start": {"$array": "task.none"}}, "'task.none'"),
