@@ -24,6 +24,7 @@ JOBS = {
     "hierarchical": "benchmarks.clinical:hierarchical",
     "full_support": "benchmarks.clinical:full_support",
     "optimise": "benchmarks.clinical:optimise",
+    "information": "benchmarks.information:measure",
     "gamma": "benchmarks.clinical:sampler",
     "large": "benchmarks.large:one_size",
     "dense": "benchmarks.large:dense",

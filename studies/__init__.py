@@ -38,6 +38,7 @@ STUDIES: tuple[str, ...] = (
     "controls",
     "sbc",
     "markov_tests",
+    "next_trial",
     "off_policy",
     "safe",
     "risk",

@@ -32,6 +32,7 @@ Names:
   off_policy    estimates without a prior
   safe          safe improvement, every method on the same logs
   risk          every objective beside the method made for it
+  next_trial    patients gathered by next_trial, or treated as before
   all           every one of them
 
 Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;

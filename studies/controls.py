@@ -32,7 +32,7 @@ PRIORS = (HIERARCHICAL, SYMMETRIC, SPARSE, EVIDENCE)
 _CONTROLLED = (HIERARCHICAL, SYMMETRIC)
 _N_PERMUTATIONS = 19  # p values are multiples of 1/20, and 5 % is one of them
 _LEVEL, _CLAIM = 0.05, 0.95
-_FOLDED_ONE_IN = 10  # logs that are cross-fitted with chains, too
+_FOLDED_ONE_IN = 20  # logs that are cross-fitted with chains, too
 _EVEN = 0.001  # p value of p values below which they are not called uniform
 _A_JOB = 5  # logs
 
@@ -104,7 +104,7 @@ def _jobs(effort: Effort) -> list[Job]:
     jobs = []
     for part, cases in (("control", CASES), ("cross", FOLDED)):
         for number, case in enumerate(cases):
-            n = -(-n_logs // (case.one_in if isinstance(case, Case) else 2))
+            n = -(-n_logs // (case.one_in if isinstance(case, Case) else 4))
             for first in range(0, n, _A_JOB):
                 seeds = [start + first, start + min(first + _A_JOB, n)]
                 params = {"part": part, "number": number, "seeds": seeds}

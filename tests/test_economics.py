@@ -74,6 +74,15 @@ def test_curves_are_counts_of_draws(several: bm.economics.CostEffectiveness) -> 
         assert several.evpi[k] == min(x[k] for x in several.expected_loss.values())
 
 
+def test_the_best_policy_need_not_be_the_most_probable_one() -> None:
+    """A rare large gain: best in the mean, and in one draw of four."""
+    effect = [[0, 10], [0, -1], [0, -1], [0, -1]]
+    ce = from_samples(np.zeros((4, 2)), effect, ["old", "new"], [1])
+    assert ce.best == ("new",)
+    assert ce.frontier.tolist() == ce.ceac["new"].tolist() == [0.25]
+    assert ce.evpi.tolist() == ce.expected_loss["new"].tolist() == [0.75]
+
+
 def test_ties_are_shared() -> None:
     ce = from_samples([[1, 1, 2], [1, 1, 0]], [[1, 1, 1]] * 2, thresholds=[10])
     assert [float(ce.ceac[x][0]) for x in "012"] == [0.25, 0.25, 0.5]

@@ -125,3 +125,13 @@ def test_the_example_prints_its_tables(
         assert figure in said
     assert "epistemic sd" in said
     assert "EVPI" in said
+
+
+def test_psrl_stops_losing() -> None:
+    psrl = load_example("psrl")
+    curves = psrl.main(n_seeds=1, n_episodes=40)
+    assert set(curves) == {"RiverSwim", "DeepSea"}
+    for ways in curves.values():
+        steps = np.diff(ways["PSRL"], prepend=0.0)
+        assert (steps > -1e-9).all()  # nothing is better than the optimum
+        assert steps[-10:].mean() < 0.5 * steps[:10].mean()

@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import bayesmdp as bm
 from bayesmdp._typing import FloatArray
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, BeliefError
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayesmdp.errors.PriorWarning")
 
@@ -252,3 +252,78 @@ def test_samples_that_do_not_fit_are_named() -> None:
         bm.information.evsi([[0, 1], [1, 0]], [1, 2], 3, -1)
     with pytest.raises(ArgumentError, match="2 draws"):
         bm.information.evpi([[1, 2]])
+
+
+@pytest.fixture(scope="module")
+def walks() -> bm.Posterior:
+    world = bm.worlds.gridworld()
+    log = world.simulate(np.full((25, 4), 0.25), 15, seed=0)
+    prior = bm.SymmetricPrior(support=world.support)
+    return bm.fit(log, world.task, prior=prior)
+
+
+def test_a_trial_is_safe_and_says_what_it_brings(walks: bm.Posterior) -> None:
+    plan = bm.next_trial(walks, 30, sizes=(10,), n_truths=6, seed=2)
+    assert plan.policy.sum(axis=1)[walks.task.live] == pytest.approx(1.0)
+    assert (plan.policy[~walks.available] == 0).all()
+    assert plan.probability_no_worse >= 0.95
+    both = {"baseline": plan.baseline, "trial": plan.policy}
+    table = bm.compare(both, walks.draws(3000, seed=9), reference="baseline")
+    row = next(x for x in table.rows if x.name == "trial")
+    sure = (row.probability_better or 0) + (row.probability_tied or 0)
+    assert abs(sure - plan.probability_no_worse) < 4 * plan.probability_no_worse_mcse
+    assert abs(row.difference - plan.difference) < 4 * np.hypot(
+        row.difference_mcse, plan.difference_mcse
+    )
+    assert len(plan.outcomes) == 6  # three designs, two sizes
+    own = next(x for x in plan.outcomes if (x.design, x.n_patients) == ("trial", 30))
+    assert plan.expected_value == own.expected_value
+    assert own.expected_value == pytest.approx(plan.value_now + own.gain)
+    assert "A trial of 30 patients" in plan.summary()
+    assert len(plan.to_pandas()) == 6
+
+
+def test_nothing_is_safe_but_the_baseline_when_all_must_be_sure() -> None:
+    world = bm.worlds.synthetic(0, 3, 2)
+    posterior = bm.fit(world.simulate([0, 1, 0], 2, seed=0, max_steps=20), world.task)
+    plan = bm.next_trial(
+        posterior, 5, safe=1.0, sizes=(), n_truths=2, max_steps=10, seed=0
+    )
+    assert plan.probability_no_worse == 1.0
+
+
+def test_means_after_visits_are_those_of_an_update(walks: bm.Posterior) -> None:
+    visits = np.random.default_rng(0).poisson(0.4, walks.alpha.size).astype(float)
+    layout = walks.layout
+    row, seen = layout.row_of_entry, np.flatnonzero(visits)
+    more = bm.Counts.from_arrays(
+        layout.state[row][seen],
+        layout.action[row][seen],
+        layout.next_state[seen],
+        visits[seen].astype(int),
+        n_states=25,
+        n_actions=4,
+    )
+    exact = walks.update(more).mean().probability
+    assert walks.mean_after(visits) == pytest.approx(exact)
+
+
+def test_means_after_visits_follow_a_new_fit_where_actions_share() -> None:
+    world = bm.worlds.synthetic(2, 4, 3)
+    before = bm.fit(world.sample(150, seed=0), world.task)
+    more = world.sample(300, seed=1).counts()
+    layout = before.rows().layout
+    _, entry = layout.find(more.state, more.action, more.next_state)
+    visits = np.zeros(layout.next_state.size)
+    visits[entry] = more.count
+    fresh = before.update(more).mean().probability
+    found = before.mean_after(visits)
+    assert np.add.reduceat(found, layout.indptr[:-1]) == pytest.approx(1.0)
+    assert (
+        np.abs(found - fresh).mean() < 0.25 * np.abs(before.rows().mean - fresh).mean()
+    )
+
+
+def test_beliefs_that_visits_cannot_update_are_refused() -> None:
+    with pytest.raises(BeliefError, match="cannot be updated by visits alone"):
+        bm.next_trial(bm.worlds.casino(), baseline=[0, 0, 0])

@@ -61,7 +61,7 @@ def test_the_schema_is_known(data: dict[str, Any]) -> None:
     assert list(data) == [
         "schema_version",
         *("summary", "policies", "economics", "states", "attribution", "support"),
-        *("prior", "data", "explorer", "methods"),
+        *("prior", "information", "data", "explorer", "methods"),
     ]
 
 

@@ -40,7 +40,7 @@ from bayesmdp.evaluation import (
     evaluate_analytic,
     off_policy,
 )
-from bayesmdp.information import value_of_information
+from bayesmdp.information import next_trial, value_of_information
 from bayesmdp.model import Dynamics, Task, policy_table, restrict
 from bayesmdp.optimisation import (
     CVaR,
@@ -116,6 +116,7 @@ __all__ = [
     "fit",
     "improve",
     "negative_control",
+    "next_trial",
     "off_policy",
     "optimise",
     "plots",

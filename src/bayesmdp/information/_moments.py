@@ -52,12 +52,15 @@ class Moments:
     visits: FloatArray  # [S], discounted, of the best policy
     best: FloatArray  # [S, A], that policy
 
-    def observed(self, n: float) -> FloatArray:
-        """Variance of what ``n`` visits to a pair would show, ``[S, A]``."""
-        own = np.einsum("saa->sa", self.covariance)
-        return np.asarray(own + (0.0 if np.isinf(n) else self.noise / n))
+    def observed(self, n: float | FloatArray) -> FloatArray:
+        """Variance of what ``n`` visits to a pair would show, ``[S, A]``.
 
-    def pair_slopes(self, n: float) -> FloatArray:
+        The same for all, or of each state ``[S, 1]``.
+        """
+        own = np.einsum("saa->sa", self.covariance)
+        return np.asarray(own + self.noise / n)
+
+    def pair_slopes(self, n: float | FloatArray) -> FloatArray:
         """Change of each ``x`` by one sd of what visits tell, ``[S, A, A]``.
 
         Of action ``i`` when action ``j`` is visited.
@@ -124,7 +127,7 @@ class Moments:
         both = np.concatenate([slopes, now], axis=1)
         return np.asarray(self.visits[:, None, None] * both)
 
-    def switch_pair_gains(self, n: float) -> FloatArray:
+    def switch_pair_gains(self, n: float | FloatArray) -> FloatArray:
         """Gain from visits where one state may be decided anew, ``[S, A]``."""
         lines = self._switch_weights(self.pair_slopes(n))  # [S, A + 1, J]
         lines[:, :-1] *= self.usable[:, :, None]

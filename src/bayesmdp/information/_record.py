@@ -1,26 +1,24 @@
 """The record of what information is worth."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Shown, Table
+from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import plain, rounded
+from bayesmdp.evaluation import rounded
 from bayesmdp.model import Task
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Information(Shown):
+class Information(Record):
     """What more knowledge is worth per patient, from the start; and where.
 
     Made by `bayesmdp.value_of_information`. All values are gains of expected value by
@@ -35,6 +33,16 @@ class Information(Shown):
 
     Pairs that policies may not use are 0. Values of states that are not ``confirmed``
     are first-order approximations, and their errors hold Monte Carlo only.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> info = bm.value_of_information(bm.worlds.casino())
+    >>> print(info.summary())
+    Knowing the model is worth 2.61... per episode when choosing among ... policies
+    ...
+    >>> info.to_pandas().columns.tolist()[:4]
+    ['state', 'action', 'n', 'value']
     """
 
     names: tuple[str, ...]  # [P], of the policies
@@ -81,7 +89,7 @@ class Information(Shown):
         """
         names = ["best", "evpi", "evpi_mcse", "evpi_bound", "evpi_bound_mcse"]
         names += ["n_patients", "approximation", "seconds"]
-        found = {name: plain(getattr(self, name)) for name in names}
+        found = {name: as_plain(getattr(self, name)) for name in names}
         found["n_policies"] = len(self.names)
         found["n_visits"] = list(self.n_visits)
         found["n_confirmed"] = int(self.confirmed.sum())
@@ -173,50 +181,23 @@ class Information(Shown):
         n = np.array(self.n_visits, dtype=np.float64)[:, None, None]
         return np.asarray(people * self.evsi - once - each * n)
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Tidy frame: a row for each pair and size of study; needs pandas.
-
-        ``n`` is infinite where the row itself is known.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> frame = bm.value_of_information(bm.worlds.casino()).to_pandas()
-        >>> frame.columns.tolist()[:4]
-        ['state', 'action', 'n', 'value']
-        """
-        pd = _checks.extra("pandas", "notebooks", "to_pandas")
-        parts = []
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """One for each pair and size of study; infinite where the row is known."""
         known = (math.inf, self.evppi, self.evppi_mcse, self.switch_evppi)
         visited = zip(
             self.n_visits, self.evsi, self.evsi_mcse, self.switch_evsi, strict=True
         )
         for n, value, error, switch in [known, *visited]:
             for s, a in np.argwhere(self.available).tolist():
-                parts.append(
-                    {
-                        "state": self.task.state_name(s),
-                        "action": self.task.action_name(a),
-                        "n": float(n),
-                        "value": value[s, a],
-                        "mcse": error[s, a],
-                        "switch_value": switch[s, a],
-                        "confirmed": bool(self.confirmed[s]),
-                    }
-                )
-        return pd.DataFrame(parts)
-
-    def summary(self, max_states: int = _SHOWN) -> str:
-        """Say what knowing more is worth, and where to look.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> print(bm.value_of_information(bm.worlds.casino()).summary())
-        Knowing the model is worth 2.61... per episode when choosing among ... policies
-        ...
-        """
-        return self._sheet(max_states).text()
+                yield {
+                    "state": self.task.state_name(s),
+                    "action": self.task.action_name(a),
+                    "n": float(n),
+                    "value": float(value[s, a]),
+                    "mcse": float(error[s, a]),
+                    "switch_value": float(switch[s, a]),
+                    "confirmed": bool(self.confirmed[s]),
+                }
 
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
         among = _checks.many(len(self.names), "policy")

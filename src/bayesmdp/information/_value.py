@@ -18,7 +18,7 @@ from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import as_draws, mean_and_mcse
+from bayesmdp.evaluation import Chosen, as_draws, mean_and_mcse, one_reward
 from bayesmdp.information._record import Information
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Ensemble, check_belief
@@ -47,6 +47,7 @@ def value_of_information(
     policies: "Mapping[str, PolicyLike] | Iterable[PolicyLike] | None" = None,
     n_visits: Iterable[int] = (10, 100, 1000),
     *,
+    reward: Chosen | None = None,
     n_patients: int = 500,
     baseline: PolicyLike | None = None,
     n_draws: int | None = None,
@@ -70,6 +71,9 @@ def value_of_information(
         of 50 draws.
     n_visits
         Sizes of studies of a pair, or of a state.
+    reward
+        Which of several rewards is decided on, by name, or weights by name: net
+        benefit, ``{"qaly": 50_000, "cost": -1}``.
     n_patients
         Further patients, treated by ``baseline``, whose worth is asked state by state.
     baseline
@@ -102,6 +106,7 @@ def value_of_information(
 
     began = time.perf_counter()
     check_belief(posterior)
+    posterior = one_reward(posterior, reward, "value_of_information")
     posterior.task.plain("value_of_information")
     sizes = _sizes(n_visits)
     patients = _checks.integer("n_patients", n_patients, 0, ArgumentError)

@@ -215,6 +215,17 @@ class Belief(ABC):
         found[at] = square / (rows.total + 1.0)
         return found
 
+    def mean_after(self, visits: FloatArray) -> FloatArray:
+        """Mean probabilities ``[E]`` after further visits ``[E]`` to the entries.
+
+        What else was learnt, such as how far actions differ, is held.
+        """
+        raise BeliefError(
+            f"{type(self).__name__} cannot be updated by visits alone; use a posterior "
+            "of `bayesmdp.fit` under one prior with Dirichlet rows or the hierarchical "
+            "one."
+        )
+
     def intervals(self, entry: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Return central intervals of the probability of some entries ``[K]``.
 

@@ -254,6 +254,41 @@ class HierarchicalPosterior(Fitted):
             )
         return found
 
+    def mean_after(self, visits: FloatArray) -> FloatArray:
+        """Mean probabilities ``[E]`` after further visits ``[E]``, strengths held.
+
+        Over a few states of the chains; in each, new visits bring as many tables as are
+        expected at its own latent row, ``sum_j x / (x + j)`` with ``x = c mu``.
+        """
+        from scipy.special import digamma
+
+        chains, layout = self.chains, self.layout
+        length = np.diff(layout.indptr)
+        within = np.arange(visits.size) - np.repeat(layout.indptr[:-1], length)
+        cell = np.repeat(self._cell, length) + within  # [E]
+        state = np.repeat(layout.state, length)
+        now = self.count + visits
+        total = np.repeat(layout.row_sums(now), length)
+        new = np.flatnonzero(visits > 0)
+        out = np.zeros(visits.size)
+        some = chains.order[:: -(-chains.order.size // _FEW)]
+        for member in some:
+            k, c = chains.k[member], chains.strength[member]
+            shape = k[self.cells.state] * self.cells.base + chains.tables[member]
+            mu = shape / np.bincount(self.cells.state, shape)[self.cells.state]
+            brought = visits[new].copy()
+            finite = np.isfinite(c[state[new]])
+            at = new[finite]
+            x = np.maximum(c[state[at]] * mu[cell[at]], 1e-12)
+            brought[finite] = x * (digamma(x + now[at]) - digamma(x + self.count[at]))
+            np.add.at(shape, cell[new], np.minimum(brought, visits[new]))
+            mu = shape / np.bincount(self.cells.state, shape)[self.cells.state]
+            strength = c[state]
+            with np.errstate(invalid="ignore"):
+                row = (strength * mu[cell] + now) / (strength + total)
+            out += np.where(np.isfinite(strength), row, mu[cell])
+        return out / some.size
+
     def parameters(self) -> tuple[FloatArray, ...]:
         """Visits and the states of the chains."""
         chains = self.chains
@@ -335,6 +370,7 @@ _HYPER = (
 )
 _UNTOLD = 0.2  # sd of that share, from which on the data hardly tell
 _SWEEPS = 300
+_FEW = 25  # states of the chains that means after further visits are averaged over
 _SOME = 128  # states of the chains that covariances are averaged over, at most
 
 

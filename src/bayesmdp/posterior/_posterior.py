@@ -231,6 +231,13 @@ class Posterior(Fitted):
         """Dirichlet parameters, and those that entries have in every draw."""
         yield Exits(self.alpha, self.alpha if self.sets is None else self.sets.shape)
 
+    def mean_after(self, visits: FloatArray) -> FloatArray:
+        """Mean probabilities ``[E]`` after further visits ``[E]``."""
+        if self.sets is not None:
+            return Fitted.mean_after(self, visits)
+        alpha = self.alpha + visits
+        return np.asarray(alpha / self.layout.row_sums(alpha)[self.layout.row_of_entry])
+
     def mean_squares(self) -> FloatArray:
         """Posterior mean of the square of each probability, ``[E]``."""
         if self.sets is None:

@@ -22,6 +22,7 @@ from bayesmdp.evaluation import (
     probability,
     quantile,
 )
+from bayesmdp.information import Information
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
@@ -47,6 +48,7 @@ class Inputs:
     cross_fit: CrossFit | None = None
     off_policy: OffPolicy | None = None
     cost_effectiveness: CostEffectiveness | None = None
+    information: Information | None = None
 
     def __post_init__(self) -> None:
         """Refuse records of other kinds, and of another task."""
@@ -63,6 +65,7 @@ class Inputs:
             ("cross_fit", CrossFit),
             ("off_policy", OffPolicy),
             ("cost_effectiveness", CostEffectiveness),
+            ("information", Information),
         ):
             given = getattr(self, name)
             if given is not None:
@@ -95,6 +98,8 @@ class Inputs:
             tasks["optimisation"] = self.optimisation.evaluation.task
         if self.prior_sensitivity is not None:
             tasks["prior_sensitivity"] = self.prior_sensitivity.task
+        if self.information is not None:
+            tasks["information"] = self.information.task
         for name, task in tasks.items():
             for what in ("discount", "terminal", "start", "state_labels"):
                 mine, other = (getattr(x, what) for x in (self.task, task))

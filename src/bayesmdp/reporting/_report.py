@@ -16,6 +16,7 @@ from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitiv
 from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import Comparison, OffPolicy
+from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
@@ -26,6 +27,7 @@ from bayesmdp.reporting._data_and_prior import (
 )
 from bayesmdp.reporting._economics import economics_section
 from bayesmdp.reporting._explorer import explorer_section
+from bayesmdp.reporting._information import information_section
 from bayesmdp.reporting._inputs import Inputs
 from bayesmdp.reporting._methods import methods_section
 from bayesmdp.reporting._policies import (
@@ -143,6 +145,7 @@ def report(
     cross_fit: CrossFit | None = None,
     off_policy: OffPolicy | None = None,
     cost_effectiveness: CostEffectiveness | None = None,
+    information: Information | None = None,
 ) -> Report:
     """Put an analysis together for people to read.
 
@@ -170,6 +173,8 @@ def report(
         it. A gain that one of them contradicts is not printed large.
     cost_effectiveness
         From the function of that name: a section of its own.
+    information
+        From `bayesmdp.value_of_information`: where more patients would teach most.
 
     Returns
     -------
@@ -203,6 +208,7 @@ def report(
         cross_fit,
         off_policy,
         cost_effectiveness,
+        information,
     )
     return Report({"schema_version": SCHEMA_VERSION, **_sections(inputs)})
 
@@ -218,6 +224,7 @@ def _sections(inputs: Inputs) -> dict[str, Any]:
         "attribution": attribution_section(inputs),
         "support": support_section(inputs),
         "prior": prior_section(inputs),
+        "information": information_section(inputs),
         "data": data_section(inputs),
         "explorer": explorer,
         "methods": methods_section(inputs),

@@ -12,6 +12,7 @@ differ wherever colours do, for print in grey.
 
 from bayesmdp.reporting._plot_curves import prevalence, survival, sweep
 from bayesmdp.reporting._plot_economics import ce_plane, ceac, evpi, expected_loss
+from bayesmdp.reporting._plot_information import information
 from bayesmdp.reporting._plot_states import diagonal, frontier, intervals, scatter
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "evpi",
     "expected_loss",
     "frontier",
+    "information",
     "intervals",
     "prevalence",
     "scatter",

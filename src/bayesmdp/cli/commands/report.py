@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
-    It shows what `check`, `negative-control`, `cross-fit`, `off-policy` and
-    `compare-priors` found, or the command for what was not run, the last `compare`,
+    It shows what `check`, `negative-control`, `cross-fit`, `off-policy`, `information`
+    and `compare-priors` found, or the command for what was not run, the last `compare`,
     and the last `cost-effectiveness`, if any. Where no policies were compared, it is
     done for behaviour, mle, nominal and, if there, the optimised policy; where the
     optimised policy is newer, all are compared again. --draws and --seed are for what
@@ -83,6 +83,7 @@ def command(
             ("cross_fit", bm.diagnostics.CrossFit),
             ("off_policy", bm.evaluation.OffPolicy),
             ("cost_effectiveness", bm.economics.CostEffectiveness),
+            ("information", bm.information.Information),
         )
         if name in loaded.results
     }

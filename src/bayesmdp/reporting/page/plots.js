@@ -156,9 +156,32 @@ function evidence(element) {
     hovertemplate: "concentration %{x:.3g}<br>log evidence %{y:.1f}<extra></extra>" }],
   { shapes, xaxis: axis("concentration of a symmetric prior", { type: "log", dtick: 1, exponentformat: "power" }), yaxis: axis("log evidence") });
 }
+function information(element) {
+  const rows = [...DATA.information.states].reverse();
+  draw(element, [{
+    type: "bar", orientation: "h", x: rows.map((row) => row.gain), y: rows.map((_, i) => i), marker: { color: colour("accent") },
+    text: rows.map((row) => `try ${escaped(short(row.action))}`), textposition: "inside", insidetextanchor: "end", constraintext: "none", customdata: rows.map((row) => PLACE.get(row.state)),
+    hovertemplate: "%{x:.3g} more<br>%{text}<extra></extra>",
+  }], { xaxis: axis(`expected gain for ${thousands(DATA.information.per)} later patients`), yaxis: axis("", { ...named(rows.map((row) => `state ${row.state_label}`)), ticks: "", showgrid: false }), bargap: 0.3 });
+  openOnClick(element);
+}
+function informationMap(element) {
+  const { states: rows, action_labels: labels } = DATA.information;
+  draw(element, [{
+    type: "heatmap", z: labels.map((_, a) => rows.map((row) => row.of_actions[a])), zmin: 0, xgap: 1, ygap: 1, hoverongaps: false,
+    colorscale: [[0, colour("heat-low")], [1, colour("heat-high")]],
+    text: labels.map((label) => rows.map((row) => `state ${escaped(short(row.state_label))}<br>${escaped(short(label))}`)),
+    hovertemplate: "%{text}: %{z:.3g}<extra></extra>",
+    colorbar: { title: { text: "gain", side: "top" }, thickness: 10, outlinewidth: 0, len: 0.9 },
+  }], {
+    xaxis: axis("states, worth most first", { ...named(rows.map((row) => row.state_label)), showgrid: false }),
+    yaxis: axis("", { ...named(labels), ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
+  });
+}
 const DRAWERS = {
   "plot-intervals": intervals, "plot-acceptability": acceptability, "plot-ceac": ceac, "plot-evpi": evpi, "plot-scatter": scatter, "plot-diagonal": diagonal,
   "plot-attribution": attribution, "plot-support": support, "plot-evidence": evidence,
+  "plot-information": information, "plot-information-map": informationMap,
 };
 const drawn = new Set();
 function drawPlot(id) { drawn.add(id); DRAWERS[id](byId(id)); }
