@@ -3,13 +3,14 @@ PSRL: learn while acting, in a dozen lines
 ==========================================
 
 Posterior sampling for reinforcement learning follows in each episode the optimal policy
-of one draw from the posterior (Strens 2000; Osband, Russo and Van Roy 2013): what is not known yet is tried because some draws think
-well of it. RiverSwim (Strehl and Littman 2008) rewards swimming against the current for
-a long time; DeepSea (Osband et al. 2019) rewards one path of ``size`` right turns,
-which random actions find once in ``2**size`` episodes. Rewards are known, and where the
-actions of a state lead together; which action leads where is not. Regret is the value
-of the optimal policy less that of the policy followed, from the start, summed over
-episodes. Beside PSRL stands the policy of the posterior mean, which may stop looking.
+of one draw from the posterior (Strens 2000; Osband, Russo and Van Roy 2013): what is
+not known yet is tried because some draws think well of it. RiverSwim (Strehl and
+Littman 2008) rewards swimming against the current for a long time; DeepSea (Osband et
+al. 2019) rewards one path of ``size`` right turns, which random actions find once in
+``2**size`` episodes. Rewards are known, and where the actions of a state lead together;
+which action leads where is not. Regret is the value of the optimal policy less that of
+the policy followed, from the start, summed over episodes. Beside PSRL stands the policy
+of the posterior mean, which may stop looking.
 """
 
 import warnings
