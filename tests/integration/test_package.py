@@ -116,7 +116,7 @@ def test_what_is_shipped(built: Path) -> None:
 def test_the_first_example_of_the_site_runs(run: Callable[..., str]) -> None:
     page = (ROOT / "docs" / "index.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert "Evaluation(start_value=" in run("python", "-c", code)
+    assert "from the start  0.8997 ± 0.0003" in run("python", "-c", code)
 
 
 def test_a_strict_user_can_check_types(installed: Path, tmp_path: Path) -> None:
