@@ -22,7 +22,7 @@ def test_tables_and_the_report_say_the_unit(tmp_path: Path) -> None:
     assert posterior.task.reward_unit == "life-years"
     policies = {"logged": bm.policies.behaviour(posterior), "first": [0, 0, 0]}
     table = bm.compare(policies, posterior.draws(100, seed=0), reference="logged")
-    assert "value, life-years" in table.summary().splitlines()[0]
+    assert "value, life-years" in table.summary().splitlines()[1]
     told = table.evaluations["first"].summary().splitlines()[0]
     assert told.startswith("Value of a policy in life-years over 100 draws")
     assert ", in life-years" in posterior.task.summary()
