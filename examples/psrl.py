@@ -1,16 +1,16 @@
-"""Posterior sampling for reinforcement learning (PSRL) in a dozen lines: a recipe.
+"""
+PSRL: learn while acting, in a dozen lines
+==========================================
 
-Each episode follows the optimal policy of one draw from the posterior (Strens 2000;
-Osband, Russo and Van Roy 2013): what is not known yet is tried because some draws think
-well of it. RiverSwim (Strehl and Littman 2008) rewards swimming against the current for
-a long time; DeepSea (Osband et al. 2019) rewards one path of ``size`` right turns,
-which random actions find once in ``2**size`` episodes. Rewards are known, and where the
-actions of a state lead together; which action leads where is not. Regret is the value
-of the optimal policy less that of the policy followed, from the start, summed over
-episodes. Beside PSRL stands the policy of the posterior mean, which may stop looking.
-
-Run with ``python examples/psrl.py``; it writes ``psrl.png`` where matplotlib is
-installed.
+Posterior sampling for reinforcement learning follows in each episode the optimal policy
+of one draw from the posterior (Strens 2000; Osband, Russo and Van Roy 2013): what is
+not known yet is tried because some draws think well of it. RiverSwim (Strehl and
+Littman 2008) rewards swimming against the current for a long time; DeepSea (Osband et
+al. 2019) rewards one path of ``size`` right turns, which random actions find once in
+``2**size`` episodes. Rewards are known, and where the actions of a state lead together;
+which action leads where is not. Regret is the value of the optimal policy less that of
+the policy followed, from the start, summed over episodes. Beside PSRL stands the policy
+of the posterior mean, which may stop looking.
 """
 
 import warnings
@@ -113,17 +113,17 @@ def main(n_seeds: int = 5, n_episodes: int = 300) -> dict[str, dict[str, Array]]
     return found
 
 
-def draw(found: dict[str, dict[str, Array]], path: str) -> None:
+def draw(found: dict[str, dict[str, Array]]) -> None:
     """Draw regret curves."""
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    figure = Figure(figsize=(7.5, 3.2), layout="constrained")
-    for ax, (name, curves) in zip(figure.subplots(1, 2), found.items(), strict=True):
+    figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained")
+    for ax, (name, curves) in zip(axes, found.items(), strict=True):
         for (way, curve), style in zip(curves.items(), ("-", "--"), strict=True):
             ax.plot(np.arange(1, len(curve) + 1), curve, style, label=way)
         ax.set(title=name, xlabel="episode", ylabel="cumulative regret")
         ax.legend(frameon=False)
-    figure.savefig(path, dpi=120)
+    figure.suptitle("Regret of PSRL and of the posterior mean")
 
 
 def _known(world: bm.MDP) -> bm.Ensemble:
@@ -131,4 +131,4 @@ def _known(world: bm.MDP) -> bm.Ensemble:
 
 
 if __name__ == "__main__":
-    draw(main(), "psrl.png")
+    draw(main())

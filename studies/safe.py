@@ -82,7 +82,7 @@ _DOMAINS = {domain.name: domain for domain in DOMAINS}
 
 def _jobs(effort: Effort) -> list[Job]:
     """Jobs of the first logs come first, those of all domains together."""
-    n_logs = effort.seeds or (10 if effort.quick else 500)
+    n_logs = effort.seeds or (5 if effort.quick else 500)
     start = 0 if effort.quick else JUDGING
     jobs = []
     for log in range(n_logs):
@@ -270,9 +270,10 @@ def _sepsis_said(records: list[Record]) -> list[str]:
     ]
     for method, gain in gains.items():
         mean, error = mean_and_error(gain)
+        loss = max(-float(gain.min()), 0.0) + 0.0  # no minus before a zero
         lines.append(
             f"| {method} | {mean:.5f} ± {error:.5f} | {worst_tenth(gain):.5f} | "
-            f"{percent(float((gain < -_BELOW).mean()))} | {max(-gain.min(), 0.0):.5f} |"
+            f"{percent(float((gain < -_BELOW).mean()))} | {loss:.5f} |"
         )
     lines += [
         "",
@@ -313,7 +314,8 @@ def _verdict(records: list[Record]) -> str:
         f"one: it is {said}, and ahead in {len(places[1])} of "
         f"{sum(map(len, places.values()))} comparisons, by {_SURE:g} standard errors. "
         f"From {_SAFE_FROM} steps on it is below the baseline in at most "
-        f"{percent(most)} of logs, with fewer in {percent(max(shares[False]))}: {word}."
+        f"{100 * most:.1f} % of logs, with fewer in {percent(max(shares[False]))}: "
+        f"{word}."
     )
 
 

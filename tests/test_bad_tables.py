@@ -92,7 +92,7 @@ def test_what_a_table_does_not_have_is_said_when_asked(engine: str) -> None:
     with pytest.raises(CountsError, match="no `reward` column"):
         log.reward_statistics()
     log = bm.read_transitions(ENGINES[engine](table(episode=[4, 4])))
-    with pytest.raises(CountsError, match="`n_folds` is 2 but there are only 1"):
+    with pytest.raises(CountsError, match="`n_folds` is 2 but there is only 1"):
         log.counts_by_fold(2)
 
 

@@ -69,6 +69,9 @@ def test_riverswim_has_the_models_of_its_file(tmp_path: Path) -> None:
     assert river.n_models == 100
     left = bm.evaluate(np.zeros(20, dtype=int), river)
     assert left.start_values == pytest.approx(np.full(100, 50.0))  # 5 / (1 - 0.9)
+    found = bm.optimise(river, seed=0)
+    assert found.start_value == pytest.approx(202.8513, abs=5e-4)
+    assert found.upper_bound == pytest.approx(210.1570, abs=5e-4)
     with pytest.raises(bm.BayesmdpError, match="`path`"):
         bm.worlds.riverswim(tmp_path / "no.csv.gz")
 

@@ -40,7 +40,7 @@ def records(ours: float, other: float, n: int = 40, bad: int = 0) -> Records:
         (36.0, 35.0, 0, "never behind, and ahead in 2 of 2 comparisons"),
         (36.0, 36.0, 0, "confirmed with a caveat"),
         (35.0, 36.0, 0, "behind SPIBB, 3 (0.1, 1,000 steps), SPIBB, 3 (0.5"),
-        (36.0, 35.0, 4, "in at most 10 % of logs"),
+        (36.0, 35.0, 4, "in at most 10.0 % of logs"),
     ],
 )
 def test_verdicts_follow_records(

@@ -29,6 +29,7 @@ PAGES = {
     "policies": "Policies to compare with",
     "optimisation": "Find the best policy",
     "information": "What would more data be worth?",
+    "economics": "Costs and effects",
     "diagnostics": "Should we believe it?",
     "worlds": "Worlds with exact answers",
     "reporting": "The report",
@@ -91,8 +92,8 @@ def write_pages() -> list[str]:
             f"{title}\n{'=' * len(title)}\n\n{said}\n\n"
             f".. autosummary::\n   :toctree: generated\n\n{listing}\n",
         )
-    for old in HERE.glob("generated/*.rst"):  # of names that are gone
-        if old.stem not in every:
+    for old in (*HERE.glob("generated/*.rst"), *HERE.glob("*.rst")):
+        if old.stem not in {*every, *rows, "index"}:  # of names that are gone
             old.unlink()
     listing = "\n".join(f"   {x}" for x in rows)
     write(

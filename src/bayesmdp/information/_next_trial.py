@@ -228,7 +228,8 @@ def next_trial(
         visits = patients * visits_per_episode(every, base).sum(axis=1)
         explore = _exploring(moments, visits, now)
         found = _improved(posterior, base, number, effort, how)
-        anchors = [("an improved policy", found)]
+        same = np.array_equal(found, base)  # nothing was found to improve
+        anchors = [("the baseline" if same else "an improved policy", found)]
         anchors += [("steady changes", x) for x in _steady(moments, now, base)]
         if show is not None:
             show(1)
