@@ -56,17 +56,21 @@ Strengths stand on 30 points between 1 and 100 times the visits of the most visi
 pair; the median of ``k`` is between 0.1 and 10,000, its log sd between 0.3 and 3.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, vstack
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Task
 from bayesmdp.priors._support import Support, checked_support, support_rows
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _ALL = 64  # states up to which a row has an entry for each
 _ATOMS, _FEW = 16, 4  # of the marginal; where it stands beside a local base
@@ -109,6 +113,8 @@ def make_cells(
     always
         States that every row has an entry for.
     """
+    from scipy.sparse import csr_array
+
     n, flow = task.n_states, _flow(counts, task)
     local, share = csr_array((n, n), dtype=np.float64), 0.0
     if base == "local" and flow.nnz > 0:
@@ -152,6 +158,8 @@ def _sure_keys(
 
 def _flow(counts: Counts, task: Task) -> csr_array:
     """Transitions between states, whatever the action, ``[S, S]``."""
+    from scipy.sparse import csr_array
+
     n, live = task.n_states, ~task.is_terminal[counts.state]
     where = counts.state[live], counts.next_state[live]
     flow = csr_array((counts.count[live].astype(np.float64), where), shape=(n, n))
@@ -191,6 +199,8 @@ def _marginal(
 
 def _local(flow: csr_array, task: Task) -> tuple[csr_array, float]:
     """Return next states of states with the same arrivals, and their share."""
+    from scipy.sparse import csr_array, diags_array, vstack
+
     n = task.n_states
     leaving, arriving = flow.sum(axis=1), flow.sum(axis=0)
     told = (leaving > 0) & (np.diff(flow.indptr) <= _MOST)
@@ -339,6 +349,8 @@ def _scores(
     Rows are weights, normalised; each state pays as after its most frequent action.
     Terminal states are worth 0 once their arrival is paid.
     """
+    from scipy.sparse import csr_array
+
     n, task = task.n_states, task.first  # of several rewards
     state, next_state = key // n, key % n
     visits = counts.pair_totals(task.n_states, task.n_actions)

@@ -20,22 +20,7 @@ from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
-from bayesmdp.reporting._data_and_prior import (
-    data_section,
-    prior_section,
-    support_section,
-)
-from bayesmdp.reporting._economics import economics_section
-from bayesmdp.reporting._explorer import explorer_section
-from bayesmdp.reporting._information import information_section
 from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._methods import methods_section
-from bayesmdp.reporting._policies import (
-    attribution_section,
-    policies_section,
-    states_section,
-)
-from bayesmdp.reporting._summary import summary_section
 
 SCHEMA_VERSION = 1
 _FIRST = b'{"schema_version":'  # how the data of every report begin
@@ -215,6 +200,22 @@ def report(
 
 def _sections(inputs: Inputs) -> dict[str, Any]:
     """Build all sections, in the order a reader meets them."""
+    from bayesmdp.reporting._data_and_prior import (
+        data_section,
+        prior_section,
+        support_section,
+    )
+    from bayesmdp.reporting._economics import economics_section
+    from bayesmdp.reporting._explorer import explorer_section
+    from bayesmdp.reporting._information import information_section
+    from bayesmdp.reporting._methods import methods_section
+    from bayesmdp.reporting._policies import (
+        attribution_section,
+        policies_section,
+        states_section,
+    )
+    from bayesmdp.reporting._summary import summary_section
+
     policies, explorer = policies_section(inputs), explorer_section(inputs)
     return {
         "summary": summary_section(inputs, policies, explorer["n_verdicts"]),
