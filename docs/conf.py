@@ -37,7 +37,7 @@ extensions = [
     "package_stamp",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "**sg_execution_times.rst"]
 default_role = "py:obj"
 add_module_names = False
 nitpicky = False
