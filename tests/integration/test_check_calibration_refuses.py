@@ -152,11 +152,6 @@ BAD = [
     case("seed", ArgumentError, call(seed=-1), "`seed`"),
     case("threads", ArgumentError, call(threads=0), "`threads`"),
     case("executor", ArgumentError, call(executor=4), "`executor`"),
-    case("resume", ArgumentError, call(resume=4), "`resume`", "int"),
-    case("a folder", ArgumentError, call(resume="."), "`resume`"),
-    case(
-        "no folder", ArgumentError, call(resume="no/such/file"), "`resume`", "no/such"
-    ),
     case(
         "no mean",
         EndlessError,

@@ -357,7 +357,7 @@ def page_says() -> str:
     """What every example of the page prints."""
     posterior = bm.fit(WORLD.sample(1000, seed=0), WORLD.task)
     policy = bm.policies.nominal(posterior)
-    return f"{bm.evaluate(policy, posterior.draws(5000, seed=0))!r}\n"
+    return f"{bm.evaluate(policy, posterior.draws(5000, seed=0))!s}\n"
 
 
 @pytest.mark.parametrize("heading", ["When it pays", "Processes"])
