@@ -171,6 +171,12 @@ def test_other_commands_take_one_reward_or_a_sum() -> None:
     assert json.loads(done.stdout)["rows"] == table.to_dict()["rows"]
     one = run("evaluate", "timed", TWO[0], "--reward", "qaly", "--draws", "64")
     assert "discount 1" in one.stdout
+    worth = run("information", "plain", *TWO, *benefit, "--visits", "10", "--json")
+    assert worth.exit_code == 0, worth.output
+    plain = bm.storage.load("plain").posterior
+    policies = {x: bm.policies.named_policy(x, plain) for x in TWO}
+    info = bm.value_of_information(plain, policies, (10,), reward=reward)
+    assert json.loads(worth.stdout)["evpi"] == info.evpi
     wrong = run("evaluate", "timed", TWO[0], "--reward", "qaly=many")
     assert wrong.exit_code == 2
     assert "NAME=WEIGHT" in wrong.stderr

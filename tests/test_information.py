@@ -1,5 +1,7 @@
 """What information is worth, against closed forms, enumeration and brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from nested_oracle import nested, reweighted
@@ -7,7 +9,10 @@ from scipy.stats import norm
 
 import bayesmdp as bm
 from bayesmdp._typing import FloatArray
+from bayesmdp.engine import workers
 from bayesmdp.errors import ArgumentError, BeliefError
+from bayesmdp.evaluation.paired import paired, sweep_paired
+from bayesmdp.posterior import Draws
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayesmdp.errors.PriorWarning")
 
@@ -97,6 +102,15 @@ def test_the_casino_is_told_apart_by_one_game() -> None:
     assert info.evppi_mcse.max() == 0
 
 
+def test_switches_that_were_not_evaluated_are_not_confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bayesmdp.information._value._SWITCHES", 0)
+    info = bm.value_of_information(bm.worlds.casino(), [[0, 0, 0], [1, 0, 0]])
+    assert not info.confirmed.any()
+    assert np.isnan(info.switch_evppi_mcse[0]).all()
+
+
 def test_visits_to_a_row_of_an_ensemble_follow_bayes_rule() -> None:
     task = bm.Task(3, 2, [0, 1, 0], discount=1.0, start=0, terminal=[1, 2])
     models = []
@@ -135,6 +149,67 @@ def test_many_models_are_taken_for_draws() -> None:
     seen = rng.binomial(10, many)
     exact = np.maximum((6 + seen) / 20, 0.6).mean() - 0.6  # n0 = 10
     assert abs(info.evsi[0, 0, 0] - exact) < 3.5 * info.evsi_mcse[0, 0, 0] + 0.002
+
+
+def two_rows(rng: np.random.Generator) -> tuple[FloatArray, None]:
+    dense = np.zeros((3, 2, 3))
+    p = rng.beta([6, 12], [4, 8])
+    dense[0, :, 1], dense[0, :, 2] = p, 1 - p
+    dense[1, :, 1] = dense[2, :, 2] = 1.0
+    return dense, None
+
+
+def test_a_sample_of_few_models_is_taken_for_draws_too() -> None:
+    pytest.importorskip("sklearn")
+    task = bm.Task(3, 2, [0, 1, 0], discount=1.0, start=0, terminal=[1, 2])
+    ensemble = bm.Ensemble.from_function(two_rows, 100, task=task)
+    info = bm.value_of_information(ensemble, [[0, 0, 0], [1, 0, 0]], n_visits=(10,))
+    # a row of a sample is its own, and would give the whole model away
+    assert (info.evppi[0] < info.evpi).all()
+    assert info.evppi_mcse[0].min() > 0
+    p = np.random.default_rng(0).beta([6, 12], [4, 8], (100_000, 2))
+    exact = p.max(axis=1).mean() - 0.6
+    assert abs(info.evpi - exact) < 3.5 * info.evpi_mcse
+    assert 0 < info.evpi_mcse < info.evpi
+    assert info.values_mcse.max() > 0
+
+
+def test_copies_of_a_model_do_not_value_what_they_decide() -> None:
+    """A row that says nothing is worth nothing, also where weights differ."""
+    pytest.importorskip("sklearn")
+    from bayesmdp.information._finite import ModelStudy
+
+    rng = np.random.default_rng(3)
+    task = bm.Task(3, 2, [0, 1, 0], discount=1.0, start=0, terminal=[1, 2])
+    models = [two_rows(rng)[0] for _ in range(120)]
+    found = []
+    for _ in range(60):
+        weights = rng.dirichlet(np.ones(120))
+        ensemble = bm.Ensemble(models, task, weights=weights)
+        h = np.arange(ensemble.layout.next_state.size) % 2.0
+        gaps = np.stack([np.zeros(120), rng.normal(size=120)])
+        value, error = ModelStudy(ensemble, h, 0).gain([0], gaps, None)
+        found.append(value)
+        assert error > 0
+    # beyond 3 errors of a mean that is 0: 0.3 %; with copies on both sides it is 0.07
+    assert abs(np.mean(found)) < 3 * np.std(found) / 60**0.5 < 0.05
+
+
+def test_errors_of_regression_hold_the_draws_of_the_rest() -> None:
+    """Gains ``c x`` of one option, ``c`` by draw of the rest, ``x`` by draw of rows."""
+    from bayesmdp.information._nested import Options, _cubic, _regressed
+
+    rng, z = np.random.default_rng(0), []
+    options = Options(
+        np.arange(2), np.ones((2, 1)), np.zeros(2), lambda share: np.zeros(())
+    )
+    for _ in range(60):
+        x, c = rng.normal(size=400), rng.normal(1, 0.8, 12)
+        values = np.stack([np.zeros((400, 12)), np.outer(x, c)])
+        value, error = _regressed(values, _cubic(x), options)
+        z.append((value - norm.pdf(0)) / error)  # E max(x, 0)
+    # 60 of sd 1: an sd beyond 0.7 and 1.4 has a probability below 0.1 %
+    assert 0.7 < np.std(z) < 1.4
 
 
 def deterministic(n_states: int) -> FloatArray:
@@ -188,12 +263,18 @@ def test_first_order_is_exact_where_values_are_linear() -> None:
     quick = bm.value_of_information(posterior, both, n_confirmed=0, n_draws=5000)
     slow = bm.value_of_information(posterior, both, n_draws=5000)
     assert not quick.confirmed.any()
+    assert np.isnan(quick.switch_evppi_mcse[0]).all()  # not exact
+    assert np.isfinite(slow.switch_evppi_mcse).all()
+    assert "first-order" in quick.summary()
+    assert "first-order" not in slow.summary()
+    assert quick.to_dict()["states"][0]["switch_evsi_mcse"] is None
     assert slow.confirmed.tolist() == [True, False, False, False]
     total = posterior.layout.row_sums(posterior.alpha)
     assert quick.prior_visits[0] == pytest.approx(total)
     for name in ("evppi", "evsi", "state_evppi", "state_evsi", "switch_evsi"):
         fast, sure = getattr(quick, name), getattr(slow, name)
-        error = getattr(slow, f"{name}_mcse") + getattr(quick, f"{name}_mcse")
+        approximate = np.nan_to_num(getattr(quick, f"{name}_mcse"))
+        error = getattr(slow, f"{name}_mcse") + approximate
         assert (np.abs(fast - sure) <= 3.5 * error + 0.03 * sure + 1e-12).all(), name
     # the switch is the same decision as the choice among the two policies
     assert slow.switch_evppi == pytest.approx(slow.evppi, abs=2e-4)
@@ -267,6 +348,11 @@ def test_a_trial_is_safe_and_says_what_it_brings(walks: bm.Posterior) -> None:
     assert plan.policy.sum(axis=1)[walks.task.live] == pytest.approx(1.0)
     assert (plan.policy[~walks.available] == 0).all()
     assert plan.probability_no_worse >= 0.95
+    draws = Draws(walks, 1000, 2, "trial report")  # that chose nothing
+    with workers(1, None) as pool:
+        swept = sweep_paired(np.stack([plan.baseline, plan.policy]), draws, pool=pool)
+    sure = (paired(swept, 0)[0][1] >= 0).mean()
+    assert plan.probability_no_worse == pytest.approx(sure, abs=1e-9)
     both = {"baseline": plan.baseline, "trial": plan.policy}
     table = bm.compare(both, walks.draws(3000, seed=9), reference="baseline")
     row = next(x for x in table.rows if x.name == "trial")
@@ -280,6 +366,8 @@ def test_a_trial_is_safe_and_says_what_it_brings(walks: bm.Posterior) -> None:
     assert plan.expected_value == own.expected_value
     assert own.expected_value == pytest.approx(plan.value_now + own.gain)
     assert "A trial of 30 patients" in plan.summary()
+    only = replace(plan, explored=1.0, anchor="exploring only")
+    assert "\n  exploring only\n" in only.summary()
     assert len(plan.to_pandas()) == 6
 
 

@@ -58,7 +58,8 @@ class Discretisation(Shown):
 
     >>> import bayesmdp as bm
     >>> sorted(x for x in dir(bm.data.Discretisation) if x[0] != "_")
-    ['apply', 'assign', 'dose', 'n_actions', 'n_states', 'profiles', 'summary']
+    ['apply', 'assign', 'dose', 'n_actions', 'n_levels', 'n_states', 'profiles',
+     'summary']
     """
 
     transitions: Transitions = field(repr=False)  # of all stays

@@ -48,15 +48,16 @@ class Decisions:
     @cached_property
     def covariance(self) -> FloatArray:
         """Squared Monte Carlo errors of levels, ``[P, P]``."""
-        if self.swept.draws.exact:
-            return np.zeros((len(self.names), len(self.names)))
         found, weights, inflation = self._gaps
         raw, _ = paired(self.swept, self.best)
         off = inflation[:, None] * (found - (found @ weights)[:, None])
         plain = raw - (raw @ weights)[:, None]
         chain = self.swept.draws.belief.chain_noise
+        common = chain * (plain * weights) @ plain.T  # models may be a sample
+        if self.swept.draws.exact:
+            return np.asarray(common)
         own = (off * weights) @ off.T / max(weights.size - 1, 1)
-        return np.asarray(own + chain * (plain * weights) @ plain.T)
+        return np.asarray(own + common)
 
     def error(self, share: FloatArray) -> FloatArray:
         """Error of ``sum_j share[..., j] level[j]``."""
@@ -68,9 +69,9 @@ class Decisions:
         gaps, weights = paired(self.swept, self.best)
         gain = gaps.max(axis=0)
         mean = float(gain @ weights)
-        if self.swept.draws.exact:
-            return mean, 0.0
-        noise = 1 / max(gain.size - 1, 1) + self.swept.draws.belief.chain_noise
+        draws = self.swept.draws
+        own = 0.0 if draws.exact else 1 / max(gain.size - 1, 1)
+        noise = own + draws.belief.chain_noise
         return mean, float(np.sqrt((gain - mean) ** 2 @ weights * noise))
 
 

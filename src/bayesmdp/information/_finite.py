@@ -1,11 +1,11 @@
 """Value of information where models are given: an ensemble.
 
-**Few models** are taken for all there are. A row tells apart the models that differ in
-it, and visits are evidence for models by Bayes' rule; values are then exact but for the
-simulated visits. **Many models** are taken for draws of something continuous: a single
-draw's row would give its number away, so conditional means are regressions on ``x =
-theta.h`` (`_samples`), and ``n`` visits count as ``n / (n + n0)`` of knowing it, ``n0 =
-E[Var_theta(h)] / Var(x)``.
+**Few models** that are no sample are taken for all there are. A row tells apart the
+models that differ in it, and visits are evidence for models by Bayes' rule; values are
+then exact but for the simulated visits. **Many models, or a sample,** are taken for
+draws of something continuous: a single draw's row would give its number away, so
+conditional means are regressions on ``x = theta.h`` (`_samples`), and ``n`` visits
+count as ``n / (n + n0)`` of knowing it, ``n0 = E[Var_theta(h)] / Var(x)``.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class ModelStudy:
     def __init__(self, ensemble: Ensemble, h: FloatArray, seed: int) -> None:
         self.ensemble, self.layout, self.h = ensemble, ensemble.layout, h
         self.weights = ensemble.weights
-        self.few = ensemble.n_models <= FEW
+        self.few = not ensemble.sampled and ensemble.n_models <= FEW
         key = stream_key(seed, "information visits").tolist()
         self.rng = np.random.default_rng(key)
 
@@ -85,6 +85,11 @@ class ModelStudy:
     ) -> tuple[float, float]:
         indptr = self.layout.indptr
         taken = _even_draws(self.weights)
+        models, copy_of = np.unique(taken, return_inverse=True)
+        if models.size < 2:
+            return 0.0, 0.0
+        # all copies of a model on one side, or what decides would value itself
+        half = np.random.default_rng(1).permutation(models.size)[copy_of] % 2
         x, pull = [], []
         for i, table in zip(row, self._rows(row), strict=True):
             h = self.h[indptr[i] : indptr[i + 1]]
@@ -97,8 +102,8 @@ class ModelStudy:
                 share = each * spread / max(each * spread + noise, 1e-300)
             pull.append(np.sqrt(share))
         basis = spline_basis(np.stack(x, axis=1), np.array(pull))
-        found = split_gain(np.ascontiguousarray(gaps[:, taken].T), basis)
-        error = found.std() / np.sqrt(self.ensemble.n_models)
+        found = split_gain(np.ascontiguousarray(gaps[:, taken].T), basis, half=half)
+        error = found.std() * np.sqrt(self.weights @ self.weights)
         return float(found.mean()), float(error)
 
 

@@ -344,9 +344,13 @@ def _regressed(
     y = y - y.mean(axis=0) + level
     gain = split_gain(y, (basis, basis), level)
     fitted = basis @ np.linalg.lstsq(basis, y, rcond=1e-10)[0]
-    share = np.bincount(fitted.argmax(axis=1), minlength=level.size) / len(y)
+    pick, m = fitted.argmax(axis=1), np.arange(len(y))
+    share = np.bincount(pick, minlength=level.size) / len(y)
     share[best] -= 1.0
+    off_k = values - values.mean(axis=1, keepdims=True)
+    of_rest = (off_k[pick, m] - off_k[best]).mean(axis=0)
     squared = gain.var() / len(y) + options.error(share) ** 2
+    squared += of_rest.var() / max(of_rest.size - 1, 1)
     off = (fitted - fitted[:, [best]]).std(axis=0).max()
     squared += (_UNSEEN / len(y) * off) ** 2
     return max(float(gain.mean()), 0.0), float(np.sqrt(squared))

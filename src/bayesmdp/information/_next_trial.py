@@ -9,8 +9,9 @@ are that of `improve`, and *steady* ones, which go from the baseline to the best
 in each state by a share in proportion to ``mean(gain) / (visits Var(gain))``: gains of
 states are nearly independent, and these shares make the mean of their sum largest for
 its sd. Neither need be safe, and mixing any direction into the baseline itself hardly
-changes the *probability* of being worse; the baseline alone is always safe. The
-probability, over paired draws, is judged on draws that chose nothing.
+changes the *probability* of being worse; the baseline alone is always safe. A design
+must be safe by a Monte Carlo error on draws that did not propose it; its probability is
+then reported from draws that chose nothing, and so may fall just below ``safe``.
 
 **What it brings.** Draws of the posterior are taken for the truth, one after the other:
 patients are treated by the design, the belief is updated with its strengths held, the
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from bayesmdp.engine import Pool
+    from bayesmdp.evaluation import Swept
     from bayesmdp.information._moments import Moments
 
 SIZES = (100, 500, 2000)
-_SHARES = (1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.02, 0.0)
+_SHARES = (0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.02, 0.0)
 _CAPS = (0.5, 0.8, 0.95, 1.0)  # share of states that steady changes leave below 1
 _N_CHOOSE, _FEWER, _SMALL = 1000, 256, 100
 _DESIGNS = ("trial", "more of the same", "uniform")
@@ -76,7 +78,7 @@ class TrialPlan(Record):
     policy: FloatArray  # [S, A]
     baseline: FloatArray  # [S, A]
     explored: float  # share of exploring in it
-    anchor: str  # into which policy exploring is mixed
+    anchor: str  # into which policy exploring is mixed, or "exploring only"
     n_patients: int
     safe: float
     margin: float
@@ -103,8 +105,9 @@ class TrialPlan(Record):
             f"baseline{less} with probability {no_worse}"
         )
         while_ = rounded(self.difference, self.difference_mcse)
+        mixed = f"{100 * self.explored:.3g} % exploring, mixed into {self.anchor}"
         lines: list[Any] = [
-            f"{100 * self.explored:.3g} % exploring, mixed into {self.anchor}",
+            self.anchor if self.explored == 1 else mixed,
             f"value while gathering, less the baseline's: {while_}",
         ]
         rows = [
@@ -156,7 +159,9 @@ def next_trial(
         How many patients (episodes) the trial has.
     safe
         Least posterior probability that the trial's policy is no worse than the
-        baseline. Where nothing else is that safe, the baseline is returned.
+        baseline. Where nothing else is that safe, the baseline is returned. The
+        probability is reported from draws that chose nothing: it can fall slightly
+        below by chance.
     baseline
         Where not given, what was done in the data.
     margin
@@ -239,8 +244,7 @@ def next_trial(
         many = tuple(sorted(asked | {patients}))
         even = baselines.uniform(posterior)
         designs = np.stack([design.policy, base, even])
-        fixed = np.stack([now, design.policy, base])
-        ground = Ground(posterior, every, designs, fixed, many, steps, number)
+        ground = Ground(posterior, every, designs, now[None], many, steps, number)
         after, known = simulate_trials(
             ground,
             truths,
@@ -328,41 +332,51 @@ def _design(
     seed: int,
     pool: "Pool",
 ) -> _Design:
-    """Mix in as much exploring as is safe; chosen and judged on draws of their own."""
-    from bayesmdp.evaluation.paired import differences, paired, sweep_paired
+    """Mix in as much exploring as is safe; draws that report it chose nothing."""
+    from bayesmdp.evaluation.paired import differences, sweep_paired
 
-    names, policies = [], [base]
+    names, policies = [("exploring only", 1.0)], [base, explore]
     for anchor, policy in anchors:
         for share in _SHARES:
             names.append((anchor, share))
             policies.append((1 - share) * policy + share * explore)
     table = np.stack(policies)
     n = _N_CHOOSE if posterior.task.live.size <= _SMALL else _FEWER
-    chosen = sweep_paired(table, Draws(posterior, n, seed, "trial choose"), pool=pool)
-    gap, weights = paired(chosen, 0)
-    passed = (gap >= -margin) @ weights >= safe
-    kept = [0, *(np.flatnonzero(passed[1:]) + 1).tolist()]
-    judged = sweep_paired(
-        table[kept], Draws(posterior, n, seed, "trial judge"), pool=pool
-    )
-    gap, weights = paired(judged, 0)
-    mean, error = differences(judged, 0)
-    probability = np.minimum((gap >= -margin) @ weights, 1.0)
-    fine = [i for i in range(1, len(kept)) if probability[i] >= safe]
+
+    def sweep(kept: list[int], purpose: str) -> "Swept":
+        return sweep_paired(table[kept], Draws(posterior, n, seed, purpose), pool=pool)
+
+    proposed, _ = _no_worse(sweep([*range(len(table))], "trial choose"), margin)
+    kept = [0, *(np.flatnonzero(proposed[1:] >= safe) + 1).tolist()]
+    judged = sweep(kept, "trial judge")
+    probability, error = _no_worse(judged, margin)
+    mean, _ = differences(judged, 0)
+    fine = [i for i in range(1, len(kept)) if probability[i] - error[i] >= safe]
     # the largest share, then the best mean; the baseline is safe in any case
     best = max(fine, key=lambda i: (names[kept[i] - 1][1], mean[i]), default=0)
     anchor, share = names[kept[best] - 1] if best else ("the baseline", 0.0)
-    p = float(probability[best])
-    noise = 1 / gap.shape[1] + posterior.chain_noise
+    fresh = sweep([0, kept[best]], "trial report")
+    probability, probability_mcse = _no_worse(fresh, margin)
+    mean, error = differences(fresh, 0)
     return _Design(
         policy=table[kept[best]],
         share=share,
         anchor=anchor,
-        probability=p,
-        probability_mcse=float(np.sqrt(p * (1 - p) * noise)),
-        difference=float(mean[best]),
-        difference_mcse=float(error[best]),
+        probability=float(probability[1]),
+        probability_mcse=float(probability_mcse[1]),
+        difference=float(mean[1]),
+        difference_mcse=float(error[1]),
     )
+
+
+def _no_worse(swept: "Swept", margin: float) -> tuple[FloatArray, FloatArray]:
+    """Probability of being no worse than the first policy, and its error, ``[P]``."""
+    from bayesmdp.evaluation.paired import paired
+
+    gap, weights = paired(swept, 0)
+    p = np.clip(1.0 - (gap < -margin) @ weights, 0.0, 1.0)  # exactly 1 if none is
+    noise = 1 / gap.shape[1] + swept.draws.belief.chain_noise
+    return p, np.sqrt(p * (1 - p) * noise)
 
 
 def _outcomes(

@@ -32,7 +32,8 @@ class Information(Record):
     gain of such a switch after ``n_patients`` more patients are treated as before.
 
     Pairs that policies may not use are 0. Values of states that are not ``confirmed``
-    are first-order approximations, and their errors hold Monte Carlo only.
+    are first-order approximations: their errors hold those of the policies' values
+    only, and those of switches are NaN. ``patients_evsi`` always is one.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class Information(Record):
     patients_visits: FloatArray  # [S, A], that so many patients bring
     prior_visits: FloatArray  # [S, A], n0: visits that the belief is worth
     available: BoolArray  # [S, A], that policies may use
-    confirmed: BoolArray  # [S], by nested Monte Carlo
+    confirmed: BoolArray  # [S], by nested Monte Carlo, or in every model
     approximation: float  # median ratio of approximate to confirmed switch values
     seconds: float
     task: Task = field(repr=False)
@@ -93,8 +94,8 @@ class Information(Record):
         found["n_policies"] = len(self.names)
         found["n_visits"] = list(self.n_visits)
         found["n_confirmed"] = int(self.confirmed.sum())
-        found["states"] = self.ranked_states(_SHOWN)
-        found["pairs"] = self.ranked_pairs(_SHOWN)
+        found["states"] = as_plain(self.ranked_states(_SHOWN))
+        found["pairs"] = as_plain(self.ranked_pairs(_SHOWN))
         return found
 
     def ranked_states(self, n: int = 10) -> list[dict[str, Any]]:
@@ -215,7 +216,9 @@ class Information(Record):
                 f"{x['patients_evsi']:.2g}",
                 f"{x['visits']:.3g}",
                 x["action"],
-                rounded(x["switch_evsi"], x["switch_evsi_mcse"]),
+                rounded(x["switch_evsi"], x["switch_evsi_mcse"])
+                if x["confirmed"]
+                else f"{x['switch_evsi']:.2g}, first-order",
             ]
             for x in self.ranked_states(shown)
         ]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 
 _KNOTS, _FEWER = 6, 4  # of a spline in one parameter, or in one of several
@@ -156,18 +156,20 @@ def split_gain(
     y: FloatArray,
     basis: tuple[FloatArray, FloatArray],
     level: FloatArray | None = None,
+    half: IntArray | None = None,
 ) -> FloatArray:
     """Gain of each draw ``[D]`` when the other half of them decides.
 
     ``y`` [D, P] are values. Half the draws fit, predict and choose, also what would be
     chosen without more data; the others say what both are worth, as fitted to *their*
     values. What residuals do to that fit is added, which leaves the mean as it is and
-    makes its error right. With ``level`` [P], means of decisions are known.
+    makes its error right. With ``level`` [P], means of decisions are known. ``half``
+    [D] says on which side, 0 or 1, a draw is; where not given, they take turns.
     """
     fit_on, predict_with = basis
-    gain, number = np.empty(len(y)), np.arange(len(y))
-    for half in (0, 1):
-        mine, others = number % 2 == half, number % 2 != half
+    gain, side = np.empty(len(y)), np.arange(len(y)) % 2 if half is None else half
+    for turn in (0, 1):
+        mine, others = side == turn, side != turn
         mean = predict_with[mine].mean(axis=0)
         slopes = _slopes(fit_on[others], y[others])
         centre = mean @ slopes if level is None else level

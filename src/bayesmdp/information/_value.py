@@ -64,7 +64,8 @@ def value_of_information(
     ----------
     posterior
         What is believed. An ensemble of up to 100 models is taken for all there are;
-        one of more models for draws of something continuous (needs scikit-learn).
+        one of more models, or a sample of models, for draws of something continuous
+        (needs scikit-learn).
     policies
         Among which the decision is, by name or in a list. Where not given: what was
         done in the data, the nominal and an optimised policy, and the optimal policies
@@ -294,7 +295,7 @@ def _approximate(
 ) -> _Made:
     """All pairs and states in closed form, at most what knowing the model is worth.
 
-    Errors are those of the policies' values.
+    Errors are those of the policies' values; switches have none, and NaN says so.
     """
     most = decisions.evpi()[0]
     n_states, n_actions = moments.usable.shape
@@ -313,6 +314,7 @@ def _approximate(
         made.state[0, i] = np.minimum(moments.state_gains(decisions.level, n), most)
         made.switch[0, i] = np.fmin(moments.switch_pair_gains(n), bound)
     made.state[1] = made.pair[1].max(axis=2)
+    made.switch[1] = np.where(moments.usable, np.nan, 0.0)
     return made
 
 
@@ -418,7 +420,7 @@ def _from_models(
     pool: "Pool",
     made: _Made,
 ) -> None:
-    """Replace all values by those of the given models."""
+    """Replace all values by those of the given models; switches where they are few."""
     from bayesmdp.evaluation.paired import paired, sweep_paired
     from bayesmdp.information._finite import ModelStudy
     from bayesmdp.information._moments import rows_of_states
@@ -442,4 +444,4 @@ def _from_models(
                 made.pair[:, i, s, a] = study.gain([r], gaps, n)
                 if own is not None:
                     made.switch[:, i, s, a] = study.gain([r], own, n)
-        made.confirmed[s] = True
+        made.confirmed[s] = switches

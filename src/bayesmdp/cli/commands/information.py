@@ -6,7 +6,9 @@ import click
 
 from bayesmdp.cli._options import (
     Work,
+    load_run,
     restrict_option,
+    reward_option,
     run_argument,
     work_options,
 )
@@ -43,6 +45,7 @@ _NAME = "information"
     help="How many states to show, those worth most first.",
 )
 @restrict_option
+@reward_option
 @work_options
 def command(
     run: Path,
@@ -51,6 +54,7 @@ def command(
     patients: int,
     n_states: int,
     restricted: bool,
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Say what knowing more would be worth in RUN, a directory of `fit`, and where.
@@ -65,7 +69,7 @@ def command(
     """
     import bayesmdp as bm
 
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     bm.storage.check_target(run, _NAME, overwrite=True)
     among = None
     if policies:
