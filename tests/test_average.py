@@ -208,3 +208,9 @@ def test_compare_and_improve_know_averages() -> None:
 )  # fmt: skip
 def test_bad_input_gets_one_sentence(error: Any, call: Any, said: Any) -> None:
     check(error, call, said)
+
+
+def test_the_summary_says_what_the_aleatoric_sd_is_of() -> None:
+    said = bm.evaluate([0, 1, 1], maintenance()).summary()
+    assert "the mean over n steps has this over sqrt(n), for large n" in said
+    assert "total sd" not in said

@@ -131,7 +131,7 @@ def test_costs_and_effects_are_those_of_evaluate() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ((TWO[0],), "`policies` must map at least two names"),
+        ((TWO[0],), "name two policies or more"),
         ((*TWO, "--effect", "qualy"), "did you mean 'qaly'"),
         ((*TWO, "--cost", "qaly"), "`cost` and `effect` must be two rewards"),
         ((*TWO, "--threshold", "-5"), "`thresholds` must be 0 or more"),
@@ -191,3 +191,43 @@ def test_the_report_shows_the_last_analysis() -> None:
     section = json.loads(Path("page.json").read_text())["economics"]
     kept = bm.storage.load_result("plain", "cost_effectiveness")
     assert [x["name"] for x in section["rows"]] == [x.name for x in kept.table]
+
+
+def test_a_report_does_not_show_one_reward_as_another() -> None:
+    done = run("compare", "plain", *TWO, "--reward", "cost", "--draws", "64")
+    assert done.exit_code == 0, done.output
+    done = run("report", "plain", "--reward", "qaly", "--draws", "64", "-o", "q.html")
+    assert done.exit_code in (0, 1), done.output
+    assert "is of another reward" in done.stderr
+    kept = bm.storage.load_result("plain", "comparison", bm.Comparison)
+    assert {x.task.chosen for x in kept.evaluations.values()} == {"qaly"}
+    posterior = bm.storage.load("plain").posterior
+    policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}
+    costs = bm.compare(policies, posterior.draws(64, 0), reward="cost")
+    with pytest.raises(bm.BayesmdpError, match="another `reward`"):
+        bm.report(posterior.with_reward("qaly"), costs)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["check", "negative-control", "cross-fit", "off-policy", "compare-priors"],
+)
+def test_commands_on_a_log_take_a_reward(command: str) -> None:
+    short = {"check": ("--draws", "8", "--permutations", "9")}
+    short["negative-control"] = ("--permutations", "2")
+    more = short.get(command, ())
+    head, *rows = LOG.splitlines()
+    rows = [f"{i},0,{row}" for i, row in enumerate(rows)]
+    Path("patients.csv").write_text("\n".join([f"episode,step,{head}", *rows]))
+    refused = run(command, "plain", "patients.csv", *more)
+    assert refused.exit_code == 2
+    assert "--reward qaly" in refused.stderr
+    done = run(command, "plain", "patients.csv", "--reward", "qaly", *more)
+    assert done.exit_code in (0, 1), done.output
+
+
+def test_prior_sensitivity_takes_a_reward() -> None:
+    asked = ("prior-sensitivity", "plain", TWO[0], "--draws", "32")
+    assert "--reward qaly" in run(*asked).stderr
+    done = run(*asked, "--reward", "qaly", "--prior", "symmetric")
+    assert done.exit_code in (0, 1), done.output

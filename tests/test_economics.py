@@ -295,3 +295,17 @@ def test_it_is_kept_with_a_run(
     assert again.to_dict() == several.to_dict()
     assert again.table == several.table
     assert all(np.array_equal(again.plane[x], several.plane[x]) for x in several.names)
+
+
+def test_uneven_weights_are_worth_fewer_draws() -> None:
+    """Half of the draws without weight have the errors of those that have some."""
+    rng = np.random.default_rng(0)
+    cost, effect = rng.normal(size=(2, 400, 2))
+    uneven = np.repeat([1.5, 0.5], 200) / 400
+    found = from_samples(cost, effect, thresholds=[1], weights=uneven)
+    mean = uneven @ cost[:, 0]
+    error = np.sqrt(uneven**2 @ (cost[:, 0] - mean) ** 2)
+    assert found.table[0].cost_mcse == pytest.approx(error, rel=0.1)
+    even = from_samples(cost, effect, thresholds=[1])
+    ratio = found.table[0].cost_mcse / even.table[0].cost_mcse
+    assert ratio == pytest.approx(np.sqrt(400 * uneven @ uneven), rel=0.1)

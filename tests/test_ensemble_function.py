@@ -136,3 +136,13 @@ def test_what_cannot_be_drawn_is_refused(f: Any, more: Any, said: str) -> None:
 def test_sampled_is_yes_or_no() -> None:
     with pytest.raises(BeliefError, match="`sampled` must be of type bool"):
         bm.Ensemble([rows(np.array([0.5, 0.5]))], TASK, sampled=3)  # type: ignore[arg-type]
+
+
+def test_tasks_of_draws_differ_in_the_reward_alone() -> None:
+    def drawn(rng: np.random.Generator) -> Drawn:
+        g = 0.9 if rng.uniform() < 0.7 else 0.8
+        task = bm.Task(2, 2, reward=[rng.uniform(), 0], discount=g, start=0)
+        return rows(np.array([0.1, 0.2])), task
+
+    with pytest.raises(BeliefError, match=r"draw \d+ has another `discount`"):
+        bm.Ensemble.from_function(drawn, 20)

@@ -421,3 +421,66 @@ def test_bad_beliefs_by_cycle_get_one_sentence(
     error: Any, call: Any, said: Any
 ) -> None:
     check(error, call, said)
+
+
+@pytest.mark.parametrize("cycle", ["half", "end"])
+@pytest.mark.parametrize("form", ["states", "pairs"])
+def test_a_first_reward_that_counts_less_does(form: str, cycle: str) -> None:
+    """Bound by value iteration, policies by all there are, visits by their rewards."""
+    paid, g, lost = rewards(form)["qaly"], 0.9, {"half": 0.5, "end": 1.0}[cycle]
+    belief = bm.Ensemble(MODELS, task(form, (g, g), cycle=cycle)).with_reward("qaly")
+    each = [
+        np.array([a, b, c, 0]) for a in range(A) for b in range(A) for c in range(A)
+    ]
+    found = [bm.evaluate(x, belief) for x in each]
+    best = max(x.start_value for x in found)
+    bound = []
+    own = np.broadcast_to(paid[:, None] if form == "states" else paid, (S, A))
+    ends = paid[END] if form == "states" else 0.0
+    for model in MODELS:
+        value = np.full(S, ends)
+        for _ in range(600):
+            q = own + g * model @ value
+            value = np.append(q[:END].max(axis=1), ends)
+        first = (q - lost * own)[:END].max(axis=1)
+        bound.append(START @ np.append(first, (1 - lost) * ends))
+    asked = bm.optimise(belief, effort="quick")
+    assert asked.upper_bound == pytest.approx(np.mean(bound), rel=1e-9)
+    assert asked.upper_bound >= best - 1e-12
+    assert asked.start_value >= best - 1e-6
+    one = bm.Ensemble(MODELS[:1], belief.task)
+    counted = bm.evaluate(POLICY, one)
+    mean = np.append((POLICY * own).sum(axis=1)[:END], ends)
+    assert counted.occupancy @ mean == pytest.approx(counted.start_value)
+    if form == "states":
+        values = [
+            bm.evaluate(x, one).start_value for x in (bm.policies.nominal(one), *each)
+        ]
+        assert values[0] == pytest.approx(max(values))
+        return
+    with pytest.raises(TaskError, match="give a `horizon`"):
+        bm.policies.nominal(belief)
+
+
+def test_one_belief_with_other_rewards_is_still_one() -> None:
+    """Half the cost in each half is the cost, to the bit: draws are shared."""
+    state, action, next_state = np.indices((3, A, S)).reshape(3, -1)
+    counts = bm.Counts.from_arrays(state, action, next_state)
+    about = task("pairs", (0.97, 0.97), horizon=8).with_reward("cost")
+    one = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    again = one.with_task(about._but(reward=np.array(about.reward)))
+    both = bm.posterior.BeliefsByCycle([one, again], [5])
+    here, there = (bm.evaluate(POLICY, x, n_draws=32) for x in (both, one))
+    np.testing.assert_array_equal(here.start_values, there.start_values)
+
+
+def test_beliefs_by_cycle_agree_in_names_and_ends() -> None:
+    about = task("states", (0.9, 0.9), horizon=4).with_reward("cost")
+    named = about.with_labels(state_labels=["a", "b", "c", "d"])
+    one, other = (bm.Ensemble(MODELS, x) for x in (about, named))
+    with pytest.raises(BeliefError, match="names of states or actions"):
+        bm.posterior.BeliefsByCycle([one, other], [2])
+    paid = [np.arange(S) + k for k in range(len(MODELS))]
+    other = bm.Ensemble(MODELS, about, paid)
+    with pytest.raises(BeliefError, match="terminal states by model"):
+        bm.posterior.BeliefsByCycle([one, other], [2])

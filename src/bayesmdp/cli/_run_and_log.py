@@ -7,6 +7,7 @@ from bayesmdp.cli._options import (
     Function,
     Work,
     files_argument,
+    load_run,
     reading_options,
     run_argument,
 )
@@ -32,6 +33,7 @@ def load_run_and_log(
     run: Path,
     files: tuple[str, ...],
     reading: dict[str, Any],
+    reward: str | dict[str, float] | None,
     *,
     result: str | None = None,
 ) -> "tuple[Fitted, Transitions]":
@@ -42,7 +44,7 @@ def load_run_and_log(
     """
     import bayesmdp as bm
 
-    posterior = bm.storage.load(run).posterior
+    posterior = load_run(run, reward).posterior
     if result is not None:
         bm.storage.check_target(run, result, overwrite=True)
     log = bm.read_transitions(list(files), **reading)

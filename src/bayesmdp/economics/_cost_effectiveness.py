@@ -200,7 +200,11 @@ def from_samples(
     even = np.full(n, 1.0 / n) if weights is None else weights
     share = _checks.shares("weights", even, "draw", n, ArgumentError)
     wanted = _read_thresholds(thresholds)
-    return _analyse(listed, c.T, e.T, wanted, share, called=("cost", "effect"))
+    # weights that differ are worth fewer draws than there are
+    uneven = max(float(share @ share) - 1.0 / n, 0.0)
+    return _analyse(
+        listed, c.T, e.T, wanted, share, chain=uneven, called=("cost", "effect")
+    )
 
 
 def _analyse(

@@ -23,6 +23,7 @@ from bayesmdp.errors import BayesmdpWarning
 
 __all__ = [
     "Plan",
+    "first_reward_differs",
     "hindsight_choices",
     "hindsight_values",
     "plan",
@@ -150,6 +151,24 @@ def warn_unfinished(what: str, result: Plan) -> None:
         warnings.warn(f"`{what}`: {result.status}.", BayesmdpWarning, stacklevel=3)
 
 
+def first_reward_differs(problem: Problem) -> bool:
+    """Whether actions differ in a first reward that counts less than others.
+
+    `plan` counts it whole: where it is the same for all actions, that changes nothing.
+    """
+    if not problem.lost:
+        return False
+    rows = problem.rows
+    final = rows.terminal_value[rows.target]
+    paid = rows.row_sums(rows.mean * (rows.reward - problem.task.discount * final))
+    at = np.searchsorted(rows.source, np.arange(problem.n_live))
+    least, most = np.minimum.reduceat(paid, at), np.maximum.reduceat(paid, at)
+    size = np.maximum(np.abs(least), np.abs(most))
+    begins = rows.start[: problem.n_live] > 0
+    return bool((begins & (most - least > _SAME * size)).any())
+
+
+_SAME = 1e-12  # difference of rewards, relative to them, that is rounding
 _HELD = 1 << 20  # entries of draws that are held at once
 
 
@@ -158,7 +177,8 @@ def hindsight_values(
 ) -> FloatArray:
     """Optimal start values of ``n_draws`` draws from ``first`` on, ``[D]``.
 
-    With a horizon, of decisions that may change with time.
+    With a horizon, or a first reward that counts less, of decisions that may change
+    with time.
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
@@ -204,27 +224,31 @@ def _best_values(
     table = np.empty((n, rows.target.size))
     stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), table)
     reward, final = stream.rewards(draws), stream.terminal_values(draws)
+    reward = read_only(rows.reward[None] if reward is None else reward)
+    final = writable(
+        rows.terminal_value[None] if final is None else final[:, rows.order]
+    )
     out, choices = np.full(n, -np.inf), np.tile(warm, (n, 1))
     for method in methods(problem.n_live):
         found, iterations = np.empty(n), np.empty(n, dtype=np.int64)
-        choice = np.tile(warm, (n, 1))
+        choice, value = np.tile(warm, (n, 1)), np.empty((n, rows.start.size))
         plan_models(
             method.dense,
             method.krylov,
             problem.task.discount,
             rows.layout,
             table,
-            read_only(rows.reward[None] if reward is None else reward),
-            writable(
-                rows.terminal_value[None] if final is None else final[:, rows.order]
-            ),
+            reward,
+            final,
             writable(rows.start),
             False,
             choice,
-            np.empty((n, rows.start.size)),
+            value,
             iterations,
             found,
         )
+        if problem.lost:
+            found = _less_of_first(problem, table, reward, final, value)
         found[iterations <= 0] = np.nan  # a better policy would never end
         found[iterations == FAILED] = -np.inf
         choices[np.isneginf(out)] = choice[np.isneginf(out)]
@@ -232,3 +256,27 @@ def _best_values(
         if not np.isneginf(out).any():
             break
     return np.where(np.isneginf(out), np.nan, out), choices
+
+
+def _less_of_first(
+    problem: Problem,
+    table: FloatArray,
+    reward: FloatArray,
+    final: FloatArray,
+    value: FloatArray,
+) -> FloatArray:
+    """Best start values ``[D]`` where the first reward counts ``lost`` less.
+
+    The first action is the best one given that, those that follow have ``value``.
+    """
+    rows, lost, g = problem.rows, problem.lost, problem.task.discount
+    n = problem.n_live
+    own = reward - g * final[:, rows.target]
+    then = value.copy()
+    then[:, n:] = 0.0  # on arrival, rewards hold what a terminal state pays
+    gain = table * (reward - lost * own + g * then[:, rows.target])  # [D, E]
+    each = np.add.reduceat(gain, rows.indptr[:-1], axis=1)  # [D, R]
+    at = np.searchsorted(rows.source, np.arange(n))
+    top = np.maximum.reduceat(each, at, axis=1)  # [D, N]
+    ends = (1.0 - lost) * (final @ rows.start)
+    return np.asarray(top @ rows.start[:n] + ends)

@@ -393,4 +393,5 @@ def share_of_visits(
     task = belief.task
     visits = (occupancy[:, None] * policy)[task.live]
     seen = belief.counts.pair_totals(task.n_states, task.n_actions)[task.live]
-    return min(float(visits[seen < fewer_than].sum() / visits.sum()), 1.0)
+    total = float(visits.sum())  # 0 where episodes end before anything counts
+    return min(float(visits[seen < fewer_than].sum()) / total, 1.0) if total else 0.0

@@ -218,7 +218,8 @@ class Evaluation(Record):
         live = self.task.live
         order = live[np.argsort(-self.occupancy[live], kind="stable")][:shown]
         if self.bias is not None:
-            return self._sheet_of_average(Table(header, rows), order)
+            few = Table(header[:-1], [row[:-1] for row in rows])
+            return self._sheet_of_average(few, order)
         for state in order:
             cells = [
                 rounded(getattr(self, q)[state], getattr(self, f"{q}_mcse")[state])
@@ -250,7 +251,8 @@ class Evaluation(Record):
         ]
         unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
         title = f"Average per step of a policy{unit} over {self.drawn}"
-        lines = [*self._remarks(), "aleatoric sd: of one step; of n steps over sqrt(n)"]
+        said = "aleatoric sd: the mean over n steps has this over sqrt(n), for large n"
+        lines = [*self._remarks(), said]
         return Sheet(title, [start, Table(header, rows), *lines])
 
     def _sheet_of_rewards(self, header: list[str]) -> Sheet:

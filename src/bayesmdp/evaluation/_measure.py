@@ -113,10 +113,13 @@ def measure(
     _add_terminal(problem, p, states, size, ended)
     occupancy = state_sums[c.D] / size.weights.sum()
     spread = np.maximum(state_sums[c.DD] / size.weights.sum() - occupancy**2, 0.0)
+    visits = occupancy + reference[2]
+    if problem.lost:
+        visits = np.maximum(visits - problem.lost * problem.task.start, 0.0)
     return Measured(
         start=from_start,
         states=states,
-        occupancy=occupancy + reference[2],
+        occupancy=visits,
         occupancy_mcse=np.sqrt(spread * (chain + (not exact) / max(n - 1, 1))),
         start_values=np.where(ended, sums.start[p, c.START_VALUE], np.nan),
         n_endless=ended.size - n - int(sums.unsolved[p].sum()),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, Name
 from bayesmdp.data import Counts
+from bayesmdp.errors import TaskError
 from bayesmdp.model import ALWAYS, Dynamics, Task
 from bayesmdp.posterior import Belief, check_belief, logged_counts
+
+if TYPE_CHECKING:
+    from bayesmdp.engine import Problem
 
 
 def uniform(posterior: Belief) -> FloatArray:
@@ -159,7 +163,9 @@ def nominal(posterior: Belief) -> FloatArray:
     check_belief(posterior)
     if posterior.task.reward_names:
         posterior.task.one_reward("nominal")
-    result = plan(Problem.of_belief(posterior))
+    known = Problem.of_belief(posterior)
+    _check_first("nominal", known)
+    result = plan(known)
     warn_unfinished("nominal", result)
     return result.policy
 
@@ -191,10 +197,23 @@ def mle(posterior: Belief) -> FloatArray:
     if posterior.task.reward_names:
         posterior.task.one_reward("mle")
     known = Problem.of_dynamics(frequencies(posterior), posterior.task)
+    _check_first("mle", known)
     who = "no policy ends at the visit frequencies; take another one than `mle`"
     result = plan(known, who)
     warn_unfinished("mle", result)
     return result.policy
+
+
+def _check_first(what: str, known: Problem) -> None:
+    """Refuse where the best first action depends on what follows it, and back."""
+    from bayesmdp.engine.planning import first_reward_differs
+
+    if first_reward_differs(known):
+        raise TaskError(
+            f"`{what}` has no exact answer for cycle={known.task.cycle!r} without a "
+            "horizon where the first reward depends on the action: give a `horizon`, "
+            "or cycle='start'; `optimise` knows the task as it is."
+        )
 
 
 def frequencies(posterior: Belief) -> Dynamics:

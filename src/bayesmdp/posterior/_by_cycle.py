@@ -1,8 +1,8 @@
 """Rows that change with time: one belief after the other, for tasks with a horizon.
 
-A draw is one draw of each. Beliefs that are the same object share their rows, and
-ensembles share the number of the model: model ``m`` of each belongs together. Others
-are independent of each other.
+A draw is one draw of each. Beliefs that are the same object, or the same with another
+reward (`with_task`, `with_reward`), share their rows, and ensembles share the number of
+the model: model ``m`` of each belongs together. Others are independent of each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from bayesmdp.errors import BeliefError
 from bayesmdp.model import Dynamics, Rewards, Rows, Task
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import place, union
+from bayesmdp.posterior._posterior import Fitted
 from bayesmdp.posterior._stream import Stream
 
 
@@ -133,7 +134,7 @@ class BeliefsByCycle(Belief, Shown):
         streams: list[Stream] = []
         usable = self.available.ravel()
         for belief in self.beliefs:
-            first = next(i for i, x in enumerate(self.beliefs) if x is belief)
+            first = next(i for i, x in enumerate(self.beliefs) if _same(x, belief))
             shared = self.n_models is not None or first == 0
             own = purpose if shared else f"{purpose}: cycles {first}"
             kept = np.flatnonzero(usable[belief.rows().layout.pair])
@@ -222,6 +223,11 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
             np.array_equal(x.terminal_value, y.terminal_value)
             for x, y in zip(task.parts.values(), other.parts.values(), strict=True)
         ),
+        "rewards of terminal states by model": np.array_equal(
+            getattr(first, "terminal_values", 0), getattr(belief, "terminal_values", 0)
+        ),
+        "names of states or actions": (task.state_labels, task.action_labels)
+        == (other.state_labels, other.action_labels),
         "weights of models": first.n_models == belief.n_models
         and np.array_equal(_weights(first), _weights(belief)),
     }
@@ -231,6 +237,19 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
             f"`beliefs[{i}]` and `beliefs[0]` differ in {wrong}: only probabilities "
             "and rewards may change with time."
         )
+
+
+def _same(one: Belief, other: Belief) -> bool:
+    """Whether two are one belief about the rows, whatever their rewards."""
+    if one is other or not (isinstance(one, Fitted) and isinstance(other, Fitted)):
+        return one is other
+    mine, its = one.parameters(), other.parameters()
+    return (
+        one.counts is other.counts
+        and one.prior is other.prior
+        and len(mine) == len(its)
+        and all(np.array_equal(x, y) for x, y in zip(mine, its, strict=True))
+    )
 
 
 def _weights(belief: Belief) -> FloatArray:

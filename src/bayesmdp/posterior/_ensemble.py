@@ -31,6 +31,10 @@ from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._overlay import spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
 
+_KNOWN = (  # what tasks of draws must share
+    *("n_states", "n_actions", "discount", "terminal", "start", "horizon", "cycle"),
+    *("criterion", "state_labels", "action_labels"),
+)
 _AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 
 
@@ -194,6 +198,9 @@ class Ensemble(Belief, Shown):
                     "`task` must be given, or `f` must return a Task beside the "
                     f"dynamics; draw 0 has {type(task).__name__}."
                 )
+        for i, (_, x) in enumerate(drawn):
+            if isinstance(x, Task):
+                _check_known(i, x, task)
         rewards = [x.reward if isinstance(x, Task) else x for _, x in drawn]
         own = None if all(x is None for x in rewards) else rewards
         return cls([x for x, _ in drawn], task, own, sampled=True)
@@ -320,6 +327,18 @@ def _drawn(f: Callable[..., Any], seed: int, number: int) -> tuple[Any, Any]:
             f"own); draw {number} is of type {type(found).__name__}."
         )
     return found
+
+
+def _check_known(number: int, drawn: Task, task: Task) -> None:
+    """Refuse a draw's task that differs in more than the reward."""
+    for name in _KNOWN:
+        pairs = zip(drawn.parts.values(), task.parts.values(), strict=False)
+        same = [np.array_equal(getattr(x, name), getattr(y, name)) for x, y in pairs]
+        if not all(same):
+            raise BeliefError(
+                f"`f` must return tasks that differ in the reward alone: that of draw "
+                f"{number} has another `{name}`."
+            )
 
 
 def _possible(model: Dynamics, pair: IntArray) -> tuple[Rows, FloatArray]:

@@ -101,11 +101,12 @@ class Inputs:
         if self.information is not None:
             tasks["information"] = self.information.task
         for name, task in tasks.items():
-            for what in ("discount", "terminal", "start", "state_labels"):
+            for what in ("chosen", "discount", "terminal", "start", "state_labels"):
                 mine, other = (getattr(x, what) for x in (self.task, task))
                 if not np.array_equal(mine, other):
+                    said = "reward" if what == "chosen" else what
                     raise ArgumentError(
-                        f"`{name}` is about a task with another `{what}` than that of "
+                        f"`{name}` is about a task with another `{said}` than that of "
                         "`posterior`; give records of one analysis."
                     )
 

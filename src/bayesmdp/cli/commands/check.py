@@ -7,6 +7,7 @@ import click
 
 from bayesmdp.cli._options import (
     Work,
+    reward_option,
     work_options,
 )
 from bayesmdp.cli._run_and_log import (
@@ -34,6 +35,7 @@ from bayesmdp.cli._run_and_log import (
     show_default=True,
     help="For the test of order 1 against order 2.",
 )
+@reward_option
 @work_options
 def command(
     run: Path,
@@ -41,6 +43,7 @@ def command(
     reading: dict[str, Any],
     n_draws: int,
     n_permutations: int,
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Set what FILE observed beside what RUN, a directory of `fit`, predicts.
@@ -53,7 +56,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, result="check")
+    posterior, log = load_run_and_log(run, files, reading, reward, result="check")
     found = bm.check(
         posterior,
         log,

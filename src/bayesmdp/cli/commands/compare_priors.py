@@ -9,6 +9,7 @@ from bayesmdp.cli._options import (
     Work,
     priors_beside,
     priors_options,
+    reward_option,
     work_options,
 )
 from bayesmdp.cli._run_and_log import load_run_and_log, run_and_log_arguments
@@ -24,6 +25,7 @@ from bayesmdp.cli._run_and_log import load_run_and_log, run_and_log_arguments
     show_default=True,
     help="Parts of the episodes, each of which is held out once.",
 )
+@reward_option
 @work_options
 def command(
     run: Path,
@@ -32,6 +34,7 @@ def command(
     fallback: str | None,
     folds: int,
     reading: dict[str, Any],
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Set the prior of RUN, a directory of `fit`, beside others.
@@ -48,7 +51,9 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, data = load_run_and_log(run, files, reading, result="compare_priors")
+    posterior, data = load_run_and_log(
+        run, files, reading, reward, result="compare_priors"
+    )
     comparison = bm.compare_priors(
         priors_beside(posterior, names, fallback),
         data,

@@ -68,6 +68,10 @@ def command(
     """
     import bayesmdp as bm
 
+    if len(policies) < 2:
+        raise bm.errors.ArgumentError(
+            f"`POLICY` has {policies[0]!r:.60} alone: name two policies or more."
+        )
     loaded = bm.storage.load(run)
     bm.storage.check_target(run, _RESULT, overwrite=True)
     found = bm.cost_effectiveness(

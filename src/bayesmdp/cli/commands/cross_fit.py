@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bayesmdp.cli._options import Work, work_options
+from bayesmdp.cli._options import Work, reward_option, work_options
 from bayesmdp.cli._run_and_log import (
     keep_and_show,
     load_run_and_log,
@@ -24,12 +24,14 @@ _NAME = "cross_fit"
     show_default=True,
     help="Parts of the episodes, each of which judges what the others chose.",
 )
+@reward_option
 @work_options
 def command(
     run: Path,
     files: tuple[str, ...],
     reading: dict[str, Any],
     folds: int,
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Judge the gain of a chosen policy by episodes that did not choose it.
@@ -42,7 +44,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, result=_NAME)
+    posterior, log = load_run_and_log(run, files, reading, reward, result=_NAME)
     result = bm.cross_fit(
         log,
         posterior.task,

@@ -8,6 +8,7 @@ import click
 from bayesmdp._jobs import OtherJobsError
 from bayesmdp.cli._options import (
     Work,
+    reward_option,
     work_options,
 )
 from bayesmdp.cli._run_and_log import (
@@ -36,6 +37,7 @@ _NAME = "negative_control"
     show_default=True,
     help="How often to exchange, fit, choose and claim again.",
 )
+@reward_option
 @work_options
 def command(
     run: Path,
@@ -43,6 +45,7 @@ def command(
     reading: dict[str, Any],
     permute: str,
     permutations: int,
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Set the gain that RUN claims beside gains claimed if actions did nothing.
@@ -59,7 +62,7 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, result=_NAME)
+    posterior, log = load_run_and_log(run, files, reading, reward, result=_NAME)
     file = run / f"{_NAME}.jsonl"
 
     def control() -> bm.diagnostics.NegativeControl:

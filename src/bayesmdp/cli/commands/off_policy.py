@@ -8,7 +8,9 @@ import click
 
 from bayesmdp.cli._options import (
     Work,
+    load_run,
     restrict_option,
+    reward_option,
     work_options,
 )
 from bayesmdp.cli._policies import OPTIMISED, find_policies
@@ -45,6 +47,7 @@ _CHOSEN = ("optimised", "mle", "nominal", "second_order", "msbi")  # by looking 
     "on the others and judged on each; 0 judges it on the log that chose it.",
 )
 @restrict_option
+@reward_option
 @work_options
 def command(
     run: Path,
@@ -53,6 +56,7 @@ def command(
     policy: str | None,
     folds: int,
     restricted: bool,
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Estimate a policy of RUN from its logged episodes, without a prior.
@@ -68,8 +72,8 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, result="off_policy")
-    loaded = bm.storage.load(run)
+    posterior, log = load_run_and_log(run, files, reading, reward, result="off_policy")
+    loaded = load_run(run, reward)
     if policy is None:
         kept = OPTIMISED in loaded.results
         policy = OPTIMISED if kept else "nominal"

@@ -6,9 +6,11 @@ import click
 
 from bayesmdp.cli._options import (
     Work,
+    load_run,
     priors_beside,
     priors_options,
     restrict_option,
+    reward_option,
     run_argument,
     work_options,
 )
@@ -44,6 +46,7 @@ from bayesmdp.cli._policies import find_policies
     "visited first; --json has all.",
 )
 @restrict_option
+@reward_option
 @work_options
 def command(
     run: Path,
@@ -54,6 +57,7 @@ def command(
     n_draws: int,
     n_states: int,
     restricted: bool,
+    reward: str | dict[str, float] | None,
     work: Work,
 ) -> None:
     """Evaluate POLICY under the prior of RUN, a directory of `fit`, and under others.
@@ -67,7 +71,7 @@ def command(
     """
     import bayesmdp as bm
 
-    loaded = bm.storage.load(run)
+    loaded = load_run(run, reward)
     ((name, found),) = find_policies(
         loaded, [policy], work, restricted=restricted
     ).items()

@@ -61,7 +61,8 @@ def command(
     and `compare-priors` found, or the command for what was not run, the last `compare`,
     and the last `cost-effectiveness`, if any. Where no policies were compared, it is
     done for behaviour, mle, nominal and, if there, the optimised policy; where the
-    optimised policy is newer, all are compared again. --draws and --seed are for what
+    optimised policy is newer, or what was kept is of another --reward, they are
+    compared again. --draws and --seed are for what
     has to be made. A page that is there is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
@@ -72,6 +73,9 @@ def command(
     loaded = load_run(run, reward)
     posterior, task = loaded.posterior, loaded.posterior.task
     best = load_optimised(loaded)
+    if best is not None and best.evaluation.task.chosen != task.chosen:
+        remark("the optimised policy kept is of another reward", quiet=work.quiet)
+        best = None
     comparison, why = _comparison(loaded, best, n_draws, work)
     if why:
         remark(why, quiet=work.quiet)
@@ -134,20 +138,23 @@ def _comparison(
 ) -> "tuple[Comparison, str]":
     """Return the comparison kept with a run, made again where it is not up to date.
 
-    It is made, and kept, where there is none, and where the optimised policy is missing
-    in it or has changed since; also says why.
+    It is made, and kept, where there is none, where it is of another reward, and where
+    the optimised policy is missing in it or has changed since; also says why.
     """
     import bayesmdp as bm
 
     kept: Comparison | None = None
     if COMPARISON in run.results:
         kept = bm.storage.load_result(run.path, COMPARISON, bm.Comparison)
+    other = kept is not None and _chosen(kept) != run.posterior.task.chosen
+    kept = None if other else kept
     if kept is not None and _knows(kept, best):
         return kept, ""
     bm.storage.check_target(run.path, COMPARISON, overwrite=True)
     if kept is None:
         policies = find_policies(run, _USUAL, work)
         reference, min_count, why = _USUAL[0], 5, "no comparison was kept"
+        why = "the comparison kept is of another reward" if other else why
     else:
         policies = {name: x.policy for name, x in kept.evaluations.items()}
         reference, min_count = kept.reference, kept.min_count
@@ -165,6 +172,11 @@ def _comparison(
     )
     bm.storage.save_result(run.path, COMPARISON, made, overwrite=True)
     return made, f"{why}, so that one is made: {', '.join(policies)}"
+
+
+def _chosen(kept: "Comparison") -> object:
+    """Which of its task's rewards policies were compared by."""
+    return kept.evaluations[kept.reference].task.chosen
 
 
 def _knows(kept: "Comparison", best: "Optimisation | None") -> bool:
