@@ -91,6 +91,9 @@ def command(
         )
         if name in loaded.results
     }
+    if "information" in made and made["information"].task.chosen != task.chosen:
+        remark("the information kept is of another reward", quiet=work.quiet)
+        del made["information"]
     predictor, fallback = None, None
     if "compare_priors" in loaded.results:
         kept = bm.storage.load_result(run, "compare_priors", dict)
