@@ -252,7 +252,7 @@ def test_ctrl_c_before_there_is_a_start_raises(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bm.policies, "nominal", interrupted)
+    monkeypatch.setattr("bayesmdp.optimisation._search.plan", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bm.optimise(POSTERIOR, effort="quick")
 
