@@ -128,7 +128,7 @@ class Moments:
         return np.asarray(self.visits[:, None, None] * both)
 
     def switch_pair_gains(self, n: float | FloatArray) -> FloatArray:
-        """Gain from visits where one state may be decided anew, ``[S, A]``."""
+        """Gain from visits where one state may be decided again, ``[S, A]``."""
         lines = self._switch_weights(self.pair_slopes(n))  # [S, A + 1, J]
         lines[:, :-1] *= self.usable[:, :, None]
         n_states, n_actions = self.usable.shape
@@ -152,7 +152,7 @@ class Moments:
         )
 
     def switch_state_gains(self, n: float | FloatArray) -> FloatArray:
-        """Return the same where that state may be decided anew, ``[S]``."""
+        """Return the same where that state may be decided again, ``[S]``."""
         slopes = self._switch_weights(self.state_slopes(n))
         return self._planes(
             lambda s: self.switch_levels[s],

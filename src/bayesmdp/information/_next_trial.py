@@ -2,7 +2,7 @@
 
 **The design.** In every state, an *exploring* row gives each action a probability in
 proportion to what the visits that the trial brings to the state would be worth if made
-with that action: the gain of deciding the state anew (`_moments`). Exploring is mixed
+with that action: the gain of deciding the state again (`_moments`). Exploring is mixed
 into a policy that is likely to be better than the baseline, with as large a share as
 leaves the probability of being no worse than the baseline at ``safe``. Such policies
 are that of `improve`, and *steady* ones, which go from the baseline to the best action

@@ -18,7 +18,7 @@ def information(
     """Draw the states where further patients would teach most.
 
     A bar is the expected gain for 1,000 later patients if ``info.n_patients`` more are
-    treated as before and the decision in that state is then taken anew. Beside it
+    treated as before and the decision in that state is then taken again. Beside it
     stands the action that is most worth trying.
 
     Parameters
