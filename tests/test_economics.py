@@ -298,7 +298,7 @@ def test_it_is_kept_with_a_run(
 
 
 def test_uneven_weights_are_worth_fewer_draws() -> None:
-    """Half of the draws without weight have the errors of those that have some."""
+    """Draws that count unevenly leave larger errors, as fewer draws would."""
     rng = np.random.default_rng(0)
     cost, effect = rng.normal(size=(2, 400, 2))
     uneven = np.repeat([1.5, 0.5], 200) / 400

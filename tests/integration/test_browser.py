@@ -86,7 +86,15 @@ class Browser:
     def click(self, selector: str) -> None:
         """Click where it is seen, not behind what stays at the top."""
         self.show(selector)
-        self.find(selector).click()
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        for _ in range(5):  # the page may draw the element again in between
+            try:
+                self.find(selector).click()
+                return
+            except StaleElementReferenceException:
+                time.sleep(0.2)
+        pytest.fail(f"never stays: {selector}")
 
     def texts(self, selector: str) -> list[str]:
         script = "return [...document.querySelectorAll(arguments[0])]"
