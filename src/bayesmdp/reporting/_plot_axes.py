@@ -1,6 +1,6 @@
 """What all pictures share: axes, colours and names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from bayesmdp.reporting._sections import state_columns
 # Okabe and Ito
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 INK, GREY, FAINT = "0.15", "0.45", "0.88"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+LINES = ("-", "--", "-.", ":", (0, (4, 1, 1, 1, 1, 1)))
 
 
 def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
@@ -27,6 +29,32 @@ def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
     made = figures.Figure(figsize=size, layout="constrained").subplots()
     made.spines[["top", "right"]].set_visible(False)
     return made
+
+
+def finished(
+    ax: Any, x: str, y: str = "", *, grid: str = "", legend: bool = False
+) -> Any:
+    """Name the axes, put a grid behind all, and a legend without a frame."""
+    ax.set_xlabel(drawn(x))
+    if y:
+        ax.set_ylabel(drawn(y))
+    if grid:
+        ax.grid(axis=grid, color=FAINT)
+        ax.set_axisbelow(True)
+    if legend:
+        ax.legend(frameon=False)
+    return ax
+
+
+def policy_among(parameter: str, name: object, known: Sequence[str]) -> str:
+    """Check the name of a policy."""
+    if not isinstance(name, str) or name not in known:
+        hint = _checks.did_you_mean(name, known)
+        raise ArgumentError(
+            f"`{parameter}` {name!r:.80} is not among the policies: "
+            f"{', '.join(known)}{hint}."
+        )
+    return name
 
 
 def states_given(name: str, given: Any, task: Task) -> IntArray:
