@@ -1,5 +1,7 @@
 """The record of a check, and how it is shown."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -157,7 +159,7 @@ class Check(Record):
                 found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{effect}).")
         return tuple(found)
 
-    def plot(self, axes: Any = None) -> "Figure":
+    def plot(self, axes: Any = None) -> Figure:
         """Draw it; see `bayesmdp.diagnostics.plot_check`."""
         from bayesmdp.diagnostics._plot import plot_check
 
