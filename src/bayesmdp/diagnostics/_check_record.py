@@ -240,11 +240,11 @@ class Check(Record):
             names.append(f"end in {x.state}")
             band = f"{percent(x.low)} to {percent(x.high)}"
             cells.append([percent(x.observed), percent(x.predicted), band, ""])
-        if (x := self.actions) is not None:
+        if (of := self.actions) is not None:
             names.append("variance between actions")
-            band = f"{percent(x.low)} to {percent(x.high)}"
-            said = f"p {x.p_value:.2g}"
-            cells.append([percent(x.observed), percent(x.predicted), band, said])
+            band = f"{percent(of.low)} to {percent(of.high)}"
+            said = f"p {of.p_value:.2g}"
+            cells.append([percent(of.observed), percent(of.predicted), band, said])
         header = ("observed", "posterior predictive", "95 % interval", "")
         return table(names, header, cells)
 
