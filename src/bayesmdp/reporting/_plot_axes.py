@@ -1,7 +1,9 @@
 """What all pictures share: axes, colours and names."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,11 +14,14 @@ from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Task
 from bayesmdp.reporting._sections import state_columns
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # Okabe and Ito
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 INK, GREY, FAINT = "0.15", "0.45", "0.88"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
-LINES = ("-", "--", "-.", ":", (0, (4, 1, 1, 1, 1, 1)))
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (4, 1, 1, 1, 1, 1)))
 
 
 def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
@@ -32,8 +37,13 @@ def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
 
 
 def finished(
-    ax: Any, x: str, y: str = "", *, grid: str = "", legend: bool = False
-) -> Any:
+    ax: Axes,
+    x: str,
+    y: str = "",
+    *,
+    grid: Literal["", "x", "y"] = "",
+    legend: bool = False,
+) -> Axes:
     """Name the axes, put a grid behind all, and a legend without a frame."""
     ax.set_xlabel(drawn(x))
     if y:

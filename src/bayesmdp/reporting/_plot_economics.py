@@ -193,7 +193,7 @@ def _curve(
     ax.fill_between(x, low, y + 2 * error, color=look["color"], alpha=0.2, linewidth=0)
 
 
-def _over_thresholds(ax: "Axes", y: str, *, legend: bool = True) -> Any:
+def _over_thresholds(ax: "Axes", y: str, *, legend: bool = True) -> "Axes":
     ax.locator_params(axis="x", nbins=5)
     x = "threshold: cost per unit of effect"
     return finished(ax, x, y, grid="y", legend=legend)
