@@ -156,7 +156,8 @@ def next_trial(
     Parameters
     ----------
     posterior
-        From `bayesmdp.fit`, under one prior.
+        From `bayesmdp.fit`, under one prior. Its available pairs are those that the
+        trial may try: with a ``min_count`` of 1 or 0 also those that were rarely tried.
     n_patients
         How many patients (episodes) the trial has.
     safe
@@ -235,7 +236,7 @@ def next_trial(
         visits = patients * visits_per_episode(every, base).sum(axis=1)
         explore = _exploring(moments, visits, now)
         found = _improved(posterior, base, number, effort, how)
-        same = np.array_equal(found, base)  # nothing was found to improve
+        same = np.allclose(found, base)  # nothing was found to improve
         anchors = [("the baseline" if same else "an improved policy", found)]
         anchors += [("steady changes", x) for x in _steady(moments, now, base)]
         if show is not None:
