@@ -25,6 +25,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, StatusArray
+from bayesmdp.engine._bellman import bellman_mean
 from bayesmdp.engine._dense import (
     ENDLESS,
     copy_to,
@@ -43,7 +44,6 @@ from bayesmdp.engine._solve import (
     LEFT_OUT,
     SOLVED,
     Solution,
-    bellman_mean,
 )
 
 
@@ -108,9 +108,9 @@ def solve_renewal(  # noqa: C901 - loops over rewards, pairs of them and entries
     for s in range(at.share.size):
         at.share[s] /= length
     n_rewards = reward.shape[0]
+    bellman_mean(theta, pi, rows, reward, at.bias)
     for k in range(n_rewards):
         bias = at.bias[k]
-        bellman_mean(theta, pi, rows, reward[k], bias)
         gain = dot(at.share, bias)
         at.gain[k] = gain
         for s in range(bias.size):

@@ -28,8 +28,8 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp.engine._bellman import add_arrivals
 from bayesmdp.engine._chain import Chain
-from bayesmdp.engine._cross import solve_cross
 from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._reduce import (
@@ -53,7 +53,7 @@ from bayesmdp.engine._solve import (
     Krylov,
     Solution,
     Space,
-    add_arrivals,
+    run_of,
     solve_directly,
     solve_iteratively,
 )
@@ -83,6 +83,7 @@ def solve_draw(
             copy_to(out.value[k], nominal.reference[0, k])
             copy_to(out.variance[k], nominal.reference[1, k])
             copy_to(out.occupancy[k], nominal.reference[2, k])
+        out.variance[g.size :] = 0.0
         products = solve_iteratively(
             krylov,
             chain,
@@ -104,8 +105,13 @@ def solve_draw(
             dense, band, space, want, theta, pi, rows, reward, g, start, out
         )
     if status == SOLVED and want & (OCCUPANCY | GRADIENT):
-        for k in range(g.size):
-            add_arrivals(theta, pi, rows, g[k], start, nominal.n_live, out.occupancy[k])
+        first = 0
+        while first < g.size:
+            visits, last = out.occupancy[first], run_of(g, first)
+            add_arrivals(theta, pi, rows, g[first], start, nominal.n_live, visits)
+            for k in range(first + 1, last):
+                copy_to(out.occupancy[k], visits)
+            first = last
     return status, abs(products)
 
 
@@ -182,11 +188,11 @@ def sweep_policy(  # noqa: C901 - one loop over draws
     n_states, n_rewards = start.size, g.size
     out = Solution(
         np.zeros((n_rewards, n_states)),
-        np.zeros((n_rewards, n_states)),
+        np.zeros((n_rewards + cross.shape[0], n_states)),
         np.zeros((n_rewards, n_states)),
     )
-    work = np.zeros((3, n_states))
-    covariance = np.zeros((cross.shape[0], n_states))
+    work = np.zeros((3, n_rewards, n_states))
+    covariance = out.variance[n_rewards:]
     own = np.zeros((n_rewards, pi.size if lost != 0.0 else 0))
     less = np.zeros_like(own)
     plain = np.zeros((n_rewards, n_states))  # values, before the first point is lost
@@ -214,22 +220,6 @@ def sweep_policy(  # noqa: C901 - one loop over draws
             )
             products[i] += more
             if status[i] == SOLVED:
-                if want & CROSS:
-                    solve_cross(
-                        dense,
-                        band,
-                        krylov,
-                        chain,
-                        space,
-                        theta[d],
-                        pi,
-                        rows,
-                        paid,
-                        g,
-                        nominal.length[0],
-                        out.value,
-                        covariance,
-                    )
                 values, ends = out.value, final
                 if lost != 0.0:
                     plain[:] = out.value
@@ -252,7 +242,6 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                 if want & CROSS:
                     add_cross(start, out.value, ends, covariance, cross[:, i])
                 for k in range(n_rewards):
-                    sums = state_sums[k, i // block]
                     if kept.shape[2] > 0:
                         copy_to(kept[k, 0, i], out.value[k])
                         copy_to(kept[k, 1, i], out.variance[k])
@@ -265,26 +254,9 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                         out.occupancy[k],
                         ends[k],
                         nominal.reference[:, k],
-                        sums,
+                        state_sums[k, i // block],
                         start_draws[k, :, i],
                     )
-                    if want & CONTROL:
-                        control_draw(
-                            weights[i],
-                            want,
-                            theta[d],
-                            pi,
-                            rows,
-                            paid[k],
-                            g[k],
-                            start,
-                            nominal,
-                            k,
-                            out.value[k],
-                            work,
-                            sums,
-                            start_draws[k, :, i],
-                        )
                     if want & GRADIENT:
                         add_gradient(
                             weights[i],
@@ -299,6 +271,24 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                             less[k],
                             row_sums[k, i // block],
                         )
+                if want & CONTROL:
+                    control_draw(
+                        weights[i],
+                        want,
+                        theta[d],
+                        pi,
+                        rows,
+                        paid,
+                        g,
+                        start,
+                        nominal,
+                        out.value,
+                        work,
+                        i,
+                        block,
+                        state_sums,
+                        start_draws,
+                    )
                 if holds:
                     held.weights[i % block] = weights[i]
                     for s in range(n_states):

@@ -145,18 +145,29 @@ def _backward(
     rows: Layout,
     n_live: int,
 ) -> None:
-    """Fill the values of all times and columns."""
+    """Fill the values of all times and columns: two read the entries together."""
     n_columns, n_rows, table = stages.own.shape[0], pi.size, space.row_own
     for t in range(stages.phase.size - 1, -1, -1):
         space.value[:, t, :n_live] = 0.0
         base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
-        for m in range(n_columns):
-            own, ahead, now = stages.own[m], space.value[m, t + 1], space.value[m, t]
+        for m in range(0, n_columns, 2):
+            n = min(m + 1, n_columns - 1)
+            one, two = space.value[m, t + 1], space.value[n, t + 1]
             for row in range(n_rows):
-                if pi[row] > 0.0:
-                    q = _row_reward(own, table, t, paid + row)
-                    q += _row_ahead(theta, rows, base, row, ahead)
-                    now[rows.source[row]] += pi[row] * q
+                if not pi[row] > 0.0:
+                    continue
+                p, q = 0.0, 0.0
+                if n > m:
+                    for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                        chance = theta[np.uint64(base + at)]
+                        p += chance * one[rows.target[np.uint64(at)]]
+                        q += chance * two[rows.target[np.uint64(at)]]
+                    q += _row_reward(stages.own[n], table, t, paid + row)
+                    space.value[n, t, rows.source[row]] += pi[row] * q
+                else:
+                    p = _row_ahead(theta, rows, base, row, one)
+                p += _row_reward(stages.own[m], table, t, paid + row)
+                space.value[m, t, rows.source[row]] += pi[row] * p
 
 
 @jit
@@ -192,19 +203,27 @@ def _spread(  # noqa: C901 - one loop over times
                 at = stages.paid[t] * pi.size + row
                 x0 -= _row_reward(stages.own[m], table, t, at)
                 y0 -= _row_reward(stages.own[n], table, t, at)
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e, j = np.uint64(base + at), rows.target[np.uint64(at)]
-                chance = theta[e]
-                x, y = one[j] - x0, 0.0
-                if stages.moved:
+            if not stages.moved and m == n:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    j = rows.target[np.uint64(at)]
+                    x = one[j] - x0
+                    xx += theta[np.uint64(base + at)] * (x * x + ahead[0, j])
+            elif not stages.moved:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    chance, j = theta[np.uint64(base + at)], rows.target[np.uint64(at)]
+                    x, y = one[j] - x0, two[j] - y0
+                    xx += chance * (x * x + ahead[0, j])
+                    yy += chance * (y * y + ahead[1, j])
+                    xy += chance * (x * y + ahead[2, j])
+            else:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    e, j = np.uint64(base + at), rows.target[np.uint64(at)]
+                    chance = theta[e]
+                    x, y = one[j] - x0, two[j] - y0
                     for k in range(stages.discount.size):
                         x += stages.own[m, k, t] * reward[k, e]
-                xx += chance * (x * x + ahead[0, j])
-                if m != n:
-                    y = two[j] - y0
-                    if stages.moved:
-                        for k in range(stages.discount.size):
-                            y += stages.own[n, k, t] * reward[k, e]
+                        y += stages.own[n, k, t] * reward[k, e]
+                    xx += chance * (x * x + ahead[0, j])
                     yy += chance * (y * y + ahead[1, j])
                     xy += chance * (x * y + ahead[2, j])
             now[0, s] += pi[row] * xx
