@@ -32,6 +32,7 @@ from bayesmdp.evaluation._rollouts import (
     rollout_evaluate,
     truncation_bound,
 )
+from bayesmdp.evaluation._to_go import ValuesToGo, values_to_go
 
 __all__ = [
     "ActionValues",
@@ -41,6 +42,7 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "OffPolicy",
+    "ValuesToGo",
     "action_values",
     "compare",
     "draws_needed",
@@ -54,4 +56,5 @@ __all__ = [
     "rounded",
     "tie",
     "truncation_bound",
+    "values_to_go",
 ]

@@ -327,13 +327,17 @@ def _kept(swept: Swept, p: int) -> dict[str, Any]:
     values: FloatArray = np.empty_like(kept)
     values[:, problem.rows.order] = kept
     if problem.task.criterion == "average":
-        weights = swept.sums.weights[ended]
-        mean = weights @ values[ended] / weights.sum()
-        spread = weights @ (values[ended] - mean) ** 2 / weights.sum()
-        if not swept.draws.exact:
-            spread *= weights.size / max(weights.size - 1, 1)
-        sd = _checks.sealed(np.sqrt(spread))
-        return {"bias": _checks.sealed(mean), "bias_sd": sd}
+        from bayesmdp.evaluation._measure import Size, estimates_of_values
+
+        draws, weights = swept.draws, swept.sums.weights[ended]
+        size = Size(weights.size, weights, draws.exact, draws.belief.chain_noise)
+        found = estimates_of_values(np.ascontiguousarray(values[ended].T), size)
+        return {
+            "bias": _checks.sealed(found.value),
+            "bias_mcse": _checks.sealed(found.value_mcse),
+            "bias_sd": _checks.sealed(found.epistemic_sd),
+            "bias_sd_mcse": _checks.sealed(found.epistemic_sd_mcse),
+        }
     final = problem.ends_of(np.arange(len(kept)))
     final = problem.ends_of(None) if final is None else final
     assert final is not None

@@ -59,7 +59,7 @@ _ASSUMPTIONS = [
 
 
 def _evaluation(inputs: Inputs) -> str:
-    best, discount = inputs.best, inputs.task.discount
+    best = inputs.best
     many = f"Each of {best.n_draws:,} draws from the posterior"
     if best.exact:
         many = f"Each of the {best.n_draws:,} models"
@@ -69,9 +69,14 @@ def _evaluation(inputs: Inputs) -> str:
             "The figure after ± is the Monte Carlo standard error, which more draws "
             "would remove; it is no part of the uncertainty about the dynamics."
         )
+    what, how = "the return", "in closed form (Sobel 1982)"
+    if inputs.task.horizon is not None:
+        how = "by one product per cycle, exactly"
+    if inputs.task.criterion == "average":
+        what, how = "the reward of a step in the long run", "in closed form"
     return (
-        f"{many} gives the mean and the variance of the return (discount {discount:g}) "
-        "in closed form (Sobel 1982). By the law of total variance the variance of "
+        f"{many} gives the mean and the variance of {what} ({inputs.task.said_time}) "
+        f"{how}. By the law of total variance the variance of "
         "the mean over draws is the epistemic part, and the mean of the variance the "
         "aleatoric part (Valdettaro and Faisal 2024, Algorithm 1). A random start "
         f"counts as chance. {noise}"

@@ -86,9 +86,12 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     sd, ends = found["epistemic_sd"]["value"], found["interval"]
     said = inputs.task.reward_unit
     unit = f" {said}" if said else ""
+    what = "the expected value from the start"
+    if inputs.task.criterion == "average":
+        what = "the average per step"
     return {
         "value": (
-            f"Under “{found['recommended']}” the expected value from the start is "
+            f"Under “{found['recommended']}” {what} is "
             f"{_with_noise(found['value'], sd)}{unit}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
             "95 %."
