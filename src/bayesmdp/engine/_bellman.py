@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine._layout import Layout
+from bayesmdp.engine._chain import Layout
 
 
 @jit

@@ -29,9 +29,8 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
 from bayesmdp.engine._bellman import add_arrivals
-from bayesmdp.engine._chain import Chain
+from bayesmdp.engine._chain import Chain, Held, Layout, References
 from bayesmdp.engine._dense import copy_to
-from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._reduce import (
     add_cross,
     add_gradient,

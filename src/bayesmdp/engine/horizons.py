@@ -15,7 +15,7 @@ from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._layout import Layout
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._stages import (
     Stages,
