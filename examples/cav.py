@@ -18,8 +18,10 @@ examples/cav.py cav.csv``, written by
 ``Rscript -e 'write.csv(msm::cav, "cav.csv", row.names=FALSE)'``.
 """
 
+import contextlib
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -73,6 +75,9 @@ def main(path: str | Path) -> bm.Evaluation:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        subprocess.run(["Rscript", "-e", CODE], check=True)
-    main(sys.argv[1] if len(sys.argv) > 1 else "cav.csv")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with contextlib.chdir(tempfile.mkdtemp()):
+            subprocess.run(["Rscript", "-e", CODE], check=True)
+            main("cav.csv")

@@ -15,8 +15,10 @@ examples/pbcseq.py pbcseq.csv``, written by
 ``Rscript -e 'write.csv(survival::pbcseq, "pbcseq.csv", row.names=FALSE)'``.
 """
 
+import contextlib
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import bayesmdp as bm
@@ -66,6 +68,9 @@ def main(path: str | Path) -> bm.Comparison:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        subprocess.run(["Rscript", "-e", CODE], check=True)
-    main(sys.argv[1] if len(sys.argv) > 1 else "pbcseq.csv")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with contextlib.chdir(tempfile.mkdtemp()):
+            subprocess.run(["Rscript", "-e", CODE], check=True)
+            main("pbcseq.csv")
