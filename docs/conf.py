@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": False,
     "only_warn_on_example_error": False,
     "remove_config_comments": True,
+    "capture_repr": (),  # what a script prints, and no more
     "show_memory": False,
     "min_reported_time": 0,
     "download_all_examples": True,

@@ -251,7 +251,7 @@ class Information(Record):
             [
                 f"state {x['state']}",
                 f"{x['patients_evsi']:.2g}",
-                f"{x['visits']:.3g}",
+                f"{x['visits']:,.0f}" if x["visits"] >= 100 else f"{x['visits']:.3g}",
                 x["action"],
                 rounded(x["switch_evsi"], x["switch_evsi_mcse"])
                 if x["confirmed"]
