@@ -25,6 +25,7 @@ import tempfile
 from pathlib import Path
 
 import duckdb
+import matplotlib.pyplot as plt
 
 import bayesmdp as bm
 
@@ -70,7 +71,9 @@ def main(path: str | Path) -> bm.Evaluation:
     evaluation = bm.evaluate(policy, draws)
     print(evaluation.summary())
     print(bm.check(posterior, log).summary())
-    bm.plots.survival(policy, draws, log=log).figure.savefig("cav.png")
+    fig, ax = plt.subplots(layout="constrained")
+    bm.plots.survival(policy, draws, log=log, ax=ax)
+    fig.savefig("cav.png")
     return evaluation
 
 

@@ -21,6 +21,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 import bayesmdp as bm
 
 CODE = 'write.csv(survival::pbcseq, "pbcseq.csv", row.names=FALSE)'
@@ -62,7 +64,9 @@ def main(path: str | Path) -> bm.Comparison:
     draws = posterior.draws(2000, seed=0)
     table = bm.compare(policies, draws, reference="placebo")
     print(table.summary())
-    bm.plots.survival(policies["logged"], draws, log=log).figure.savefig("pbcseq.png")
+    fig, ax = plt.subplots(layout="constrained")
+    bm.plots.survival(policies["logged"], draws, log=log, ax=ax)
+    fig.savefig("pbcseq.png")
     bm.report(posterior, table, findings=bm.validate(log)).save("pbcseq.html")
     return table
 
