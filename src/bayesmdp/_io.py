@@ -54,22 +54,7 @@ def worded(path: Path, doing: str) -> Iterator[None]:
 def check_file(
     path: str | os.PathLike[str], suffix: str = "", *, overwrite: bool = True
 ) -> None:
-    """Say before a long job whether a file can be written, or replaced, there.
-
-    Parameters
-    ----------
-    path
-        The file.
-    suffix
-        How its name must end, such as ``.csv``; in any way where not given.
-    overwrite
-        Whether a file that is there may be replaced.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> check_file(pathlib.Path(tempfile.mkdtemp(), "best.csv"))
-    """
+    """Say before a long job whether a file can be written, or replaced, there."""
     file = Path(path)
     if suffix and file.suffix.lower() != suffix:
         raise StorageError(f"`{file}` must end in {suffix}: name it so.")

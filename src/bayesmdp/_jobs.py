@@ -38,19 +38,10 @@ class OtherJobsError(ArgumentError):
 
 
 class JobFile(Generic[Found]):
-    """Jobs that are done, in a file where there is one.
+    """Jobs that are done, in a file where there is one; begun where it is missing.
 
-    Parameters
-    ----------
-    path
-        The file; None to keep nothing. It is begun where it is missing.
-    header
-        What the jobs belong to, as plain JSON.
-    read
-        Makes what a job found out of its line; raises ValueError, TypeError or KeyError
-        where the line is not such.
-    label
-        What messages call the file.
+    ``read`` makes what a job found out of its line, and raises ValueError, TypeError or
+    KeyError where the line is not such; ``label`` is what messages call the file.
     """
 
     def __init__(
