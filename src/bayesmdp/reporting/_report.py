@@ -223,7 +223,8 @@ def report(
     """Put an analysis together for people to read.
 
     The policy it recommends is the optimised one where that is among the policies
-    compared, otherwise the best of them.
+    compared, otherwise the best of them. With a horizon, and of averages per step,
+    values of single actions and the shares of uncertainty are left out.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ def report(
     Report(recommended='nominal', reference='logged')
     """
     check_belief(posterior)
-    posterior.task.plain("report")
+    posterior.task.one_reward("report")
     inputs = Inputs(
         posterior,
         comparison,
