@@ -27,17 +27,7 @@ Variables = Mapping[str, tuple[FloatArray, Mapping[str, Sequence[str]]]]
 
 
 def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> Any:
-    """Hand values over draws to ArviZ.
-
-    Parameters
-    ----------
-    variables
-        Values by name, with labels of further axes.
-    weights
-        Of draws; ArviZ takes all to count alike.
-    n
-        How many chains the draws came from, one after the other.
-    """
+    """Hand values over draws to ArviZ; ``n`` chains, one after the other."""
     if weights is not None and not np.allclose(weights, weights[0]):
         raise ArgumentError(
             "`to_inference_data` takes draws that count alike, and models of this "

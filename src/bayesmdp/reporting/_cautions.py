@@ -85,17 +85,14 @@ def _support(inputs: Inputs) -> list[Caution]:
             "is not known."
         )
         return [_say("Support", "note", text)]
-    thin = f"{in_percent(row.low_support)} of the visits under “{name}”"
-    if row.low_support > _POOR:
-        text = (
-            f"{thin} are on pairs of state and action with fewer than {min_count} "
-            "visits: there the posterior is dominated by the prior."
-        )
-        return [_say("Support", "warning", text)]
     text = (
-        f"{thin} are on pairs of state and action with fewer than {min_count} visits."
+        f"{in_percent(row.low_support)} of the visits under “{name}” are on pairs of "
+        f"state and action with fewer than {min_count} visits"
     )
-    return [_say("Support", "ok", text)]
+    if row.low_support > _POOR:
+        text += ": there the posterior is dominated by the prior."
+        return [_say("Support", "warning", text)]
+    return [_say("Support", "ok", f"{text}.")]
 
 
 def _convergence(inputs: Inputs) -> list[Caution]:

@@ -319,24 +319,9 @@ def _sections(inputs: Inputs) -> dict[str, Any]:
 
 
 def check_page(path: str | os.PathLike[str]) -> Path:
-    """Say before a long job whether a page and its data can be written.
+    """Say before a long job whether a page can be written, and return where data go.
 
-    Parameters
-    ----------
-    path
-        The page, which ends in ``.html`` and is replaced where it is there.
-
-    Returns
-    -------
-    Path
-        Where its data go: beside it, ending in ``.json``. What is there under that
-        name is replaced only if it is the data of a report.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, bayesmdp as bm
-    >>> bm.reporting.check_page(pathlib.Path(tempfile.mkdtemp(), "ward.html")).name
-    'ward.json'
+    What is there under that name is replaced only if it is the data of a report.
     """
     page = Path(path)
     data = page.with_suffix(".json")
