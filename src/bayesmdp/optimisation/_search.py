@@ -23,7 +23,7 @@ from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
 from bayesmdp.engine.ascent import AscentState, climb, soften
 from bayesmdp.engine.planning import plan, warn_unfinished
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
-from bayesmdp.evaluation.paired import start_moments, start_values
+from bayesmdp.evaluation.paired import moments, start_values
 from bayesmdp.model import as_policy
 from bayesmdp.optimisation._judging import Selection
 from bayesmdp.optimisation._oracle import Oracle
@@ -223,10 +223,9 @@ def _gain(oracle: Oracle, policy: FloatArray, tolerance: float) -> float:
     Of what the objective looks at, where that is not the value itself.
     """
     draws = oracle.draws("scale", oracle.affordable(2e9, 256))
-    pool, solver = oracle.pool, oracle.solver
-    mean, sd = start_moments(policy, draws, pool=pool, solver=solver)
+    values = start_values(policy, draws, pool=oracle.pool, solver=oracle.solver)
+    mean, sd = moments(values, draws)
     if oracle.objective.of != "value":
-        values = start_values(policy, draws, pool=pool, solver=solver)
         sd = float(np.nanstd(oracle.looked_at(values, draws)))
     return max(tolerance * sd, _ROUNDING * abs(mean))
 

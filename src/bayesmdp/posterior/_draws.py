@@ -41,12 +41,14 @@ class Draws:
     seed: int
     purpose: str = "evaluate"
     exact: bool = False  # every model of an ensemble once, with its weight
+    room: int = 0  # bytes of rows to remember, for several passes over the same draws
 
     @cached_property
     def stream(self) -> Stream:
         """The rows of these draws."""
         n = None if self.exact else self.n_draws
-        return self.belief.stream(n, self.seed, self.purpose)
+        made = self.belief.stream(n, self.seed, self.purpose)
+        return made.keeping(self.room) if self.room else made
 
     @property
     def weights(self) -> FloatArray:
