@@ -99,10 +99,13 @@ def objective_estimate(
     def value(probability: FloatArray) -> float:
         return objective_value(objective, values, probability)
 
-    error = bootstrap_mcse(
-        value, weights, exact=draws.exact, chain=draws.belief.chain_noise
-    )
-    return value(weights / weights.sum()), error
+    share, chain = weights / weights.sum(), draws.belief.chain_noise
+    error = objective.mcse(values, share)
+    if error is None or (draws.exact and not chain):
+        error = bootstrap_mcse(value, weights, exact=draws.exact, chain=chain)
+    else:
+        error *= np.sqrt((not draws.exact) + chain * values.size)
+    return value(share), error
 
 
 def hindsight_bound(

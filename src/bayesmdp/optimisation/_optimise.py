@@ -297,7 +297,7 @@ def _judged(search: Search, began: float, taken: int) -> tuple[Optimisation, Dra
         value, error = objective_estimate(
             objective, looked_at[known], draws.weights[known], draws
         )
-        _warn_of_few(objective, looked_at[known], draws.weights[known])
+        _warn_of_few(objective, looked_at[known], draws.weights[known], error)
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
     found = Optimisation(
@@ -324,7 +324,9 @@ def _judged(search: Search, began: float, taken: int) -> tuple[Optimisation, Dra
     return found, draws
 
 
-def _warn_of_few(objective: Objective, values: FloatArray, weights: FloatArray) -> None:
+def _warn_of_few(
+    objective: Objective, values: FloatArray, weights: FloatArray, error: float
+) -> None:
     """Warn where few draws stand behind a tail.
 
     Where weights differ, as many as would have the same error with equal ones.
@@ -332,11 +334,12 @@ def _warn_of_few(objective: Objective, values: FloatArray, weights: FloatArray) 
     tail = getattr(objective, "tail_mass", 1.0)
     found = np.abs(objective.weights(values, weights / weights.sum()))
     n_tail = min(tail * values.size, found.sum() ** 2 / max(found @ found, 1e-300))
-    if tail < 1 and n_tail < _FEW_TAIL:
+    if tail < 1 and n_tail < getattr(objective, "few", _FEW_TAIL):
+        unknown = ", and its Monte Carlo error is not known" * bool(np.isnan(error))
         warnings.warn(
             f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
-            "or models, and on others it is likely to be lower: take a larger tail, or "
-            "more of them (`effort='thorough'`).",
+            f"or models, and on others it is likely to be lower{unknown}: take a "
+            "larger tail, or more of them (`effort='thorough'`).",
             BayesmdpWarning,
             stacklevel=2,
         )
