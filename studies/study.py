@@ -146,11 +146,13 @@ def run_study(
     ``so_far`` nothing is done, and what was done before is told.
     """
     jobs = list(study.jobs(effort))
+    if so_far and not (out / study.name / _JOBS).exists():
+        raise ArgumentError(f"`{out / study.name}` holds no run to tell of.")
     files = open_places(study, effort, out, resume or so_far)
     if so_far:
         jobs = [job for job in jobs if job.key in files[job.place].done]
         if not jobs:
-            raise ArgumentError(f"`{out / study.name}` holds no job that was done.")
+            raise ArgumentError(f"`{out / study.name}` holds no job that is done.")
     directory = out / study.name
     with _worded(directory):
         missing = [job for job in jobs if job.key not in files[job.place].done]

@@ -140,12 +140,12 @@ class Search:
         def slopes(now: FloatArray) -> Slopes:
             return oracle.slopes(oracle.tried(now), n, first)
 
+        taken = sum(step.start == name for step in self.history)
+
         def after_step(state: AscentState, at: Slopes) -> bool:
-            before = sum(step.start == name for step in self.history)
-            step = Step(name, before + 1, at.value, max(at.gap, 0.0), n)
+            step = Step(name, taken + state.step, at.value, max(at.gap, 0.0), n)
             return self.watch(step, state.policy)
 
-        taken = sum(step.start == name for step in self.history)
         most = min(most, max(n_steps - taken, 0))
         state = AscentState(rows)
         source, n_live = oracle.problem.rows.source, oracle.problem.n_live
