@@ -32,6 +32,8 @@ seeds (`tests/integration/test_objective_errors.py`).
 (2021); `EVaR`: Ahmadi-Javid (2012).
 """
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, fields
