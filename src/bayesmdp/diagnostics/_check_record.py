@@ -1,6 +1,7 @@
 """The record of a check, and how it is shown."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 _LEVEL = 0.05  # of tests, after Holm
 _PREDICTIVE = 0.01  # of survival and prevalence
 _SHOWN = 5  # states and steps that fit worst
+_ONE_ACTION = (
+    "The log holds one action only, so that it leaves nothing to choose: what others "
+    "would do is said by the prior alone."
+)
 _FOUND = {
     "previous value": "Next states depend on the state before the present one",
     "previous action": "Next states depend on the action before the present one",
@@ -126,6 +131,8 @@ class Check(Record):
     order: MarkovOrder | None  # None where no row has another one before it
     n_rows: int
     n_draws: int
+    n_actions: int  # that occur in the log
+    reward: str | Mapping[str, float] | None  # which of several, `Task.with_reward`
     seed: int
     notes: tuple[str, ...] = field(default=())
 
@@ -133,6 +140,8 @@ class Check(Record):
     def problems(self) -> tuple[str, ...]:
         """Sentences about what was found; empty where nothing was."""
         found = []
+        if self.n_actions == 1:  # not refused: all else below makes sense without
+            found.append(_ONE_ACTION)
         if abs(self.gap) > _t_quantile(self.n_episodes - 1):
             found.append(
                 "The predicted value of the behaviour policy, "

@@ -255,6 +255,8 @@ def _fit(inputs: Inputs) -> Entry:
         "The belief does not fit this log: compare priors (bayesmdp compare-priors), "
         "look at what defines a state, and do not act on the predicted gain."
     )
+    if found.n_actions == 1:
+        remedy = "Do not act on the predicted gain: no logged episode speaks for it."
     return _entry(name, title, "warning", text, remedy)
 
 
@@ -446,12 +448,12 @@ def _other_priors(inputs: Inputs) -> Entry:
         return _not_run(name, title, "report RUN --prior-sensitivity")
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
-        f"{rounded(gain, error)} (sd {sd:.2g})"
-        for prior, gain, error, sd in zip(
+        f"{rounded(gain, error)} (95 % {between(low, high)})"
+        for prior, gain, error, (low, high) in zip(
             found.names,
             found.gain,
             found.gain_mcse,
-            found.gain_epistemic_sd,
+            found.gain_interval,
             strict=True,
         )
     )
