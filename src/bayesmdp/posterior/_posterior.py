@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown
-from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Availability, Data, Rows, Task, align
@@ -30,6 +30,8 @@ from bayesmdp.posterior._stream import (
     stream_key,
 )
 from bayesmdp.priors import MixturePrior, Prior, Sets, is_restricted, tuned
+
+_LARGE = 2**20  # entries; below, means and rewards are made once for all
 
 
 class Fitted(Belief, Shown):
@@ -219,6 +221,18 @@ class Posterior(Fitted):
     def rows(self) -> BeliefRows:
         """Return what is the same in every draw."""
         return self._rows
+
+    def used_rows(self, used: BoolArray) -> tuple[IntArray, BeliefRows]:
+        """Return which rows are ``used`` [S, A], and these rows alone.
+
+        Where rows are long, means and rewards of all of them are not made for a few.
+        """
+        row = self.layout.of_pairs(used)
+        few = row.size < self.layout.pair.size and self.alpha.size > _LARGE
+        if "_rows" in self.__dict__ or not few:
+            return row, self._rows.take(row)
+        alpha = self.alpha[self.layout.entries_of(row)]
+        return row, replace(self, layout=self.layout.take(row), alpha=alpha).rows()
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose."""
