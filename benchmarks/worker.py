@@ -119,7 +119,7 @@ def main() -> int:
     name, options = sys.argv[1], json.loads(sys.argv[2])
     module, function = JOBS[name].split(":")
     result = getattr(import_module(module), function)(**options)
-    from bayesmdp._kernel_cache import (
+    from bayesmdp._jit import (
         has_compiled,
     )  # imports numba, which not all jobs need
 

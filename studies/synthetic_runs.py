@@ -96,7 +96,7 @@ def chosen(
 def published_second_order(belief: bm.Posterior) -> FloatArray:
     """Climb the second-order objective as published: Adam on softmax logits."""
     from bayesmdp.engine import Problem
-    from bayesmdp.engine.second_order import second_order_objective
+    from bayesmdp.engine.planning import second_order_objective
 
     problem = Problem.of_belief(belief)
     start = bm.policies.nominal(belief)

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 import bayesmdp as bm
 from bayesmdp.engine import Problem, workers
 from bayesmdp.engine.multisample import MultiSample, _Held, multi_sample_induction
-from bayesmdp.engine.planning import plan
-from bayesmdp.engine.second_order import second_order_objective
+from bayesmdp.engine.planning import plan, second_order_objective
 
 Array = NDArray[np.float64]
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bayesmdp.engine import _banded as banded
-from bayesmdp.engine._chain import Chain, build_chain, fill_chain
-from bayesmdp.engine._layout import Layout
+from bayesmdp.engine import _dense as banded
+from bayesmdp.engine._chain import Chain, Layout, build_chain, fill_chain
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bayesmdp._arguments import argument, column, spelled_as_options
+from bayesmdp._checks import argument, column, spelled_as_options
 from bayesmdp.cli import main
 from bayesmdp.cli.commands import info
 from bayesmdp.errors import BayesmdpError, BayesmdpWarning

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import bayesmdp as bm
-from bayesmdp._arguments import spelled_as_options
+from bayesmdp._checks import spelled_as_options
 from bayesmdp.cli import main
 
 HEAD = "episode,step,cluster,action,next_state,reward,terminated\n"

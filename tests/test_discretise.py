@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import bayesmdp as bm
-from bayesmdp.data import Discretisation, _clusters
+from bayesmdp.data import Discretisation, _cohort
 from bayesmdp.errors import ArgumentError, CountsError
 
 
@@ -323,7 +323,7 @@ def test_doses_that_are_all_alike_are_told(patients: pd.DataFrame) -> None:
 def test_a_clustering_that_was_stopped_is_told(
     patients: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_clusters, "MOST_ITERATIONS", 2)
+    monkeypatch.setattr(_cohort, "MOST_ITERATIONS", 2)
     with pytest.warns(bm.BayesmdpWarning, match="k-means was stopped after 2 iter"):
         made(patients, n_states=200, n_starts=1)
 

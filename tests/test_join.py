@@ -20,7 +20,7 @@ from sweeps import gradient_of, nominal_of
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.engine._join import Joiner, Node
+from bayesmdp.engine._backend import Joiner, Node
 from bayesmdp.engine._solve import SOLVED
 
 Array = NDArray[np.float64]
@@ -60,7 +60,7 @@ def join_all(parts: list[engine.Sums]) -> engine.Sums:
 
 
 def tree_sum(leaves: list[Array]) -> Array:
-    """Add by halves, the left one a power of two: the tree of `_join`, from above."""
+    """Add by halves, the left one a power of two: the tree of `Joiner`, from above."""
     if len(leaves) == 1:
         return leaves[0]
     half = 1 << ((len(leaves) - 1).bit_length() - 1)

@@ -10,7 +10,7 @@ import pytest
 
 import bayesmdp as bm
 from bayesmdp.optimisation import Outcome
-from bayesmdp.reporting._numbers import interval, quantile, share
+from bayesmdp.reporting._inputs import interval, quantile, share
 from bayesmdp.reporting._summary import chance, percent
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
-from bayesmdp.reporting._html import embedded
+from bayesmdp.reporting._report import embedded
 
 EVIL = "</script><script>alert(1)</script>"
 

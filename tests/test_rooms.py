@@ -13,8 +13,8 @@ ROOMS = ["data", "model", "priors", "posterior", "engine", "worlds", "evaluation
 ROOMS += ["policies", "optimisation", "information", "diagnostics", "economics"]
 ROOMS += ["storage", "reporting", "cli"]
 SHARED = {"errors", "_checks", "_typing", "_jit", "_memory", "_progress", "_version"}
-SHARED |= {"_sheet", "_tabular", "_labelled", "_io", "_jobs", "_startup"}
-SHARED |= {"_kernel_cache", "_kernel_parts", "_arguments"}
+SHARED |= {"_sheet", "_labelled", "_io", "_jobs", "_startup"}
+SHARED |= {"_kernel_parts"}
 DOORS = {"__init__", "__main__"}  # the front door lists every room
 GUESTS = {"cli"}  # comes in by the front door, as users do
 

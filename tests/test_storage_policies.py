@@ -11,7 +11,7 @@ import bayesmdp as bm
 from bayesmdp import storage
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import Work
-from bayesmdp.cli._policies import find_policies
+from bayesmdp.cli._runs import find_policies
 from bayesmdp.errors import BayesmdpError, PolicyError, StorageError, TaskError
 
 TASK = bm.Task(

@@ -26,8 +26,7 @@ from validate_logs import (
 
 import bayesmdp as bm
 from bayesmdp.data import Finding, _log_checks
-from bayesmdp.data._check_table import LOG, ROWS, checks
-from bayesmdp.data._findings import SEVERITIES
+from bayesmdp.data._findings import LOG, ROWS, SEVERITIES, checks
 from bayesmdp.errors import ArgumentError, CountsError
 
 # Ibis 12 calls what DuckDB 2 deprecates.

@@ -3,13 +3,19 @@
 A check returns the value in the form the package uses inside (a read-only
 ``float64`` or ``int64`` array, a plain ``int`` or ``float``) or raises the error
 class it was given, with a sentence that names the parameter and the first offender.
+
+How messages spell an argument: as in Python, or as an option of the command line.
+
+One table maps arguments to options. Messages that name a remedy take its spelling from
+here, so that what is said can be typed where it is read.
 """
 
 import importlib
 import operator
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -17,12 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._typing import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Seed,
-)
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning
 
 ErrorClass = type[BayesmdpError]
@@ -384,3 +385,51 @@ def thread_count(threads: int | None) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+#: In Python, and on the command line.
+_SPELLED = {
+    "censored": ("censored=[...]", "--censored LABEL"),
+    "concentration": ("concentration", "--concentration"),
+    "effort": ("effort", "--effort"),
+    "every": ("every=...", "--every LENGTH"),
+    "fallback": ("FallbackPrior(prior, state)", "--fallback STATE"),
+    "hierarchical": ("HierarchicalPrior()", "--prior hierarchical"),
+    "labels": ("labels=True", "--labels"),
+    "min_count": ("min_count={0}", "--min-count {0}"),
+    "missing": ("missing=[...]", "--missing CODE"),
+    "outcome": (
+        "outcome={{'2': 'death', '0': 'censored'}}",
+        "--outcome 2=death --outcome 0=censored",
+    ),
+    "overwrite": ("overwrite=True", "--overwrite"),
+    "permute": ("permute={0!r}", "--permute {0}"),
+    "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
+    "resume": ("`resume`", "--resume"),
+    "reward": ("`reward={0!r}`", "--reward {0}"),
+    "source": ("`source`: ", ""),
+    "time": ("time='...'", "--time COLUMN"),
+}
+_options = [False]
+
+
+def argument(name: str, value: object = None) -> str:
+    """Spell an argument, with its value where it needs one."""
+    return _SPELLED[name][_options[-1]].format(value)
+
+
+def column(role: str, name: str | None = None) -> str:
+    """Spell how the column of a role is named, or one that is to be found."""
+    if _options[-1]:
+        return f"--columns {role}={name or 'NAME'}"
+    return f"columns={{{role!r}: {'...' if name is None else repr(name)}}}"
+
+
+@contextmanager
+def spelled_as_options() -> Iterator[None]:
+    """Have messages speak of options, as long as a command runs."""
+    _options.append(True)
+    try:
+        yield
+    finally:
+        _options.pop()

@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, StorageError
 

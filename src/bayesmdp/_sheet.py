@@ -4,6 +4,11 @@ A sheet is written once and shown twice, so that ``summary()`` and what a notebo
 (``_repr_html_``) cannot differ in what they say. Colours are those of the notebook, so
 that light and dark themes work alike; everything from users is escaped: for HTML, and
 for terminals, which labels could otherwise drive.
+
+Records as data frames: the table of a record, for pandas and polars.
+
+A record says its rows once, as plain dicts; neither package is needed for anything
+else. An interval becomes two columns.
 """
 
 import math
@@ -11,13 +16,76 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._tabular import Tabular
 from bayesmdp.errors import ArgumentError, visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+class Tabular:
+    """Gives the rows of a record as a data frame."""
+
+    _index: ClassVar[str] = ""  # column that names the rows of a pandas frame
+
+    def _rows(self) -> Iterable[dict[str, Any]]:
+        raise NotImplementedError
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the record's table as a data frame; needs pandas.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.evaluate([1, 0, 0], bm.worlds.casino()).to_pandas()["value"].tolist()
+        [-1.0, 10.0, 0.0]
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise _missing("to_pandas", "pandas") from None
+        frame = pd.DataFrame([_flat(row) for row in self._rows()])
+        return frame.set_index(self._index) if self._index else frame
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return the record's table as a data frame; needs polars.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> bm.evaluate([1, 0, 0], bm.worlds.casino()).to_polars()["value"].to_list()
+        [-1.0, 10.0, 0.0]
+        """
+        try:
+            import polars as pl
+        except ImportError:
+            raise _missing("to_polars", "polars") from None
+        return pl.DataFrame(
+            [_flat(row) for row in self._rows()], infer_schema_length=None
+        )
+
+
+def _missing(method: str, package: str) -> ArgumentError:
+    return ArgumentError(
+        f"`{method}` needs {package}, which is not installed; `to_dict` does not."
+    )
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Make two columns of what is an interval, or missing where others have one."""
+    found: dict[str, Any] = {}
+    for name, x in row.items():
+        if name.endswith("interval"):
+            found[f"{name}_low"], found[f"{name}_high"] = x or (None, None)
+        else:
+            found[name] = x
+    return found
+
 
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
 _CELL = "padding: 0.15em 0.7em"

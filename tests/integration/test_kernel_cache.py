@@ -51,7 +51,7 @@ def look(root, cache, room):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         import bayesmdp as bm
-        from bayesmdp._kernel_cache import has_compiled
+        from bayesmdp._jit import has_compiled
         log = bm.worlds.gridworld().sample(40, seed=3)
         if room < 10**6:  # a second kernel that cannot be kept
             bm.worlds.gridworld().simulate([0] * 25, 1, seed=0)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
-from bayesmdp.data._censoring import Coding
+from bayesmdp.data._columns import Coding
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._grid import Grid
-from bayesmdp.data._prepare import Source, Told, open_source, prepare, sound_rows
 from bayesmdp.data._queries import fetch_one, first_bad, how_many, worded
+from bayesmdp.data._read import Source, Told, open_source, prepare, sound_rows
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bayesmdp._arguments import column
-from bayesmdp._checks import many
-from bayesmdp.data._censoring import CUT, Coding, meaning
+from bayesmdp._checks import column, many
+from bayesmdp.data._columns import CUT, Coding, meaning
 from bayesmdp.data._faults import Fault, is_empty, is_true
 from bayesmdp.data._queries import (
     FILE,

@@ -20,24 +20,22 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._ai_clinician import check_ends
-from bayesmdp.data._clusters import (
-    SHIFT,
-    dose_cuts,
-    dose_levels,
-    find_centres,
-    nearest,
-    scaled,
-    scaling,
-)
 from bayesmdp.data._cohort import (
+    SHIFT,
     Cohort,
     Doses,
     Layout,
     among_features,
     check_doses,
     check_features,
+    dose_cuts,
+    dose_levels,
     fetch_columns,
+    find_centres,
+    nearest,
     read_cohort,
+    scaled,
+    scaling,
 )
 from bayesmdp.data._episodes import scramble
 from bayesmdp.data._transitions import Transitions

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._arguments import column
+from bayesmdp._checks import column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.errors import CountsError
 

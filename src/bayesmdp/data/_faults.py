@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bayesmdp._arguments import argument
-from bayesmdp._checks import MAX_ID, many
-from bayesmdp.data._censoring import Coding
-from bayesmdp.data._check_table import ROWS, checks
-from bayesmdp.data._columns import FLAGS, TIMES
-from bayesmdp.data._findings import Finding, Severity
+from bayesmdp._checks import MAX_ID, argument, many
+from bayesmdp.data._columns import FLAGS, TIMES, Coding
+from bayesmdp.data._findings import ROWS, Finding, Severity, checks
 from bayesmdp.data._queries import (
     TEXT,
     Offender,

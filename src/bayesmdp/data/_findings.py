@@ -1,12 +1,16 @@
-"""What `validate` found, as a record, as text and as a dict."""
+"""What `validate` found, as a record, as text and as a dict.
+
+The table of checks, ``checks.md``, as records.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Sheet, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Sheet, Table, Tabular
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -148,3 +152,33 @@ class Findings(Tabular):
 
     def __repr__(self) -> str:
         return f"Findings({_checks.many(self.n_rows, 'row')}: {self._tally()})"
+
+
+ROWS, LOG = 1, 2  # parts of the table
+
+
+class Check(NamedTuple):
+    """One line of the table; sentences are formats."""
+
+    code: str
+    severity: Severity
+    roles: tuple[str | None, ...]  # columns it is about
+    find: str  # what looks for it
+    case: str
+    said: str
+    remedy: str
+
+
+@cache
+def checks(part: int) -> tuple[Check, ...]:
+    """Read one part of the table."""
+    text = Path(__file__).with_name("checks.md").read_text(encoding="utf-8")
+    lines = [x for x in text.split("\n## ")[part].splitlines() if x[:1] == "|"]
+    return tuple(_check(line) for line in lines[2:])
+
+
+def _check(line: str) -> Check:
+    code, severity, columns, how, said, remedy = map(str.strip, line[1:-1].split("|"))
+    roles = tuple(x or None for x in columns.split(", "))
+    find, _, case = how.partition(": ")
+    return Check(code, cast("Severity", severity), roles, find, case, said, remedy)

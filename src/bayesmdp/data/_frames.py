@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._arguments import column
+from bayesmdp._checks import column
 from bayesmdp._typing import IntArray
-from bayesmdp.data._censoring import Coding, meaning
-from bayesmdp.data._columns import FLAGS, TIMES, Columns, find_columns
+from bayesmdp.data._columns import FLAGS, TIMES, Coding, Columns, find_columns, meaning
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._episodes import (
     ORDERED,

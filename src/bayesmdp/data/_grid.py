@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._arguments import argument, column
+from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import Columns
 from bayesmdp.data._faults import Fault, is_empty

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._arguments import argument, column
+from bayesmdp._checks import argument, column
 from bayesmdp._typing import IntArray
 from bayesmdp.data._faults import Fault
 

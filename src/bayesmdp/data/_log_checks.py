@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmdp._arguments import argument, column
-from bayesmdp._checks import did_you_mean, many
+from bayesmdp._checks import argument, column, did_you_mean, many
 from bayesmdp._typing import BoolArray
-from bayesmdp.data._check_table import LOG, Check, checks
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS, repeats, size
 from bayesmdp.data._faults import TRIPLET, Fault
+from bayesmdp.data._findings import LOG, Check, checks
 from bayesmdp.data._log_facts import Groups, Log
 from bayesmdp.data._queries import Offender, fetch_one, worded
 

@@ -17,7 +17,6 @@ from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS
 from bayesmdp.data._faults import CONTEXT, TRIPLET, is_empty
 from bayesmdp.data._labels import Levels, names_in, numbers
-from bayesmdp.data._prepare import Prepared, Sizes
 from bayesmdp.data._queries import (
     Offender,
     fetch,
@@ -26,6 +25,7 @@ from bayesmdp.data._queries import (
     worded,
     zero_or_one,
 )
+from bayesmdp.data._read import Prepared, Sizes
 from bayesmdp.errors import CountsError
 
 if TYPE_CHECKING:

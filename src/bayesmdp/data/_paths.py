@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp.errors import ArgumentError, CountsError
 
 KINDS = {

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._arguments import column
+from bayesmdp._checks import column
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts, Keys

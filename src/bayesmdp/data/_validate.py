@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from bayesmdp import _checks
-from bayesmdp.data._censoring import Coding, Labels
-from bayesmdp.data._columns import Columns
+from bayesmdp.data._columns import Coding, Columns, Labels
 from bayesmdp.data._faults import Fault
 from bayesmdp.data._files import connect
 from bayesmdp.data._findings import SEVERITIES, Finding, Findings
@@ -15,8 +14,8 @@ from bayesmdp.data._grid import Grid
 from bayesmdp.data._labels import Levels, names_in, numbers_as_text
 from bayesmdp.data._log_checks import run_checks
 from bayesmdp.data._log_facts import KnownTask, Log, fetch_groups
-from bayesmdp.data._prepare import Sizes, Source, Told, open_source, prepare
 from bayesmdp.data._queries import lazy
+from bayesmdp.data._read import Sizes, Source, Told, open_source, prepare
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.errors import ArgumentError
 

@@ -165,7 +165,7 @@ class Replicates:
 
     def __iter__(self) -> Iterator[tuple[ScoredRows, Curves]]:
         """Simulate draw after draw."""
-        from bayesmdp.engine.resampling import replicate_episodes  # numba
+        from bayesmdp.engine.simulation import replicate_episodes  # numba
 
         task, used = self.episodes.task, self._used
         rows = self.draws.belief.rows().layout.take(used)

@@ -271,7 +271,7 @@ def _permuted_sums(
     pair: IntArray, context: IntArray, successor: IntArray, n: int, seed: int
 ) -> FloatArray:
     """Return sums of ``n log n`` over cells, of permuted next states, ``[B]``."""
-    from bayesmdp.engine.resampling import permute_within  # numba
+    from bayesmdp.engine.simulation import permute_within  # numba
 
     number = np.arange(np.bincount(context).max() + 1, dtype=np.float64)
     n_log_n = number * np.log(np.maximum(number, 1.0))
@@ -374,7 +374,7 @@ class _Within:
         self, rows: ScoredRows, at: IntArray, policy: FloatArray
     ) -> Tested | None:
         """Test the surplus of each action in earlier steps, of the rows ``at``."""
-        from bayesmdp.engine.resampling import add_past_surplus  # numba
+        from bayesmdp.engine.simulation import add_past_surplus  # numba
 
         y = np.zeros(rows.row.size)
         y[at] = self.y

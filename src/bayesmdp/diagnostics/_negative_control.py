@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, IntArray, Seed

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
-from bayesmdp._tabular import Tabular
+from bayesmdp._sheet import Record, Sheet, Table, Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.economics._incremental import CostEffectivenessRow
 from bayesmdp.errors import ArgumentError

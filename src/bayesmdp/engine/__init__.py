@@ -5,12 +5,20 @@ where names are listed.
 """
 
 from bayesmdp.engine import _reduce as channels
-from bayesmdp.engine._backend import MAX_INVERSE, Backend, Nominal, backend_of, register
+from bayesmdp.engine._backend import (
+    BLOCK,
+    MAX_INVERSE,
+    Backend,
+    Joiner,
+    Nominal,
+    Sums,
+    backend_of,
+    register,
+)
 from bayesmdp.engine._choose import check_solver
 from bayesmdp.engine._cpu import CPU
 from bayesmdp.engine._dense import invert
 from bayesmdp.engine._ending import Ending, check_ending
-from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._rows import Problem, SweepRows
 from bayesmdp.engine._sweep import Want, nominal, solve_known, sweep
 from bayesmdp.engine._workers import Pool, results, workers

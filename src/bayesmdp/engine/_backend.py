@@ -9,20 +9,192 @@ variance and occupancy are the references of the kernel's sums, where iterations
 and what control variates are made of. With the inverse ``X = (I - g T_bar)^-1`` every
 state has two of them; ``X`` is dense, so it is formed for up to `MAX_INVERSE` live
 states only. Beyond that, the start value alone has one.
+
+Sums over draws that join to the same bits however the draws were split.
+
+Rounding depends on the order of additions, so the order is fixed: blocks of draws are
+the leaves of a binary tree over block numbers, and a sum is the tree's. A range of
+blocks is held as the few largest subtrees it covers; ranges computed apart join at
+their common edge, and whoever computed them, in whatever parts, the tree is the same.
 """
 
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import FloatArray
-from bayesmdp.engine._join import Sums
+from bayesmdp._typing import BoolArray, FloatArray, IntArray, StatusArray
 from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._solve import RETRIED, SOLVED, UNSOLVED
 from bayesmdp.errors import ArgumentError
+
+BLOCK = 16  # draws reduced together; part of the definition of a result
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """The sum of ``2**level`` blocks, from block ``index * 2**level`` on."""
+
+    level: int
+    index: int
+    state: FloatArray  # [P, C, S], channels as in `_reduce`
+    row: FloatArray  # [P, 2, R], gradient and its square; or [P, 2, 0]
+
+    @property
+    def start(self) -> int:
+        """First block."""
+        return self.index << self.level
+
+    @property
+    def stop(self) -> int:
+        """First block after it."""
+        return (self.index + 1) << self.level
+
+    def joins(self, other: "Node") -> bool:
+        """Whether another node is the right half where this is the left."""
+        together = self.level == other.level and self.index + 1 == other.index
+        return together and self.index % 2 == 0
+
+    def joined(self, other: "Node") -> "Node":
+        """Return the sum of both halves."""
+        return Node(
+            self.level + 1,
+            self.index // 2,
+            self.state + other.state,
+            self.row + other.row,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Joined results of a range of draws; `join` adds the next range.
+
+    Where there are several rewards, each policy stands here once for each of them.
+    """
+
+    nodes: tuple[Node, ...]
+    start: FloatArray  # [P, 4, D]
+    status: StatusArray  # [P, D], what became of each draw
+    products: IntArray  # [P, D], of iterations
+    weights: FloatArray  # [D]
+    kept: FloatArray  # [P, 2, D, S], value and variance of every draw; or [P, 2, 0, S]
+    #: [P, X, D], covariances of returns of pairs of a policy's rewards; or none.
+    cross: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws."""
+        return int(self.weights.size)
+
+    @cached_property
+    def ended(self) -> BoolArray:
+        """Whether a draw was solved, ``[P, D]``."""
+        return np.asarray((self.status == SOLVED) | self.retried)
+
+    @cached_property
+    def retried(self) -> BoolArray:
+        """Whether iterations failed and elimination did not, ``[P, D]``."""
+        return np.asarray(self.status == RETRIED)
+
+    @cached_property
+    def unsolved(self) -> BoolArray:
+        """Whether no method within reach solved a draw, ``[P, D]``."""
+        return np.asarray(self.status == UNSOLVED)
+
+    @cached_property
+    def state(self) -> FloatArray:
+        """Sums over draws by channel and state, ``[P, C, S]``."""
+        return _folded([node.state for node in self.nodes])
+
+    @cached_property
+    def row(self) -> FloatArray:
+        """Sums of slopes and their squares, ``[P, 2, R]``."""
+        return _folded([node.row for node in self.nodes])
+
+    def join(self, after: "Sums") -> "Sums":
+        """Return the results of both ranges; ``after`` begins where this one ends."""
+        joiner = Joiner()
+        joiner.add(self)
+        joiner.add(after)
+        return joiner.sums()
+
+
+class Joiner:
+    """Joins ranges that follow each other, all but the last of whole blocks."""
+
+    def __init__(self) -> None:
+        self.n_draws = 0
+        self._parts: list[Sums] = []  # their nodes are gone into the stack
+        self._stack: list[Node] = []
+
+    def add(self, part: Sums) -> None:
+        """Add the next range."""
+        if self.n_draws % BLOCK:
+            raise AssertionError("only the last range may end inside a block")
+        for node in part.nodes:
+            self.add_node(node)
+        self.n_draws += part.n_draws
+        self._parts.append(replace(part, nodes=()))
+
+    def add_node(self, node: Node) -> None:
+        """Add the next node, and join as far as the tree allows."""
+        if self._stack and self._stack[-1].stop != node.start:
+            raise AssertionError("a range joins the one that follows it")
+        while self._stack and self._stack[-1].joins(node):
+            node = self._stack.pop().joined(node)
+        self._stack.append(node)
+
+    def add_blocks(self, first: int, state: FloatArray, row: FloatArray) -> None:
+        """Add blocks from number ``first`` on, as the largest subtrees they fill.
+
+        ``state`` is [P, B, C, S], ``row`` [P, B, 2, R].
+        """
+        at, stop = first, first + state.shape[1]
+        while at < stop:
+            size = 1 << (stop - at).bit_length() - 1
+            size = min(size, at & -at) if at else size
+            begin, level = at - first, size.bit_length() - 1
+            sums = (_halved(x[:, begin : begin + size]) for x in (state, row))
+            self.add_node(Node(level, at >> level, *sums))
+            at += size
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Largest subtrees of what was added."""
+        return tuple(self._stack)
+
+    def sums(self) -> Sums:
+        """Return everything joined."""
+        parts = self._parts
+        return Sums(
+            nodes=self.nodes,
+            start=np.concatenate([part.start for part in parts], axis=2),
+            status=np.concatenate([part.status for part in parts], axis=1),
+            products=np.concatenate([part.products for part in parts], axis=1),
+            weights=np.concatenate([part.weights for part in parts]),
+            kept=np.concatenate([part.kept for part in parts], axis=2),
+            cross=np.concatenate([part.cross for part in parts], axis=2),
+        )
+
+
+def _halved(blocks: FloatArray) -> FloatArray:
+    """Add neighbours, a power of two of them, until one is left."""
+    while blocks.shape[1] > 1:
+        blocks = blocks[:, ::2] + blocks[:, 1::2]
+    return np.ascontiguousarray(blocks[:, 0])
+
+
+def _folded(arrays: list[FloatArray]) -> FloatArray:
+    """Add the subtrees of a range, the last and smallest ones first."""
+    total = arrays[-1]
+    for array in arrays[-2::-1]:
+        total = array + total
+    return total
+
 
 MAX_INVERSE = 2000
 

@@ -16,7 +16,7 @@ from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._chain import build_chain, fill_chain
+from bayesmdp.engine._chain import Layout, build_chain, fill_chain
 from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._krylov import (
     ACCEPTED,
@@ -27,7 +27,6 @@ from bayesmdp.engine._krylov import (
     fill_inverse,
     iterate,
 )
-from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
 from bayesmdp.errors import ArgumentError, TooLargeError

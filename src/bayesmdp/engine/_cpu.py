@@ -6,8 +6,8 @@ from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import BoolArray, FloatArray, StatusArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._backend import Backend, Nominal, blank
-from bayesmdp.engine._chain import Chain, build_chain
+from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Nominal, Sums, blank
+from bayesmdp.engine._chain import Chain, Held, References, build_chain
 from bayesmdp.engine._choose import (
     Solver,
     check_dense,
@@ -18,10 +18,8 @@ from bayesmdp.engine._choose import (
     rough_cost,
 )
 from bayesmdp.engine._dense import invert
-from bayesmdp.engine._join import BLOCK, Joiner, Sums
 from bayesmdp.engine._kernel import solve_draw, sweep_policy
 from bayesmdp.engine._krylov import N_VECTORS
-from bayesmdp.engine._layout import Held, References
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._timed import Kernel, Products, Renewals, Timed
 from bayesmdp.errors import ConvergenceError, EndlessError

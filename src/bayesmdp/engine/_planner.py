@@ -18,6 +18,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._dense import ENDLESS, copy_to, dot, factorise, solve
 from bayesmdp.engine._krylov import (
     ACCEPTED,
@@ -30,7 +31,6 @@ from bayesmdp.engine._krylov import (
     largest,
     size_of,
 )
-from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._solve import Dense, Krylov, Method
 
 TIE = 2e-11  # gain, relative to the largest value, below which actions are tied

@@ -15,8 +15,8 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
+from bayesmdp.engine._chain import Held, Layout, References
 from bayesmdp.engine._dense import dot, times_transposed
-from bayesmdp.engine._layout import Held, Layout, References
 from bayesmdp.engine._solve import (
     CONTROL_STATES,
     GRADIENT,

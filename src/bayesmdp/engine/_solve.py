@@ -15,19 +15,17 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._banded import (
-    assemble_band,
-    factorise_band,
-    solve_band,
-    solve_band_transposed,
-)
-from bayesmdp.engine._chain import Chain, fill_chain
+from bayesmdp.engine._chain import Chain, Layout, fill_chain
 from bayesmdp.engine._dense import (
     ENDLESS,
     assemble,
+    assemble_band,
     copy_to,
     factorise,
+    factorise_band,
     solve,
+    solve_band,
+    solve_band_transposed,
     solve_transposed,
 )
 from bayesmdp.engine._krylov import (
@@ -39,7 +37,6 @@ from bayesmdp.engine._krylov import (
     fill_inverse,
     iterate,
 )
-from bayesmdp.engine._layout import Layout
 
 # What became of a draw. Left out: of weight 0, or not yet looked at.
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)

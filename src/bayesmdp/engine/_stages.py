@@ -27,8 +27,8 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._dense import copy_to
-from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._reduce import START_Y, add_cross, reduce_draw
 from bayesmdp.engine._solve import (
     CONTROL,

@@ -1,7 +1,7 @@
 """One sweep over draws, for whoever needs it: the narrow waist of the package.
 
 `sweep` runs ranges of draws on an executor and joins them in a fixed tree
-(`bayesmdp.engine._join`), so that the result depends neither on the number of threads
+(`engine._backend`), so that the result depends neither on the number of threads
 nor on how the draws were split. What is done with a range is a backend's business;
 nothing grows with draws times model size.
 
@@ -18,8 +18,15 @@ from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _reduce as channels
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._backend import MAX_INVERSE, Backend, Nominal, blank
-from bayesmdp.engine._join import BLOCK, Joiner, Sums
+from bayesmdp.engine._backend import (
+    BLOCK,
+    MAX_INVERSE,
+    Backend,
+    Joiner,
+    Nominal,
+    Sums,
+    blank,
+)
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT, KEEP
 from bayesmdp.engine._workers import Inline, Pool, results

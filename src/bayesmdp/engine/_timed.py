@@ -1,7 +1,7 @@
 """How the CPU solves horizons, by products, and averages per step, by renewals.
 
 Each solves the mean model, and makes the kernel of a policy that `_cpu` calls with its
-draws; the maths is in `_stages` and `_average`.
+draws; the maths is in `_stages` and `averages`.
 """
 
 from abc import ABC, abstractmethod
@@ -14,14 +14,7 @@ import numpy as np
 from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._average import (
-    Renewal,
-    fill_derivative,
-    make_renewal,
-    solve_renewal,
-    sweep_average,
-)
-from bayesmdp.engine._join import BLOCK
+from bayesmdp.engine._backend import BLOCK
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._stages import (
     Stages,
@@ -30,6 +23,13 @@ from bayesmdp.engine._stages import (
     solve_stages,
     stage_space,
     sweep_stages,
+)
+from bayesmdp.engine.averages import (
+    Renewal,
+    fill_derivative,
+    make_renewal,
+    solve_renewal,
+    sweep_average,
 )
 from bayesmdp.errors import EndlessError
 

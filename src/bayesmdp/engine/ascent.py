@@ -26,8 +26,7 @@ import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine import _reduce as channels
-from bayesmdp.engine._backend import Nominal, blank
-from bayesmdp.engine._join import BLOCK, Sums
+from bayesmdp.engine._backend import BLOCK, Nominal, Sums, blank
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._sweep import Want, sweep
 from bayesmdp.engine._workers import Pool

@@ -24,9 +24,9 @@ import numpy as np
 from bayesmdp._checks import read_only
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._backend import BLOCK
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._dense import copy_to
-from bayesmdp.engine._join import BLOCK
-from bayesmdp.engine._layout import Layout
 from bayesmdp.engine._planner import (
     TIE,
     evaluate_choice,

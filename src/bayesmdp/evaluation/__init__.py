@@ -13,9 +13,11 @@ from bayesmdp.evaluation._errors import (
     tie,
 )
 from bayesmdp.evaluation._evaluate import (
+    Chosen,
     Swept,
     as_draws,
     evaluate,
+    one_reward,
     share_of_visits,
 )
 from bayesmdp.evaluation._evaluation import (
@@ -26,7 +28,6 @@ from bayesmdp.evaluation._evaluation import (
     rounded,
 )
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
-from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.evaluation._rollouts import (
     draws_needed,
     rollout_evaluate,

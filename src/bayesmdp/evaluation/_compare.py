@@ -13,21 +13,22 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation._arviz import inference_data
 from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
+    Chosen,
     as_draws,
     evaluation_of,
+    one_reward,
     share_of_visits,
     sweep_policies,
 )
 from bayesmdp.evaluation._evaluation import (
     Evaluation,
     between,
+    inference_data,
     interval_of,
     rounded,
 )
-from bayesmdp.evaluation._rewards import Chosen, one_reward
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 

@@ -9,13 +9,24 @@ Every draw of the dynamics gives the mean and the variance of the return in clos
 From the start distribution ``rho``, epistemic is ``Var(rho.V)``; a random start is
 chance, not ignorance, so it counts as aleatoric:
 ``mean(rho.var + sum_s rho[s] (V[s] - rho.V)^2)``.
+
+Several rewards of one policy on the same draws.
+
+With ``J_i`` the start value of reward ``i`` in a draw, and ``G_i`` its return::
+
+    epistemic covariance   Cov_draws(J_i, J_j)
+    aleatoric covariance   mean_draws Cov(G_i, G_j | draw)
+
+Their diagonals are the squares of ``start_epistemic_sd`` and ``start_aleatoric_sd``,
+and their sum is the covariance of two returns of one patient.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +36,6 @@ from bayesmdp._progress import progress_bar
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._evaluation import Evaluation
-from bayesmdp.evaluation._rewards import Chosen, joint, with_reward
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
 
     from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
     from bayesmdp.evaluation._measure import Measured
+
 
 _N_DRAWS = 1000  # of a posterior, where nobody says how many
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
@@ -395,3 +406,65 @@ def share_of_visits(
     seen = belief.counts.pair_totals(task.n_states, task.n_actions)[task.live]
     total = float(visits.sum())  # 0 where episodes end before anything counts
     return min(float(visits[seen < fewer_than].sum()) / total, 1.0) if total else 0.0
+
+
+#: A reward by its name, or weights by name: net benefit.
+Chosen = str | Mapping[str, float]
+
+
+def with_reward(draws: Draws, reward: Chosen | None) -> Draws:
+    """Return the same draws with one of the task's rewards, or a sum of them."""
+    if reward is None:
+        return draws
+    return replace(draws, belief=draws.belief.with_reward(reward))
+
+
+def one_reward(belief: Belief, reward: Chosen | None, what: str) -> Belief:
+    """Return a belief about one reward; refuse several where none is chosen."""
+    if reward is not None:
+        return belief.with_reward(reward)
+    if belief.task.reward_names:
+        belief.task.one_reward(what)
+    return belief
+
+
+def joint(swept: Swept, evaluations: list[Evaluation]) -> Evaluation:
+    """Put the evaluations of a policy's rewards together, ``[K]`` as swept."""
+    task, order = swept.draws.belief.task, swept.problem.order
+    names = task.reward_names
+    by_place = dict(zip(order, evaluations, strict=True))
+    each = {
+        name: replace(by_place[k], task=task.parts[name])
+        for k, name in enumerate(names)
+    }
+    first = each[names[0]]
+    size = len(names)
+    place = np.argsort(order)  # of each reward among the columns
+    values = np.stack([each[name].start_values for name in names])
+    ended = np.isfinite(values).all(axis=0) & (swept.sums.weights > 0)
+    weights = swept.sums.weights[ended] / swept.sums.weights[ended].sum()
+    epistemic = _covariance(values[:, ended], weights, exact=swept.draws.exact)
+    aleatoric = np.diag([each[name].start_aleatoric_sd ** 2 for name in names])
+    pair = np.zeros((size, size), dtype=np.int64)
+    pair[np.triu_indices(size, 1)] = np.arange(size * (size - 1) // 2)
+    cross = swept.sums.cross[0][:, ended] @ weights
+    for i in range(size):
+        for j in range(i):
+            low, high = sorted((place[i], place[j]))
+            aleatoric[i, j] = aleatoric[j, i] = cross[pair[low, high]]
+    return replace(
+        first,
+        task=task,
+        rewards=each,
+        start_epistemic_covariance=_checks.sealed(epistemic),
+        start_aleatoric_covariance=_checks.sealed(aleatoric),
+        notes=tuple(dict.fromkeys(x for e in each.values() for x in e.notes)),
+    )
+
+
+def _covariance(values: FloatArray, weights: FloatArray, *, exact: bool) -> FloatArray:
+    """Covariances over draws ``[K, K]`` of values ``[K, D]``, as errors has them."""
+    off = values - (values @ weights)[:, None]
+    n = weights.size
+    unbias = 1.0 if exact else n / max(n - 1, 1)
+    return np.asarray(unbias * (off * weights) @ off.T)

@@ -1,18 +1,20 @@
 """What is known: the task, and models and policies in their one form."""
 
 from bayesmdp.model._align import Data, Log, align, as_data, as_log
-from bayesmdp.model._availability import Availability, availability
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
 from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
 from bayesmdp.model._policies import (
     ALWAYS,
     AnyPair,
+    Availability,
     Belief,
     as_policy,
+    availability,
     check_knows,
+    policy_table,
     restrict,
+    used_pairs,
 )
-from bayesmdp.model._policy_table import policy_table, used_pairs
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._several import Rewards
 from bayesmdp.model._task import Task

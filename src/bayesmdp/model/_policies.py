@@ -3,6 +3,14 @@
 Both are accepted everywhere, also with labels, and so are names of actions: one per
 state, a mapping ``{state: action}``, or ``"always:ACTION"``; ``[S, A]`` is what comes
 back. Rows of terminal states are ignored.
+
+Which pairs a policy may use, and what was said about it.
+
+``min_count=k`` keeps pairs with at least ``k`` visits. A live state left without a pair
+keeps its most visited one (ties: the lowest action); one never visited keeps all its
+actions. Both are reported, as are the visits that no longer count.
+
+A policy as a table that people read.
 """
 
 from __future__ import annotations
@@ -11,17 +19,83 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name, PolicyLike
-from bayesmdp.errors import BayesmdpWarning, PolicyError, TaskError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, PolicyError, TaskError
+from bayesmdp.model._align import Data, align
 from bayesmdp.model._task import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Availability:
+    """Available pairs and how they came about."""
+
+    available: BoolArray  # [S, A]
+    min_count: int
+    n_pairs: int  # pairs of live states
+    n_available: int
+    n_dropped_visits: int  # logged transitions of pairs that are not available
+    rescued: IntArray  # states that keep one pair below min_count
+    unvisited: IntArray  # live states never visited, which keep every action
+
+    def report(self, task: Task) -> list[str]:
+        """Sentences for a summary."""
+        lines = [
+            f"{self.n_available} of {_checks.many(self.n_pairs, 'pair')} available"
+        ]
+        if self.min_count == 0:
+            return lines
+        lines[0] += (
+            f" (at least {_checks.many(self.min_count, 'visit')}; "
+            f"{_checks.many(self.n_dropped_visits, 'logged transition')} on the others)"
+        )
+        if self.rescued.size:
+            lines.append(
+                f"{_states(self.rescued, task)} without such a pair: most visited one "
+                "kept"
+            )
+        if self.unvisited.size:
+            lines.append(
+                f"{_states(self.unvisited, task)} never visited: all actions kept"
+            )
+        return lines
+
+
+def availability(visits: IntArray, task: Task, min_count: int) -> Availability:
+    """Decide which pairs are available from visits ``[S, A]``."""
+    live = ~task.is_terminal
+    available = (visits >= min_count) & live[:, None]
+    empty = live & ~available.any(axis=1)
+    unvisited = np.flatnonzero(live & (visits.sum(axis=1) == 0))
+    available[unvisited] = True
+    rescued = np.setdiff1d(np.flatnonzero(empty), unvisited)
+    available[rescued, np.argmax(visits[rescued], axis=1)] = True
+    return Availability(
+        available=_checks.sealed(available),
+        min_count=min_count,
+        n_pairs=task.live.size * task.n_actions,
+        n_available=int(available.sum()),
+        n_dropped_visits=int(visits[~available & live[:, None]].sum()),
+        rescued=_checks.sealed(rescued),
+        unvisited=_checks.sealed(unvisited),
+    )
+
+
+def _states(states: IntArray, task: Task) -> str:
+    shown = ", ".join(task.state_name(s) for s in states[:5])
+    more = ", ..." if states.size > 5 else ""
+    return f"{states.size} state{'s' if states.size > 1 else ''} ({shown}{more})"
+
 
 _SUM_TOLERANCE = 1e-6
 ALWAYS = "always:"  # begins the name of a policy that takes one action
@@ -250,3 +324,69 @@ def _deterministic(array: np.ndarray, task: Task, name: str) -> FloatArray:
     found = np.zeros((task.n_states, task.n_actions))
     found[task.live, chosen[task.live]] = 1.0
     return found
+
+
+def policy_table(
+    policy: PolicyLike, task: Task, counts: Data | None = None
+) -> pd.DataFrame:
+    """Return a data frame of what a policy does, one row per pair it may use.
+
+    Needs pandas. ``.to_csv(path)`` and ``.to_markdown()`` are the frame's own, and so
+    is ``.to_excel(path)`` where openpyxl is installed.
+
+    Parameters
+    ----------
+    policy
+        As in `bayesmdp.evaluate`.
+    task
+        The known part; its labels name states and actions.
+    counts
+        What was logged, as in `bayesmdp.fit`, such as ``posterior.counts``.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``state``, ``action``, ``probability``, and with counts ``visits``: how
+        often the pair was logged. Terminal states have no rows.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(3, 2, reward=[0, 0, 1], discount=0.9, terminal="home",
+    ...                state_labels=["ward", "icu", "home"],
+    ...                action_labels=["wait", "treat"])
+    >>> log = bm.Counts.from_arrays([0, 1, 1], [0, 1, 1], [1, 1, 2])
+    >>> table = bm.policy_table({"ward": "wait", "icu": "treat"}, task, log)
+    >>> print(table.to_string(index=False))
+    state action  probability  visits
+     ward   wait          1.0       1
+      icu  treat          1.0       2
+    """
+    _checks.of_type("task", task, Task, ArgumentError)
+    checked = as_policy(policy, AnyPair(task))
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError(
+            "`policy_table` needs pandas, which is not installed; "
+            "`bm.storage.write_policy` does not."
+        ) from None
+    columns = ["state", "action", "probability"]
+    table = pd.DataFrame(used_pairs(checked, task), columns=columns)
+    if counts is not None:
+        found, _ = align(counts, task)
+        visits = found.pair_totals(task.n_states, task.n_actions)
+        table["visits"] = visits[checked > 0]
+    return table
+
+
+def used_pairs(policy: FloatArray, task: Task) -> list[dict[str, Any]]:
+    """Name state, action and probability of all that a policy ``[S, A]`` may do."""
+    return [
+        {
+            "state": task.state_name(state),
+            "action": task.action_name(action),
+            "probability": float(policy[state, action]),
+        }
+        for state, action in np.argwhere(policy > 0).tolist()
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import TaskError
 from bayesmdp.model._reward import RewardTriplets, read_reward

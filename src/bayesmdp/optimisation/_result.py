@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp._arguments import argument
-from bayesmdp._checks import many
+from bayesmdp._checks import argument, many
 from bayesmdp._sheet import Record, Sheet, as_plain
 from bayesmdp._typing import FloatArray
 from bayesmdp.evaluation import Evaluation, rounded

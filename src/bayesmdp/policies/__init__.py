@@ -2,16 +2,17 @@
 
 from bayesmdp.model import ALWAYS
 from bayesmdp.policies._baselines import (
+    POLICY_NAMES,
     behaviour,
     constant,
     logged_policy,
     mle,
+    msbi,
+    named_policy,
     nominal,
+    second_order,
     uniform,
 )
-from bayesmdp.policies._msbi import msbi
-from bayesmdp.policies._named import POLICY_NAMES, named_policy
-from bayesmdp.policies._second_order import second_order
 
 __all__ = [
     "behaviour",

@@ -1,19 +1,45 @@
-"""Policies without draws or search: even, as logged, or the best of one model."""
+"""Policies without draws or search: even, as logged, or the best of one model.
+
+Optimal for a second-order expansion of the value (Delage and Mannor 2010).
+
+Good where the posterior is narrow; with little data the expansion can predict what no
+model keeps, and the policy is then worse than the nominal one.
+
+Multi-sample backward induction (Dimitrakakis 2011), each draw a different one.
+
+Policies by a word, as the command line asks for them.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import BoolArray, FloatArray, Name
+from bayesmdp._typing import BoolArray, FloatArray, Name, Seed
 from bayesmdp.data import Counts
-from bayesmdp.errors import TaskError
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpWarning,
+    PolicyError,
+    TaskError,
+    TooLargeError,
+)
 from bayesmdp.model import ALWAYS, Dynamics, Task
-from bayesmdp.posterior import Belief, check_belief, logged_counts
+from bayesmdp.posterior import (
+    Belief,
+    Draws,
+    check_belief,
+    dirichlet_total,
+    logged_counts,
+)
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from bayesmdp.engine import Problem
 
 
@@ -236,3 +262,206 @@ def frequencies(posterior: Belief) -> Dynamics:
     count[unseen[rows.row_of_entry]] = 1.0
     total[unseen] = np.diff(rows.indptr)[unseen]
     return Dynamics(rows, _checks.sealed(count / total[rows.row_of_entry]))
+
+
+_SOFTNESS = 0.1
+_N_STEPS = 100
+
+
+def second_order(posterior: Belief) -> FloatArray:
+    """Policy by ascent on the second-order objective, from the softened nominal one.
+
+    Parameters
+    ----------
+    posterior
+        From `bayesmdp.fit`, of up to 2,000 live states.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``, in general stochastic.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> data, prior = world.sample(200, seed=0), bm.SymmetricPrior()
+    >>> posterior = bm.fit(data, world.task, prior=prior)
+    >>> bm.policies.second_order(posterior).sum(axis=1).round(6).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
+    from bayesmdp.engine.ascent import AscentState, climb, frank_wolfe_gap, soften
+    from bayesmdp.engine.planning import plan, second_order_objective
+
+    check_belief(posterior)
+    posterior.task.plain("second_order")
+    dirichlet_total("second_order", posterior)
+    problem = Problem.of_belief(posterior)
+    n, source = problem.n_live, problem.rows.source
+    if n > MAX_INVERSE:
+        raise TooLargeError(
+            f"`second_order` inverts a matrix of {n} states ({8e-9 * n**2:.1f} GB and "
+            f"more); it is offered up to {MAX_INVERSE}."
+        )
+
+    def oracle(policy: FloatArray) -> Slopes:
+        found = second_order_objective(problem, policy)
+        mean = np.bincount(source, policy * found.gradient, minlength=n)
+        slope = found.gradient - mean[source]
+        left = frank_wolfe_gap(slope, source, n)
+        return Slopes(found.value, slope, found.visits, left, 0.0)
+
+    chosen = plan(problem)
+    rows = np.zeros(source.size)
+    rows[chosen.choice] = 1.0
+    scale = float(np.abs(chosen.value).max())
+    state = AscentState(soften(rows, source, n, _SOFTNESS))
+    climb(state, oracle, source, n, _N_STEPS, 1e-7 * scale)
+    return _checks.sealed(problem.rows.as_policy(state.policy))
+
+
+def msbi(
+    posterior: Belief,
+    n_draws: int = 2048,
+    max_iterations: int = 500,
+    seed: Seed = 0,
+    *,
+    memory_limit: int = 256_000_000,
+    threads: int | None = None,
+    executor: Executor | None = None,
+) -> FloatArray:
+    """Policy by backward induction on many draws at once, from the nominal policy.
+
+    Keeps the best policy it settled on or met last, by exact value on its draws.
+    Those draws are its own:
+    ``posterior.draws`` with the same seed gives others.
+
+    Parameters
+    ----------
+    posterior
+        A posterior, or an ensemble, whose models are drawn by their weights.
+    n_draws
+        How many draws, at least 2; fewer, with a warning, where they do not fit.
+    max_iterations
+        When to stop.
+    seed
+        Which draws.
+    memory_limit
+        Bytes the draws may take, in each process that works on them.
+    threads, executor
+        As in `bayesmdp.evaluate`.
+
+    Returns
+    -------
+    Array
+        Deterministic policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
+    >>> bm.policies.msbi(posterior, n_draws=256).shape
+    (5, 5)
+    """
+    from bayesmdp.engine import Problem
+    from bayesmdp.engine.multisample import multi_sample_induction
+    from bayesmdp.engine.planning import plan
+
+    check_belief(posterior)
+    posterior.task.plain("msbi")
+    n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
+    max_iterations = _checks.integer("max_iterations", max_iterations, 1, ArgumentError)
+    problem = Problem.of_belief(posterior)
+    memory_limit = _checks.integer("memory_limit", memory_limit, 1, ArgumentError)
+    rows = problem.rows
+    size = rows.target.size + rows.source.size + rows.start.size
+    fits = max(2, memory_limit // (8 * size))
+    if n_draws > fits:
+        warnings.warn(
+            f"`msbi` uses {fits} of {n_draws} draws: more would take over "
+            f"{memory_limit / 1e6:.0f} MB; raise `memory_limit` to use them.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+        n_draws = fits
+    draws = Draws(posterior, n_draws, _checks.seed_integer(seed), "msbi")
+    result = multi_sample_induction(
+        problem.with_stream(draws.stream),
+        plan(problem).choice,
+        n_draws,
+        max_iterations,
+        threads,
+        executor,
+    )
+    if not result.converged and result.iterations >= max_iterations:
+        warnings.warn(
+            f"`msbi` {result.status}; the best policy met is returned.",
+            BayesmdpWarning,
+            stacklevel=2,
+        )
+    policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))
+    chosen = rows.row_id[result.choice]
+    policy[chosen[:, 0], chosen[:, 1]] = 1.0
+    return _checks.sealed(policy)
+
+
+_NAMED: dict[str, Callable[..., FloatArray]] = {
+    "behaviour": behaviour,
+    "mle": mle,
+    "nominal": nominal,
+    "second_order": second_order,
+    "msbi": msbi,
+    "uniform": uniform,
+}
+#: What `named_policy` knows, besides.
+POLICY_NAMES = tuple(_NAMED)
+
+
+def named_policy(
+    name: str,
+    posterior: Belief,
+    *,
+    seed: Seed = 0,
+    threads: int | None = None,
+    executor: Executor | None = None,
+) -> FloatArray:
+    """Make a policy by its name.
+
+    Parameters
+    ----------
+    name
+        ``behaviour``, ``mle``, ``nominal``, ``second_order``, ``msbi`` or ``uniform``;
+        or ``always:`` and an action, such as ``always:treat``.
+    posterior
+        What is believed.
+    seed, threads, executor
+        Of ``msbi``; the others draw nothing.
+
+    Returns
+    -------
+    Array
+        Policy ``[S, A]``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.synthetic(0)
+    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
+    >>> bm.policies.named_policy("uniform", posterior)[0].tolist()
+    [0.2, 0.2, 0.2, 0.2, 0.2]
+    """
+    if isinstance(name, str) and name.startswith(ALWAYS):
+        action, task = name.removeprefix(ALWAYS), posterior.task
+        numbered = task.action_labels is None and action.isdecimal()
+        return constant(posterior, int(action) if numbered else action)
+    if name not in _NAMED:
+        hint = _checks.did_you_mean(name, _NAMED)
+        raise PolicyError(
+            f"`name` must be one of {', '.join(_NAMED)}, or {ALWAYS}ACTION; got "
+            f"{name!r:.40}{hint}."
+        )
+    if name == "msbi":
+        return msbi(posterior, seed=seed, threads=threads, executor=executor)
+    return _NAMED[name](posterior)

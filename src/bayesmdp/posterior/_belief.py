@@ -6,10 +6,15 @@ rows of draws as pure functions of their number). Everything else, evaluation, s
 report, asks for these two. What only some beliefs have is asked for by name and may be
 missing: logged ``counts``, the covariance of independent Dirichlet rows
 (`BeliefRows.total`), a finite number of models to be swept exactly (`n_models`).
+
+Rows of several models laid over each other.
+
+A row then lists every next state that some model allows; what a model rules out has the
+value 0 there.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,8 +29,47 @@ from bayesmdp.errors import ArgumentError, BeliefError
 from bayesmdp.model import Dynamics, Rows, Task
 
 if TYPE_CHECKING:
-    from bayesmdp.posterior._draws import Draws
-    from bayesmdp.posterior._stream import Stream
+    from bayesmdp.posterior._stream import Draws, Stream
+
+
+def union(layouts: Sequence[Rows]) -> Rows:
+    """Return rows of the same pairs with every next state that some layout allows."""
+    first = layouts[0]
+    if all(_alike(first, other) for other in layouts[1:]):
+        return first
+    keys = [x.row_of_entry * x.n_states + x.next_state for x in layouts]
+    row, next_state = np.divmod(np.unique(np.concatenate(keys)), first.n_states)
+    length = np.bincount(row, minlength=first.pair.size)
+    return Rows(
+        first.n_states,
+        first.n_actions,
+        first.pair,
+        _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
+        _checks.sealed(next_state),
+    )
+
+
+def _alike(one: Rows, other: Rows) -> bool:
+    return one is other or (
+        np.array_equal(one.pair, other.pair)
+        and np.array_equal(one.indptr, other.indptr)
+        and np.array_equal(one.next_state, other.next_state)
+    )
+
+
+def place(rows: Rows, wide: Rows) -> IntArray | slice:
+    """Entry of wider rows of the same pairs at which each entry stands, ``[E]``."""
+    if _alike(rows, wide):
+        return slice(None)
+    row = rows.row_of_entry
+    return wide.find(rows.state[row], rows.action[row], rows.next_state)[1]
+
+
+def spread(rows: Rows, values: FloatArray, wide: Rows) -> FloatArray:
+    """Values of the entries of rows at those of wider rows, ``[E]``; 0 elsewhere."""
+    out = np.zeros(wide.next_state.size)
+    out[place(rows, wide)] = values
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +242,7 @@ class Belief(ABC):
         >>> bm.worlds.casino().draws()
         Draws(2 models, exact)
         """
-        from bayesmdp.posterior._draws import Draws
+        from bayesmdp.posterior._stream import Draws
 
         number = _checks.seed_integer(seed)
         if n_draws is None:

@@ -16,8 +16,7 @@ from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.errors import BeliefError
 from bayesmdp.model import Dynamics, Rewards, Rows, Task
-from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
-from bayesmdp.posterior._overlay import place, union
+from bayesmdp.posterior._belief import Belief, BeliefRows, Exits, place, union
 from bayesmdp.posterior._posterior import Fitted
 from bayesmdp.posterior._stream import Stream
 

@@ -27,8 +27,7 @@ from bayesmdp.model import (
     check_start,
     is_sparse,
 )
-from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
-from bayesmdp.posterior._overlay import spread, union
+from bayesmdp.posterior._belief import Belief, BeliefRows, Exits, spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
 
 _KNOWN = (  # what tasks of draws must share

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._memory import check_room
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorWarning

@@ -25,9 +25,8 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Availability, Task
-from bayesmdp.posterior._belief import BeliefRows, Exits
+from bayesmdp.posterior._belief import BeliefRows, Exits, place, spread, union
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior
-from bayesmdp.posterior._overlay import place, spread, union
 from bayesmdp.posterior._posterior import Fitted, Posterior
 from bayesmdp.posterior._stream import Membership, MixtureStream, Part, stream_key
 from bayesmdp.priors import MixturePrior

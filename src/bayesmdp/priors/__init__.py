@@ -5,21 +5,25 @@ from bayesmdp.priors._contract import (
     Prior,
     Tuned,
     check_rows,
+    is_restricted,
     locate,
     rows_from_keys,
     rows_of,
     tuned,
 )
-from bayesmdp.priors._evidence import EvidenceCurve, EvidencePrior, evidence_curve
+from bayesmdp.priors._evidence import (
+    EvidenceCurve,
+    EvidencePrior,
+    evidence_curve,
+    log_rising,
+)
 from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
-from bayesmdp.priors._marginal import log_rising
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._named import AnyPrior, named_prior, usual_priors
 from bayesmdp.priors._random_support import Imagined, OnSets, RandomSupportPrior, Sets
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
-from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 __all__ = [

@@ -67,7 +67,7 @@ from bayesmdp._typing import BoolArray, FloatArray, IntArray, Name
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Task
-from bayesmdp.priors._support import Support, checked_support, support_rows
+from bayesmdp.priors._contract import Support, checked_support, support_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from bayesmdp._typing import Name
 from bayesmdp.errors import PriorError
-from bayesmdp.priors._contract import Prior
+from bayesmdp.priors._contract import Prior, is_restricted
 from bayesmdp.priors._evidence import EvidencePrior
 from bayesmdp.priors._fallback import FallbackPrior
 from bayesmdp.priors._hierarchical import HierarchicalPrior
@@ -13,7 +13,6 @@ from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._random_support import RandomSupportPrior
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
-from bayesmdp.priors._support import is_restricted
 from bayesmdp.priors._symmetric import SymmetricPrior
 
 #: Whatever `bayesmdp.fit` takes.

@@ -56,20 +56,18 @@ from bayesmdp.errors import PriorError
 from bayesmdp.model import Rows, Task
 from bayesmdp.priors._contract import (
     LEAST,
+    Support,
     check_rows,
     checked_concentration,
+    checked_support,
     counted,
     including,
     locate,
     rows_from_keys,
-)
-from bayesmdp.priors._marginal import log_rising
-from bayesmdp.priors._support import (
-    Support,
-    checked_support,
     support_lengths,
     support_rows,
 )
+from bayesmdp.priors._evidence import log_rising
 
 #: States (or labels) and how often each is imagined to have been observed in every row.
 Imagined: TypeAlias = tuple[tuple[Name, float], ...]

@@ -12,8 +12,12 @@ import numpy as np
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.model import Rows, Task
-from bayesmdp.priors._contract import checked_concentration
-from bayesmdp.priors._support import Support, checked_support, support_rows
+from bayesmdp.priors._contract import (
+    Support,
+    checked_concentration,
+    checked_support,
+    support_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,15 @@ from bayesmdp._checks import many
 from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
-from bayesmdp.reporting._inputs import Inputs, gaps_to, start_values
-from bayesmdp.reporting._numbers import SURE, chance, in_percent, share
+from bayesmdp.reporting._inputs import (
+    SURE,
+    Inputs,
+    chance,
+    gaps_to,
+    in_percent,
+    share,
+    start_values,
+)
 
 _POOR = 0.05  # share of visits on thin data from which on support is a warning
 _NOISY = 0.1  # of the epistemic sd: a larger Monte Carlo error is worth a warning

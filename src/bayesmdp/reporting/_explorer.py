@@ -33,8 +33,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.evaluation import ActionValues, action_values
 from bayesmdp.model import Dynamics, Task
 from bayesmdp.posterior import Belief
-from bayesmdp.reporting._inputs import Inputs
-from bayesmdp.reporting._numbers import SURE, column, whole
+from bayesmdp.reporting._inputs import SURE, Inputs, column, whole
 
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
 _SCALE = 10_000

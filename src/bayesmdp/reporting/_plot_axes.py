@@ -10,7 +10,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Task
-from bayesmdp.reporting._policies import state_columns
+from bayesmdp.reporting._sections import state_columns
 
 # Okabe and Ito
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"

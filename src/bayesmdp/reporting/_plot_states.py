@@ -10,8 +10,7 @@ from bayesmdp._typing import Name
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, Evaluation
 from bayesmdp.optimisation import RiskFrontier
-from bayesmdp.reporting._inputs import common_values, draw_weights, gaps_to
-from bayesmdp.reporting._numbers import interval
+from bayesmdp.reporting._inputs import common_values, draw_weights, gaps_to, interval
 from bayesmdp.reporting._plot_axes import (
     BLUE,
     FAINT,

@@ -1,4 +1,12 @@
-"""`bayesmdp.report`: one record of an analysis, as data and as a page."""
+"""`bayesmdp.report`: one record of an analysis, as data and as a page.
+
+From the dict to one HTML file.
+
+Text goes through jinja2 with autoescape on. The data travel as JSON inside a script
+element: ``<``, ``>`` and ``&`` are written as escapes, so that no label can end the
+element. Plotly's javascript is embedded once, as text that runs only when the
+first plot comes into view; the policy in the head forbids every network request.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +23,94 @@ from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
-from bayesmdp.evaluation import Comparison, OffPolicy
+from bayesmdp.evaluation import Comparison, OffPolicy, between, rounded
 from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
-from bayesmdp.reporting._inputs import Inputs
+from bayesmdp.reporting._inputs import Inputs, chance, in_percent
+from bayesmdp.reporting._summary import known, percent
+
+_FOLDER = Path(__file__).parent / "page"
+_STYLES = ("report.css",)
+_SCRIPTS = ("core.js", "tables.js", "plots.js", "explorer.js")
+_NOTHING = "\N{EN DASH}"
+_ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+
+
+def page(data: dict[str, Any]) -> str:
+    """Return the page that shows a report's data."""
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        num=_number,
+        chance=chance,
+        percent=percent,
+        share=in_percent,
+        sig=_significant,
+        between=lambda ends: between(*ends).replace("-", "\N{MINUS SIGN}"),
+        known=_known,
+    )
+    return environment.get_template("report.html.j2").render(
+        **data,
+        styles=Markup(_joined(_STYLES)),
+        scripts=Markup(_joined(_SCRIPTS)),
+        plotly=Markup(_script_text(get_plotlyjs())),
+        payload=Markup(embedded(data)),
+    )
+
+
+def embedded(data: dict[str, Any]) -> str:
+    """Return JSON that is safe inside a script element."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+def _script_text(source: str) -> str:
+    """Keep a script from ending its element early."""
+    return source.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _number(x: dict[str, float | None] | None) -> str:
+    """Write a quantity to the precision of its error."""
+    if x is None or x["value"] is None:
+        return _NOTHING
+    return rounded(x["value"], x["mcse"] or 0.0).replace("-", "\N{MINUS SIGN}")
+
+
+def _significant(x: float | None, digits: int = 3) -> str:
+    """Write a number without an error."""
+    return (
+        _NOTHING
+        if x is None
+        else f"{x + 0.0:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+    )
+
+
+def _known(x: dict[str, float | None], sd: float | None) -> str:
+    """Write a number to a tenth of its sd."""
+    return known(x, sd).replace("-", "\N{MINUS SIGN}")
+
 
 SCHEMA_VERSION = 1
 _FIRST = b'{"schema_version":'  # how the data of every report begin
@@ -54,8 +144,6 @@ class Report:
         >>> bm.report(casino, table).html()[:15]
         '<!DOCTYPE html>'
         """
-        from bayesmdp.reporting._html import page
-
         return page(self.data)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -200,21 +288,18 @@ def report(
 
 def _sections(inputs: Inputs) -> dict[str, Any]:
     """Build all sections, in the order a reader meets them."""
-    from bayesmdp.reporting._data_and_prior import (
+    from bayesmdp.reporting._explorer import explorer_section
+    from bayesmdp.reporting._sections import (
+        attribution_section,
         data_section,
+        economics_section,
+        information_section,
+        policies_section,
         prior_section,
+        states_section,
         support_section,
     )
-    from bayesmdp.reporting._economics import economics_section
-    from bayesmdp.reporting._explorer import explorer_section
-    from bayesmdp.reporting._information import information_section
-    from bayesmdp.reporting._methods import methods_section
-    from bayesmdp.reporting._policies import (
-        attribution_section,
-        policies_section,
-        states_section,
-    )
-    from bayesmdp.reporting._summary import summary_section
+    from bayesmdp.reporting._summary import methods_section, summary_section
 
     policies, explorer = policies_section(inputs), explorer_section(inputs)
     return {

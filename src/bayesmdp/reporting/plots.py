@@ -11,8 +11,13 @@ differ wherever colours do, for print in grey.
 """
 
 from bayesmdp.reporting._plot_curves import prevalence, survival, sweep
-from bayesmdp.reporting._plot_economics import ce_plane, ceac, evpi, expected_loss
-from bayesmdp.reporting._plot_information import information
+from bayesmdp.reporting._plot_economics import (
+    ce_plane,
+    ceac,
+    evpi,
+    expected_loss,
+    information,
+)
 from bayesmdp.reporting._plot_states import diagonal, frontier, intervals, scatter
 
 __all__ = [

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._io import check_file, worded
 from bayesmdp.errors import StorageError
 from bayesmdp.evaluation import Comparison

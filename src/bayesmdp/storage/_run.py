@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._arguments import argument
+from bayesmdp._checks import argument
 from bayesmdp._io import worded
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import IntArray

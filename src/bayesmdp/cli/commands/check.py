@@ -10,7 +10,7 @@ from bayesmdp.cli._options import (
     reward_option,
     work_options,
 )
-from bayesmdp.cli._run_and_log import (
+from bayesmdp.cli._runs import (
     keep_and_show,
     load_run_and_log,
     run_and_log_arguments,

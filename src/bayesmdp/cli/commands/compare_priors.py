@@ -12,7 +12,7 @@ from bayesmdp.cli._options import (
     reward_option,
     work_options,
 )
-from bayesmdp.cli._run_and_log import load_run_and_log, run_and_log_arguments
+from bayesmdp.cli._runs import load_run_and_log, run_and_log_arguments
 
 
 @click.command()

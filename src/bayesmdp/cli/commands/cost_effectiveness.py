@@ -11,8 +11,7 @@ from bayesmdp.cli._options import (
     run_argument,
     work_options,
 )
-from bayesmdp.cli._policies import find_policies
-from bayesmdp.cli._run_and_log import keep_and_show
+from bayesmdp.cli._runs import find_policies, keep_and_show
 
 _RESULT = "cost_effectiveness"
 

@@ -13,7 +13,7 @@ from bayesmdp.cli._options import (
     run_argument,
     work_options,
 )
-from bayesmdp.cli._policies import find_policies
+from bayesmdp.cli._runs import find_policies
 
 
 @click.command()

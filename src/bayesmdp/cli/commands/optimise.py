@@ -15,7 +15,7 @@ from bayesmdp.cli._options import (
     run_argument,
     work_options,
 )
-from bayesmdp.cli._policies import OPTIMISED
+from bayesmdp.cli._runs import OPTIMISED
 
 
 @click.command()

@@ -15,7 +15,7 @@ from bayesmdp.cli._options import (
     run_argument,
     work_options,
 )
-from bayesmdp.cli._policies import (
+from bayesmdp.cli._runs import (
     COMPARISON,
     OPTIMISED,
     find_policies,
