@@ -31,7 +31,7 @@ WHOLE = "whole search"
 
 
 class _AsGiven(Selection):
-    """Tells nothing: starts climb in the order given, and what climbed last is taken."""
+    """Tells nothing: policies stay in the order given."""
 
     def order(self, policies: list[Any]) -> list[int]:
         return list(range(len(policies)))
@@ -109,14 +109,14 @@ def random_mdp(seed: int, n_states: int, n_actions: int) -> bm.worlds.MDP:
 
 
 def after(seed: int, n_states: int, n_actions: int, n: int) -> bm.Posterior:
-    """A random MDP after so many transitions."""
+    """Fit a random MDP after so many transitions."""
     world = random_mdp(seed, n_states, n_actions)
     log, prior = world.sample(n, seed=seed), bm.SymmetricPrior(0.1)
     return bm.fit(log, world.task, prior=prior)  # type: ignore[return-value]
 
 
 def sepsis(prior: Any = None) -> Fitted:
-    """A cohort of 2,000 patients."""
+    """Fit a cohort of 2,000 patients."""
     world = bm.worlds.icu_sepsis()
     log = world.simulate(world.expert, 2_000, seed=7005)
     return bm.fit(log, world.task, prior=prior, min_count=5)
@@ -155,7 +155,7 @@ def searched(
 def losses(
     posterior: Fitted, policies: dict[str, Any], objective: Objective
 ) -> dict[str, tuple[float, float]]:
-    """What is lost without each stage, and the error, in the units above."""
+    """Return what is lost without each stage, and the error, in the units above."""
     draws = posterior.draws(1024 if posterior.task.n_states > 100 else N_DRAWS, seed=5)
     nominal = bm.policies.nominal(posterior)
     every = {"nominal": nominal, **policies}
