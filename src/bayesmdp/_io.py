@@ -26,10 +26,6 @@ from bayesmdp._checks import argument
 from bayesmdp._memory import check_room
 from bayesmdp.errors import BayesmdpError, StorageError
 
-Writer = Callable[[Path], None]
-
-Layout = tuple[np.dtype[Any], tuple[int, ...]]  # of an array: kind and shape
-
 HIDDEN = ".bayesmdp-"  # begins the name of a file until it is whole
 MOST_PACKED = 1032  # bytes that one byte of deflate can stand for
 
@@ -90,12 +86,17 @@ def check_file(
             probe.write(b"room for a file")
 
 
-def write_atomic(
-    path: Path, content: str | bytes | Writer, *, overwrite: bool = True
-) -> None:
-    """Have a file hold this, in one moment."""
-    fresh = write_fresh(path, content)
+def write_atomic(path: Path, content: str | bytes, *, overwrite: bool = True) -> None:
+    """Have a file hold this, in one moment; who may read it stays as it was."""
+    fresh = path.with_name(f"{HIDDEN}{uuid.uuid4().hex}")
+    mode = _mode(path)
     try:
+        made = os.open(fresh, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+        os.close(made)
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+        flush(fresh)
+        if mode is not None:
+            fresh.chmod(mode)
         if overwrite:
             fresh.replace(path)
         else:
@@ -103,32 +104,6 @@ def write_atomic(
     finally:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
-
-
-def write_fresh(
-    target: Path, content: str | bytes | Writer, like: Path | None = None
-) -> Path:
-    """Write a file that can take the target's place; it is on the disk.
-
-    Who may read it is as for the target, or for the file that it is ``like``.
-    """
-    fresh = target.with_name(f"{HIDDEN}{uuid.uuid4().hex}")
-    mode = _mode(like or target)
-    try:
-        made = os.open(fresh, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
-        os.close(made)
-        if callable(content):
-            content(fresh)
-        else:
-            fresh.write_bytes(content.encode() if isinstance(content, str) else content)
-        flush(fresh)
-        if mode is not None:
-            fresh.chmod(mode)
-    except BaseException:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
-    return fresh
 
 
 def flush(path: Path) -> None:
@@ -184,8 +159,8 @@ def check_fits(path: Path, n_bytes: int) -> None:
     check_room(n_bytes, f"`{path}` takes", lambda _: remedy, StorageError)
 
 
-def read_layout(stream: IO[bytes], n_bytes: int) -> Layout:
-    """Read what a ``.npy`` file of so many bytes claims to hold, and compare."""
+def _check_claim(stream: IO[bytes], n_bytes: int) -> None:
+    """Compare what a ``.npy`` file of so many bytes claims to hold."""
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
         raise ValueError(f"it is of format {version}, and (1, 0) and (2, 0) are known")
@@ -198,7 +173,6 @@ def read_layout(stream: IO[bytes], n_bytes: int) -> Layout:
             f"it claims {kind} of shape {shape}, which is {claimed} bytes, and holds "
             f"{there}"
         )
-    return kind, shape
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -206,7 +180,7 @@ def read_array(path: Path) -> NDArray[Any]:
     check_plain(path)
     with path.open("rb") as stream:
         n_bytes = os.fstat(stream.fileno()).st_size
-        read_layout(stream, n_bytes)
+        _check_claim(stream, n_bytes)
         check_fits(path, n_bytes)
         stream.seek(0)
         found: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)

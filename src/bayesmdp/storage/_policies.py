@@ -22,7 +22,7 @@ from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike
 from bayesmdp.errors import PolicyError
 from bayesmdp.model import Task, as_policy, check_knows, restrict, used_pairs
 from bayesmdp.posterior import Belief
-from bayesmdp.storage._config import as_path
+from bayesmdp.storage._file import as_path
 
 _COLUMNS = ("state", "action", "probability")
 

@@ -3,7 +3,7 @@
 Numbers, truth values, text, lists and dicts stand for themselves. What JSON has no word
 for is a dict whose one key begins with ``$``::
 
-    {"$array": "task.start"}     an array of the ``.npz`` file, by its name there
+    {"$array": "task.start"}     an array of the file, by its name there
     {"$number": "nan"}           a number that is not finite
     {"$tuple": [1, 2]}
     {"$task": null}              the task of the run; with a name or weights, one reward
@@ -30,7 +30,7 @@ from bayesmdp import _checks
 from bayesmdp.errors import StorageError
 from bayesmdp.model import Task
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._bundle import KINDS, Arrays
+from bayesmdp.storage._file import KINDS, Arrays
 
 _DEPTH = 50
 #: Axes of arrays in records: S states, A actions, D draws, at most as many as there are

@@ -1,4 +1,4 @@
-"""Results beside a run, by name: ``results/NAME.json`` and its arrays.
+"""Results beside a run, by name: ``results/NAME.json``.
 
 A result says which run it belongs to, by the checksum of its config. Where the run was
 replaced, results of the old one are no longer listed or loaded, and `save` deletes
@@ -9,34 +9,61 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bayesmdp._checks import argument
-from bayesmdp._io import check_file, worded
+from bayesmdp._io import check_file, check_plain, worded
 from bayesmdp.errors import StorageError
 from bayesmdp.evaluation import Comparison
-from bayesmdp.storage._bundle import (
-    clean,
-    find_arrays,
-    locked,
-    open_arrays,
-    read_head,
-    steady,
-    write_bundle,
+from bayesmdp.model import Task
+from bayesmdp.storage._file import (
+    Arrays,
+    as_path,
+    read_record,
+    sound,
+    write_record,
+    writing,
 )
-from bayesmdp.storage._config import HEAD, as_path, load_task, read_config, sound
 from bayesmdp.storage._records import Packing, Unpacking
 
+HEAD = "config.json"
 FOLDER = "results"
+_TRIES = 50
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_RUN = re.compile(  # how a result begins: whose it is, without reading the rest
+    rb'\{\s*"format": "bayesmdp result",\s*"schema": \d+,\s*"run": "([0-9a-f]{64})"'
+)
+
+
+def read_config(directory: Path) -> tuple[dict[str, Any], Arrays]:
+    """Read what a run says of itself, and its arrays."""
+    with worded(directory, "read"):
+        if not directory.exists():
+            raise StorageError(f"There is no directory `{directory}`.")
+        if not (directory / HEAD).exists():
+            raise StorageError(
+                f"`{directory}` is not a run: it has no `{HEAD}`; name a directory "
+                "that `storage.save` or `bayesmdp fit` wrote."
+            )
+    return read_record(directory / HEAD, "run")
+
+
+def read_task_of(
+    directory: Path, config: Mapping[str, Any], arrays: Arrays
+) -> tuple[Task, tuple[int, int]]:
+    """Make the task of a run again, without fitting anything; and its sizes."""
+    with sound(f"`{directory / HEAD}` does not hold a task:"):
+        task: Task = Unpacking(arrays).unpack(Task, config.get("task"), "run.task")
+        return task, (task.n_states, task.n_actions)
 
 
 def save_result(
     path: str | os.PathLike[str], name: str, result: Any, *, overwrite: bool = False
 ) -> Path:
-    """Keep a result beside a run, as ``results/NAME.json`` and a file of arrays.
+    """Keep a result beside a run, as ``results/NAME.json``.
 
     Parameters
     ----------
@@ -68,7 +95,7 @@ def save_result(
     ('always-0',)
     """
     directory, name = as_path(path), _checked(name)
-    task = load_task(directory, read_config(directory))
+    task, _ = read_task_of(directory, *read_config(directory))
     arrays: dict[str, Any] = {}
     record = Packing(arrays, task).pack(result, "result")
     if not isinstance(record, dict):
@@ -77,13 +104,11 @@ def save_result(
             f"{type(result).__name__}."
         )
     head = directory / FOLDER / f"{name}.json"
-    with worded(head, "written"), locked(directory) as alone:
-        run = read_config(directory)["checksum"]
+    with worded(head, "written"), writing(directory):
+        run = read_config(directory)[0]["checksum"]
         head.parent.mkdir(exist_ok=True)
-        clean(head.parent, alone=alone)
         _check_free(head, run, overwrite)
-        write_bundle(head, {"format": "result", "run": run, "record": record}, arrays)
-        clean(head.parent, alone=alone)
+        write_record(head, "result", {"run": run, "record": record}, arrays)
     return head
 
 
@@ -111,8 +136,17 @@ def load_result(path: str | os.PathLike[str], name: str, kind: type = object) ->
     True
     """
     directory, name = as_path(path), _checked(name)
-    head = directory / FOLDER / f"{name}.json"
-    found = steady(head, lambda: _load_result(directory, name, head))
+    for turn in range(_TRIES):  # a writer may replace the run in the meantime
+        config, arrays = read_config(directory)
+        try:
+            found = _load_result(directory, name, config, arrays)
+        except StorageError:
+            if turn > 1 and read_config(directory)[0]["checksum"] == config["checksum"]:
+                raise
+        else:
+            break
+    else:
+        raise StorageError(f"`{directory}` is being replaced: wait for its writers.")
     if not isinstance(found, kind):
         raise StorageError(
             f"Result {name!r} of `{directory}` is of type {type(found).__name__}, not "
@@ -121,12 +155,14 @@ def load_result(path: str | os.PathLike[str], name: str, kind: type = object) ->
     return found
 
 
-def _load_result(directory: Path, name: str, head: Path) -> Any:
-    config = read_config(directory)
+def _load_result(
+    directory: Path, name: str, config: Mapping[str, Any], arrays: Arrays
+) -> Any:
+    head = directory / FOLDER / f"{name}.json"
     if not head.exists():
         there = ", ".join(result_names(directory, config["checksum"])) or "none"
         raise StorageError(f"`{directory}` has no result {name!r}; it has {there}.")
-    said = read_head(head, "result")
+    said, own = read_record(head, "result")
     if said.get("run") != config["checksum"]:
         raise StorageError(
             f"`{head}` belongs to another run than `{directory / HEAD}`, which has "
@@ -134,15 +170,10 @@ def _load_result(directory: Path, name: str, head: Path) -> Any:
         )
     if not isinstance(said.get("record"), dict):
         raise StorageError(f"`{head}` holds no record: recompute the result.")
-    task = load_task(directory, config)
-    with (
-        open_arrays(find_arrays(head, said)) as arrays,
-        sound(f"Result {name!r} of `{directory}` cannot be used:", "; recompute it"),
-    ):
-        found = Unpacking(arrays, task, (task.n_states, task.n_actions)).unpack(
-            Any, said["record"], "result"
-        )
-        arrays.check_all_read()
+    task, sizes = read_task_of(directory, config, arrays)
+    with sound(f"Result {name!r} of `{directory}` cannot be used:", "; recompute it"):
+        found = Unpacking(own, task, sizes).unpack(Any, said["record"], "result")
+        own.check_all_read()
         if isinstance(found, Comparison):
             _check_comparison(found)
     return found
@@ -169,22 +200,23 @@ def result_names(directory: Path, run: str) -> tuple[str, ...]:
     return tuple(sorted(x.stem for x in heads if _run_of(x) in (run, None)))
 
 
-def drop_results(directory: Path, run: str, *, alone: bool) -> None:
+def drop_results(directory: Path, run: str) -> None:
     """Delete results of other runs: of those that stood here before."""
-    folder = directory / FOLDER
     with suppress(OSError):  # they are not listed any more, and the next save tries
-        for head in folder.glob("*.json"):
+        for head in (directory / FOLDER).glob("*.json"):
             if _run_of(head) not in (run, None):
                 head.unlink()
-        clean(folder, alone=alone)
 
 
-def _run_of(head: Path) -> Any:
+def _run_of(head: Path) -> str | None:
     """Checksum of the run that a result belongs to, None where that is unknown."""
     try:
-        return read_head(head, "result").get("run")
-    except StorageError:
+        check_plain(head)
+        with head.open("rb") as stream:
+            found = _RUN.match(stream.read(1000))
+    except (OSError, StorageError):
         return None
+    return found and found[1].decode()
 
 
 def in_words(directory: Path, name: str) -> str:
@@ -199,7 +231,7 @@ def in_words(directory: Path, name: str) -> str:
 def check_place(directory: Path, name: str, *, overwrite: bool) -> None:
     """Say before a long job whether `save_result` would refuse."""
     head = directory / FOLDER / f"{_checked(name)}.json"
-    _check_free(head, read_config(directory)["checksum"], overwrite)
+    _check_free(head, read_config(directory)[0]["checksum"], overwrite)
     with worded(head.parent, "written"):
         made = not head.parent.exists()
         head.parent.mkdir(exist_ok=True)

@@ -3,13 +3,13 @@
 ::
 
     ward/
-      config.json       what was done: source, columns, prior, task, versions, checksums
-      config-....npz    plain arrays: task, counts, states of Markov chains if any
-      results/          NAME.json and NAME-....npz, whatever was found since
+      config.json       source, columns, prior, task, versions, checksums; and arrays:
+                        rewards, counts, states of Markov chains if any
+      results/          NAME.json, whatever was found since
 
 Rows are made again from counts, task, prior and ``min_count``, chains are read; nothing
 is ever unpickled. How a run is written so that a kill cannot spoil it stands in
-``_bundle.py``.
+``_file.py``.
 """
 
 from __future__ import annotations
@@ -39,20 +39,17 @@ from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._bundle import (
-    HEADING,
-    clean,
-    find_arrays,
-    is_leftover,
-    locked,
-    open_arrays,
-    read_head,
-    steady,
-    write_bundle,
-)
-from bayesmdp.storage._config import HEAD, as_path, read_config, sound, task_of
+from bayesmdp.storage._file import as_path, read_record, sound, write_record, writing
 from bayesmdp.storage._records import Packing, Unpacking
-from bayesmdp.storage._results import check_place, drop_results, in_words, result_names
+from bayesmdp.storage._results import (
+    HEAD,
+    check_place,
+    drop_results,
+    in_words,
+    read_config,
+    read_task_of,
+    result_names,
+)
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
 _COLUMNS = ("state", "action", "next_state", "count")
@@ -235,19 +232,17 @@ def save(
         counts=counts,
         chains=posterior.kept(),
     )
-    record = {"format": "run", **Packing(arrays).fields(config, "run")}
+    record = Packing(arrays).fields(config, "run")
     directory = as_path(path)
     check_target(directory, overwrite=overwrite)
     with worded(directory, "written"):
         made = not directory.exists()
         directory.mkdir(exist_ok=True)
         try:
-            with locked(directory) as alone:
+            with writing(directory):
                 check_target(directory, overwrite=overwrite)
-                clean(directory, alone=alone)
-                checksum = write_bundle(directory / HEAD, record, arrays)
-                clean(directory, alone=alone)
-                drop_results(directory, checksum, alone=alone)
+                checksum = write_record(directory / HEAD, "run", record, arrays)
+                drop_results(directory, checksum)
         except BaseException:
             if made:
                 with suppress(OSError):  # not empty: somebody else's by now
@@ -278,7 +273,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     True
     """
     directory = as_path(path)
-    run = steady(directory / HEAD, lambda: _load(directory))
+    run = _load(directory)
     if _digest(*run.posterior.parameters()) != run.config["alpha_sha256"]:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
@@ -303,19 +298,16 @@ def _check_posterior(posterior: Fitted) -> None:
 
 
 def _load(directory: Path) -> Run:
-    head = read_config(directory)
-    said = {x: y for x, y in head.items() if x not in HEADING}
-    with open_arrays(find_arrays(directory / HEAD, head)) as arrays:
-        task = task_of(directory, head, arrays)
-        with sound(f"`{directory / HEAD}` is not a run's:"):
-            parts = Unpacking(arrays, task, (task.n_states, task.n_actions))
-            kept: Config = parts.record(
-                Config, {**said, "task": {"$task": None}}, "run"
-            )
-            arrays.check_all_read()
+    head, arrays = read_config(directory)
+    said = {x: y for x, y in head.items() if x not in ("format", "schema", "checksum")}
+    task, sizes = read_task_of(directory, head, arrays)
+    with sound(f"`{directory / HEAD}` is not a run's:"):
+        parts = Unpacking(arrays, task, sizes)
+        kept: Config = parts.record(Config, {**said, "task": {"$task": None}}, "run")
+        arrays.check_all_read()
     with sound(f"`{directory}` cannot be fitted again:"):
-        sizes = {"n_states": task.n_states, "n_actions": task.n_actions}
-        counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **sizes))
+        named = {"n_states": task.n_states, "n_actions": task.n_actions}
+        counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **named))
         if not isinstance(kept.prior, AnyPrior):
             raise StorageError(f"its prior is none but {kept.prior!r:.40}")
         posterior = refit(counts, task, kept.prior, kept.min_count, kept.chains)
@@ -367,8 +359,7 @@ def check_target(
             raise StorageError(
                 f"`{directory}` is a file; a run is a directory: name another."
             )
-        names = {x.name for x in directory.iterdir() if not is_leftover(x)}
-        names = {x for x in names if x[0] != "."}
+        names = {x.name for x in directory.iterdir() if x.name[0] != "."}
         if HEAD in names:
             _check_replaceable(directory, overwrite)
         elif names:
@@ -385,7 +376,7 @@ def _check_replaceable(directory: Path, overwrite: bool) -> None:
             f"it may be replaced ({argument('overwrite')})."
         )
     try:
-        read_head(directory / HEAD, "run")
+        read_record(directory / HEAD, "run")
     except StorageError as problem:
         raise StorageError(
             f"`{directory}` is not replaced, since it may be no run of this bayesmdp; "

@@ -42,7 +42,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
 from bayesmdp.model import RewardTriplets, Task, reward_triplets
-from bayesmdp.storage._config import as_path
+from bayesmdp.storage._file import as_path
 
 _TIMED = ("horizon", "cycle", "criterion")
 _KEYS = (

@@ -12,7 +12,7 @@ from bayesmdp._io import check_file, worded, write_atomic
 from bayesmdp._typing import ArrayLike
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, CountsError
-from bayesmdp.storage._config import as_path
+from bayesmdp.storage._file import as_path
 
 #: Names, case aside, of ends of which nothing is known.
 _OPEN = {"na", "n/a", "nan", "null", "none", "missing", "unknown", "alive"}
