@@ -64,36 +64,35 @@ class Stage:
     without: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
-def _starts(*names: str) -> Effort:
-    return replace(NORMAL, starts=tuple(x for x in NORMAL.starts if x not in names))
-
-
+_NOMINAL = replace(NORMAL, starts=("nominal",))
 STAGES = (
     Stage(WHOLE),
-    Stage("MLE start", _starts("mle")),
-    Stage("second-order start", _starts("second_order")),
-    Stage("comparison of starts", without=_selection("select", _AsGiven)),
-    Stage("second start that climbs", replace(NORMAL, n_climbs=1)),
-    Stage("largest sample", replace(NORMAL, stages=NORMAL.stages[:-1])),
-    Stage("both larger samples", replace(NORMAL, stages=NORMAL.stages[:1])),
-    Stage("ascent", without=_instead("_search.Search.climb", lambda *_: None)),
+    Stage("with an MLE start", replace(NORMAL, starts=(*NORMAL.starts, "mle"))),
+    Stage("without second-order start", _NOMINAL),
+    Stage("without comparison of starts", without=_selection("select", _AsGiven)),
+    Stage("without second start that climbs", replace(NORMAL, n_climbs=1)),
+    Stage("without largest sample", replace(NORMAL, stages=NORMAL.stages[:-1])),
+    Stage("without both larger samples", replace(NORMAL, stages=NORMAL.stages[:1])),
+    Stage("without ascent", without=_instead("_search.Search.climb", lambda *_: None)),
     Stage(
-        "ascent and second-order start",
-        _starts("second_order"),
+        "without ascent and second-order start",
+        _NOMINAL,
         _instead("_search.Search.climb", lambda *_: None),
     ),
-    Stage("stop within noise", without=_instead("_search._gain", lambda *_: 0.0)),
     Stage(
-        "leaving out unlikely actions",
+        "without stop within noise", without=_instead("_search._gain", lambda *_: 0.0)
+    ),
+    Stage(
+        "without leaving out unlikely actions",
         without=_instead("_oracle.Oracle.tried", lambda _, rows: rows),
     ),
-    Stage("comparison at the end", without=_selection("choose", _Last)),
+    Stage("without comparison at the end", without=_selection("choose", _Last)),
     Stage(
-        "rounding",
+        "without rounding",
         without=_instead("_search.Search._rounded", lambda _, __, chosen: chosen),
     ),
     Stage(
-        "hindsight bound",
+        "without hindsight bound",
         without=_instead("_judging.hindsight_bound", lambda *_: (np.nan, np.nan)),
     ),
 )
@@ -138,6 +137,7 @@ def groups() -> Iterator[tuple[str, list[Fitted], Objective]]:
     yield f"default prior ({len(learnt)})", learnt, mean
     few = [*grid[:3], *synthetic[:5]]
     yield f"CVaR(0.1) ({len(few)})", few, bm.CVaR(0.1)
+    yield f"CVaR(0.1), default prior ({len(learnt)})", learnt, bm.CVaR(0.1)
     yield "sepsis, sparse prior", [sepsis(bm.SparsePrior(fallback="death"))], mean
     yield "sepsis, default prior", [sepsis()], mean
 
@@ -211,5 +211,5 @@ def ablation_table(found: list[dict[str, Any]]) -> list[str]:
             elif took is not None:
                 said += f", {100 * (took / whole - 1):+.0f} %"
             cells.append(said)
-        rows.append([name if name in (WHOLE, "nominal") else f"without {name}", *cells])
+        rows.append([name, *cells])
     return table(["", *(group["group"] for group in found)], rows)
