@@ -236,6 +236,17 @@ def test_gains_under_other_priors_have_both_limits() -> None:
     said = str(entries(report)["other_priors"]["text"])
     for low, high in tried.gain_interval:
         assert f"(95 % {between(low, high)})" in said
+    (caution,) = (
+        x for x in report.data["summary"]["cautions"] if x["topic"] == "Prior"
+    )
+    far = np.ptp(tried.gain) > tried.gain_epistemic_sd.max()
+    flips = tried.flip_share > 0.05
+    assert (caution["level"] == "warning") == (far or flips)
+    by = 2 * tried.gain_epistemic_sd.max() * np.array([0.0, 1.0])
+    moved = bm.report(posterior, table, prior_sensitivity=replace(tried, gain=by))
+    (caution,) = (x for x in moved.data["summary"]["cautions"] if x["topic"] == "Prior")
+    assert caution["level"] == "warning"
+    assert "2 times its largest epistemic sd" in caution["text"]
     rows = report.data["prior"]["sensitivity"]["rows"]
     for row, ends in zip(rows, tried.gain_interval, strict=True):
         assert row["gain_interval"] == pytest.approx(ends.tolist(), rel=1e-5)
