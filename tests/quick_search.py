@@ -11,7 +11,7 @@ from bayesmdp.optimisation import Outcome, Stage
 def make_quick(patch: pytest.MonkeyPatch) -> None:
     """Have the demonstration search nothing, and exchange actions twice."""
     patch.setattr(bm, "optimise", quick_search)
-    patch.setattr("bayesmdp.cli._sepsis_demo._PERMUTATIONS", 2)
+    patch.setattr("bayesmdp.cli.commands.demo._PERMUTATIONS", 2)
 
 
 def quick_search(

@@ -69,6 +69,7 @@ CHECK = " ".join(  # the log is too small for tests
             ("endings[].", bm.diagnostics.Ending),
             ("survival.", bm.diagnostics.Survival),
             ("prevalence.", bm.diagnostics.Prevalence),
+            ("actions.", bm.diagnostics.ActionVariance),
             ("order.", bm.diagnostics.MarkovOrder),
         )
         for x in dataclasses.fields(kind)

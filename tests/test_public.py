@@ -75,6 +75,27 @@ def test_every_room_lists_what_it_offers(room: object) -> None:
     assert all(hasattr(room, name) for name in names)
 
 
+def signatures(item: object) -> list[str]:
+    """What `help` shows of a name: of a class, of its methods, too."""
+    found = [item]
+    if inspect.isclass(item):
+        found += [getattr(item, name) for name in vars(item) if name[0] != "_"]
+    return [str(inspect.signature(x)) for x in found if callable(x)]
+
+
+def test_signatures_can_be_read() -> None:
+    """An array is an ``ArrayLike``, not the ten types that NumPy makes of it."""
+    items = [getattr(bm, name) for name in EVERYDAY]
+    items += [getattr(room, name) for room in ROOMS for name in room.__all__]
+    kinds = [x for x in items if callable(x) and not hasattr(x, "_fields")]
+    kinds = [x for x in kinds if x not in (bm.BayesmdpError, bm.BayesmdpWarning)]
+    assert len(kinds) > 100
+    shown = {x.__name__: " ".join(signatures(x)) for x in kinds}
+    assert [
+        name for name, said in shown.items() if re.search("numpy|_typing", said)
+    ] == []
+
+
 def docstrings(item: object) -> str:
     """What is said of a name, of its methods and of its fields."""
     found = [inspect.getdoc(item) or ""]

@@ -15,8 +15,9 @@ from quick_search import make_quick
 from test_cli_json import KEYS, keys
 
 import bayesmdp as bm
-from bayesmdp.cli import _sepsis_demo, main
-from bayesmdp.cli._sepsis_demo import Story, tell_story
+from bayesmdp.cli import main
+from bayesmdp.cli.commands import demo
+from bayesmdp.cli.commands.demo import Story, tell_story
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.worlds import _sepsis
 
@@ -192,7 +193,7 @@ def test_the_command_tells_the_story(
         more["say"]("working")  # type: ignore[operator]
         return story
 
-    monkeypatch.setattr(_sepsis_demo, "tell_story", tell)
+    monkeypatch.setattr(demo, "tell_story", tell)
     done = CliRunner().invoke(main, ["demo", "--seed", "3", *["-q"] * quiet])
     assert done.exit_code == 0, done.output
     assert asked["out"] == Path("demo")

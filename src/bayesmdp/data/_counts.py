@@ -1,5 +1,7 @@
 """How often each (state, action, next state) was observed, as sparse triplets."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +37,7 @@ class Counts:
     sized: tuple[bool, bool]  # which sizes were given, not read off the largest ids
 
     @classmethod
-    def from_dense(cls, array: ArrayLike) -> "Counts":
+    def from_dense(cls, array: ArrayLike) -> Counts:
         """Read an array ``[S, A, S]`` of counts.
 
         Parameters
@@ -80,7 +82,7 @@ class Counts:
         *,
         n_states: int | None = None,
         n_actions: int | None = None,
-    ) -> "Counts":
+    ) -> Counts:
         """Count triplets; the same triplet may stand in several rows.
 
         Parameters
@@ -120,7 +122,7 @@ class Counts:
         *,
         n_states: int | None,
         n_actions: int | None,
-    ) -> "Counts":
+    ) -> Counts:
         """Sort, merge equal triplets and drop zeros."""
         sized = n_states is not None, n_actions is not None
         keys = Keys.of(state, action, next_state, n_states, n_actions)
@@ -146,7 +148,7 @@ class Counts:
         dense[self.state, self.action, self.next_state] = self.count
         return dense
 
-    def __add__(self, other: "Counts") -> "Counts":
+    def __add__(self, other: Counts) -> Counts:
         if not isinstance(other, Counts):
             return NotImplemented
         joint = Counts._from_checked(
@@ -193,7 +195,7 @@ class Keys:
         next_state: IntArray,
         n_states: int | None,
         n_actions: int | None,
-    ) -> "Keys":
+    ) -> Keys:
         """Pack columns that were checked; sizes default to what the ids need."""
         if n_states is None:
             n_states = int(max(state.max(), next_state.max())) + 1 if state.size else 0

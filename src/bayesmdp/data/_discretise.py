@@ -7,6 +7,8 @@ states, death before survival. All that is learnt is learnt from training stays 
 `docs/clinical.md` goes through it step by step, and says where this differs.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Mapping, Sequence

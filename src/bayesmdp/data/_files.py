@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks, _memory
 from bayesmdp.data._columns import PART, TIMES, Coding, Columns, find_columns
-from bayesmdp.data._faults import IDS, LABELLED, STATES
+from bayesmdp.data._findings import IDS, LABELLED, STATES
 from bayesmdp.data._paths import kind_of, paths_of
 from bayesmdp.data._queries import FILE, TEXT, capital, worded
 from bayesmdp.errors import ArgumentError, CountsError

@@ -17,6 +17,7 @@ from bayesmdp._checks import column
 from bayesmdp._typing import IntArray
 from bayesmdp.data._columns import FLAGS, TIMES, Coding, Columns, find_columns, meaning
 from bayesmdp.data._counts import Counts
+from bayesmdp.data._derive import Levels, names_in, numbers
 from bayesmdp.data._episodes import (
     ORDERED,
     EpisodeBatch,
@@ -25,7 +26,7 @@ from bayesmdp.data._episodes import (
     check_folds,
     scramble,
 )
-from bayesmdp.data._faults import (
+from bayesmdp.data._findings import (
     IDS,
     STATES,
     TRIPLET,
@@ -34,7 +35,6 @@ from bayesmdp.data._faults import (
     is_open,
     is_true,
 )
-from bayesmdp.data._labels import Levels, names_in, numbers
 from bayesmdp.data._queries import (
     FILE,
     ROW,

@@ -22,9 +22,8 @@ from bayesmdp import _checks
 from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import Columns
-from bayesmdp.data._faults import Fault, is_empty
 from bayesmdp.data._files import connect
-from bayesmdp.data._findings import Severity
+from bayesmdp.data._findings import Fault, Severity, is_empty
 from bayesmdp.data._queries import capital, fetch_sorted, lazy, sortable, worded
 from bayesmdp.errors import ArgumentError, TooLargeError
 

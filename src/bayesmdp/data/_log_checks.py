@@ -15,8 +15,7 @@ from bayesmdp._checks import argument, column, did_you_mean, many
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS, repeats, size
-from bayesmdp.data._faults import TRIPLET, Fault
-from bayesmdp.data._findings import LOG, Check, checks
+from bayesmdp.data._findings import LOG, TRIPLET, Check, Fault, checks
 from bayesmdp.data._log_facts import Groups, Log
 from bayesmdp.data._queries import Offender, fetch_one, worded
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import KEYS
-from bayesmdp.data._faults import CONTEXT, TRIPLET, is_empty
-from bayesmdp.data._labels import Levels, names_in, numbers
+from bayesmdp.data._derive import KEYS, Levels, names_in, numbers
+from bayesmdp.data._findings import CONTEXT, TRIPLET, is_empty
 from bayesmdp.data._queries import (
     Offender,
     fetch,

@@ -20,13 +20,16 @@ from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import (
     KEYS,
     Derived,
+    Levels,
+    numbers_as_text,
     repeated_steps,
     repeats,
     shared_codes,
     size,
     with_next_state,
 )
-from bayesmdp.data._faults import (
+from bayesmdp.data._files import open_files
+from bayesmdp.data._findings import (
     IDS,
     TRIPLET,
     UNKNOWN,
@@ -37,10 +40,8 @@ from bayesmdp.data._faults import (
     said_codes,
     tally,
 )
-from bayesmdp.data._files import open_files
 from bayesmdp.data._frames import FrameTable, converted, open_frame, recognised, settled
 from bayesmdp.data._grid import Grid, on_grid
-from bayesmdp.data._labels import Levels, numbers_as_text
 from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import FILE, fetch_one, how_many, lazy, numbered, worded
 from bayesmdp.data._transitions import Transitions

@@ -6,6 +6,8 @@ everything else in the package works on what they return. Arrays in memory are o
 of table; readers of files and databases bring others.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
@@ -135,7 +137,7 @@ class Transitions:
         truncated: ArrayLike | None = None,
         n_states: int | None = None,
         n_actions: int | None = None,
-    ) -> "Transitions":
+    ) -> Transitions:
         """Hold columns in memory.
 
         Parameters

@@ -3,6 +3,8 @@
 Transitions from a Gymnasium environment that is run here.
 """
 
+from __future__ import annotations
+
 import operator
 import warnings
 from array import array

@@ -4,6 +4,7 @@ from bayesmdp.diagnostics._calibration import Calibration
 from bayesmdp.diagnostics._check import check
 from bayesmdp.diagnostics._check_calibration import check_calibration
 from bayesmdp.diagnostics._check_record import (
+    ActionVariance,
     Check,
     CheckTest,
     Ending,
@@ -28,6 +29,7 @@ from bayesmdp.diagnostics._prior_sensitivity import PriorSensitivity, prior_sens
 from bayesmdp.diagnostics._simulated_data import Episodes
 
 __all__ = [
+    "ActionVariance",
     "Calibration",
     "Check",
     "CheckTest",

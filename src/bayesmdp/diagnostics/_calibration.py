@@ -15,6 +15,8 @@ the whole curve: it leaves the band anywhere with that probability (Säilynoja, 
 and Vehtari 2022, Graphical test for discrete uniformity, Statistics and Computing 32).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

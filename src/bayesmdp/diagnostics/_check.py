@@ -16,6 +16,15 @@ largest distance to the replicates' mean in their sds, over steps; for prevalenc
 sum of (observed - expected)^2 / expected over steps and states with 5 expected or more.
 Replicates were learnt from the same log; an alarm is at 1 % or less.
 
+**Actions.** With ``y`` the reward and value of a next state, the share of its variance
+within states that lies between the ``n[s,a]`` visits of different actions, ::
+
+    sum n[s,a] (y[s,a] - y[s])^2 / sum over visits (y - y[s])^2
+
+holds how far actions differ, and the noise of the visits. A belief that takes noise for
+effects makes replicates with more of it than the log has, one that shrinks effects away
+makes replicates with less. p is two-sided.
+
 **Tests** of the Markov assumption: `_residual_tests`, `_markov_order`; Holm's p values
 hold for all of them together.
 """
@@ -32,8 +41,9 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
-from bayesmdp._typing import FloatArray, Seed
+from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.diagnostics._check_record import (
+    ActionVariance,
     Check,
     CheckTest,
     Ending,
@@ -156,15 +166,17 @@ def check(
         return residual_tests(rows, of_pairs, task.discount)
 
     made: list[Curves] = []
-    statistics = []
+    statistics, between = [], []
     with progress_bar("replicating the log", n_draws, progress) as show:
         for scored, found in replicates:
             statistics.append(tested(scored))
+            between.append(_between(scored, pairs // task.n_actions))
             made.append(found)
             if show is not None:
                 show(len(made))
     seen = curves(episodes.step, episodes.state, episodes.next_state, task, grid)
-    observed = tested(observed_rows(episodes, pairs, value))
+    rows = observed_rows(episodes, pairs, value)
+    observed = tested(rows)
     order = _order(episodes, concentration, n_permutations, number)
     return Check(
         **_values(episodes, evaluation, value, whole.chain_noise),
@@ -172,6 +184,7 @@ def check(
         survival=_survival(seen, made, grid),
         endings=_endings(seen, made, grid, episodes),
         prevalence=_prevalence(seen, made, grid, episodes),
+        actions=_actions(_between(rows, pairs // task.n_actions), np.array(between)),
         order=order,
         n_rows=episodes.n_rows,
         n_draws=n_draws,
@@ -356,6 +369,32 @@ def _endings(
             float(high[k]),
         )
         for k, s in enumerate(grid.ends)
+    )
+
+
+def _between(rows: ScoredRows, state: IntArray) -> float:
+    """Share of the variance within states that is between actions; ``state`` [X]."""
+    n = np.bincount(rows.row, minlength=state.size)
+    total = np.bincount(rows.row, rows.worth, state.size)
+    visits, paid = (np.bincount(state, x)[state] for x in (n, total))
+    mean = paid / np.maximum(visits, 1)
+    between = float(n @ (total / np.maximum(n, 1) - mean) ** 2)
+    whole = float(((rows.worth - mean[rows.row]) ** 2).sum())
+    return between / whole if whole > 1e-18 * float(rows.worth @ rows.worth) else 0.0
+
+
+def _actions(observed: float, replicated: FloatArray) -> ActionVariance | None:
+    """Set the variance between actions beside replicates; None if there is none."""
+    if not replicated.max() > 1e-9:
+        return None
+    low, high = np.quantile(replicated, _BAND)
+    tails = _p_value(observed, replicated), _p_value(-observed, -replicated)
+    return ActionVariance(
+        observed,
+        float(replicated.mean()),
+        float(low),
+        float(high),
+        min(2 * min(tails), 1.0),
     )
 
 

@@ -1,5 +1,7 @@
 """The record of a check, and how it is shown."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEVEL = 0.05  # of tests, after Holm
-_PREDICTIVE = 0.01  # of survival and prevalence
+_PREDICTIVE = (
+    0.01  # of survival and prevalence, and of each tail of what actions explain
+)
 _SHOWN = 5  # states and steps that fit worst
 _ONE_ACTION = (
     "The log holds one action only, so that it leaves nothing to choose: what others "
@@ -69,6 +73,20 @@ class Ending:
     predicted: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class ActionVariance:
+    """Share of the variance of one-step values within states that is between actions.
+
+    Observed, and posterior predictive.
+    """
+
+    observed: float  # noise of the visits included
+    predicted: float
+    low: float
+    high: float
+    p_value: float  # two-sided
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +146,7 @@ class Check(Record):
     survival: Survival | None  # None for a task without terminal states
     endings: tuple[Ending, ...]
     prevalence: Prevalence
+    actions: ActionVariance | None  # None where no state has two actions that differ
     order: MarkovOrder | None  # None where no row has another one before it
     n_rows: int
     n_draws: int
@@ -158,6 +177,13 @@ class Check(Record):
                     f"{what} by step is not as predicted (posterior predictive p "
                     f"{part.p_value:.2g})."
                 )
+        if self.actions is not None and self.actions.p_value < 2 * _PREDICTIVE:
+            more = self.actions.observed > self.actions.predicted
+            found.append(
+                f"Actions of a state differ {'more' if more else 'less'} than "
+                f"predicted (posterior predictive p {self.actions.p_value:.2g}): "
+                "predicted gains may be off; compare other priors."
+            )
         for x in self.tests:
             if x.p_holm < _LEVEL:
                 effect = ""
@@ -166,7 +192,7 @@ class Check(Record):
                 found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{effect}).")
         return tuple(found)
 
-    def plot(self, axes: Any = None) -> "Figure":
+    def plot(self, axes: Any = None) -> Figure:
         """Draw it; see `bayesmdp.diagnostics.plot_check`."""
         from bayesmdp.diagnostics._plot import plot_check
 
@@ -225,6 +251,11 @@ class Check(Record):
             names.append(f"end in {x.state}")
             band = f"{percent(x.low)} to {percent(x.high)}"
             cells.append([percent(x.observed), percent(x.predicted), band, ""])
+        if (of := self.actions) is not None:
+            names.append("variance between actions")
+            band = f"{percent(of.low)} to {percent(of.high)}"
+            said = f"p {of.p_value:.2g}"
+            cells.append([percent(of.observed), percent(of.predicted), band, said])
         header = ("observed", "posterior predictive", "95 % interval", "")
         return table(names, header, cells)
 

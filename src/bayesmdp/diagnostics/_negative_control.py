@@ -44,12 +44,12 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
+from bayesmdp._jobs import keep_job, open_jobs
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
-from bayesmdp.diagnostics._outcome_file import keep_job, open_jobs
 from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import probability

@@ -22,6 +22,8 @@ quantities are the value and the aleatoric variance from the start, of a fixed p
 and of the chosen one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,7 +108,7 @@ class RandomSets:
     @classmethod
     def of(
         cls, prior: RandomSupportPrior, imagined: Imagined, task: Task
-    ) -> "RandomSets":
+    ) -> RandomSets:
         """Rows of every pair, before the data."""
         pair, nothing = every_pair(task), _nothing(task)
         rows, _, sets = prior.on_sets(pair, nothing, task, imagined)
@@ -329,7 +331,7 @@ def outcomes(study: Study, datasets: list[int]) -> list[Outcome]:
         return [_outcome(study, dataset, pool) for dataset in datasets]
 
 
-def _outcome(study: Study, dataset: int, pool: "Pool") -> Outcome:
+def _outcome(study: Study, dataset: int, pool: Pool) -> Outcome:
     stream = np.random.SeedSequence(study.seed, spawn_key=(dataset,))
     rng = np.random.default_rng(stream)
     theta = study.source.draw(rng)
@@ -397,7 +399,7 @@ def _simulate(study: Study, theta: Dynamics, rng: np.random.Generator) -> Counts
     )
 
 
-def _of_draws(policies: FloatArray, draws: Draws, pool: "Pool") -> FloatArray:
+def _of_draws(policies: FloatArray, draws: Draws, pool: Pool) -> FloatArray:
     """Quantities of draws, ``[quantities, draws]``."""
     from bayesmdp import engine
 

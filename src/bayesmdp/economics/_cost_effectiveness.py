@@ -27,6 +27,8 @@ Evaluation (2006); Alarid-Escudero et al., Medical Decision Making 39 (2019), on
 expected loss curves.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -57,7 +59,7 @@ def cost_effectiveness(
     seed: Seed | None = None,
     solver: str = "auto",
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> CostEffectiveness:

@@ -1,5 +1,7 @@
 """The record of a cost-effectiveness analysis, and how it is shown."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -62,7 +64,7 @@ class CostEffectiveness(Record):
         """Policies, in the order they were given."""
         return tuple(self.plane)
 
-    def to_pandas(self, what: str = "table") -> "pd.DataFrame":
+    def to_pandas(self, what: str = "table") -> pd.DataFrame:
         """Return a data frame: costs are ``c``, effects ``e``, thresholds ``k``.
 
         Parameters
@@ -81,7 +83,7 @@ class CostEffectiveness(Record):
         """
         return _Frame(self._frame(what)).to_pandas()
 
-    def to_polars(self, what: str = "table") -> "pl.DataFrame":
+    def to_polars(self, what: str = "table") -> pl.DataFrame:
         """Return the same as a data frame of polars.
 
         Examples

@@ -8,7 +8,7 @@ The compiled loop over draws for averages per step: one elimination, by renewals
 
 Let the chain of a policy have one closed class, and let ``z`` be a state of it, which
 is reached from everywhere. With ``M = I - T`` without the column of ``z`` (who arrives
-there begins anew), for one draw and reward::
+there begins again), for one draw and reward::
 
     tau  = M^-1 1                 steps until z
     R    = M^-1 b                 rewards until z

@@ -61,6 +61,8 @@ exactly 0, in the mean and in every draw, and a draw without a difference counts
 neither policy.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 

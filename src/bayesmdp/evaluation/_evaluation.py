@@ -6,6 +6,8 @@ ArviZ before 1.0 has a class of its own, `InferenceData`; from 1.0 on it takes t
 `DataTree` of xarray. Both hold one data set, ``posterior``, with axes chain and draw.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -139,7 +141,7 @@ class Evaluation(Record):
     values: FloatArray | None = None  # [D, S], where asked for
     weights: FloatArray | None = None  # [D], of an ensemble's models; None: all equal
     #: Of several rewards each, on the same draws; the fields above are of the first.
-    rewards: "Mapping[str, Evaluation] | None" = None
+    rewards: Mapping[str, Evaluation] | None = None
     start_epistemic_covariance: FloatArray | None = None  # [K, K] of rewards, of values
     start_aleatoric_covariance: FloatArray | None = None  # [K, K], of returns
     bias: FloatArray | None = None  # [S], with averages: what a start there adds

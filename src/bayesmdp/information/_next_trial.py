@@ -19,6 +19,8 @@ best policy of its mean is followed from then on, and valued in that truth. The 
 done with further patients treated as before, and with the uniform random policy.
 """
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -145,7 +147,7 @@ def next_trial(
     effort: str = "quick",
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> TrialPlan:
@@ -287,14 +289,14 @@ def _improved(
     return found.policy
 
 
-def _exploring(moments: "Moments", visits: FloatArray, now: FloatArray) -> FloatArray:
+def _exploring(moments: Moments, visits: FloatArray, now: FloatArray) -> FloatArray:
     """Return actions in proportion to what their visits would be worth, ``[S, A]``."""
     worth = moments.switch_pair_gains(np.maximum(visits, 1e-3)[:, None])
     total = worth.sum(axis=1, keepdims=True)
     return np.where(total > 0, worth / np.where(total > 0, total, 1.0), now)
 
 
-def _steady(moments: "Moments", now: FloatArray, base: FloatArray) -> list[FloatArray]:
+def _steady(moments: Moments, now: FloatArray, base: FloatArray) -> list[FloatArray]:
     """Return policies between the baseline and the best actions, surest gains first."""
     change = now - base
     gain = (change * moments.mean).sum(axis=1)
@@ -330,7 +332,7 @@ def _design(
     safe: float,
     margin: float,
     seed: int,
-    pool: "Pool",
+    pool: Pool,
 ) -> _Design:
     """Mix in as much exploring as is safe; draws that report it chose nothing."""
     from bayesmdp.evaluation.paired import differences, sweep_paired
@@ -343,7 +345,7 @@ def _design(
     table = np.stack(policies)
     n = _N_CHOOSE if posterior.task.live.size <= _SMALL else _FEWER
 
-    def sweep(kept: list[int], purpose: str) -> "Swept":
+    def sweep(kept: list[int], purpose: str) -> Swept:
         return sweep_paired(table[kept], Draws(posterior, n, seed, purpose), pool=pool)
 
     proposed, _ = _no_worse(sweep([*range(len(table))], "trial choose"), margin)
@@ -369,7 +371,7 @@ def _design(
     )
 
 
-def _no_worse(swept: "Swept", margin: float) -> tuple[FloatArray, FloatArray]:
+def _no_worse(swept: Swept, margin: float) -> tuple[FloatArray, FloatArray]:
     """Probability of being no worse than the first policy, and its error, ``[P]``."""
     from bayesmdp.evaluation.paired import paired
 

@@ -1,5 +1,7 @@
 """The record of what information is worth."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

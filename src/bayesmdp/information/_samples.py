@@ -16,6 +16,8 @@ and the other half values the decisions, in turns (`split_gain`): regression can
 miss what is to be gained, not make it up. Errors are those of the mean over draws.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

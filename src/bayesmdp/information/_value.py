@@ -6,6 +6,8 @@ in small problems, by nested Monte Carlo (`_nested`). Ensembles know their model
 need neither (`_finite`).
 """
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -44,7 +46,7 @@ _SWITCHES = 2000  # pairs of an ensemble up to which every switch is evaluated
 
 def value_of_information(
     posterior: Belief,
-    policies: "Mapping[str, PolicyLike] | Iterable[PolicyLike] | None" = None,
+    policies: Mapping[str, PolicyLike] | Iterable[PolicyLike] | None = None,
     n_visits: Iterable[int] = (10, 100, 1000),
     *,
     reward: Chosen | None = None,
@@ -54,7 +56,7 @@ def value_of_information(
     n_confirmed: int | None = None,
     seed: Seed = 0,
     threads: int | None = None,
-    executor: "Executor | None" = None,
+    executor: Executor | None = None,
     device: str | None = None,
     progress: bool | None = None,
 ) -> Information:
@@ -215,7 +217,7 @@ class _Made:
     confirmed: BoolArray  # [S]
 
 
-def _hindsight(decisions: "Decisions", pool: "Pool") -> tuple[float, float]:
+def _hindsight(decisions: Decisions, pool: Pool) -> tuple[float, float]:
     """Value of knowing the model, over all policies, and its error.
 
     To what it is worth among the policies is added, on the first draws, what each
@@ -244,9 +246,7 @@ def _hindsight(decisions: "Decisions", pool: "Pool") -> tuple[float, float]:
     return value + float(more), float(np.hypot(spread, error))
 
 
-def _moments(
-    every: "Problem", decisions: "Decisions", seed: int, pool: "Pool"
-) -> "Moments":
+def _moments(every: Problem, decisions: Decisions, seed: int, pool: Pool) -> Moments:
     """Solve the mean model for all policies, and put together what is unknown."""
     from bayesmdp import engine
     from bayesmdp.information._moments import moments_of
@@ -264,7 +264,7 @@ def _moments(
     )
 
 
-def visits_per_episode(every: "Problem", policy: FloatArray) -> FloatArray:
+def visits_per_episode(every: Problem, policy: FloatArray) -> FloatArray:
     """Return visits to each pair in an episode of the mean model, ``[S, A]``.
 
     Without discount where episodes end, else discounted.
@@ -291,7 +291,7 @@ def visits_per_episode(every: "Problem", policy: FloatArray) -> FloatArray:
 
 
 def _approximate(
-    decisions: "Decisions", moments: "Moments", sizes: Sequence[int], bound: float
+    decisions: Decisions, moments: Moments, sizes: Sequence[int], bound: float
 ) -> _Made:
     """All pairs and states in closed form, at most what knowing the model is worth.
 
@@ -318,7 +318,7 @@ def _approximate(
     return made
 
 
-def _chosen(made: _Made, every: "Problem", n_confirmed: int | None) -> IntArray:
+def _chosen(made: _Made, every: Problem, n_confirmed: int | None) -> IntArray:
     """Live states, in sweep order, that are worth a closer look."""
     n = every.n_live
     if n_confirmed is None:
@@ -334,13 +334,13 @@ def _chosen(made: _Made, every: "Problem", n_confirmed: int | None) -> IntArray:
 
 
 def _confirm(
-    every: "Problem",
-    decisions: "Decisions",
-    moments: "Moments",
+    every: Problem,
+    decisions: Decisions,
+    moments: Moments,
     states: IntArray,
     sizes: Sequence[int],
     seed: int,
-    pool: "Pool",
+    pool: Pool,
     made: _Made,
 ) -> float:
     """Replace values of some states by nested Monte Carlo; say how far they move."""
@@ -374,7 +374,7 @@ def _confirm(
     return float(np.median(before[kept] / made.switch[0, 0][kept]))
 
 
-def _active(decisions: "Decisions", moments: "Moments", states: IntArray) -> IntArray:
+def _active(decisions: Decisions, moments: Moments, states: IntArray) -> IntArray:
     """Policies that could become the best by learning about one of the states."""
     weight = moments.weight[:, states]
     covariance = moments.covariance[states]
@@ -388,8 +388,8 @@ def _active(decisions: "Decisions", moments: "Moments", states: IntArray) -> Int
 
 
 def _policy_options(
-    decisions: "Decisions", active: IntArray, chance: FloatArray
-) -> "Options":
+    decisions: Decisions, active: IntArray, chance: FloatArray
+) -> Options:
     """Keep the policy, or take another of the set."""
     from bayesmdp.information._nested import Options
 
@@ -402,7 +402,7 @@ def _policy_options(
     return Options(number, chance, decisions.level[active], error)
 
 
-def _switch_options(best: int, chance: FloatArray) -> "Options":
+def _switch_options(best: int, chance: FloatArray) -> Options:
     """Keep the policy, or take another action in the state."""
     from bayesmdp.information._nested import Options
 
@@ -413,11 +413,11 @@ def _switch_options(best: int, chance: FloatArray) -> "Options":
 
 def _from_models(
     ensemble: Ensemble,
-    decisions: "Decisions",
-    moments: "Moments",
+    decisions: Decisions,
+    moments: Moments,
     sizes: Sequence[int],
     seed: int,
-    pool: "Pool",
+    pool: Pool,
     made: _Made,
 ) -> None:
     """Replace all values by those of the given models; switches where they are few."""

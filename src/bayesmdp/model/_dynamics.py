@@ -5,6 +5,8 @@ A row belongs to one pair (state, action) and lists the next states it may lead 
 available.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -68,7 +70,7 @@ class Rows:
         chosen[row] = True
         return np.flatnonzero(np.repeat(chosen, np.diff(self.indptr)))
 
-    def take(self, row: IntArray) -> "Rows":
+    def take(self, row: IntArray) -> Rows:
         """Keep some rows, in rising order ``[R']``."""
         if row.size == self.pair.size:
             return self
@@ -169,7 +171,7 @@ class Dynamics:
         return f"state {self.rows.state[row]}, action {self.rows.action[row]}"
 
     @classmethod
-    def from_dense(cls, array: ArrayLike) -> "Dynamics":
+    def from_dense(cls, array: ArrayLike) -> Dynamics:
         """Read an array ``[S, A, S]``; a row of zeros makes its pair unavailable.
 
         Parameters
@@ -197,7 +199,7 @@ class Dynamics:
         return _joined(key, dense.flat[key], n_states, n_actions, "array", tolerance)
 
     @classmethod
-    def from_matrices(cls, matrices: Any) -> "Dynamics":
+    def from_matrices(cls, matrices: Any) -> Dynamics:
         """Read one matrix of next states per action, or one for all; also sparse.
 
         Parameters
@@ -256,7 +258,7 @@ class Dynamics:
         *,
         n_states: int,
         n_actions: int,
-    ) -> "Dynamics":
+    ) -> Dynamics:
         """Read columns; the same transition may stand in several rows, which add up.
 
         Parameters

@@ -6,6 +6,8 @@ largest number there is, 1e308; and where the largest is at least 1e-50, they st
 the smallest.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,7 +91,7 @@ def columns_of(
     return *np.divmod(pair, n_actions), next_state
 
 
-def read_reward(reward: Any, task: "Task") -> FloatArray | RewardTriplets:
+def read_reward(reward: Any, task: Task) -> FloatArray | RewardTriplets:
     """Check one reward of a task that knows its sizes, names and terminal states."""
     shape = (task.n_states, task.n_actions, task.n_states)
     if isinstance(reward, str) and reward == "alive":
@@ -121,7 +123,7 @@ def read_reward(reward: Any, task: "Task") -> FloatArray | RewardTriplets:
 
 
 def _read_triplets(
-    task: "Task",
+    task: Task,
     state: ArrayLike,
     action: ArrayLike,
     next_state: ArrayLike,
@@ -153,7 +155,7 @@ def _read_triplets(
 
 
 def triplet_reward(
-    task: "Task",
+    task: Task,
     reward: RewardTriplets,
     state: IntArray,
     action: IntArray,

@@ -5,6 +5,8 @@ cost``) is a reward of that form, too. Where discounts differ there is no such r
 and the sum is one of values: the rewards are kept, with their weights.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +43,7 @@ class Rewards(NamedTuple):
 
 
 def read_several(
-    reward: "Mapping[str, Any] | Rewards", discount: object, unit: object, task: "Task"
+    reward: Mapping[str, Any] | Rewards, discount: object, unit: object, task: Task
 ) -> Rewards:
     """Check rewards by name; the task knows its sizes, names and terminal states."""
     if isinstance(reward, Rewards):
@@ -187,7 +189,7 @@ def said_weights(names: tuple[str, ...], weights: tuple[float, ...]) -> str:
     return out
 
 
-def read_rewards(reward: Any, discount: Any, unit: Any, task: "Task") -> dict[str, Any]:
+def read_rewards(reward: Any, discount: Any, unit: Any, task: Task) -> dict[str, Any]:
     """Read rewards with what belongs to them: fields of the task."""
     if isinstance(reward, Mapping | Rewards):
         several = read_several(reward, discount, unit, task)
@@ -207,7 +209,7 @@ def read_rewards(reward: Any, discount: Any, unit: Any, task: "Task") -> dict[st
     }
 
 
-def choose_reward(task: "Task", reward: str | Mapping[str, float]) -> "Task":
+def choose_reward(task: Task, reward: str | Mapping[str, float]) -> Task:
     """Return a task with one of its rewards, or a weighted sum of them."""
     if not isinstance(task.reward, Rewards):
         raise TaskError(
@@ -236,7 +238,7 @@ def choose_reward(task: "Task", reward: str | Mapping[str, float]) -> "Task":
     return task._but(**own, reward_unit=said, chosen=dict(reward))
 
 
-def refuse_several(task: "Task", what: str) -> None:
+def refuse_several(task: Task, what: str) -> None:
     """Refuse several rewards, where ``what`` looks at one."""
     if isinstance(task.reward, Rewards):
         names = ", ".join(task.reward.names)
@@ -247,7 +249,7 @@ def refuse_several(task: "Task", what: str) -> None:
         )
 
 
-def refuse_unless_plain(task: "Task", what: str) -> None:
+def refuse_unless_plain(task: Task, what: str) -> None:
     """Refuse rewards by name, horizons, cycles and averages."""
     refuse_several(task, what)
     if task.horizon is not None or task.cycle != "start":

@@ -17,6 +17,8 @@ weights of the points of time (`bayesmdp.model._cycle`), or ask for averages per
 docs/rewards.md has the formulas.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -190,7 +192,7 @@ class Task(Shown):
         horizon: int | None = None,
         cycle: str = "start",
         criterion: str = "discounted",
-    ) -> "Task":
+    ) -> Task:
         """Read a task off a log: sizes, names, rewards and ends.
 
         What is doubtful is said in a `BayesmdpWarning` with figures; ``summary`` says
@@ -257,7 +259,7 @@ class Task(Shown):
         *,
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
-    ) -> "Task":
+    ) -> Task:
         """Return the same task with other names, where they are given.
 
         Examples
@@ -284,7 +286,7 @@ class Task(Shown):
         return self.reward.names if several else ()  # type: ignore[union-attr]
 
     @cached_property
-    def parts(self) -> "Mapping[str, Task]":
+    def parts(self) -> Mapping[str, Task]:
         """The task with each of its rewards alone, by name; itself where it has one."""
         if not isinstance(self.reward, Rewards):
             return {"": self}
@@ -294,7 +296,7 @@ class Task(Shown):
             found[name] = self._but(**own, chosen=name)
         return found
 
-    def with_reward(self, reward: str | Mapping[str, float]) -> "Task":
+    def with_reward(self, reward: str | Mapping[str, float]) -> Task:
         """Return the same task with one of its rewards, or a weighted sum of them.
 
         Parameters
@@ -316,7 +318,7 @@ class Task(Shown):
         """
         return choose_reward(self, reward)
 
-    def _but(self, **changed: Any) -> "Task":
+    def _but(self, **changed: Any) -> Task:
         """Return a copy with other fields, and nothing derived of the old ones."""
         other = object.__new__(type(self))
         kept = {x.name: getattr(self, x.name) for x in fields(self)}
@@ -324,13 +326,13 @@ class Task(Shown):
             object.__setattr__(other, name, value)
         return other
 
-    def with_discount(self, discount: float) -> "Task":
+    def with_discount(self, discount: float) -> Task:
         """Return the same task, of one reward, discounted without end."""
         plain = {"horizon": None, "cycle": "start", "criterion": "discounted"}
         return self._but(discount=discount, **plain)
 
     @property
-    def first(self) -> "Task":
+    def first(self) -> Task:
         """The task with its first reward alone."""
         return next(iter(self.parts.values()))
 

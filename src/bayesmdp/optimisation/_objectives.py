@@ -24,6 +24,8 @@ draw's own best value bounds them.
 (2021); `EVaR`: Ahmadi-Javid (2012).
 """
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, fields

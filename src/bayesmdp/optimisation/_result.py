@@ -1,5 +1,7 @@
 """The record of an optimisation."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from enum import StrEnum

@@ -15,6 +15,8 @@ is also bounded by a budget of operations. `docs/optimisation.md` has what each 
 brings and takes.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

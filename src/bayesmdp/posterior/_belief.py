@@ -13,6 +13,8 @@ A row then lists every next state that some model allows; what a model rules out
 value 0 there.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -136,7 +138,7 @@ class Belief(ABC):
         return row, rows.take(row)
 
     @abstractmethod
-    def stream(self, n_draws: int | None, seed: int, purpose: str) -> "Stream":
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose, which keeps streams apart.
 
         ``n_draws`` None stands for every model once, where there are finitely many.
@@ -147,11 +149,11 @@ class Belief(ABC):
         """Say in a sentence or two what the belief is made of."""
 
     @abstractmethod
-    def exits(self) -> "Iterator[Exits]":
+    def exits(self) -> Iterator[Exits]:
         """Say, for every component or model, what decides about endless episodes."""
 
     @property
-    def components(self) -> "tuple[Belief, ...]":
+    def components(self) -> tuple[Belief, ...]:
         """Beliefs of which one holds; itself where there is no choice."""
         return (self,)
 
@@ -222,7 +224,7 @@ class Belief(ABC):
         """
         return self._mean
 
-    def draws(self, n_draws: int | None = None, seed: Seed = 0) -> "Draws":
+    def draws(self, n_draws: int | None = None, seed: Seed = 0) -> Draws:
         """Name draws from the belief; they are sampled where they are used.
 
         Parameters

@@ -6,6 +6,8 @@ Models are laid over each other: a row of the ensemble lists every next state th
 model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -137,7 +139,7 @@ class Ensemble(Belief, Shown):
         seed: Seed = 0,
         *,
         task: Task | None = None,
-    ) -> "Ensemble":
+    ) -> Ensemble:
         """Draw models by a function: rows and rewards that share parameters.
 
         For beliefs that are no independent Dirichlet rows: a relative risk on a row
@@ -222,7 +224,7 @@ class Ensemble(Belief, Shown):
         """Number of models."""
         return len(self.dynamics)
 
-    def with_reward(self, reward: str | Mapping[str, float]) -> "Ensemble":
+    def with_reward(self, reward: str | Mapping[str, float]) -> Ensemble:
         """Return the same models with one of the task's rewards, or a sum of them."""
         other = Belief.with_reward(self, reward)
         if isinstance(other.task.reward, Rewards):  # a sum of values of several

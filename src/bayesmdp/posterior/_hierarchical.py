@@ -31,6 +31,8 @@ larger of both. Monte Carlo errors of any quantity have its variance over draws,
 this, on top.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -65,7 +67,7 @@ class HierarchicalStream(Stream):
     cells: Cells
     chains: Chains
 
-    def of_rows(self, row: IntArray) -> "HierarchicalStream":
+    def of_rows(self, row: IntArray) -> HierarchicalStream:
         """Keep some rows."""
         count = np.ascontiguousarray(self.count[self.layout.entries_of(row)])
         layout = self.layout.take(row)
@@ -300,7 +302,7 @@ class HierarchicalPosterior(Fitted):
         """States of the chains."""
         return self.chains.kept(self.cells)
 
-    def relabelled(self, counts: Counts) -> "HierarchicalPosterior":
+    def relabelled(self, counts: Counts) -> HierarchicalPosterior:
         """Fit the same transitions with other actions.
 
         Chains begin at the hyperparameters that this posterior's ended at, are shorter,

@@ -12,6 +12,8 @@ of component ``c`` is the draw of that number and seed of the component's own po
 to the bit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,7 +64,7 @@ class MixturePosterior(Fitted):
         """Posteriors of which one holds, one for each prior."""
         return self.posteriors
 
-    def with_task(self, task: Task) -> "MixturePosterior":
+    def with_task(self, task: Task) -> MixturePosterior:
         """Return the same belief about the dynamics with another reward of its task."""
         other = Fitted.with_task(self, task)
         parts = tuple(part.with_task(task) for part in self.posteriors)

@@ -15,6 +15,8 @@ For a pair with prior concentrations ``p[t]`` (sum ``p0``) and counts ``n[t]`` (
 summed over pairs. Only entries with counts contribute to the inner sum.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -160,7 +162,7 @@ class Fitted(Belief, Shown):
         every = self.counts + more
         return fit(every, task, prior=self.prior, min_count=self.min_count)  # type: ignore[return-value]
 
-    def relabelled(self, counts: Counts) -> "Fitted":
+    def relabelled(self, counts: Counts) -> Fitted:
         """Fit the same transitions with other actions, in less time where that goes."""
         from bayesmdp.posterior._fit import refit
 

@@ -15,6 +15,8 @@ The purpose keeps streams apart: draws a policy was chosen on are never those it
 scored on, whatever the seed. `bayesmdp.posterior._stream` samples them.
 """
 
+from __future__ import annotations
+
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -45,7 +47,7 @@ class Stream(ABC):
     independent: bool = False
 
     @abstractmethod
-    def of_rows(self, row: IntArray) -> "Stream":
+    def of_rows(self, row: IntArray) -> Stream:
         """Keep some rows of the layout, in rising order ``[R]``."""
 
     @abstractmethod
@@ -72,7 +74,7 @@ class Stream(ABC):
         """Value of terminal states in some draws, ``[n, S]``; None: the belief's."""
         return None
 
-    def keeping(self, room: int) -> "Stream":
+    def keeping(self, room: int) -> Stream:
         """Return the same draws, which remember up to ``room`` bytes of rows."""
         return KeptStream(self, room)
 
@@ -142,7 +144,7 @@ class DirichletStream(Stream):
     alpha: FloatArray  # [E]
     independent = True
 
-    def of_rows(self, row: IntArray) -> "DirichletStream":
+    def of_rows(self, row: IntArray) -> DirichletStream:
         """Keep some rows."""
         alpha = np.ascontiguousarray(self.alpha[self.layout.entries_of(row)])
         return replace(self, layout=self.layout.take(row), alpha=alpha)
@@ -174,7 +176,7 @@ class RandomSupportStream(Stream):
     sets: Sets
     independent = True
 
-    def of_rows(self, row: IntArray) -> "RandomSupportStream":
+    def of_rows(self, row: IntArray) -> RandomSupportStream:
         """Keep some rows."""
         entries = self.layout.entries_of(row)
         sets = self.sets._replace(
@@ -244,7 +246,7 @@ class ModelStream(Stream):
     reward: FloatArray  # [1, E] or [M, E]
     terminal_value: FloatArray  # [1, S] or [M, S]
 
-    def of_rows(self, row: IntArray) -> "ModelStream":
+    def of_rows(self, row: IntArray) -> ModelStream:
         """Keep some rows."""
         entries = self.layout.entries_of(row)
         return replace(
@@ -302,7 +304,7 @@ class MixtureStream(Stream):
     layout: Rows  # holds the rows of all components
     parts: Sequence[Part]
 
-    def of_rows(self, row: IntArray) -> "MixtureStream":
+    def of_rows(self, row: IntArray) -> MixtureStream:
         """Keep some rows."""
         position = np.full(self.layout.next_state.size, -1)
         kept = self.layout.entries_of(row)
@@ -356,7 +358,7 @@ class Draws:
     Draws(1000 draws, seed 0)
     """
 
-    belief: "Belief"
+    belief: Belief
     n_draws: int
     seed: int
     purpose: str = "evaluate"

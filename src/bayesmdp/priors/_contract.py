@@ -8,6 +8,8 @@ for means alone, and `OnSets` says the rest.
 Which next states are possible: how users say it, and how rows are made of it.
 """
 
+from __future__ import annotations
+
 from dataclasses import fields, is_dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 

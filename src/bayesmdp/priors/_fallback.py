@@ -18,6 +18,8 @@ exact. A fallback that the base's support rules out has the concentration ``weig
 alone, in every set.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np

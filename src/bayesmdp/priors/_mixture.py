@@ -21,6 +21,8 @@ data are given: ``posterior_weights``, from held-out density (stacking, Yao et a
 mixture has no evidence.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

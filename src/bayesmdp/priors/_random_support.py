@@ -42,6 +42,8 @@ the support has its pseudo-counts ``w`` as its concentration in every set, so th
 of the pseudo-counts alone.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -262,7 +264,7 @@ class RandomSupportPrior:
             total -= self._log_sets(known, known.imagined)
         return total
 
-    def _log_sets(self, known: "_Known", visits: FloatArray) -> float:
+    def _log_sets(self, known: _Known, visits: FloatArray) -> float:
         """Log of the sums over sizes of all rows after visits ``[E]``."""
         from scipy.special import logsumexp
 
@@ -276,7 +278,7 @@ class RandomSupportPrior:
         task: Task,
         imagined: Imagined,
         fallback: int | None,
-    ) -> "_Known":
+    ) -> _Known:
         """Gather visits; rows hold the support where ``fallback`` is -1.
 
         Otherwise they hold what was observed or imagined, and the fallback unless it is

@@ -5,6 +5,8 @@ states. A symmetric prior of 1 on 700 states outweighs hundreds of visits; this 
 worth ``total`` visits in every row. With total 1 it is the sparse prior of Guez et al.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -5,6 +5,8 @@ what was observed after it plus the fallback (death), each with the same concent
 A pair that was once observed to lead to recovery is then not certain to do so.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

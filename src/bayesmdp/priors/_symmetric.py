@@ -5,6 +5,8 @@ states, or those the user knows to be possible (the four neighbours in the paper
 gridworld).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

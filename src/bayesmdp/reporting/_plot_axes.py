@@ -1,7 +1,9 @@
 """What all pictures share: axes, colours and names."""
 
-from collections.abc import Iterable
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,9 +14,14 @@ from bayesmdp.evaluation import Evaluation
 from bayesmdp.model import Task
 from bayesmdp.reporting._sections import state_columns
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # Okabe and Ito
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 INK, GREY, FAINT = "0.15", "0.45", "0.88"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (4, 1, 1, 1, 1, 1)))
 
 
 def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
@@ -27,6 +34,37 @@ def axes_for(ax: Any, needed_by: str, size: tuple[float, float]) -> Any:
     made = figures.Figure(figsize=size, layout="constrained").subplots()
     made.spines[["top", "right"]].set_visible(False)
     return made
+
+
+def finished(
+    ax: Axes,
+    x: str,
+    y: str = "",
+    *,
+    grid: Literal["", "x", "y"] = "",
+    legend: bool = False,
+) -> Axes:
+    """Name the axes, put a grid behind all, and a legend without a frame."""
+    ax.set_xlabel(drawn(x))
+    if y:
+        ax.set_ylabel(drawn(y))
+    if grid:
+        ax.grid(axis=grid, color=FAINT)
+        ax.set_axisbelow(True)
+    if legend:
+        ax.legend(frameon=False)
+    return ax
+
+
+def policy_among(parameter: str, name: object, known: Sequence[str]) -> str:
+    """Check the name of a policy."""
+    if not isinstance(name, str) or name not in known:
+        hint = _checks.did_you_mean(name, known)
+        raise ArgumentError(
+            f"`{parameter}` {name!r:.80} is not among the policies: "
+            f"{', '.join(known)}{hint}."
+        )
+    return name
 
 
 def states_given(name: str, given: Any, task: Task) -> IntArray:

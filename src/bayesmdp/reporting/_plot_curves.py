@@ -16,11 +16,14 @@ from bayesmdp.model import Log
 from bayesmdp.posterior import Belief, Draws
 from bayesmdp.reporting._plot_axes import (
     BLUE,
+    COLOURS,
     GREEN,
     INK,
+    LINES,
     ORANGE,
     PURPLE,
     axes_for,
+    finished,
     label_of,
     states_given,
 )
@@ -30,8 +33,7 @@ if TYPE_CHECKING:
 
 
 _N_DRAWS = 1000
-_LINES = ("-", "--", "-.", ":")
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
+_MOST = 4  # states that are drawn unasked
 
 
 def survival(
@@ -79,18 +81,14 @@ def survival(
     >>> bm.plots.survival(policy, posterior.draws(50), 20, log=log).get_ylabel()
     'share not ended'
     """
-    draws = as_draws(draws, _N_DRAWS if isinstance(draws, Belief) else None)
-    level = _checks.real("level", level, ArgumentError, 0, 1, open_low=True)
+    draws, level = _checked(draws, level)
     task = draws.belief.task
-    observed = None if log is None else kaplan_meier(log, task, level=level)
-    n_steps = _steps(n_steps, observed)
-    start = None if observed is None else observed.start
-    shares = state_shares(policy, draws, n_steps, start=start)
+    shares, observed = _shares(policy, draws, n_steps, log, level)
     alive = shares[:, :, ~task.is_terminal].sum(axis=2)
     ax = axes_for(ax, "plots.survival", (4.6, 3.2))
     _band(ax, alive, draws, level, BLUE, "-", "policy")
     if observed is not None:
-        seen = slice(0, n_steps + 1)
+        seen = slice(0, shares.shape[1])
         step = np.arange(observed.survival[seen].size)
         ax.step(
             step, observed.survival[seen], where="post", color=INK, label="Kaplan-Meier"
@@ -98,10 +96,7 @@ def survival(
         for limit in (observed.low, observed.high):
             ax.step(step, limit[seen], where="post", color=INK, linewidth=0.7, ls=":")
     ax.set_ylim(0, 1.02)
-    ax.set_xlabel("step")
-    ax.set_ylabel("share not ended")
-    ax.legend(frameon=False)
-    return ax
+    return finished(ax, "step", "share not ended", legend=True)
 
 
 def prevalence(
@@ -139,36 +134,41 @@ def prevalence(
     >>> bm.plots.prevalence(policy, draws, 20, states=[0, 24]).get_ylabel()
     'share of the cohort'
     """
-    draws = as_draws(draws, _N_DRAWS if isinstance(draws, Belief) else None)
-    level = _checks.real("level", level, ArgumentError, 0, 1, open_low=True)
+    draws, level = _checked(draws, level)
     task = draws.belief.task
-    observed = None if log is None else kaplan_meier(log, task, level=level)
-    n_steps = _steps(n_steps, observed)
-    start = None if observed is None else observed.start
-    shares = state_shares(policy, draws, n_steps, start=start)
+    shares, _ = _shares(policy, draws, n_steps, log, level)
     if states is None:
-        most = np.argsort(-shares.mean(axis=(0, 1)), kind="stable")[: len(_COLOURS)]
+        most = np.argsort(-shares.mean(axis=(0, 1)), kind="stable")[:_MOST]
         chosen = np.sort(most)
     else:
         chosen = states_given("states", states, task)
     ax = axes_for(ax, "plots.prevalence", (4.6, 3.2))
     for i, state in enumerate(chosen):
-        look = _COLOURS[i % len(_COLOURS)], _LINES[i % len(_LINES)]
+        look = COLOURS[i % _MOST], LINES[i % _MOST]
         _band(ax, shares[:, :, state], draws, level, *look, label_of(task, int(state)))
     ax.set_ylim(0, 1.02)
-    ax.set_xlabel("step")
-    ax.set_ylabel("share of the cohort")
-    ax.legend(frameon=False)
-    return ax
+    return finished(ax, "step", "share of the cohort", legend=True)
 
 
-def _steps(n_steps: int | None, observed: Any) -> int:
-    """Return how many steps to show."""
+def _checked(draws: Draws | Belief, level: float) -> tuple[Draws, float]:
+    draws = as_draws(draws, _N_DRAWS if isinstance(draws, Belief) else None)
+    return draws, _checks.real("level", level, ArgumentError, 0, 1, open_low=True)
+
+
+def _shares(
+    policy: PolicyLike, draws: Draws, n_steps: int | None, log: Log | None, level: float
+) -> tuple[FloatArray, Any]:
+    """Shares of states ``[D, T + 1, S]``, and Kaplan-Meier where there is a log."""
+    task = draws.belief.task
+    observed = None if log is None else kaplan_meier(log, task, level=level)
     if n_steps is not None:
-        return _checks.integer("n_steps", n_steps, 1, ArgumentError)
-    if observed is None:
+        steps = _checks.integer("n_steps", n_steps, 1, ArgumentError)
+    elif observed is not None:
+        steps = int(observed.survival.size - 1)
+    else:
         raise ArgumentError("Give `n_steps`, or a `log` whose length says how many.")
-    return int(observed.survival.size - 1)
+    start = None if observed is None else observed.start
+    return state_shares(policy, draws, steps, start=start), observed
 
 
 def _band(
@@ -198,7 +198,6 @@ _LOOKS = {  # of a quantity: colour, marker
     "total_sd": (PURPLE, "D"),
     "value": (GREEN, "^"),
 }
-_DASHES = ("-", "--", ":", "-.")
 
 
 def sweep(
@@ -266,7 +265,7 @@ def sweep(
                 color=colour,
                 marker=marker,
                 markersize=4.5,
-                linestyle=_DASHES[number % len(_DASHES)],
+                linestyle=LINES[number % len(LINES)],
                 linewidth=1.8,
                 capsize=2,
                 label=f"{_words(quantity)}, {of}",

@@ -1,7 +1,4 @@
-"""Costs beside effects: the plane, and curves over what a unit of effect is worth.
-
-Where the next patients are worth most.
-"""
+"""What a decision is worth: costs beside effects, and where to learn more."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,14 +12,15 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.information import Information
 from bayesmdp.reporting._plot_axes import (
     BLUE,
+    COLOURS,
     FAINT,
-    GREEN,
     GREY,
     INK,
-    ORANGE,
-    PURPLE,
+    LINES,
     axes_for,
     drawn,
+    finished,
+    policy_among,
 )
 from bayesmdp.reporting._sections import PER, states_worth_most
 
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
-_LINES = ("-", "--", "-.", ":", (0, (4, 1, 1, 1, 1, 1)))
 _MARKERS = "os^DvP"
 _SIZE = (4.8, 3.4)
 
@@ -69,16 +65,13 @@ def ce_plane(
     'cost less that of 0'
     """
     _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
-    if reference is not None and reference not in ce.plane:
-        raise ArgumentError(
-            f"`reference` {reference!r:.40} is not among the policies: "
-            f"{', '.join(ce.names)}{_checks.did_you_mean(reference, ce.names)}."
-        )
+    to = ce.names[0]
+    if reference is not None:
+        to = policy_among("reference", reference, ce.names)
     ax = axes_for(ax, "plots.ce_plane", _SIZE)
-    to = ce.names[0] if reference is None else reference
     for p, name in enumerate(x for x in ce.names if x != to):
         cost, effect = ce.plane[name] - ce.plane[to]
-        look: dict[str, Any] = {"color": _COLOURS[p % 5], "marker": _MARKERS[p % 6]}
+        look: dict[str, Any] = {"color": COLOURS[p % 5], "marker": _MARKERS[p % 6]}
         ax.scatter(effect, cost, s=6, alpha=0.25, linewidths=0, **look)
         middle = [effect @ ce.weights], [cost @ ce.weights]
         ax.scatter(*middle, s=50, edgecolors=INK, label=drawn(name), **look)
@@ -88,10 +81,8 @@ def ce_plane(
         slope = _checks.real("threshold", threshold, ArgumentError, 0)
         label = f"{slope:,.6g} per unit"
         ax.axline((0, 0), slope=slope, color=INK, linestyle="--", label=label)
-    ax.set_xlabel(drawn(f"{ce.effect} less that of {to}"))
-    ax.set_ylabel(drawn(f"{ce.cost} less that of {to}"))
-    ax.legend(frameon=False)
-    return ax
+    less = f"less that of {to}"
+    return finished(ax, f"{ce.effect} {less}", f"{ce.cost} {less}", legend=True)
 
 
 def ceac(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
@@ -120,10 +111,8 @@ def ceac(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     label = "largest mean net benefit"
     ax.plot(ce.thresholds, ce.frontier, color=FAINT, linewidth=7, label=label)
     _curves(ax, ce, ce.ceac, ce.ceac_mcse)
-    ax.set_ylabel("probability of the largest net benefit")
     ax.set_ylim(-0.02, 1.02)
-    ax.legend(frameon=False)
-    return ax
+    return _over_thresholds(ax, "probability of the largest net benefit")
 
 
 def expected_loss(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
@@ -151,9 +140,7 @@ def expected_loss(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     ax = axes_for(ax, "plots.expected_loss", _SIZE)
     ax.plot(ce.thresholds, ce.evpi, color=FAINT, linewidth=7, label="EVPI")
     _curves(ax, ce, ce.expected_loss, ce.expected_loss_mcse)
-    ax.set_ylabel(drawn(f"expected loss, {ce.cost} per patient"))
-    ax.legend(frameon=False)
-    return ax
+    return _over_thresholds(ax, f"expected loss, {ce.cost} per patient")
 
 
 def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
@@ -182,9 +169,7 @@ def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
     ax = axes_for(ax, "plots.evpi", _SIZE)
     _curve(ax, ce.thresholds, ce.evpi, ce.evpi_mcse, color=BLUE)
-    _thresholds(ax)
-    ax.set_ylabel(drawn(f"EVPI, {ce.cost} per patient"))
-    return ax
+    return _over_thresholds(ax, f"EVPI, {ce.cost} per patient", legend=False)
 
 
 def _curves(
@@ -194,10 +179,9 @@ def _curves(
     errors: Mapping[str, FloatArray],
 ) -> None:
     for p, name in enumerate(ce.names):
-        look: dict[str, Any] = {"color": _COLOURS[p % 5], "linestyle": _LINES[p % 5]}
+        look: dict[str, Any] = {"color": COLOURS[p % 5], "linestyle": LINES[p % 5]}
         of = values[name], errors[name]
         _curve(ax, ce.thresholds, *of, label=drawn(name), **look)
-    _thresholds(ax)
 
 
 def _curve(
@@ -209,11 +193,10 @@ def _curve(
     ax.fill_between(x, low, y + 2 * error, color=look["color"], alpha=0.2, linewidth=0)
 
 
-def _thresholds(ax: "Axes") -> None:
-    ax.set_xlabel("threshold: cost per unit of effect")
+def _over_thresholds(ax: "Axes", y: str, *, legend: bool = True) -> "Axes":
     ax.locator_params(axis="x", nbins=5)
-    ax.grid(axis="y", color=FAINT)
-    ax.set_axisbelow(True)
+    x = "threshold: cost per unit of effect"
+    return finished(ax, x, y, grid="y", legend=legend)
 
 
 def information(
@@ -267,13 +250,10 @@ def information(
     ax.set_yticks(range(len(rows)), labels)
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0, 1.45 * max(gains, default=1.0))  # room for the actions
-    unit = f", in {drawn(info.task.reward_unit)}" if info.task.reward_unit else ""
-    ax.set_xlabel(f"expected gain for {PER:,} later patients{unit}")
+    unit = f", in {info.task.reward_unit}" if info.task.reward_unit else ""
     ax.set_title(
         f"Where the next {info.n_patients:,} patients are worth most",
         loc="left",
         fontsize="medium",
     )
-    ax.grid(axis="x", color=FAINT)
-    ax.set_axisbelow(True)
-    return ax
+    return finished(ax, f"expected gain for {PER:,} later patients{unit}", grid="x")

@@ -13,12 +13,13 @@ from bayesmdp.optimisation import RiskFrontier
 from bayesmdp.reporting._inputs import common_values, draw_weights, gaps_to, interval
 from bayesmdp.reporting._plot_axes import (
     BLUE,
-    FAINT,
     GREY,
     INK,
     arrays_of,
     axes_for,
     drawn,
+    finished,
+    policy_among,
     put_names,
     states_given,
 )
@@ -83,10 +84,8 @@ def scatter(
         ax, marked["aleatoric_sd"], marked["epistemic_sd"], named, evaluation.task
     )
     ax.figure.colorbar(dots, ax=ax, label="value")
-    ax.set_xlabel("aleatoric sd")
-    ax.set_ylabel("epistemic sd")
     ax.set_ylim(bottom=0.0)
-    return ax
+    return finished(ax, "aleatoric sd", "epistemic sd")
 
 
 def diagonal(
@@ -131,9 +130,10 @@ def diagonal(
     ('value under logged', 'value under nominal')
     """
     _checks.of_type("comparison", comparison, Comparison, ArgumentError)
-    along = comparison.reference if x is None else _policy("x", x, comparison)
-    others = [row.name for row in comparison.rows if row.name != along]
-    up = others[0] if y is None else _policy("y", y, comparison)
+    known = [row.name for row in comparison.rows]
+    along = comparison.reference if x is None else policy_among("x", x, known)
+    others = [name for name in known if name != along]
+    up = others[0] if y is None else policy_among("y", y, known)
     right, above = comparison.evaluations[along], comparison.evaluations[up]
     live, named = right.task.live, states_given("label", label, right.task)
     ours, theirs = arrays_of(above, live), arrays_of(right, live)
@@ -166,20 +166,7 @@ def diagonal(
             color=GREY,
             fontsize="small",
         )
-    ax.set_xlabel(f"value under {drawn(along)}")
-    ax.set_ylabel(f"value under {drawn(up)}")
-    return ax
-
-
-def _policy(parameter: str, name: object, comparison: Comparison) -> str:
-    known = [row.name for row in comparison.rows]
-    if not isinstance(name, str) or name not in known:
-        hint = _checks.did_you_mean(name, known)
-        raise ArgumentError(
-            f"`{parameter}` {name!r:.80} is not among the policies: "
-            f"{', '.join(known)}{hint}."
-        )
-    return name
+    return finished(ax, f"value under {along}", f"value under {up}")
 
 
 def _square(ax: Any) -> tuple[float, float]:
@@ -248,13 +235,11 @@ def intervals(
     ax.set_yticks(range(len(rows)), [drawn(row.name) for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x", color=FAINT)
-    ax.set_axisbelow(True)
     if difference:
         ax.axvline(0.0, color=INK, linewidth=0.8)
-    less = f" minus that of {drawn(comparison.reference)}" if difference else ""
-    ax.set_xlabel(f"value from the start{less}, {100 * level:g} % interval")
-    return ax
+    less = f" minus that of {comparison.reference}" if difference else ""
+    label = f"value from the start{less}, {100 * level:g} % interval"
+    return finished(ax, label, grid="x")
 
 
 def _spans(
@@ -299,18 +284,14 @@ def frontier(front: RiskFrontier, *, ax: Axes | None = None) -> Axes:
     _checks.of_type("front", front, RiskFrontier, ArgumentError)
     ax = axes_for(ax, "plots.frontier", (4.6, 3.2))
     place = range(front.tails.size)
-    drawn = (
+    lines = (
         (front.mean, front.mean_mcse, BLUE, "o-", "mean over all draws"),
         (front.tail_mean, front.tail_mean_mcse, GREY, "s--", "mean over its own tail"),
     )
-    for value, error, colour, style, label in drawn:
+    for value, error, colour, style, label in lines:
         ax.errorbar(
             place, value, 2 * error, fmt=style, color=colour, label=label, capsize=2
         )
     ax.set_xticks(place, [f"{100 * tail:g} %" for tail in front.tails])
-    ax.set_xlabel("tail that the policy was found for")
-    ax.set_ylabel("value from the start")
-    ax.grid(axis="y", color=FAINT)
-    ax.set_axisbelow(True)
-    ax.legend(frameon=False)
-    return ax
+    x, y = "tail that the policy was found for", "value from the start"
+    return finished(ax, x, y, grid="y", legend=True)

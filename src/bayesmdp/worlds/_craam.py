@@ -1,5 +1,7 @@
 """Models in the CSV files of CRAAM (Petrik, robust decision processes) as worlds."""
 
+from __future__ import annotations
+
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike

@@ -12,6 +12,8 @@ Two things in it have no place in a `Task`, and are settled here:
 * *The same next state may pay differently.* Its mean is what counts for values.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

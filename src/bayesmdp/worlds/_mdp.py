@@ -1,5 +1,7 @@
 """A known model with its task: a source of data, and an exact judge of policies."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -5,6 +5,8 @@ ever ends. A reward ``[S]`` is paid for every step that leaves the state, which 
 it means here as long as no state is terminal.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

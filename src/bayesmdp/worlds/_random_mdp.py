@@ -11,6 +11,8 @@ the best action of random states loses a tenth of its probability, over and over
 the baseline is ``ratio`` of the way.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from bayesmdp import _checks

@@ -13,6 +13,8 @@ The arrays come with the package icu-sepsis and are read from its files: importi
 would import gym and gymnasium, which nothing here needs.
 """
 
+from __future__ import annotations
+
 import zlib
 from dataclasses import dataclass, field
 from importlib.util import find_spec

@@ -5,6 +5,8 @@ each state from a standard normal one. The reward has a seed of its own, so that
 stays the same when the dynamics change.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from bayesmdp import _checks

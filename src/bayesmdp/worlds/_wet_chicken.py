@@ -11,6 +11,8 @@ uniform random one, 29.7502, 29.5036 and 27.3664 for the heuristic one with 0.1,
 0.5 of its choices random, which the literature on safe improvement starts from.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from bayesmdp import _checks
