@@ -90,7 +90,7 @@ class BeliefRows:
     #: are then ``[F * E]``, one set after the other.
     until: tuple[int, ...] = ()
 
-    def take(self, row: IntArray) -> "BeliefRows":
+    def take(self, row: IntArray) -> BeliefRows:
         """Keep some rows, in rising order ``[R']``."""
         entries, total = self.layout.entries_of(row), self.total
 
