@@ -185,3 +185,22 @@ def test_the_page_holds_the_times_of_the_record(
         found = (tmp_path / "performance.md").read_text(encoding="utf-8")
         assert (start.start_table(record) in found) is replaced
         assert (tmp_path / "away" / "start.json").exists()
+
+
+def test_the_page_on_information_holds_its_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from benchmarks import information
+
+    record = json.loads((RESULTS / "information.json").read_text(encoding="utf-8"))
+    page = (DOCS / "information.md").read_text(encoding="utf-8")
+    assert information.information_table(record) in page
+    (tmp_path / "information.md").write_text(page, encoding="utf-8")
+    for place in ("RESULTS", "DOCS"):
+        monkeypatch.setattr(f"benchmarks.__main__.{place}", tmp_path)
+    record["table"][0]["seconds"] = 12345.0
+    monkeypatch.setattr(information, "run", lambda: record)
+    assert bench("information")[0] == 0
+    found = (tmp_path / "information.md").read_text(encoding="utf-8")
+    assert "| sparse | 12345 |" in found
+    assert len(found) < len(page) + 10

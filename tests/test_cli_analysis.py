@@ -304,7 +304,7 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
         (("evaluate", "ward", "none.csv"), "`none.csv` cannot be read: No such file"),
         (("evaluate", "ward", "optimised"), "has no optimised policy yet: `bayesmdp o"),
         (("evaluate", "ward", "mle", "--draws", "1"), "'--draws'"),
-        (("evaluate", "ward", "mle", "--drwas", "9"), "Did you mean one of: '--draws'"),
+        (("evaluate", "ward", "mle", "--drwas", "9"), "--draws"),
         (("evaluate", "ward", "mle", "--tolerance", "0"), "`tolerance` must be in"),
         (("compare", "ward", "mle"), "must map at least two names to policies"),
         (("compare", "ward", "mle", "mle"), "two policies 'mle'"),

@@ -177,6 +177,19 @@ def test_other_commands_take_one_reward_or_a_sum() -> None:
     policies = {x: bm.policies.named_policy(x, plain) for x in TWO}
     info = bm.value_of_information(plain, policies, (10,), reward=reward)
     assert json.loads(worth.stdout)["evpi"] == info.evpi
+    assert json.loads(worth.stdout)["sampling"] is None
+    asked = ("--population", "5000", "--cost", "2.5", "--setup", "40")
+    worth = run("information", "plain", *TWO, *benefit, "--visits", "10", *asked)
+    assert worth.exit_code == 0, worth.output
+    best = info.enbs(5000, 2.5, 40)[0].max()
+    studies = info.ranked_studies(5000, 2.5, 40)
+    assert studies[0]["enbs"] == best == 5000 * studies[0]["evsi"] - 40 - 25
+    assert f"worth {round(5000 * info.evpi)}"[:8] in worth.stdout
+    said = "study  visits" if best > 0 else "No study of one pair is worth"
+    assert said in worth.stdout
+    alone = run("information", "plain", *TWO, *benefit, "--cost", "2.5")
+    assert alone.exit_code == 2
+    assert "need `--population`" in alone.stderr
     wrong = run("evaluate", "timed", TWO[0], "--reward", "qaly=many")
     assert wrong.exit_code == 2
     assert "NAME=WEIGHT" in wrong.stderr

@@ -102,7 +102,11 @@ KEYS = {
     "pairs[].action pairs[].confirmed pairs[].evppi pairs[].evppi_mcse pairs[].evsi "
     "pairs[].evsi[] pairs[].evsi_mcse pairs[].evsi_mcse[] pairs[].state states "
     "states[] states[].action states[].confirmed states[].patients_evsi states[].state "
-    "states[].switch_evsi states[].switch_evsi_mcse states[].visits",
+    "states[].switch_evsi states[].switch_evsi_mcse states[].visits sampling "
+    "sampling.cost sampling.population sampling.setup sampling.studies "
+    "sampling.studies[] sampling.studies[].action sampling.studies[].enbs "
+    "sampling.studies[].enbs_mcse sampling.studies[].evsi sampling.studies[].evsi_mcse "
+    "sampling.studies[].n_visits sampling.studies[].state",
     "improve": "baseline changes improvement improvement_interval "
     "improvement_interval[] improvement_mcse policy policy[] policy[].action "
     "policy[].probability policy[].state probability_better run tail tail_improvement "
@@ -209,7 +213,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "fit": ("fit", "log.csv", *KNOWN, "-o", "new"),
     "evaluate": ("evaluate", "run", "mle", *FEW),
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
-    "information": ("information", "run", "--visits", "10"),
+    "information": ("information", "run", "--visits", "10", "--population", "900"),
     "improve": ("improve", "run", "--effort", "quick", "--baseline", "uniform"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),

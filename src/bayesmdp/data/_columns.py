@@ -209,7 +209,7 @@ def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) ->
     keys = ("episode",) if visits else ("episode", "step")
     lacking = [x for x in keys if x not in found]
     if "next_state" not in found and lacking:
-        times = "" if visits else "; visits at times need time=... and every=..."
+        times = "" if visits else "; visits at times need `time` and `every`"
         raise CountsError(
             f"{_missing('next_state', names, origin)}, or have it derived: that needs "
             f"`{'` and `'.join(keys)}`, and there is no `{'` and no `'.join(lacking)}`"
