@@ -8,6 +8,8 @@ with the weights ``w`` of the task's ``cycle``: that of time 0 counts with all c
 go only, that of the end with none. ``value[T]`` is ``evaluate(...).value``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
