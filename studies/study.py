@@ -2,7 +2,7 @@
 
 A job's records depend on its parameters alone, not on the clock, the number of
 processes or what ran before. They are kept as soon as the job is done, whole or not at
-all (``bayesmdp._jobs``). So a kill loses at most the jobs in hand, and a run that was
+all (``bayesmdp._io``). So a kill loses at most the jobs in hand, and a run that was
 resumed ends with the same records, summary and pictures, byte by byte, as one that was
 not. The file of jobs itself has them in the order in which they came, with their times,
 which no two runs share. Where times are the subject of a study it is `timed`: its
@@ -41,8 +41,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from bayesmdp._io import HIDDEN, write_atomic
-from bayesmdp._jobs import JobFile, OtherJobsError
+from bayesmdp._io import HIDDEN, JobFile, OtherJobsError, write_atomic
 from bayesmdp._progress import progress_bar
 from bayesmdp._version import __version__
 from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError

@@ -173,14 +173,7 @@ def find_columns(
 ) -> dict[str, str]:
     """Return the column of each role that has one, or each part of the state.
 
-    Parameters
-    ----------
-    names
-        Columns of the table.
-    columns
-        Roles that the caller named a column for; they go before conventions.
-    origin
-        What the table is called in messages.
+    ``columns`` are those that the caller named; they go before conventions.
     """
     found = _named(names, columns, origin)
     taken = set(found.values())

@@ -43,7 +43,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
-from bayesmdp._jobs import keep_job, open_jobs
+from bayesmdp._io import keep_job, open_jobs
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, IntArray, Seed

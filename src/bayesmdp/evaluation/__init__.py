@@ -33,6 +33,7 @@ from bayesmdp.evaluation._rollouts import (
     rollout_evaluate,
     truncation_bound,
 )
+from bayesmdp.evaluation._to_go import ValuesToGo, values_to_go
 
 __all__ = [
     "ActionValues",
@@ -42,6 +43,7 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "OffPolicy",
+    "ValuesToGo",
     "action_values",
     "compare",
     "draws_needed",
@@ -55,4 +57,5 @@ __all__ = [
     "rounded",
     "tie",
     "truncation_bound",
+    "values_to_go",
 ]

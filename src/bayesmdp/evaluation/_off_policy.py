@@ -385,7 +385,3 @@ def _alarms(found: FloatArray, sizes: FloatArray) -> list[str]:
             "interval."
         )
     return alarms
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)

@@ -16,8 +16,8 @@ from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
-from bayesmdp.model._names import listed, names_given
 from bayesmdp.model._reward import reward_triplets
+from bayesmdp.model._task_readers import listed, names_given
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task

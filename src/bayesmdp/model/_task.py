@@ -13,8 +13,8 @@ Inside, everything is a transition reward. The first kind becomes ::
     r[s, a, t] = r[s] + g r[t] [t terminal]
 
 A task may have several rewards by name (`bayesmdp.model._several`), a horizon with
-weights of the points of time (`bayesmdp.model._cycle`), or ask for averages per step.
-docs/rewards.md has the formulas.
+weights of the points of time (`bayesmdp.model._task_readers`), or ask for averages
+per step. docs/rewards.md has the formulas.
 """
 
 from __future__ import annotations
@@ -36,15 +36,7 @@ from bayesmdp._typing import (
     Name,
 )
 from bayesmdp.errors import TaskError
-from bayesmdp.model._cycle import (
-    cycle_weights,
-    first_weight,
-    read_criterion,
-    read_cycle,
-    read_horizon,
-)
 from bayesmdp.model._from_data import task_from_data
-from bayesmdp.model._names import index_of, listed, read_labels
 from bayesmdp.model._reward import RewardTriplets, triplet_reward
 from bayesmdp.model._several import (
     Rewards,
@@ -54,7 +46,15 @@ from bayesmdp.model._several import (
     refuse_unless_plain,
 )
 from bayesmdp.model._task_readers import (
+    cycle_weights,
+    first_weight,
+    index_of,
+    listed,
+    read_criterion,
+    read_cycle,
     read_discount,
+    read_horizon,
+    read_labels,
     read_start,
     read_terminal,
     said_reward,

@@ -85,17 +85,14 @@ def _support(inputs: Inputs) -> list[Caution]:
             "is not known."
         )
         return [_say("Support", "note", text)]
-    thin = f"{in_percent(row.low_support)} of the visits under “{name}”"
-    if row.low_support > _POOR:
-        text = (
-            f"{thin} are on pairs of state and action with fewer than {min_count} "
-            "visits: there the posterior is dominated by the prior."
-        )
-        return [_say("Support", "warning", text)]
     text = (
-        f"{thin} are on pairs of state and action with fewer than {min_count} visits."
+        f"{in_percent(row.low_support)} of the visits under “{name}” are on pairs of "
+        f"state and action with fewer than {min_count} visits"
     )
-    return [_say("Support", "ok", text)]
+    if row.low_support > _POOR:
+        text += ": there the posterior is dominated by the prior."
+        return [_say("Support", "warning", text)]
+    return [_say("Support", "ok", f"{text}.")]
 
 
 def _convergence(inputs: Inputs) -> list[Caution]:
@@ -225,7 +222,10 @@ def _entry(name: str, title: str, level: str, text: str, remedy: str = "") -> En
     }
 
 
-def _not_run(name: str, title: str, command: str) -> Entry:
+def _not_run(inputs: Inputs, name: str, title: str, command: str) -> Entry:
+    if not inputs.task.is_plain:
+        text = "Not known for tasks with a horizon or averages per step."
+        return _entry(name, title, "note", text)
     found = _entry(name, title, "note", "Not run.")
     return found | {"command": f"bayesmdp {command}"}
 
@@ -234,7 +234,7 @@ def _fit(inputs: Inputs) -> Entry:
     name, title = "check", "Observed and predicted"
     found = inputs.check
     if found is None:
-        return _not_run(name, title, "check RUN LOG")
+        return _not_run(inputs, name, title, "check RUN LOG")
     low, high = found.predicted_interval
     censored = ""
     if found.n_censored:
@@ -302,7 +302,7 @@ def _null(inputs: Inputs) -> Entry:
     name, title = "negative_control", "Gain without effect"
     found = inputs.negative_control
     if found is None:
-        return _not_run(name, title, "negative-control RUN LOG")
+        return _not_run(inputs, name, title, "negative-control RUN LOG")
     how = "among visits of a state" if found.permute == "state" else "between episodes"
     n = found.null_gains.size
     claimed, mean, most = _alike(
@@ -347,7 +347,7 @@ def _cross_fitted(inputs: Inputs) -> Entry:
     name, title = "cross_fit", "Cross-fitted gain"
     found = inputs.cross_fit
     if found is None:
-        return _not_run(name, title, "cross-fit RUN LOG")
+        return _not_run(inputs, name, title, "cross-fit RUN LOG")
     low, high = found.interval
     text = (
         f"Chosen on some episodes and judged by the others, the nominal policy gains "
@@ -385,7 +385,7 @@ def _off_policy(inputs: Inputs) -> Entry:
     name, title = "off_policy", "Without a model"
     found = inputs.off_policy
     if found is None:
-        return _not_run(name, title, "off-policy RUN LOG")
+        return _not_run(inputs, name, title, "off-policy RUN LOG")
     said = []
     for estimator in _READ:
         interval = found.intervals[estimator]
@@ -432,6 +432,13 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
     changed = n.get("recommend", 0)
     defer = n.get("thin", 0) + n.get("unclear", 0)
     total = sum(n.values()) - n.get("end", 0)
+    if not inputs.task.is_plain:
+        text = (
+            f"In {n.get('same', 0):,} of {total:,} states both policies mostly do the "
+            "same; whether the evidence suffices in the others is not known for tasks "
+            "with a horizon or averages per step."
+        )
+        return _entry(name, title, "note", text)
     text = (
         f"In {changed:,} of {total:,} states the evidence suffices to act otherwise "
         f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies mostly do "
@@ -450,7 +457,7 @@ def _other_priors(inputs: Inputs) -> Entry:
     name, title = "other_priors", "Gain under other priors"
     found = inputs.prior_sensitivity
     if found is None:
-        return _not_run(name, title, "report RUN --prior-sensitivity")
+        return _not_run(inputs, name, title, "report RUN --prior-sensitivity")
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
         f"{rounded(gain, error)} (sd {sd:.2g})"

@@ -390,7 +390,8 @@ MAX_STATES = 2_000  # live ones: the inverse is dense
 def attribution_section(inputs: Inputs) -> dict[str, Any]:
     """Share of the start value's epistemic variance that each pair causes."""
     belief = inputs.posterior
-    if belief.rows().total is None or inputs.task.live.size > MAX_STATES:
+    fits = inputs.task.is_plain and inputs.task.live.size <= MAX_STATES
+    if belief.rows().total is None or not fits:
         return {"left_out": _why_not(belief)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
@@ -445,6 +446,11 @@ def _why_not(belief: Belief) -> str:
         return (
             "The uncertainty is not divided among pairs of state and action: that "
             "needs independent Dirichlet rows."
+        )
+    if not belief.task.is_plain:
+        return (
+            "The uncertainty is not divided among pairs of state and action: that is "
+            "known for discounted rewards without a horizon."
         )
     return (
         "The uncertainty is not divided among pairs of state and action: that is "

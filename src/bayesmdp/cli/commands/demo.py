@@ -177,29 +177,7 @@ def tell_story(
     progress: bool | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Story:
-    """Simulate a cohort, analyse it as if the truth were not known, then look it up.
-
-    Parameters
-    ----------
-    out
-        Directory for ``report.html`` and ``report.json``; made where it is missing.
-    n_patients
-        How many; at least 50, fewer say nothing.
-    seed
-        Of patients and draws.
-    n_draws
-        Of the posterior, for the comparison.
-    n_steps
-        Most steps of the search.
-    threads, progress
-        As in `bayesmdp.evaluate`.
-    say
-        Is told what is being done.
-
-    Returns
-    -------
-    Story
-    """
+    """Simulate a cohort, analyse it as if the truth were not known, then look it up."""
     n_patients = _checks.integer("n_patients", n_patients, 50, ArgumentError)
     number = _checks.seed_integer(seed)
     _make(out)
