@@ -47,15 +47,14 @@ def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
 
 def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     """Start value of each policy minus that of one of them, and the errors, ``[P]``."""
-    common = swept.draws.belief.chain_noise * np.var(
-        paired(swept, reference)[0], axis=1
-    )
+    chain = swept.draws.belief.chain_noise
+    _, common = mean_and_mcse(*paired(swept, reference), exact=True, chain=chain)
     found, weights, inflation = controlled(swept, reference)
     mean, error = mean_and_mcse(found, weights, exact=swept.draws.exact)
     values = swept.sums.start[:, channels.START_VALUE]
     same = tie(np.abs(values).max())  # controls may leave rounding alone
     mean, error = (np.where(np.abs(x) <= same, 0.0, x) for x in (mean, error))
-    return mean, np.sqrt((inflation * error) ** 2 + common)
+    return mean, np.hypot(inflation * error, common)
 
 
 def controlled(

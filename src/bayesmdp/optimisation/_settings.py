@@ -193,8 +193,8 @@ class StochasticGradient:
 Method = MirrorAscent | StochasticGradient
 
 
-_FEW = ("nominal", "mle", "second_order")
-_ALL = (*_FEW, "msbi", "uniform", "random_1", "random_2")
+_FEW = ("nominal", "second_order")  # what others add: docs/effort.md
+_ALL = (*_FEW, "mle", "msbi", "uniform", "random_1", "random_2")
 
 
 @dataclass(frozen=True)
