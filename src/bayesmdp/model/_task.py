@@ -28,13 +28,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown
-from bayesmdp._typing import (
-    ArrayLike,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Name,
-)
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Name
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
 from bayesmdp.model._reward import RewardTriplets, array_reward, triplet_reward
