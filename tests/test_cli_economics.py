@@ -237,6 +237,16 @@ def test_commands_on_a_log_take_a_reward(command: str) -> None:
     assert "--reward qaly" in refused.stderr
     done = run(command, "plain", "patients.csv", "--reward", "qaly", *more)
     assert done.exit_code in (0, 1), done.output
+    name = command.replace("-", "_")
+    for reward in ("cost", "qaly"):
+        page = ("-o", "page.html", "--draws", "16", "--reward", reward)
+        done = run("report", "plain", *page)
+        assert done.exit_code in (0, 1), done.output
+        other = reward == "cost" and name != "compare_priors"  # that has no values
+        assert (f"what `{command}` found is of another reward" in done.stderr) == other
+        checks = json.loads(Path("page.json").read_text())["summary"]["checks"]
+        said = {x["name"]: x["text"] for x in checks}
+        assert (said.get(name) == "Not run.") == other
 
 
 def test_prior_sensitivity_takes_a_reward() -> None:

@@ -128,7 +128,8 @@ KEYS = {
     ),
     "check": CHECK,
     "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy "
-    "rows rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
+    "rows rows[] rows[].agreement rows[].gain_interval rows[].gain_interval[] "
+    "rows[].name rows[].predicted_value run seed "
     + " ".join(
         f"rows[].{name}{error}"
         for name in (
@@ -139,12 +140,12 @@ KEYS = {
     ),
     "negative-control": "claimed_gain claimed_probability exchangeable min_count "
     "n_draws notes null_claims null_gains null_gains[] null_probabilities "
-    "null_probabilities[] p_value p_value_mcse permute prior run seed",
+    "null_probabilities[] p_value p_value_mcse permute prior reward run seed",
     "cross-fit": "fold_gains[] fold_probabilities[] fold_sds[] fold_unjudged[] "
     "interval[] run "
     + " ".join(x.name for x in dataclasses.fields(bm.diagnostics.CrossFit)),
     "off-policy": "n_episodes n_folds n_groups n_open name notes notes[] "
-    "observed_se observed_value run seed unlogged "
+    "observed_se observed_value reward run seed unlogged "
     + " ".join(
         f"{field}{x}"
         for field in ("estimates", "intervals", "effective_sample_size")

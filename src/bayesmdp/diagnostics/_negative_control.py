@@ -35,6 +35,7 @@ exchangeable, and p is valid however short chains are. Too short ones would cost
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple
@@ -195,6 +196,7 @@ class NegativeControl(Record):
     prior: str
     n_draws: int  # of each posterior
     min_count: int
+    reward: str | Mapping[str, float] | None  # which of several, `Task.with_reward`
     seed: int
     notes: tuple[str, ...]  # what was warned about
 
@@ -342,6 +344,7 @@ def negative_control(
         prior=str(prior),
         n_draws=_N_DRAWS,
         min_count=min_count,
+        reward=task.chosen,
         seed=seed,
         notes=tuple(notes),
     )

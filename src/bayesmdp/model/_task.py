@@ -207,10 +207,12 @@ class Task(Shown):
             terminal states.
         reward
             As `Task` takes it. Where not given, each transition's logged mean: paid for
-            the transition, and 0 for those never observed, which a posterior may hold
-            possible. Where the logged reward varies for the same transition, only its
-            mean is kept, and a warning says how much it varies
-            (``data.reward_statistics()`` has the spread of each).
+            the transition. Of those never observed, which a posterior may hold
+            possible, arrivals in a terminal state pay as the observed ones do, where
+            several pairs led there and all pay the same; others pay 0. Where the
+            logged reward varies for the same transition, only its mean is kept, and a
+            warning says how much it varies (``data.reward_statistics()`` has the
+            spread of each).
         terminal
             States in which episodes end. Where not given, those whose every arrival is
             flagged ``terminated`` and that were never left; rows that stay where they

@@ -50,6 +50,13 @@ class Objective(ABC):
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
 
+    def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
+        """Return the error of `value` from so many draws; None: a bootstrap tells it.
+
+        Not a number where these draws cannot tell it.
+        """
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Held:
@@ -193,8 +200,8 @@ class StochasticGradient:
 Method = MirrorAscent | StochasticGradient
 
 
-_FEW = ("nominal", "mle", "second_order")
-_ALL = (*_FEW, "msbi", "uniform", "random_1", "random_2")
+_FEW = ("nominal", "second_order")  # what others add: docs/effort.md
+_ALL = (*_FEW, "mle", "msbi", "uniform", "random_1", "random_2")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._checks import many
+from bayesmdp._typing import FloatArray
 from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
@@ -152,21 +153,27 @@ def _prior(inputs: Inputs) -> list[Caution]:
     if found is None:
         text = "Prior sensitivity was not examined."
         return [_say("Prior", "note", text)]
-    moved = float(np.ptp(found.start_value))
-    uncertainty = float(found.start_epistemic_sd.max())
-    flips, n_priors = found.flip_share, many(len(found.names), "prior")
+    value, far = _moved("value", found.start_value, found.start_epistemic_sd)
+    gain, farther = _moved("gain", found.gain, found.gain_epistemic_sd)
+    flips = found.flip_share
     text = (
-        f"Over {n_priors} the value moves by {moved:.2g}, "
-        f"{moved / uncertainty:.2g} times the largest epistemic sd; "
-        if uncertainty > 0
-        else f"Over {n_priors} the value moves by {moved:.2g}; "
+        f"Over {many(len(found.names), 'prior')} {value}, and {gain}; recommendations "
+        f"flip in {in_percent(flips)} of the logged visits."
     )
-    text += f"recommendations flip in {in_percent(flips)} of the logged visits."
     if inputs.recommended not in inputs.examined:
         text += " This was asked of another policy than the recommended one."
         return [_say("Prior", "warning", text)]
-    bad = moved > uncertainty or flips > _POOR
+    bad = far or farther or flips > _POOR
     return [_say("Prior", "warning" if bad else "ok", text)]
+
+
+def _moved(what: str, found: FloatArray, sd: FloatArray) -> tuple[str, bool]:
+    """Say how far a number moves over priors; whether beyond its epistemic sd."""
+    by, largest = float(np.ptp(found)), float(sd.max())
+    text = f"the {what} moves by {by:.2g}"
+    if largest > 0:
+        text += f", {by / largest:.2g} times its largest epistemic sd"
+    return text, by > largest
 
 
 def _data(inputs: Inputs) -> list[Caution]:
@@ -262,6 +269,8 @@ def _fit(inputs: Inputs) -> Entry:
         "The belief does not fit this log: compare priors (bayesmdp compare-priors), "
         "look at what defines a state, and do not act on the predicted gain."
     )
+    if found.n_actions == 1:
+        remedy = "Do not act on the predicted gain: no logged episode speaks for it."
     return _entry(name, title, "warning", text, remedy)
 
 
@@ -441,8 +450,8 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
         return _entry(name, title, "note", text)
     text = (
         f"In {changed:,} of {total:,} states the evidence suffices to act otherwise "
-        f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies mostly do "
-        f"the same, in {defer:,} one should defer."
+        f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies take the "
+        f"same action most often, in {defer:,} one should defer."
     )
     if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
         return _entry(name, title, "ok" if changed else "note", text)
@@ -460,12 +469,12 @@ def _other_priors(inputs: Inputs) -> Entry:
         return _not_run(inputs, name, title, "report RUN --prior-sensitivity")
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
-        f"{rounded(gain, error)} (sd {sd:.2g})"
-        for prior, gain, error, sd in zip(
+        f"{rounded(gain, error)} (95 % {between(low, high)})"
+        for prior, gain, error, (low, high) in zip(
             found.names,
             found.gain,
             found.gain_mcse,
-            found.gain_epistemic_sd,
+            found.gain_interval,
             strict=True,
         )
     )

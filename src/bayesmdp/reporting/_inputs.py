@@ -192,6 +192,13 @@ class Inputs:
                         f"`{name}` is about a task with another `{said}` than that of "
                         "`posterior`; give records of one analysis."
                     )
+        for name in ("check", "negative_control", "cross_fit", "off_policy"):
+            found = getattr(self, name)
+            if found is not None and found.reward != self.task.chosen:
+                raise ArgumentError(
+                    f"`{name}` was made with another `reward` than that of "
+                    "`posterior`; give records of one analysis."
+                )
 
     @property
     def task(self) -> Task:

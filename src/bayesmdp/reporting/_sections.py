@@ -124,7 +124,7 @@ def _shares(inputs: Inputs, name: str, visits: IntArray) -> list[float | None]:
 
 _FRAGILE = 20
 _QUANTITIES = ["start_value", "start_epistemic_sd", "start_aleatoric_sd"]
-_QUANTITIES += ["gain", "gain_epistemic_sd", "probability_better"]
+_QUANTITIES += ["gain", "probability_better"]
 
 
 def prior_section(inputs: Inputs) -> dict[str, Any]:
@@ -183,6 +183,7 @@ def _sensitivity(inputs: Inputs) -> dict[str, Any]:
         for q in _QUANTITIES:
             value, error = (getattr(found, x)[p] for x in (q, f"{q}_mcse"))
             row[q.removeprefix("start_")] = quantity(float(value), float(error))
+        row["gain_interval"] = column(found.gain_interval[p], 6)
         row["predicted_value"] = plain(float(found.predicted_value[p]))
         row["agreement"] = plain(float(found.agreement[p]))
         rows.append(row)
