@@ -170,16 +170,16 @@ class Optimisation(Record):
         return found | {"evaluation": self.evaluation.to_dict()}
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        value = rounded(self.objective_value, self.objective_mcse)
+        said = _told(self.objective_value, self.objective_mcse, " (error unknown)")
         most = ""  # the status says why there is no bound
         if math.isfinite(self.upper_bound):
-            bound = rounded(self.upper_bound, self.upper_bound_mcse)
+            bound = _told(self.upper_bound, self.upper_bound_mcse)
             most = f", at most {bound} with perfect information"
         mean = rounded(self.start_value, self.start_value_mcse)
         title, more = f"Expected value {mean} from the start{most}", []
         if self.objective != repr(PosteriorMean()):
             own = f"{self.objective} of the value from the start"
-            title = f"{self.objective_title or own}: {value}{most}"
+            title = f"{self.objective_title or own}: {said}{most}"
             more = [f"expected value {mean} from the start"]
         return Sheet(
             title,
@@ -200,3 +200,8 @@ class Optimisation(Record):
             f"Optimisation({self.objective}: {self.objective_value:.6g}, "
             f"upper_bound={self.upper_bound:.4g}, converged={self.converged})"
         )
+
+
+def _told(value: float, error: float, unknown: str = "") -> str:
+    """Write a number to its precision; to three digits where that is not known."""
+    return f"{value:.3g}{unknown}" if math.isnan(error) else rounded(value, error)
