@@ -35,6 +35,7 @@ extensions = [
     "world_cards",
     "licences",
     "package_stamp",
+    "link_check",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "**sg_execution_times.rst"]

@@ -73,6 +73,7 @@ def main(path: str | Path) -> bm.Evaluation:
     print(bm.check(posterior, log).summary())
     fig, ax = plt.subplots(layout="constrained")
     bm.plots.survival(policy, draws, log=log, ax=ax)
+    ax.set_title("Survival as predicted, and by Kaplan and Meier")
     fig.savefig("cav.png")
     return evaluation
 

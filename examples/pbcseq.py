@@ -66,6 +66,7 @@ def main(path: str | Path) -> bm.Comparison:
     print(table.summary())
     fig, ax = plt.subplots(layout="constrained")
     bm.plots.survival(policies["logged"], draws, log=log, ax=ax)
+    ax.set_title("Survival as predicted, and by Kaplan and Meier")
     fig.savefig("pbcseq.png")
     bm.report(posterior, table, findings=bm.validate(log)).save("pbcseq.html")
     return table

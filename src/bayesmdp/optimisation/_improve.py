@@ -203,7 +203,7 @@ def improve(
         )
     else:
         base = policies.behaviour(posterior)
-    found = find_policy(
+    found, draws = find_policy(
         posterior,
         CVaR(tail, of="improvement", baseline=base),
         None,
@@ -221,7 +221,6 @@ def improve(
     )
     how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
     how["progress"] = progress
-    draws = judging_draws(posterior, found)
     both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", solver=solver, **how)
     (row,) = (x for x in table.rows if x.name == "improved")
@@ -239,13 +238,6 @@ def improve(
         optimisation=found,
         comparison=table,
     )
-
-
-def judging_draws(posterior: Belief, found: Optimisation) -> Draws:
-    """Return the draws that a policy was judged on."""
-    if found.evaluation.exact:
-        return posterior.draws()
-    return Draws(posterior, found.evaluation.n_draws, found.seed, "judge")
 
 
 def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
