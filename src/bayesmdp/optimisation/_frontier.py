@@ -113,6 +113,7 @@ def risk_frontier(
     """
     check_belief(posterior)
     posterior = one_reward(posterior, reward, "risk_frontier")
+    posterior.task.no_cost("risk_frontier")
     wanted = _checked(tails)
     how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}

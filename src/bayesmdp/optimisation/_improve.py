@@ -194,6 +194,7 @@ def improve(
     """
     check_belief(posterior)
     posterior = one_reward(posterior, reward, "improve")
+    posterior.task.no_cost("improve")
     if baseline is not None:
         base = as_policy(baseline, posterior, "baseline")
     elif posterior.counts is None:

@@ -15,7 +15,8 @@ from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.evaluation import Chosen, one_reward
-from bayesmdp.optimisation._result import Optimisation, Outcome
+from bayesmdp.optimisation._objectives import CVaR
+from bayesmdp.optimisation._result import Optimisation, Outcome, optimisation_in_costs
 from bayesmdp.optimisation._settings import (
     Effort,
     Held,
@@ -106,8 +107,15 @@ def optimise(
     True
     """
     check_belief(posterior)
+    posterior = one_reward(posterior, reward, "optimise")
+    task = posterior.task
+    if task.is_cost:
+        tail = isinstance(objective, CVaR) and objective.of == "value"
+        if not (objective is None or tail or isinstance(objective, PosteriorMean)):
+            task.no_cost(f"objective={objective!r:.60}")  # said of values, not costs
+        posterior = posterior.with_task(task.as_reward)
     found, _ = find_policy(
-        one_reward(posterior, reward, "optimise"),
+        posterior,
         objective,
         method,
         starts,
@@ -121,7 +129,7 @@ def optimise(
         device=device,
         progress=progress,
     )
-    return found
+    return optimisation_in_costs(found, task)
 
 
 def find_policy(
