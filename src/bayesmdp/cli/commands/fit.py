@@ -9,7 +9,6 @@ import click
 from bayesmdp._checks import many
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
-    PRIORS,
     READING,
     fallback_of,
     fallback_option,
@@ -18,6 +17,7 @@ from bayesmdp.cli._options import (
     reading_options,
     show,
 )
+from bayesmdp.priors import PRIOR_NAMES
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @reading_options
 @click.option(
     "--prior",
-    type=click.Choice(PRIORS),
+    type=click.Choice(PRIOR_NAMES),
     default="hierarchical",
     show_default=True,
     help="What is assumed of next states; sparse: only those observed, and the "
