@@ -166,7 +166,7 @@ def losses(
     if not objective.linear:
         even = np.full(draws.n_draws, 1 / draws.n_draws)
         apart = {
-            name: objective_difference(objective, values[WHOLE], x, even, draws)
+            name: objective_difference(values[WHOLE], objective, x, even, draws)
             for name, x in values.items()
         }
     return {name: (x / unit, error / unit) for name, (x, error) in apart.items()}

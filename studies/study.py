@@ -137,13 +137,21 @@ def run_study(
     resume: bool = False,
     progress: bool | None = None,
     pool: ProcessPoolExecutor | None = None,
+    so_far: bool = False,
 ) -> Outcome:
     """Do what is missing of a study, then tell what all of it says.
 
-    A ``pool`` of `workers` is used in place of ``n_jobs`` processes of its own.
+    A ``pool`` of `workers` is used in place of ``n_jobs`` processes of its own. With
+    ``so_far`` nothing is done, and what was done before is told.
     """
     jobs = list(study.jobs(effort))
-    files = open_places(study, effort, out, resume)
+    if so_far and not (out / study.name / _JOBS).exists():
+        raise ArgumentError(f"`{out / study.name}` holds no run to tell of.")
+    files = open_places(study, effort, out, resume or so_far)
+    if so_far:
+        jobs = [job for job in jobs if job.key in files[job.place].done]
+        if not jobs:
+            raise ArgumentError(f"`{out / study.name}` holds no job that is done.")
     directory = out / study.name
     with _worded(directory):
         missing = [job for job in jobs if job.key not in files[job.place].done]

@@ -11,6 +11,7 @@ import click
 
 from bayesmdp._progress import told
 from bayesmdp.errors import visible
+from bayesmdp.priors import PRIOR_NAMES
 
 if TYPE_CHECKING:
     from bayesmdp import Task
@@ -32,8 +33,6 @@ READING = (
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
-#: Words for priors, as `bayesmdp.priors.named_prior` has them.
-PRIORS = ("hierarchical", "symmetric", "sparse", "scaled", "evidence", "random-support")
 #: Priors that one's own is compared with where none is named.
 _USUAL = ("hierarchical", "symmetric", "scaled")
 
@@ -178,7 +177,7 @@ def priors_options(function: Function) -> Function:
     prior = click.option(
         "--prior",
         "names",
-        type=click.Choice(PRIORS),
+        type=click.Choice(PRIOR_NAMES),
         multiple=True,
         help="A prior to set beside the one of RUN; may be repeated; "
         f"{', '.join(_USUAL)} where not given, and with --fallback sparse.",

@@ -14,7 +14,7 @@ state, whatever is hidden.
 What would be claimed if actions did nothing: a negative control.
 
 The best policy of a belief is the best of many that hardly differ, so some gain is
-claimed in any log. Exchange actions at random (`_exchange.py`), then fit, choose the
+claimed in any log. Exchange actions at random, then fit, choose the
 nominal policy and claim again, ::
 
     gain        = posterior mean of J(nominal) - J(behaviour) from the start

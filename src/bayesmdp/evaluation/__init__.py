@@ -23,6 +23,7 @@ from bayesmdp.evaluation._evaluate import (
 from bayesmdp.evaluation._evaluation import (
     Evaluation,
     between,
+    in_costs,
     interval_of,
     quantile,
     rounded,

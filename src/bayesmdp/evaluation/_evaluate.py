@@ -36,7 +36,7 @@ from bayesmdp._progress import progress_bar
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import mean_and_mcse
-from bayesmdp.evaluation._evaluation import Evaluation
+from bayesmdp.evaluation._evaluation import Evaluation, in_costs
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
@@ -139,6 +139,7 @@ def evaluate(
     ((1000,), 0.97)
     """
     draws = with_reward(as_draws(draws, n_draws, seed), reward)
+    task = draws.belief.task
     if tolerance is not None:
         tolerance = _checks.real(
             "tolerance", tolerance, ArgumentError, 0, open_low=True
@@ -161,7 +162,7 @@ def evaluate(
     result = joint(swept, each) if m > 1 else each[0]
     for note in result.notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return result
+    return in_costs(result, task)
 
 
 def as_draws(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -292,7 +292,9 @@ class Evaluation(Record):
             said = f"(the {order.size} most visited of {live.size} states)"
             lines.insert(0, said)
         unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
-        title = f"Value of a policy{unit} over {self.drawn}, {self.task.said_time}"
+        what = "Cost" if self.task.is_cost else "Value"
+        header[1] = what.lower()
+        title = f"{what} of a policy{unit} over {self.drawn}, {self.task.said_time}"
         return Sheet(title, [Table(header, rows), *lines])
 
     def _sheet_of_average(self, start: Table, order: IntArray) -> Sheet:
@@ -347,8 +349,9 @@ class Evaluation(Record):
 
     def _remarks(self) -> list[str]:
         """Sentences below the table."""
+        what = "cost" if self.task.is_cost else "value"
         lines = [
-            f"95 % interval of the value from the start: {between(*self.interval())}"
+            f"95 % interval of the {what} from the start: {between(*self.interval())}"
         ]
         if self.variance_reduction > 1.0:
             lines.append(
@@ -379,6 +382,23 @@ class Evaluation(Record):
             f"aleatoric_sd={self.start_aleatoric_sd:.3g}, "
             f"{_checks.many(self.n_draws, 'draw')})"
         )
+
+
+def in_costs(found: Evaluation, task: Task) -> Evaluation:
+    """Return the evaluation, in costs if the task has some.
+
+    Inside, a cost is minus a reward. What has no sign stays: standard deviations,
+    errors, visits.
+    """
+    if not task.is_cost:
+        return found
+    names = ("value", "start_values", "values", "bias")
+    turned: dict[str, Any] = {
+        name: _checks.sealed(0.0 - x)
+        for name in names
+        if (x := getattr(found, name)) is not None
+    }
+    return replace(found, start_value=-found.start_value, **turned)
 
 
 def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:

@@ -26,8 +26,8 @@ from bayesmdp.posterior import Draws
 __all__ = [
     "controlled",
     "differences",
+    "moments",
     "paired",
-    "start_moments",
     "start_values",
     "sweep_paired",
 ]
@@ -106,11 +106,8 @@ def start_values(
     return np.where(swept.sums.ended[0] | (swept.sums.weights == 0), found, np.nan)
 
 
-def start_moments(
-    policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
-) -> tuple[float, float]:
-    """Mean and epistemic standard deviation of a policy's start value."""
-    values = start_values(policy, draws, pool=pool, solver=solver)
+def moments(values: FloatArray, draws: Draws) -> tuple[float, float]:
+    """Mean and epistemic standard deviation of start values ``[D]`` that are known."""
     solved = np.isfinite(values)
     size = Size(int(solved.sum()), draws.weights[solved], exact=True)
     mean = size.mean(values[solved])

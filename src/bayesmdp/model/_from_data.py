@@ -34,6 +34,7 @@ def task_from_data(
     start: Any,
     n_states: int | None,
     n_actions: int | None,
+    cost: Any,
     **rest: Any,
 ) -> "Task":
     """Do the work of ``Task.from_data``; ``make`` is the class."""
@@ -48,10 +49,12 @@ def task_from_data(
         _refuse_ambiguous("terminal", terminal, data)
     if not isinstance(start, Iterable):  # not weights
         _refuse_ambiguous("start", [start], data)
-    statistics = _rewards(data) if reward is None else None
+    logged = isinstance(cost, str) and cost == "logged"
+    statistics = _rewards(data) if logged or (reward is cost is None) else None
     if statistics is not None:
         s = statistics
-        reward = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
+        found = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
+        reward, cost = (reward, found) if logged else (found, cost)
     endings = data.endings() if terminal is None else None
     if isinstance(start, str) and start == "logged":
         starts = data.starts()
@@ -61,6 +64,7 @@ def task_from_data(
         **sizes,
         **labels,
         reward=reward,
+        cost=cost,
         start=start,
         **rest,
         terminal=terminal if endings is None else endings.state[_ends(endings)],

@@ -21,6 +21,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import TaskError
 from bayesmdp.model._reward import RewardTriplets
@@ -221,6 +222,36 @@ def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:
     if not paid.size:
         return f"{what}{tail}"
     return f"{what}, from {paid.min() + 0.0:.6g} to {paid.max() + 0.0:.6g}{tail}"
+
+
+def task_sheet(task: "Task") -> Sheet:
+    """Return what a task says of itself."""
+    ends = listed([task.state_name(s) for s in task.terminal])
+    title = (
+        f"Task of {_checks.many(task.n_states, 'state')} and "
+        f"{_checks.many(task.n_actions, 'action')}, {task.said_time}"
+    )
+    lines = [f"terminal: {ends or 'none'}"]
+    for name, part in task.parts.items():
+        unit = f", in {part.reward_unit}" if part.reward_unit else ""
+        own = f", discount {part.discount:g}" if np.isnan(task.discount) else ""
+        called = "cost" if task.is_cost else f"reward {name}".strip()
+        paid = part.reward if part.cost is None else part.cost
+        lines.append(f"{called}: {said_reward(paid)}{unit}{own}")
+    lines.append(f"start: {said_start(task)}")
+    return Sheet(title, lines, indent="  ")
+
+
+def said_time(task: "Task") -> str:
+    """Say what discount, horizon and criterion are."""
+    if task.criterion == "average":
+        return "average per step"
+    said = f"discount {task.discount:g}"
+    if np.isnan(task.discount):
+        said = "discounts by reward"
+    if task.horizon is not None:
+        said += f", {_checks.many(task.horizon, 'cycle')}"
+    return said if task.cycle == "start" else f"{said}, cycle '{task.cycle}'"
 
 
 def said_start(task: "Task") -> str:

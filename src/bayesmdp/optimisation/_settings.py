@@ -50,6 +50,13 @@ class Objective(ABC):
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
 
+    def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
+        """Return the error of `value` from so many draws; None: a bootstrap tells it.
+
+        Not a number where these draws cannot tell it.
+        """
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Held:

@@ -25,7 +25,7 @@ _DIRICHLET: dict[str, Callable[..., Prior]] = {
     "evidence": EvidencePrior,
     "random-support": RandomSupportPrior,
 }
-_NAMES = ("hierarchical", *_DIRICHLET)
+PRIOR_NAMES = ("hierarchical", *_DIRICHLET)
 
 
 def named_prior(
@@ -36,9 +36,9 @@ def named_prior(
     ``concentration`` is the prior's own default where not given, and ``fallback`` the
     sparse and the hierarchical prior's own, for others one pseudo-visit.
     """
-    if name not in _NAMES:
+    if name not in PRIOR_NAMES:
         raise PriorError(
-            f"`name` must be one of {', '.join(_NAMES)}; got {name!r:.40}."
+            f"`name` must be one of {', '.join(PRIOR_NAMES)}; got {name!r:.40}."
         )
     if name == "evidence" and concentration is not None:
         raise PriorError(

@@ -269,6 +269,7 @@ def report(
     """
     check_belief(posterior)
     posterior.task.one_reward("report")
+    posterior.task.no_cost("report")
     inputs = Inputs(
         posterior,
         comparison,
