@@ -68,8 +68,8 @@ class ValuesToGo(Record):
         ]
         header = ["cycles to go", *(f"state {self.task.state_name(s)}" for s in live)]
         title = (
-            f"Values of a policy by cycles to go over "
-            f"{_checks.many(self.n_draws, 'draw')}, {self.task.said_time}"
+            "Values of a policy by cycles to go over "
+            f"{_checks.many(self.n_draws, 'draw')}, discount {self.task.discount:g}"
         )
         return Sheet(title, [Table(header, rows)])
 
