@@ -272,6 +272,7 @@ def _sepsis_said(records: list[Record]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for method, gain in gains.items():
+        gain = np.round(gain, 9) + 0.0  # what rounding leaves is no loss
         mean, error = mean_and_error(gain)
         loss = max(-float(gain.min()), 0.0) + 0.0  # no minus before a zero
         lines.append(
@@ -301,8 +302,8 @@ def _how_much(records: list[Record]) -> list[str]:
     if logs >= _LOGS:
         return []
     return [
-        f"*A part of the study: {logs} of {_LOGS} logs of each size, and {cohorts} of "
-        f"{_COHORTS} cohorts.*",
+        f"*A part of `python -m studies safe`: {logs} of {_LOGS} logs of each size, "
+        f"and {cohorts} of {_COHORTS} cohorts.*",
         "",
     ]
 

@@ -51,7 +51,7 @@ def test_verdicts_follow_records(
     good = other < ours and not bad
     assert said.endswith(": confirmed.") is good
     assert "40 logs of each size" in said
-    assert "*A part of the study: 40 of 500 logs of each size, and 0 of 200" in said
+    assert "safe`: 40 of 500 logs of each size, and 0 of 200 cohorts" in said
 
 
 def test_the_worst_tenth_is_that_of_sorted_values() -> None:

@@ -175,10 +175,10 @@ class Optimisation(Record):
         return found | {"evaluation": self.evaluation.to_dict()}
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        value = rounded(self.objective_value, self.objective_mcse)
+        said = _told(self.objective_value, self.objective_mcse, " (error unknown)")
         most = ""  # the status says why there is no bound
         if math.isfinite(self.upper_bound):
-            bound = rounded(self.upper_bound, self.upper_bound_mcse)
+            bound = _told(self.upper_bound, self.upper_bound_mcse)
             most = f", at {'least' if self._is_cost else 'most'} {bound} with perfect"
             most += " information"
         mean = rounded(self.start_value, self.start_value_mcse)
@@ -186,7 +186,7 @@ class Optimisation(Record):
         title, more = f"Expected {what} {mean} from the start{most}", []
         if self.objective != repr(PosteriorMean()):
             own = f"{self.objective} of the {what} from the start"
-            title = f"{self.objective_title or own}: {value}{most}"
+            title = f"{self.objective_title or own}: {said}{most}"
             more = [f"expected {what} {mean} from the start"]
         return Sheet(
             title,
@@ -207,6 +207,11 @@ class Optimisation(Record):
             f"Optimisation({self.objective}: {self.objective_value:.6g}, "
             f"upper_bound={self.upper_bound:.4g}, converged={self.converged})"
         )
+
+
+def _told(value: float, error: float, unknown: str = "") -> str:
+    """Write a number to its precision; to three digits where that is not known."""
+    return f"{value:.3g}{unknown}" if math.isnan(error) else rounded(value, error)
 
 
 def optimisation_in_costs(found: Optimisation, task: Task) -> Optimisation:

@@ -103,7 +103,7 @@ class Search:
         other = [p for name, p in self.starts.items() if name != "baseline"]
         self._tolerance = _gain(oracle, (other or policies)[0], tolerance)
         order = _distinct(policies, select.order(policies))
-        order = order if oracle.exact else order[: effort.n_climbs]
+        order = order[: effort.n_exact_climbs if oracle.exact else effort.n_climbs]
         done: list[bool] = []
         for at in order:
             rows = soften_rows(oracle, policies[at], softness)
