@@ -68,6 +68,9 @@ def download(folder: Path) -> None:
 
 def read(folder: Path) -> dict[str, np.ndarray]:
     """Read costs ``c`` and effects ``e`` [D, 2], thresholds ``k``, parameters [D]."""
+    for name in FILES:
+        if not (folder / f"{name}.rda").is_file():
+            sys.exit(f"There is no {name}.rda in {folder}: give voi's folder data.")
     try:
         import rdata
     except ImportError:

@@ -318,10 +318,7 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
         (("prior-sensitivity", "ward", "mle", "--baseline", "nobody"), "no policy"),
         (("prior-sensitivity", "ward", "mle", "--fallback", "moon"), "moon"),
         (("compare-priors", "ward", "ward.csv", "--folds", "40"), "40"),
-        (
-            ("compare-priors", "ward", "other.csv"),
-            "`other.csv` does not hold the transitions that `ward` was",
-        ),
+        (("compare-priors", "ward", "other.csv"), "`other.csv` does not hold the t"),
     ],
     ids=range(23),
 )

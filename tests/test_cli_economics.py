@@ -106,6 +106,22 @@ def test_the_command_says_what_the_library_says() -> None:
     assert "CostEffectiveness(2 policies" in run("info", "timed").stdout
 
 
+def test_a_policy_may_be_the_best_for_net_benefit() -> None:
+    refused = run("cost-effectiveness", "timed", TWO[0], "nominal")
+    assert refused.exit_code == 2
+    assert "--reward qaly" in refused.stderr
+    benefit = ("--reward", "qaly=9000", "--reward", "cost=-1", "--draws", "64")
+    done = run("cost-effectiveness", "timed", TWO[0], "nominal", *benefit, "--json")
+    assert done.exit_code == 0, done.output
+    posterior = bm.storage.load("timed").posterior
+    best = bm.policies.nominal(posterior.with_reward({"qaly": 9000, "cost": -1}))
+    both = bm.evaluate(best, posterior.draws(64)).rewards
+    assert both is not None
+    rows = {x["name"]: x for x in json.loads(done.stdout)["table"]}
+    mean = both["qaly"].start_values.mean()
+    assert rows["nominal"]["effect"] == pytest.approx(mean)
+
+
 def test_costs_and_effects_are_those_of_evaluate() -> None:
     posterior = bm.storage.load("timed").posterior
     policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}

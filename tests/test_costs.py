@@ -61,7 +61,7 @@ def test_evaluations_and_comparisons_are_in_costs(more: dict[str, Any]) -> None:
         if row.difference_interval and plain.difference_interval:
             ends = plain.difference_interval
             assert row.difference_interval == (-ends[1], -ends[0])
-    assert "cost" in mine.summary()
+    assert "probability of a lower cost" in mine.summary()
 
 
 @pytest.mark.parametrize("objective", [None, bm.CVaR(0.25)], ids=["mean", "tail"])

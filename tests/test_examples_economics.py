@@ -1,5 +1,6 @@
 """Examples of health economics reach published figures."""
 
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -87,4 +88,6 @@ def test_chemotherapy_reads_what_r_keeps(capsys: pytest.CaptureFixture[str]) -> 
     script.SOURCES = ("file:///nowhere/voi.tar.gz",)
     with pytest.raises(SystemExit, match="CRAN cannot be reached"):
         script.main()
+    with pytest.raises(SystemExit, match=r"There is no chemo_cea.rda in nowhere"):
+        script.main(Path("nowhere"))
     assert capsys.readouterr().out == ""

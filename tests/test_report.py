@@ -484,3 +484,18 @@ def test_horizons_and_averages_leave_out_what_is_not_known(
     assert "horizon or averages" in checks["states"]["text"]
     assert any(task.said_time in x for x in made.data["methods"]["paragraphs"])
     assert "<!DOCTYPE html>" in made.html()
+
+
+def test_a_sum_of_two_discounts_has_a_report() -> None:
+    rng = np.random.default_rng(1)
+    counts = bm.Counts.from_dense(rng.poisson(4.0, size=(4, 2, 4)))
+    both = {"cost": rng.gamma(2.0, 3.0, (4, 2)), "qaly": rng.random((4, 2))}
+    task = bm.Task(4, 2, both, discount={"cost": 0.94, "qaly": 1.0}, horizon=9)
+    belief = bm.fit(counts, task, prior=bm.SymmetricPrior())
+    benefit = {"qaly": 10, "cost": -1}
+    policies = {"first": [0] * 4, "second": [1] * 4}
+    table = bm.compare(policies, belief.draws(64), reward=benefit)
+    made = bm.report(belief.with_reward(benefit), table)
+    assert made.data["summary"]["recommended"] == table.rows[0].name
+    with pytest.raises(bm.BayesmdpError, match="looks at one reward"):
+        bm.report(belief, table)

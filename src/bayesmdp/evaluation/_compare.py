@@ -154,9 +154,11 @@ class Comparison(Record):
         return f"Comparison({policies}, {said}, reference {self.reference!r})"
 
     def _sheet(self, shown: int = 10) -> Sheet:
+        cost = self.evaluations[self.reference].task.is_cost
+        what, better = ("cost", "lower cost") if cost else ("value", "higher value")
         notes = [
-            "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
-            "paired difference; better: probability of a higher value than "
+            f"± Monte Carlo error; 95 %: posterior intervals of the {what} and of the "
+            f"paired difference; better: probability of a {better} than "
             f"{self.reference} (a tie is not better); under {self.min_count} visits: "
             "share of visits on pairs logged less often",
             *dict.fromkeys(

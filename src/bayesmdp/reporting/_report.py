@@ -268,7 +268,8 @@ def report(
     Report(recommended='nominal', reference='logged')
     """
     check_belief(posterior)
-    posterior.task.one_reward("report")
+    if posterior.task.reward_names:
+        posterior.task.one_reward("report")
     posterior.task.no_cost("report")
     inputs = Inputs(
         posterior,
