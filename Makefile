@@ -48,19 +48,21 @@ docs: $(DOCS)
 docs-quick: $(DOCS)
 	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=0 -b html -d docs/_build/doctrees-quick docs docs/_build/quick
 
-# What PyPI would get, in dist/, checked.
+# What PyPI would get, in dist/, checked; then installed into a clean environment, where
+# the site's first example runs and a strict user of mypy finds the types.
 release: $(RELEASE)
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 	$(BIN)/twine check --strict dist/*
+	BAYESMDP_DIST=dist $(BIN)/pytest -m integration tests/integration/test_package.py
 
 # With the oldest versions that pyproject.toml allows, in an environment of its own.
 # Their own deprecation warnings are not ours.
-test-lowest: $(STAMP)
+test-lowest:
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
-		--editable ".[plots,clinical,gym,minari,arviz]" --group dev
+		--editable ".[plots,clinical,gym,minari,arviz]" --group tests
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps icu-sepsis==2.0.1
 	$(LOWEST)/bin/pytest -n 2 --dist loadfile -W default tests --ignore tests/integration
 

@@ -1,6 +1,7 @@
 """Measure, print tables, keep the numbers: ``python -m benchmarks``."""
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,15 @@ import click
 from bayesmdp._checks import did_you_mean
 from bayesmdp.cli import Command, debug_option, output_options, show, threads_option
 from bayesmdp.errors import ArgumentError, BayesmdpError
-from benchmarks import calibration, efforts, scale, start, tables, text_table
+from benchmarks import (
+    calibration,
+    efforts,
+    information,
+    scale,
+    start,
+    tables,
+    text_table,
+)
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -114,6 +123,12 @@ def _store(name: str, record: dict[str, Any]) -> None:
     if name == "efforts":
         text = efforts.efforts_page(record)
         (DOCS / "effort.md").write_text(text, encoding="utf-8")
+    if name == "information":
+        page = DOCS / "information.md"
+        marks = re.compile(r"(<!-- benchmark -->\n).*?(\n<!-- /benchmark -->)", re.S)
+        made = information.information_table(record)
+        said = marks.sub(rf"\g<1>{made}\g<2>", page.read_text(encoding="utf-8"))
+        page.write_text(said, encoding="utf-8")
     if name == "calibration":
         text = calibration.calibration_page(record)
         (DOCS / "monte_carlo_errors.md").write_text(text, encoding="utf-8")

@@ -1,11 +1,13 @@
 """What information is worth at clinical size: all pairs, time and memory."""
 
+import os
 import time
 from typing import Any
 
 import bayesmdp as bm
 from benchmarks import Row, made_with
 from benchmarks.clinical import MIN_COUNT, cohort, sparse
+from benchmarks.tables import table
 from benchmarks.worker import peak_bytes, work
 
 _SECONDS, _BYTES = 60.0, 2e9
@@ -40,7 +42,7 @@ def measure(belief: str) -> dict[str, Any]:
 
 def run() -> dict[str, Any]:
     """Measure both beliefs."""
-    rows, table = [], []
+    rows, found_by, load = [], [], os.getloadavg()[0]
     for belief in ("sparse", "hierarchical"):
         found = work("information", belief=belief)
         dirichlet = belief == "sparse"
@@ -55,10 +57,30 @@ def run() -> dict[str, Any]:
         rows.append(
             Row(memory, found["peak_bytes"] / 1e9, "GB", "<=", _BYTES / 1e9, *given[:2])
         )
-        table.append({"belief": belief, **found})
+        found_by.append({"belief": belief, **found})
     return {
         "problem": "716 states, 25 actions, 18,000 simulated patients; two threads",
         "made_with": made_with(),
         "rows": [row.as_record() for row in rows],
-        "table": table,
+        "load": load,
+        "table": found_by,
     }
+
+
+def information_table(record: dict[str, Any]) -> str:
+    """Write the record for ``docs/information.md``."""
+    head = ["belief", "seconds", "processor seconds", "GB", "policies", "confirmed"]
+    rows = [
+        [
+            x["belief"],
+            f"{x['seconds']:.0f}",
+            f"{x['processor_seconds']:.0f}",
+            f"{x['peak_bytes'] / 1e9:.2f}",
+            f"{x['policies']}",
+            f"{x['confirmed_states']} states",
+        ]
+        for x in record["table"]
+    ]
+    made = ", ".join(f"{what} {of}" for what, of in record["made_with"].items())
+    load = f"{record['load']:.1f} other processes wanted to run when it began"
+    return "\n".join([*table(head, rows), f"{record['problem']}; {made}; {load}."])

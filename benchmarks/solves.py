@@ -13,9 +13,9 @@ from scipy.linalg import lu_factor, lu_solve
 
 from bayesmdp import engine
 from bayesmdp.engine import _solve
+from bayesmdp.engine._bellman import bellman_mean
 from bayesmdp.engine._chain import Chain, build_chain
 from bayesmdp.engine._dense import assemble
-from bayesmdp.engine._solve import bellman_mean
 
 Array = NDArray[np.float64]
 
@@ -114,8 +114,9 @@ class Solves:
         matrix, slack = np.empty((n, n)), np.empty(n)
         assemble(theta, pi, problem.rows.layout, g, matrix, slack)
         matrix = np.asfortranarray(matrix)
-        paid = np.empty(problem.rows.start.size)
-        bellman_mean(theta, pi, problem.rows.layout, problem.rows.reward, paid)
+        paid = np.empty((1, problem.rows.start.size))
+        bellman_mean(theta, pi, problem.rows.layout, problem.reward, paid)
+        paid = paid[0]
         out = np.zeros((2, paid.size))
         start = problem.rows.start[:n].copy()
         began = time.perf_counter()

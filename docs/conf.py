@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
 # Pictures are drawn without a screen, also by processes that an example starts.
 os.environ["MPLBACKEND"] = "Agg"
 
-from package_stamp import package_changed  # noqa: E402
+from package_stamp import in_r, package_changed  # noqa: E402
 from reference import write_pages  # noqa: E402
 
 project = "bayesmdp"
@@ -35,6 +35,7 @@ extensions = [
     "world_cards",
     "licences",
     "package_stamp",
+    "link_check",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "**sg_execution_times.rst"]
@@ -54,8 +55,9 @@ myst_enable_extensions = ["colon_fence", "deflist", "attrs_block", "attrs_inline
 myst_heading_anchors = 4
 suppress_warnings = ["myst.xref_missing.anchor", "config.cache"]
 
-# Their data are those of R packages: shown, and run by whoever has them.
-NOT_RUN = "cav|chemotherapy|pbcseq"
+# Their data are those of R packages, and of none that pip has: run where R has them.
+FROM_R = {"pbcseq": "survival::pbcseq", "cav": "msm::cav"}
+NOT_RUN = "|".join(["chemotherapy", *(x for x in FROM_R if not in_r(FROM_R[x]))])
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
@@ -69,12 +71,14 @@ sphinx_gallery_conf = {
     "abort_on_example_error": False,
     "only_warn_on_example_error": False,
     "remove_config_comments": True,
+    "capture_repr": (),  # what a script prints, and no more
     "show_memory": False,
     "min_reported_time": 0,
     "download_all_examples": True,
     "nested_sections": False,
     "reset_modules": ("matplotlib",),
     "thumbnail_size": (400, 280),
+    "default_thumb_file": str(HERE / "_static" / "not_run.png"),
 }
 
 html_theme = "pydata_sphinx_theme"

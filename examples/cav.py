@@ -18,11 +18,14 @@ examples/cav.py cav.csv``, written by
 ``Rscript -e 'write.csv(msm::cav, "cav.csv", row.names=FALSE)'``.
 """
 
+import contextlib
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import duckdb
+import matplotlib.pyplot as plt
 
 import bayesmdp as bm
 
@@ -68,11 +71,17 @@ def main(path: str | Path) -> bm.Evaluation:
     evaluation = bm.evaluate(policy, draws)
     print(evaluation.summary())
     print(bm.check(posterior, log).summary())
-    bm.plots.survival(policy, draws, log=log).figure.savefig("cav.png")
+    fig, ax = plt.subplots(layout="constrained")
+    bm.plots.survival(policy, draws, log=log, ax=ax)
+    ax.set_title("Survival as predicted, and by Kaplan and Meier")
+    fig.savefig("cav.png")
     return evaluation
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        subprocess.run(["Rscript", "-e", CODE], check=True)
-    main(sys.argv[1] if len(sys.argv) > 1 else "cav.csv")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with contextlib.chdir(tempfile.mkdtemp()):
+            subprocess.run(["Rscript", "-e", CODE], check=True)
+            main("cav.csv")

@@ -51,7 +51,8 @@ with (folder / "ward.csv").open("w", newline="") as file:
 # ``validate`` reads the table as ``read_transitions`` would, and says what is odd.
 
 columns = {"step": "day", "state": "condition", "action": "care", "outcome": "end"}
-print(bm.validate(folder / "ward.csv", columns=columns).summary())
+found = bm.validate(folder / "ward.csv", columns=columns)
+print(found.summary().replace(f"{folder}/", ""))
 
 # %%
 # Read it, and say what pays
@@ -116,10 +117,19 @@ page = bm.report(
 print(page.save(folder / "ward.html").name, page)
 
 # %%
-# The same from the command line::
+# The same from the command line
+# ------------------------------
+# Columns that are called ``episode`` or ``patient``, ``step``, ``state``, ``action`` or
+# ``outcome`` are found by themselves; others are named. After the second command, say
+# in ``task.toml`` what pays.
 #
-#     bayesmdp validate ward.csv --columns step=day --columns state=condition ...
-#     bayesmdp fit ward.csv --columns ... --init task.toml   # then say what pays
-#     bayesmdp fit ward.csv --columns ... --task task.toml -o ward
+# .. code-block:: sh
+#
+#     names="--columns step=day --columns state=condition"
+#     names="$names --columns action=care --columns outcome=end"
+#     bayesmdp validate ward.csv $names
+#     bayesmdp fit ward.csv $names --init task.toml
+#     bayesmdp fit ward.csv $names --task task.toml -o ward
 #     bayesmdp optimise ward
+#     bayesmdp compare ward behaviour optimised always:treat
 #     bayesmdp report ward -o ward.html

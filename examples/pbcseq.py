@@ -15,9 +15,13 @@ examples/pbcseq.py pbcseq.csv``, written by
 ``Rscript -e 'write.csv(survival::pbcseq, "pbcseq.csv", row.names=FALSE)'``.
 """
 
+import contextlib
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import matplotlib.pyplot as plt
 
 import bayesmdp as bm
 
@@ -60,12 +64,18 @@ def main(path: str | Path) -> bm.Comparison:
     draws = posterior.draws(2000, seed=0)
     table = bm.compare(policies, draws, reference="placebo")
     print(table.summary())
-    bm.plots.survival(policies["logged"], draws, log=log).figure.savefig("pbcseq.png")
+    fig, ax = plt.subplots(layout="constrained")
+    bm.plots.survival(policies["logged"], draws, log=log, ax=ax)
+    ax.set_title("Survival as predicted, and by Kaplan and Meier")
+    fig.savefig("pbcseq.png")
     bm.report(posterior, table, findings=bm.validate(log)).save("pbcseq.html")
     return table
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        subprocess.run(["Rscript", "-e", CODE], check=True)
-    main(sys.argv[1] if len(sys.argv) > 1 else "pbcseq.csv")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with contextlib.chdir(tempfile.mkdtemp()):
+            subprocess.run(["Rscript", "-e", CODE], check=True)
+            main("pbcseq.csv")

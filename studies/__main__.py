@@ -69,6 +69,11 @@ Exit codes: 0 done; 1 with warnings, or some study could not run; 2 bad input;
     help="Where to keep records, summary and pictures.",
 )
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option(
+    "--so-far",
+    is_flag=True,
+    help="Run nothing; tell what a run that was stopped, or goes on, has found.",
+)
 @output_options
 @debug_option
 @click.pass_context
@@ -81,6 +86,7 @@ def main(
     n_jobs: int,
     out: Path,
     resume: bool,
+    so_far: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -101,6 +107,8 @@ def main(
     if resume and not studies.holds_run(out):
         remark(f"`{out}` holds no run to go on with; a new one begins.", quiet=quiet)
     if study is None:
+        if so_far:
+            raise ArgumentError("`--so-far` is of one study: name it.")
         _everything(ctx, effort, out, n_jobs, resume, as_json, quiet)
         return
     with _interruptible(ctx, out):
@@ -111,6 +119,7 @@ def main(
             n_jobs=n_jobs,
             resume=resume,
             progress=wants_progress(quiet),
+            so_far=so_far,
         )
     record = {
         "study": study.name,

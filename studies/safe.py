@@ -8,7 +8,7 @@ policy and the best; values are told as shares of the way from the baseline to t
 ICU-Sepsis: cohorts of 500 patients; `improve` is given no baseline, and set beside the
 behaviour that it estimates, and beside the nominal policy.
 
-Logs of the tables have seeds from 40,000 on. Constants of rivals, which have no
+Logs of the tables have seeds from 50,000 on. Constants of rivals, which have no
 default, are those of a grid with the largest sum of mean and worst tenth on logs with
 seeds below 100 (`python -m studies.safe_constants`).
 """
@@ -29,7 +29,7 @@ from studies.means import COLOURS, mean_and_error, percent
 from studies.study import Effort, Job, Record, Study
 
 OURS, NOMINAL = "improve", "nominal"
-JUDGING = 40_000
+JUDGING = 50_000
 _STEPS = (200, 500, 1000, 2000, 5000)
 _EPISODES = (20, 100, 500)
 _FROM, _SAFE_FROM = 1000, 500  # steps from which a claim is made
@@ -38,6 +38,7 @@ _SURE = 2.0  # standard errors
 _BELOW = 1e-4  # what counts as below the baseline
 _LONGEST = 50  # steps of an episode of a random MDP
 _PATIENTS = 500
+_LOGS, _COHORTS = 500, 200  # of a whole run
 SEPSIS = "ICU-Sepsis"
 _NONE: FloatArray = np.empty(0)
 
@@ -74,7 +75,7 @@ DOMAINS = tuple(
     for name, sizes, unit, baseline, constants in (
         ("Wet Chicken, baseline 0.1", _STEPS, "steps", 0.1, (3, 0.5, 2, 10)),
         ("Wet Chicken, baseline 0.5", _STEPS, "steps", 0.5, (5, 0.5, 4, 5)),
-        ("Random MDPs", _EPISODES, "episodes", 0.5, (3, 1, 0.1, 5)),
+        ("Random MDPs", _EPISODES, "episodes", 0.5, (2, 1, 0.1, 5)),
     )
 )
 _DOMAINS = {domain.name: domain for domain in DOMAINS}
@@ -82,7 +83,7 @@ _DOMAINS = {domain.name: domain for domain in DOMAINS}
 
 def _jobs(effort: Effort) -> list[Job]:
     """Jobs of the first logs come first, those of all domains together."""
-    n_logs = effort.seeds or (5 if effort.quick else 500)
+    n_logs = effort.seeds or (5 if effort.quick else _LOGS)
     start = 0 if effort.quick else JUDGING
     jobs = []
     for log in range(n_logs):
@@ -216,8 +217,8 @@ def _table(records: list[Record], domain: Domain) -> list[str]:
     digits = 2 if domain.chicken else 3
     unit = "value" if domain.chicken else "share of the way from baseline to best"
     lines = [
-        f"**{domain.name}, {len(first[OURS])} logs of each size** ({unit}: mean ± "
-        "standard error / worst tenth / share of logs below the baseline)",
+        f"**{domain.name}, {len(first[OURS])} logs of each size** ({unit}: mean and "
+        "worst tenth, each ± standard error / logs below the baseline)",
         "",
         f"| {domain.unit} | {' | '.join(first)} |",
         "|---" * (1 + len(first)) + "|",
@@ -226,9 +227,11 @@ def _table(records: list[Record], domain: Domain) -> list[str]:
         cells = [f"{n:,}"]
         for name, values in columns(records, domain.name, n).items():
             mean, error = mean_and_error(values)
+            _, tail_error = paired_errors(values, np.zeros_like(values))
             share = percent(float(np.mean(below(records, domain.name, n, name))))
-            tail = f"{worst_tenth(values):.{digits}f}"
-            cells.append(f"{mean:.{digits}f} ± {error:.{digits}f} / {tail} / {share}")
+            both = (mean, error), (worst_tenth(values), tail_error)
+            said = [f"{x:.{digits}f} ± {e:.{digits}f}" for x, e in both]
+            cells.append(" / ".join([*said, share]))
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -269,6 +272,7 @@ def _sepsis_said(records: list[Record]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for method, gain in gains.items():
+        gain = np.round(gain, 9) + 0.0  # what rounding leaves is no loss
         mean, error = mean_and_error(gain)
         loss = max(-float(gain.min()), 0.0) + 0.0  # no minus before a zero
         lines.append(
@@ -284,10 +288,24 @@ def _sepsis_said(records: list[Record]) -> list[str]:
 
 
 def _tell(records: list[Record]) -> str:
-    lines = []
+    lines = _how_much(records)
     for domain in DOMAINS:
-        lines += _table(records, domain) + _differences(records, domain)
+        if _sizes(records, domain):
+            lines += _table(records, domain) + _differences(records, domain)
     return "\n".join([*lines, *_sepsis_said(records), _verdict(records)])
+
+
+def _how_much(records: list[Record]) -> list[str]:
+    """Say what part of the whole was run, where it is a part."""
+    logs = len({x["seed"] for x in records if x["domain"] == DOMAINS[0].name})
+    cohorts = len({x["seed"] for x in records if x["domain"] == SEPSIS})
+    if logs >= _LOGS:
+        return []
+    return [
+        f"*A part of `python -m studies safe`: {logs} of {_LOGS} logs of each size, "
+        f"and {cohorts} of {_COHORTS} cohorts.*",
+        "",
+    ]
 
 
 def _verdict(records: list[Record]) -> str:
@@ -303,7 +321,9 @@ def _verdict(records: list[Record]) -> str:
                 place = -1 if min(pair) < -_SURE else int(max(pair) > _SURE)
                 places[place].append(f"{name} ({domain.baseline:g}, {n:,} steps)")
     most, word = max(shares[True]), "confirmed"
-    if places[-1] or most > _SHARE:
+    cohorts = [x for x in records if x["domain"] == SEPSIS and x["method"] == OURS]
+    harmed = sum(x["value"] < x["baseline"] - _BELOW for x in cohorts)
+    if places[-1] or most > _SHARE or harmed > _SHARE * len(cohorts):
         word = "not confirmed"
     elif places[0]:
         word = "confirmed with a caveat"
@@ -314,8 +334,8 @@ def _verdict(records: list[Record]) -> str:
         f"one: it is {said}, and ahead in {len(places[1])} of "
         f"{sum(map(len, places.values()))} comparisons, by {_SURE:g} standard errors. "
         f"From {_SAFE_FROM} steps on it is below the baseline in at most "
-        f"{100 * most:.1f} % of logs, with fewer in {percent(max(shares[False]))}: "
-        f"{word}."
+        f"{100 * most:.1f} % of logs, with fewer in {percent(max(shares[False]))}; on "
+        f"ICU-Sepsis in {harmed} of {len(cohorts)} cohorts: {word}."
     )
 
 
@@ -327,6 +347,8 @@ def _plot(records: list[Record]) -> dict[str, Any]:
     axes = figure.subplots(2, len(DOMAINS), squeeze=False)
     for column, domain in enumerate(DOMAINS):
         sizes = _sizes(records, domain)
+        if not sizes:
+            continue
         by_size = [columns(records, domain.name, n) for n in sizes]
         rows = [x for x in records if x["domain"] == domain.name]
         base = rows[0]["baseline"] if domain.chicken else 0.0

@@ -15,12 +15,12 @@ from studies import safe, safe_rivals
 
 _SEEDS = 60
 GRIDS = {
-    "spibb": (3, 5, 7, 10, 20),
-    "soft": (0.25, 0.5, 1.0, 2.0),
-    "ramdp": (0.5, 1.0, 2.0, 4.0),
-    "dprl": (3, 5, 10, 20),
+    "spibb": (1, 2, 3, 5, 7, 10, 20),
+    "soft": (0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
+    "ramdp": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    "dprl": (1, 2, 3, 5, 10, 20, 50),
 }
-_SMALLER = {"ramdp": (0.003, 0.01, 0.03, 0.1)}  # where values are at most 1
+_SMALLER = {"ramdp": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)}  # where values are at most 1
 _MAKE: dict[str, Callable[[safe_rivals.Log, Any], FloatArray]] = {
     "spibb": safe_rivals.spibb,
     "soft": safe_rivals.soft_spibb,

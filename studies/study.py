@@ -2,7 +2,7 @@
 
 A job's records depend on its parameters alone, not on the clock, the number of
 processes or what ran before. They are kept as soon as the job is done, whole or not at
-all (``bayesmdp._jobs``). So a kill loses at most the jobs in hand, and a run that was
+all (``bayesmdp._io``). So a kill loses at most the jobs in hand, and a run that was
 resumed ends with the same records, summary and pictures, byte by byte, as one that was
 not. The file of jobs itself has them in the order in which they came, with their times,
 which no two runs share. Where times are the subject of a study it is `timed`: its
@@ -41,8 +41,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from bayesmdp._io import HIDDEN, write_atomic
-from bayesmdp._jobs import JobFile, OtherJobsError
+from bayesmdp._io import HIDDEN, JobFile, OtherJobsError, write_atomic
 from bayesmdp._progress import progress_bar
 from bayesmdp._version import __version__
 from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError
@@ -138,13 +137,21 @@ def run_study(
     resume: bool = False,
     progress: bool | None = None,
     pool: ProcessPoolExecutor | None = None,
+    so_far: bool = False,
 ) -> Outcome:
     """Do what is missing of a study, then tell what all of it says.
 
-    A ``pool`` of `workers` is used in place of ``n_jobs`` processes of its own.
+    A ``pool`` of `workers` is used in place of ``n_jobs`` processes of its own. With
+    ``so_far`` nothing is done, and what was done before is told.
     """
     jobs = list(study.jobs(effort))
-    files = open_places(study, effort, out, resume)
+    if so_far and not (out / study.name / _JOBS).exists():
+        raise ArgumentError(f"`{out / study.name}` holds no run to tell of.")
+    files = open_places(study, effort, out, resume or so_far)
+    if so_far:
+        jobs = [job for job in jobs if job.key in files[job.place].done]
+        if not jobs:
+            raise ArgumentError(f"`{out / study.name}` holds no job that is done.")
     directory = out / study.name
     with _worded(directory):
         missing = [job for job in jobs if job.key not in files[job.place].done]

@@ -1,6 +1,7 @@
 """Value of information by plain nested Monte Carlo, solved model by model in NumPy."""
 
 import numpy as np
+from scipy.special import gammaln
 
 import bayesmdp as bm
 from bayesmdp._typing import FloatArray, IntArray
@@ -85,6 +86,59 @@ def reweighted(
         weight = np.exp(score - score.max())
         means.append(values @ weight / weight.sum())
     return _gain(np.array(means))
+
+
+def shared(
+    belief: bm.posterior.HierarchicalPosterior,
+    policies: FloatArray,
+    pair: tuple[int, int],
+    n_outer: int,
+    n_inner: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Gain of knowing a row whose state shares its latent row with other actions.
+
+    States ``(m, c, k)`` of the chains and latent rows ``mu`` are drawn here, by NumPy;
+    one is weighed by the density that it gives to the row ``phi``: Dirichlet with ``c
+    mu + n``, or with ``k g + m`` where ``c`` is infinite, and ``mu`` then is ``phi``.
+    """
+    rng, (s, a) = np.random.default_rng(seed), pair
+    layout, cells, chains = belief.rows().layout, belief.cells, belief.chains
+    part = slice(cells.start[s], cells.start[s + 1])
+    to = cells.next_state[part]
+    at = rng.integers(len(chains.k), size=n_inner)
+    base = chains.k[at, s, None] * cells.base[part] + chains.tables[at, part]
+    c, mu = chains.strength[at, s], np.stack([rng.dirichlet(x) for x in base])
+    same = np.isinf(c)
+    rows = np.flatnonzero(layout.state == s)
+    shapes = {}
+    full = models(belief, n_inner, seed)
+    full[:, s] = 0.0
+    for row in rows.tolist():
+        visits = belief.count[layout.indptr[row] : layout.indptr[row + 1]]
+        shapes[int(layout.action[row])] = np.where(
+            same[:, None], base, np.where(same, 1.0, c)[:, None] * mu + visits
+        )
+    for b, shape in shapes.items():
+        drawn = np.stack([rng.dirichlet(np.maximum(x, 1e-12)) for x in shape])
+        full[:, s, b, to] = np.where(same[:, None], mu, drawn)
+    truths = full[rng.choice(n_inner, n_outer, replace=False), s, a][:, to]
+    means = []
+    for phi in truths:
+        score = dirichlet_log_density(phi, shapes[a])
+        weight = np.exp(score - score.max())
+        kept = rng.choice(n_inner, 400, p=weight / weight.sum())
+        given = full[kept]
+        given[:, s, a, to] = phi
+        given[np.ix_(same[kept], [s], list(shapes), to)] = phi
+        means.append(start_values(belief, given, policies).mean(axis=1))
+    return _gain(np.array(means))
+
+
+def dirichlet_log_density(phi: FloatArray, shape: FloatArray) -> FloatArray:
+    """Of one row under each of many shapes ``[n, L]``."""
+    norm = gammaln(shape.sum(axis=1)) - gammaln(shape).sum(axis=1)
+    return np.asarray(norm + (shape - 1) @ np.log(np.maximum(phi, 1e-300)))
 
 
 def _gain(means: FloatArray) -> tuple[float, float]:

@@ -62,6 +62,19 @@ def test_two_states_have_a_closed_form() -> None:
     assert found.start_aleatoric_sd**2 == pytest.approx(rate)
 
 
+def test_biases_have_the_errors_of_repeated_runs() -> None:
+    """40 runs: a ratio of sds is within 0.65 and 1.5 in all but 1 of 1,000 cases."""
+    counts = bm.Counts.from_dense(np.random.default_rng(3).poisson(4.0, (S, A, S)))
+    about = bm.Task(S, A, REWARDS["cost"], criterion="average")
+    belief = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    runs = [bm.evaluate(POLICY, belief, n_draws=200, seed=s) for s in range(40)]
+    for name in ("bias", "bias_sd"):
+        spread = np.std([getattr(x, name) for x in runs], axis=0, ddof=1)
+        claimed = np.mean([getattr(x, f"{name}_mcse") for x in runs], axis=0)
+        assert ((spread / claimed > 0.65) & (spread / claimed < 1.5)).all(), name
+        assert f"{name}_mcse" in runs[0].to_dict()["states"][0]
+
+
 def test_averages_are_the_limit_of_discounts() -> None:
     """``(1 - g) V``, and ``(1 - g^2)`` times variances, off by about ``1 - g``."""
     g = 1 - 1e-7

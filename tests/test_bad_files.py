@@ -362,7 +362,8 @@ def test_parquet_that_cannot_be_a_log(here: Path) -> None:
     whole[:0].to_parquet(here / "log.parquet")
     refused(CountsError, "log.parquet", "`log.parquet` holds no rows")
     data = bytearray((here / "log.parquet").read_bytes())
-    data[-60:-20] = b"\xff" * 40
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    data[footer : footer + 40] = b"\xff" * 40
     (here / "log.parquet").write_bytes(data)
     refused(CountsError, "log.parquet", "`log.parquet` cannot be read")
 

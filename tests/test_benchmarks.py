@@ -185,3 +185,49 @@ def test_the_page_holds_the_times_of_the_record(
         found = (tmp_path / "performance.md").read_text(encoding="utf-8")
         assert (start.start_table(record) in found) is replaced
         assert (tmp_path / "away" / "start.json").exists()
+
+
+def test_the_page_on_information_holds_its_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from benchmarks import information
+
+    record = json.loads((RESULTS / "information.json").read_text(encoding="utf-8"))
+    page = (DOCS / "information.md").read_text(encoding="utf-8")
+    assert information.information_table(record) in page
+    (tmp_path / "information.md").write_text(page, encoding="utf-8")
+    for place in ("RESULTS", "DOCS"):
+        monkeypatch.setattr(f"benchmarks.__main__.{place}", tmp_path)
+    record["table"][0]["seconds"] = 12345.0
+    monkeypatch.setattr(information, "run", lambda: record)
+    assert bench("information")[0] == 0
+    found = (tmp_path / "information.md").read_text(encoding="utf-8")
+    assert "| sparse | 12345 |" in found
+    assert len(found) < len(page) + 10
+
+
+def test_stages_of_a_search_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every switch does something else than the whole search; its row stands there."""
+    from benchmarks import ablation, efforts
+
+    posterior = ablation.after(7103, 8, 3, 60)
+    group = "one", [posterior], bayesmdp.CVaR(0.1)
+    monkeypatch.setattr(ablation, "groups", lambda: iter([group]))
+    (found,) = ablation.run()
+    assert set(found["seconds"]) == {x.name for x in ablation.STAGES}
+    assert found["lost"][ablation.WHOLE] == [0.0, 0.0]
+    assert found["lost"]["without ascent"][0] > 0
+    names = {
+        x.name: ablation.searched(posterior, x, group[2])[1]
+        for x in ablation.STAGES
+        if x.name in ("without ascent", "with an MLE start")
+    }
+    assert names["without ascent"].steps == 0
+    assert len(names["with an MLE start"].starts) == 3
+    cell = {"seconds": {"quick": 1.0, "normal": 1.0, "thorough": 1.0}, "problem": "x"}
+    cell["gains"] = {level: [0.1, 0.01] for level in cell["seconds"]}
+    page = efforts.efforts_page(
+        {"made_with": {}, "problems": [cell], "ablation": [found]}
+    )
+    assert "\n## What each stage is worth\n" in page
+    assert all(f"| {x.name} | " in page for x in ablation.STAGES)

@@ -403,6 +403,8 @@ def test_one_action_leaves_its_test_out() -> None:
     found = bm.check(bm.fit(log, task), log, n_draws=50, n_permutations=9)
     names = [x.name for x in found.tests]
     assert names == ["previous value", "step", "episode order", "second order"]
+    assert found.problems[0].startswith("The log holds one action only")
+    assert "problem: The log holds one action only" in found.summary()
 
 
 def test_the_picture_shows_the_record(found: Check) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
+from bayesmdp.evaluation import between
 from bayesmdp.reporting import Report
 
 N, A = 5, 3
@@ -201,12 +202,62 @@ def test_less_than_certain_gains_are_contradicted_too() -> None:
     assert "No recommendation." in report.html()
 
 
-def test_one_action_cannot_be_cross_fitted() -> None:
-    """There is nothing to choose."""
-    model = one_state(0.0, 0.0)
-    log = model.simulate(np.tile([1.0, 0.0], (3, 1)), 20, seed=0)
+def test_one_action_leaves_nothing_to_choose() -> None:
+    """Folds refuse it; a check says so, and what the prior recommends is not shown."""
+    model = one_state(-0.4, 0.0)
+    log = model.simulate(np.tile([1.0, 0.0], (3, 1)), 60, seed=0)
     with pytest.raises(bm.BayesmdpError, match="one action only"):
         bm.cross_fit(log, model.task)
+    posterior = bm.fit(log, model.task, prior=bm.SymmetricPrior())
+    policies = {"logged": [0, 0, 0], "other": [1, 0, 0]}
+    table = bm.compare(policies, posterior.draws(200), reference="logged")
+    check = bm.check(posterior, log, n_draws=150, n_permutations=9)
+    report = bm.report(posterior, table, check=check)
+    assert report.data["summary"]["recommended"] == "other"
+    entry = entries(report)["check"]
+    assert entry["contradicts"]
+    assert "one action only" in str(entry["text"])
+    assert "No recommendation." in report.html()
+
+
+def test_gains_under_other_priors_have_both_limits() -> None:
+    _, _, posterior, made = analysis(0.4)
+    table = made["comparison"]
+    assert isinstance(table, bm.Comparison)
+    priors = {"flat": bm.SymmetricPrior(), "sparse": bm.SparsePrior()}
+    tried = bm.prior_sensitivity(
+        table.evaluations["nominal"].policy,
+        posterior,
+        posterior.task,
+        priors,
+        n_draws=200,
+    )
+    report = bm.report(posterior, table, prior_sensitivity=tried)
+    said = str(entries(report)["other_priors"]["text"])
+    for low, high in tried.gain_interval:
+        assert f"(95 % {between(low, high)})" in said
+    (caution,) = (
+        x for x in report.data["summary"]["cautions"] if x["topic"] == "Prior"
+    )
+    far = np.ptp(tried.gain) > tried.gain_epistemic_sd.max()
+    flips = tried.flip_share > 0.05
+    assert (caution["level"] == "warning") == (far or flips)
+    by = 2 * tried.gain_epistemic_sd.max() * np.array([0.0, 1.0])
+    moved = bm.report(posterior, table, prior_sensitivity=replace(tried, gain=by))
+    (caution,) = (x for x in moved.data["summary"]["cautions"] if x["topic"] == "Prior")
+    assert caution["level"] == "warning"
+    assert "2 times its largest epistemic sd" in caution["text"]
+    rows = report.data["prior"]["sensitivity"]["rows"]
+    for row, ends in zip(rows, tried.gain_interval, strict=True):
+        assert row["gain_interval"] == pytest.approx(ends.tolist(), rel=1e-5)
+
+
+def test_what_was_made_with_another_reward_is_refused() -> None:
+    _, _, posterior, made = analysis(0.4)
+    for name in ("check", "negative_control", "cross_fit", "off_policy"):
+        other = {**made, name: replace(made[name], reward="cost")}  # type: ignore[type-var]
+        with pytest.raises(bm.BayesmdpError, match=f"`{name}` was made with another"):
+            bm.report(posterior, **other)  # type: ignore[arg-type]
 
 
 def test_a_p_value_among_visits_does_not_hold_where_the_past_matters() -> None:

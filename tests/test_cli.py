@@ -52,7 +52,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
         (["no-such"], "No such command 'no-such'"),
         (["dmeo"], "No such command 'dmeo' (did you mean 'demo'?)"),
         (["demo", "--thread", "1"], "Did you mean"),
-        (["--debgu", "demo"], "No such option '--debgu'. Did you mean '--debug'?"),
+        (["--debgu", "demo"], "--debug"),  # in words of click, which change
     ],
 )
 def test_bad_arguments_exit_with_2_and_a_sentence(

@@ -44,15 +44,12 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run, and the same with an optimised policy."""
     here = tmp_path_factory.mktemp("analysis")
     (here / "ward.csv").write_text(LOG)
+    (here / "other.csv").write_text(LOG + "6,0,ward,wait,home\n")
     (here / "task.toml").write_text(TASK)
     files = (str(here / "ward.csv"), "--task", str(here / "task.toml"))
     prior = ("--prior", "sparse", "--fallback", "death", "--concentration", "0.1")
-    assert (
-        run(
-            "fit", *files, *prior, "--min-count", "1", "-o", str(here / "ward")
-        ).exit_code
-        == 0
-    )
+    done = run("fit", *files, *prior, "--min-count", "1", "-o", str(here / "ward"))
+    assert done.exit_code == 0
     shutil.copytree(here / "ward", here / "best")
     done = run("optimise", str(here / "best"), *QUICK)
     assert done.exit_code in (0, 1), done.output
@@ -304,7 +301,7 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
         (("evaluate", "ward", "none.csv"), "`none.csv` cannot be read: No such file"),
         (("evaluate", "ward", "optimised"), "has no optimised policy yet: `bayesmdp o"),
         (("evaluate", "ward", "mle", "--draws", "1"), "'--draws'"),
-        (("evaluate", "ward", "mle", "--drwas", "9"), "Did you mean one of: '--draws'"),
+        (("evaluate", "ward", "mle", "--drwas", "9"), "--draws"),
         (("evaluate", "ward", "mle", "--tolerance", "0"), "`tolerance` must be in"),
         (("compare", "ward", "mle"), "must map at least two names to policies"),
         (("compare", "ward", "mle", "mle"), "two policies 'mle'"),
@@ -318,8 +315,12 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
         (("optimise", "ward", "--resume", "--start", "mle"), "leave out --start"),
         (("report", "none"), "There is no directory `none`"),
         (("optimize", "ward"), "No such command 'optimize' (did you mean 'optimise'?)"),
+        (("prior-sensitivity", "ward", "mle", "--baseline", "nobody"), "no policy"),
+        (("prior-sensitivity", "ward", "mle", "--fallback", "moon"), "moon"),
+        (("compare-priors", "ward", "ward.csv", "--folds", "40"), "40"),
+        (("compare-priors", "ward", "other.csv"), "`other.csv` does not hold the t"),
     ],
-    ids=range(19),
+    ids=range(23),
 )
 def test_bad_input_is_a_sentence_and_exit_code_2(
     arguments: tuple[str, ...], said: str
@@ -443,14 +444,6 @@ def test_compare_priors_says_what_the_library_says() -> None:
     assert [row["prior"].count("fallback='death'") for row in rows] == [1, 1, 1]
 
 
-def test_priors_are_compared_on_the_log_of_the_run_alone() -> None:
-    Path("other.csv").write_text(LOG + "6,0,ward,wait,home\n")
-    told = run("compare-priors", "ward", "other.csv")
-    assert told.exit_code == 2
-    assert "`other.csv` does not hold the transitions that `ward` was" in told.stderr
-    assert len(told.stderr.splitlines()) == 1
-
-
 def test_sensitivity_says_what_the_library_says() -> None:
     loaded = bm.storage.load("ward").posterior
     call = ("prior-sensitivity", "ward", "nominal", *FEW, "--prior", "hierarchical")
@@ -473,18 +466,6 @@ def test_sensitivity_says_what_the_library_says() -> None:
     assert record == wanted.to_dict()
     rows = json.loads(run(*call, "--baseline", "nominal", "--json").stdout)["rows"]
     assert [row["gain"] for row in rows] == [0, 0]
-
-
-def test_bad_input_to_the_commands_on_priors_is_one_sentence() -> None:
-    for call, said in (
-        (("prior-sensitivity", "ward", "nominal", "--baseline", "nobody"), "no policy"),
-        (("prior-sensitivity", "ward", "nominal", "--fallback", "moon"), "moon"),
-        (("compare-priors", "ward", "ward.csv", "--folds", "40"), "40"),
-    ):
-        told = run(*call)
-        assert told.exit_code == 2
-        assert said in told.stderr
-        assert len(told.stderr.splitlines()) == 1
 
 
 def test_improve_says_what_the_library_says() -> None:

@@ -106,6 +106,22 @@ def test_the_command_says_what_the_library_says() -> None:
     assert "CostEffectiveness(2 policies" in run("info", "timed").stdout
 
 
+def test_a_policy_may_be_the_best_for_net_benefit() -> None:
+    refused = run("cost-effectiveness", "timed", TWO[0], "nominal")
+    assert refused.exit_code == 2
+    assert "--reward qaly" in refused.stderr
+    benefit = ("--reward", "qaly=9000", "--reward", "cost=-1", "--draws", "64")
+    done = run("cost-effectiveness", "timed", TWO[0], "nominal", *benefit, "--json")
+    assert done.exit_code == 0, done.output
+    posterior = bm.storage.load("timed").posterior
+    best = bm.policies.nominal(posterior.with_reward({"qaly": 9000, "cost": -1}))
+    both = bm.evaluate(best, posterior.draws(64)).rewards
+    assert both is not None
+    rows = {x["name"]: x for x in json.loads(done.stdout)["table"]}
+    mean = both["qaly"].start_values.mean()
+    assert rows["nominal"]["effect"] == pytest.approx(mean)
+
+
 def test_costs_and_effects_are_those_of_evaluate() -> None:
     posterior = bm.storage.load("timed").posterior
     policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}
@@ -177,6 +193,19 @@ def test_other_commands_take_one_reward_or_a_sum() -> None:
     policies = {x: bm.policies.named_policy(x, plain) for x in TWO}
     info = bm.value_of_information(plain, policies, (10,), reward=reward)
     assert json.loads(worth.stdout)["evpi"] == info.evpi
+    assert json.loads(worth.stdout)["sampling"] is None
+    asked = ("--population", "5000", "--cost", "2.5", "--setup", "40")
+    worth = run("information", "plain", *TWO, *benefit, "--visits", "10", *asked)
+    assert worth.exit_code == 0, worth.output
+    best = info.enbs(5000, 2.5, 40)[0].max()
+    studies = info.ranked_studies(5000, 2.5, 40)
+    assert studies[0]["enbs"] == best == 5000 * studies[0]["evsi"] - 40 - 25
+    assert f"worth {round(5000 * info.evpi)}"[:8] in worth.stdout
+    said = "study  visits" if best > 0 else "No study of one pair is worth"
+    assert said in worth.stdout
+    alone = run("information", "plain", *TWO, *benefit, "--cost", "2.5")
+    assert alone.exit_code == 2
+    assert "need `--population`" in alone.stderr
     wrong = run("evaluate", "timed", TWO[0], "--reward", "qaly=many")
     assert wrong.exit_code == 2
     assert "NAME=WEIGHT" in wrong.stderr
@@ -224,6 +253,16 @@ def test_commands_on_a_log_take_a_reward(command: str) -> None:
     assert "--reward qaly" in refused.stderr
     done = run(command, "plain", "patients.csv", "--reward", "qaly", *more)
     assert done.exit_code in (0, 1), done.output
+    name = command.replace("-", "_")
+    for reward in ("cost", "qaly"):
+        page = ("-o", "page.html", "--draws", "16", "--reward", reward)
+        done = run("report", "plain", *page)
+        assert done.exit_code in (0, 1), done.output
+        other = reward == "cost" and name != "compare_priors"  # that has no values
+        assert (f"what `{command}` found is of another reward" in done.stderr) == other
+        checks = json.loads(Path("page.json").read_text())["summary"]["checks"]
+        said = {x["name"]: x["text"] for x in checks}
+        assert (said.get(name) == "Not run.") == other
 
 
 def test_prior_sensitivity_takes_a_reward() -> None:

@@ -102,7 +102,11 @@ KEYS = {
     "pairs[].action pairs[].confirmed pairs[].evppi pairs[].evppi_mcse pairs[].evsi "
     "pairs[].evsi[] pairs[].evsi_mcse pairs[].evsi_mcse[] pairs[].state states "
     "states[] states[].action states[].confirmed states[].patients_evsi states[].state "
-    "states[].switch_evsi states[].switch_evsi_mcse states[].visits",
+    "states[].switch_evsi states[].switch_evsi_mcse states[].visits sampling "
+    "sampling.cost sampling.population sampling.setup sampling.studies "
+    "sampling.studies[] sampling.studies[].action sampling.studies[].enbs "
+    "sampling.studies[].enbs_mcse sampling.studies[].evsi sampling.studies[].evsi_mcse "
+    "sampling.studies[].n_visits sampling.studies[].state",
     "improve": "baseline changes improvement improvement_interval "
     "improvement_interval[] improvement_mcse policy policy[] policy[].action "
     "policy[].probability policy[].state probability_better run tail tail_improvement "
@@ -124,7 +128,8 @@ KEYS = {
     ),
     "check": CHECK,
     "prior-sensitivity": "baseline flip_share fragile min_count n_draws notes policy "
-    "rows rows[] rows[].agreement rows[].name rows[].predicted_value run seed "
+    "rows rows[] rows[].agreement rows[].gain_interval rows[].gain_interval[] "
+    "rows[].name rows[].predicted_value run seed "
     + " ".join(
         f"rows[].{name}{error}"
         for name in (
@@ -135,12 +140,12 @@ KEYS = {
     ),
     "negative-control": "claimed_gain claimed_probability exchangeable min_count "
     "n_draws notes null_claims null_gains null_gains[] null_probabilities "
-    "null_probabilities[] p_value p_value_mcse permute prior run seed",
+    "null_probabilities[] p_value p_value_mcse permute prior reward run seed",
     "cross-fit": "fold_gains[] fold_probabilities[] fold_sds[] fold_unjudged[] "
     "interval[] run "
     + " ".join(x.name for x in dataclasses.fields(bm.diagnostics.CrossFit)),
     "off-policy": "n_episodes n_folds n_groups n_open name notes notes[] "
-    "observed_se observed_value run seed unlogged "
+    "observed_se observed_value reward run seed unlogged "
     + " ".join(
         f"{field}{x}"
         for field in ("estimates", "intervals", "effective_sample_size")
@@ -208,7 +213,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "fit": ("fit", "log.csv", *KNOWN, "-o", "new"),
     "evaluate": ("evaluate", "run", "mle", *FEW),
     "optimise": ("optimise", "run", *QUICK, "--overwrite"),
-    "information": ("information", "run", "--visits", "10"),
+    "information": ("information", "run", "--visits", "10", "--population", "900"),
     "improve": ("improve", "run", "--effort", "quick", "--baseline", "uniform"),
     "compare": ("compare", "run", "mle", "optimised", *FEW),
     "compare-priors": ("compare-priors", "run", "log.csv", "--folds", "2"),

@@ -114,6 +114,19 @@ def test_a_policy_has_a_ratio_if_it_is_best_at_some_threshold(seed: int) -> None
         dc, de = row.cost - before.cost, row.effect - before.effect
         assert row.icer == pytest.approx(dc / de)
         assert (row.incremental_cost, row.incremental_effect) == (dc, de)
+        assert row.incremental_cost_mcse == row.incremental_effect_mcse == 0
+
+
+def test_increments_have_paired_errors() -> None:
+    rng = np.random.default_rng(2)
+    c = rng.normal([10, 20], [3, 4], size=(50, 2))
+    e = rng.normal([1, 2], 0.2, size=(50, 2))
+    row = from_samples(c, e, thresholds=[0]).table[1]
+    for found, off in (
+        (row.incremental_cost_mcse, c[:, 1] - c[:, 0]),
+        (row.incremental_effect_mcse, e[:, 1] - e[:, 0]),
+    ):
+        assert found == pytest.approx(off.std(ddof=1) / np.sqrt(50))
 
 
 def test_equal_and_nearly_equal_policies_have_no_ratio() -> None:

@@ -50,6 +50,18 @@ def test_rows_of_a_draw_share_their_parameters() -> None:
     assert row.difference_mcse == pytest.approx(gain.std() / np.sqrt(200), rel=0.01)
 
 
+def test_errors_of_differences_weigh_models_as_means_do() -> None:
+    models = bm.Ensemble.from_function(draw, 40, seed=1, task=TASK).dynamics
+    weight = np.arange(1.0, 41.0) ** 2
+    belief = bm.Ensemble(models, TASK, weights=weight / weight.sum(), sampled=True)
+    table = bm.compare({"no": [0, 0], "yes": [1, 0]}, belief, reference="no")
+    (row,) = (x for x in table.rows if x.name == "yes")
+    w, gain = belief.weights, values(belief, 1) - values(belief, 0)
+    variance = w @ (gain - w @ gain) ** 2
+    assert row.difference == pytest.approx(w @ gain)
+    assert row.difference_mcse == pytest.approx(np.sqrt(variance * (w @ w)))
+
+
 def test_errors_cover_the_truth() -> None:
     """The mean over 200 ensembles stands for the truth; 95 % of 200 is 190 +- 3."""
     found = [

@@ -1,5 +1,6 @@
 """Examples of health economics reach published figures."""
 
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -79,7 +80,14 @@ def test_chemotherapy_reads_what_r_keeps(capsys: pytest.CaptureFixture[str]) -> 
     found = script.analyse({"c": c, "e": e, "k": np.array([20e3, 30e3])})
     assert found.names == ("SoC", "Novel")
     assert found.ceac["Novel"] == pytest.approx([0.5, 0.95], abs=0.04)
+    # E[max(0, y)] of y ~ N(0, 400), 400 / sqrt(2 pi); blocks of draws agree
+    benefit = 20e3 * e - c
+    known = bm.information.evppi(benefit, e[:, 1])
+    assert abs(script.blocks(benefit, e[:, 1], 20) - known.value) < 3 * known.mcse
+    assert known.value == pytest.approx(400 / np.sqrt(2 * np.pi), rel=0.06)
     script.SOURCES = ("file:///nowhere/voi.tar.gz",)
     with pytest.raises(SystemExit, match="CRAN cannot be reached"):
         script.main()
+    with pytest.raises(SystemExit, match=r"There is no chemo_cea.rda in nowhere"):
+        script.main(Path("nowhere"))
     assert capsys.readouterr().out == ""

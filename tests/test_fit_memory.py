@@ -187,3 +187,35 @@ def test_a_run_that_does_not_fit_is_told_on_load(
     monkeypatch.setenv("BAYESMDP_MEMORY", "4MB")
     with pytest.raises(StorageError, match="cannot be fitted again: Every next state"):
         bm.storage.load(path)
+
+
+@pytest.mark.parametrize(
+    "prior", [bm.SymmetricPrior(0.5), bm.RandomSupportPrior()], ids=lambda x: str(x)
+)
+def test_means_and_rewards_of_long_rows_are_made_where_they_are_used(
+    prior: bm.SymmetricPrior | bm.RandomSupportPrior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One action of eight: the same bits, and not two more arrays of all entries."""
+    n, policy = {"n_states": 100, "n_actions": 8}, np.zeros(100, dtype=int)
+    whole = bm.fit(counts(**n), task(**n), prior=prior)
+    assert isinstance(whole, bm.Posterior)
+    wanted = bm.evaluate(policy, whole.draws(4))
+    monkeypatch.setattr("bayesmdp.posterior._posterior._LARGE", 0)
+    part = bm.fit(counts(**n), task(**n), prior=prior)
+    assert isinstance(part, bm.Posterior)
+    found = bm.evaluate(policy, part.draws(4))
+    assert np.array_equal(found.value, wanted.value)
+    assert np.array_equal(found.start_values, wanted.start_values)
+    pairs = np.zeros((100, 8), dtype=bool)
+    pairs[:, 0] = True
+    took = taken(lambda: part.used_rows(pairs))
+    assert took < 8 * part.alpha.size  # not one array of all entries
+    (row, some), every = part.used_rows(pairs), part.rows().take(row_of(part))
+    assert np.array_equal(row, row_of(part))
+    for name in ("mean", "reward"):
+        assert np.array_equal(getattr(some, name), getattr(every, name))
+    assert (some.total is None) == (every.total is None)
+
+
+def row_of(posterior: bm.Posterior) -> np.ndarray:
+    return np.flatnonzero(posterior.layout.pair % 8 == 0)

@@ -102,6 +102,46 @@ def test_rewards_are_means_and_zero_where_nothing_was_seen() -> None:
     assert task.transition_reward(*every) == pytest.approx(expected)
 
 
+def test_an_end_pays_all_who_reach_it_where_it_paid_all_who_did() -> None:
+    """2 pays 5 from two pairs, 3 pays 1 or 2, 4 was reached once: only 2 is told."""
+    log = bm.Transitions.from_arrays(
+        [0, 1, 0, 1, 0],
+        [0, 1, 0, 0, 1],
+        [2, 2, 3, 3, 4],
+        reward=[5, 5, 1, 2, 7],
+        terminated=[True] * 5,
+    )
+    task = bm.Task.from_data(log, discount=0.9)
+    pair = np.array([[0, 0, 1, 1], [0, 1, 0, 1]])
+    for end, wanted in ((2, [5, 5, 5, 5]), (3, [1, 0, 2, 0]), (4, [0, 7, 0, 0])):
+        assert task.transition_reward(*pair, np.full(4, end)).tolist() == wanted
+
+
+def triplets(log: bm.Transitions) -> tuple[list[int], ...]:
+    counts = log.counts()
+    return tuple(x.tolist() for x in (counts.state, counts.action, counts.next_state))
+
+
+def test_exchanged_actions_do_not_lose_the_reward_of_an_end() -> None:
+    """Claims are those of a task that pays for arriving, whatever the log holds."""
+    theta = np.zeros((4, 2, 4))
+    theta[:2, :, 2:] = [0.1, 0.9]
+    theta[[2, 3], :, [2, 3]] = 1.0
+    task = bm.Task(
+        4, 2, np.eye(4)[2] / 0.9, discount=0.9, start=[0.5, 0.5, 0, 0], terminal=[2, 3]
+    )
+    world = bm.MDP(bm.Dynamics.from_dense(theta), task)
+    log = world.simulate(np.full((4, 2), 0.5), 30, seed=7)
+    arrivals = {(s, a) for s, a, t in zip(*triplets(log), strict=True) if t == 2}
+    assert len(arrivals) == 3  # of four pairs
+    known = bm.Task.from_data(log, discount=0.9, start=task.start, terminal=[2, 3])
+    prior = bm.SymmetricPrior(0.5)
+    how: dict[str, Any] = {"permute": "state", "n_permutations": 5}
+    found, wanted = (bm.negative_control(log, x, prior, **how) for x in (known, task))
+    assert found.null_gains == pytest.approx(wanted.null_gains)
+    assert found.claimed_gain == pytest.approx(wanted.claimed_gain)
+
+
 def test_four_states_and_as_many_rewards_as_actions() -> None:
     """Four columns of two could be taken for the rows of a table [4, 2]."""
     log = bm.Transitions.from_arrays(
@@ -288,7 +328,7 @@ def test_the_summary_says_what_was_found() -> None:
     assert said == [
         "Task of 3 states and 2 actions, discount 0.9",
         "  terminal: home",
-        "  reward: 3 transitions, from -2 to 0.5; 0 for others",
+        "  reward: 5 transitions, from -2 to 0.5; 0 for others",  # all into home
         "  start: in 2 states, most often icu (0.667)",
     ]
     other = quiet(data, terminal=(), reward=[1, 2, 4], start="icu").summary()

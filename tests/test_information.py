@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from nested_oracle import nested, reweighted
+from nested_oracle import nested, reweighted, shared
 from scipy.stats import norm
 
 import bayesmdp as bm
@@ -250,6 +250,20 @@ def test_visits_agree_with_reweighted_draws_where_actions_share(
     oracle = reweighted(posterior, policies, pair, 30, 400, 4000, seed=1)
     s, a = pair
     assert agree((info.evsi[0, s, a], info.evsi_mcse[0, s, a]), oracle)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_rows_agree_with_nested_draws_where_actions_share(number: int) -> None:
+    """Where actions are as likely the same as not, and where they surely differ."""
+    world = bm.worlds.synthetic(number, 3, 2)
+    posterior = bm.fit(world.sample(100, seed=0), world.task)  # hierarchical
+    assert isinstance(posterior, bm.posterior.HierarchicalPosterior)
+    policies = deterministic(3)
+    info = bm.value_of_information(posterior, list(policies), n_visits=(30,))
+    for s, a in ((0, 1), (1, 1)):
+        oracle = shared(posterior, policies, (s, a), 150, 2000, seed=1)
+        found = info.evppi[s, a], info.evppi_mcse[s, a]
+        assert agree(found, oracle), ((s, a), found, oracle)
 
 
 def test_first_order_is_exact_where_values_are_linear() -> None:

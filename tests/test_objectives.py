@@ -369,3 +369,15 @@ def test_models_whose_best_policy_never_ends_are_left_out_of_regrets() -> None:
     assert np.isfinite(found.objective_value)
     with pytest.raises(ArgumentError, match="`baseline` need not end"):
         bm.optimise(belief, bm.CVaR(0.9, of="improvement", baseline=[1, 0]))
+
+
+def test_an_error_that_few_draws_cannot_tell_is_not_told() -> None:
+    world = bm.worlds.synthetic(1, 4, 2, discount=0.9)
+    prior = bm.SymmetricPrior(0.5)
+    belief = bm.fit(world.sample(60, seed=0), world.task, prior=prior)
+    with pytest.warns(bm.BayesmdpWarning, match="its Monte Carlo error is not known"):
+        few = bm.optimise(belief, bm.EVaR(0.05), effort="quick")
+    assert np.isnan(few.objective_mcse)
+    assert "(error unknown)" in few.summary()
+    many = bm.optimise(belief, bm.EVaR(0.8), effort="quick")
+    assert 0 < many.objective_mcse < 0.2

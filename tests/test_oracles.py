@@ -362,15 +362,19 @@ def test_dense_kernels_equal_numpy(filled: float) -> None:
         lower, upper = np.tril(lu, -1) + np.eye(n), np.triu(lu)
         np.testing.assert_allclose(lower @ upper, matrix, atol=1e-13)
         assert least == np.diag(lu).min() >= 0.00999
-        found, transposed, product = x.copy(), x.copy(), np.empty(n)
+        found, transposed, product = x.copy(), x.copy(), np.empty((2, n))
+        several = np.stack([x, 2 * x])
         dense.solve(lu, found)
         dense.solve_transposed(lu, transposed)
-        dense.times_transposed(matrix, x, product)
+        dense.times_transposed(matrix, several, product)
+        np.testing.assert_allclose(product[1], 2 * product[0], rtol=1e-12)
+        dense.solve_all(lu, several)
+        np.testing.assert_array_equal(several, [found, 2 * found])
         np.testing.assert_allclose(found, np.linalg.solve(matrix, x), rtol=1e-10)
         np.testing.assert_allclose(
             transposed, np.linalg.solve(matrix.T, x), rtol=1e-10, atol=1e-10
         )
-        np.testing.assert_allclose(product, matrix.T @ x, atol=1e-12)
+        np.testing.assert_allclose(product[0], matrix.T @ x, atol=1e-12)
         assert dense.dot(x, found) == pytest.approx(float(x @ found), rel=1e-12)
 
 

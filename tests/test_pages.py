@@ -11,10 +11,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 # blocks of code, and of output
 PAGES = {"clinical.md": (8, 6), "data.md": (9, 8)}
 PAGES |= {"pictures.md": (3, 1), "report.md": (2, 2), "off_policy.md": (1, 1)}
-PAGES |= {"follow_up.md": (1, 1), "cost_effectiveness.md": (3, 3)}
+PAGES |= {"follow_up.md": (1, 1), "cost_effectiveness.md": (4, 4)}
 PAGES |= {"information.md": (4, 4)}
 PAGES |= {"first_steps.md": (4, 2), "index.md": (1, 0)}
-PAGES |= {"rewards.md": (4, 4)}
+PAGES |= {"rewards.md": (6, 6)}
 
 
 @pytest.mark.parametrize("name", PAGES)

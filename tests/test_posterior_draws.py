@@ -125,5 +125,19 @@ def test_rows_that_are_kept_are_those_of_the_draws(prior: Any) -> None:
         for stream, out in ((kept, first), (kept, again), (full, none)):
             stream.fill(draws, used, out)
             assert np.array_equal(out, wanted)
+    some, row = np.arange(3, 9), kept.of_rows(np.arange(3, 9))
+    assert kept.of_rows(some) is row  # so that it is kept between problems
+    used = np.ones(some.size, dtype=np.bool_)
+    width = belief.rows().layout.take(some).next_state.size
+    wanted, found, one = (
+        np.zeros((5, width)),
+        np.zeros((5, width)),
+        np.zeros((1, width)),
+    )
+    plain.of_rows(some).fill(draws, used, wanted)
+    row.fill(draws, used, found)
+    row.fill(draws[3:4], used, one)  # of those kept, in any number
+    assert np.array_equal(found, wanted)
+    assert np.array_equal(one[0], wanted[3])
     assert kept.independent == plain.independent
     assert len(pickle.dumps(kept)) < len(pickle.dumps(plain)) + 200

@@ -196,7 +196,6 @@ def test_named_states_and_actions_are_called_by_name() -> None:
     found = bm.prior_sensitivity(
         [0, 0, 0], tried, known, priors, n_draws=50, min_count=1
     )
-    assert found.fragile_names == ("ward",)
     (row,) = found.to_dict()["fragile"]
     assert (row["state"], row["visits"]) == ("ward", 24)
     assert row["recommended"] == {"seen": "treat", "flat": "wait"}
@@ -415,6 +414,13 @@ def test_the_gain_over_a_baseline_has_its_closed_form() -> None:
             assert (error == 0) == (name == "gain")  # one step: controls explain it all
             assert error < 0.02
             assert abs(getattr(found, name)[p] - wanted) <= 4 * error + 1e-9
+        # P(gain <= x) is the mean over ours of P(theirs >= ours - x / g); both limits
+        # within 4 errors of an order statistic: sqrt(0.025 * 0.975 / 4000) = 0.0025.
+        for end, level in zip(found.gain_interval[p], (0.025, 0.975), strict=True):
+            below = theirs.sf(ours.ppf(grid) - end / g).mean()
+            assert abs(below - level) <= 4 * 0.0025
+        row = found.to_dict()["rows"][p]
+        assert row["gain_interval"] == found.gain_interval[p].tolist()
 
 
 def test_the_gain_is_over_what_was_done_unless_said_otherwise() -> None:
@@ -425,11 +431,13 @@ def test_the_gain_is_over_what_was_done_unless_said_otherwise() -> None:
         assert whole().gain[p] == row.difference
         assert whole().gain_mcse[p] == row.difference_mcse
         assert whole().probability_better[p] == row.probability_better
+        assert tuple(whole().gain_interval[p]) == row.difference_interval
     itself = bm.prior_sensitivity(
         RIGHT, DATA, WORLD.task, PRIORS, baseline=RIGHT, n_draws=100
     )
     assert not itself.gain.any()
     assert not itself.gain_epistemic_sd.any()
+    assert not itself.gain_interval.any()
     assert not itself.probability_better.any()
     assert "the gain moves by 0 over priors\n" in itself.summary()
 

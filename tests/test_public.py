@@ -84,7 +84,10 @@ def signatures(item: object) -> list[str]:
 
 
 def test_signatures_can_be_read() -> None:
-    """An array is an ``ArrayLike``, not the ten types that NumPy makes of it."""
+    """An array is an ``ArrayLike``, not the ten types that NumPy makes of it.
+
+    A file that fails lacks ``from __future__ import annotations``.
+    """
     items = [getattr(bm, name) for name in EVERYDAY]
     items += [getattr(room, name) for room in ROOMS for name in room.__all__]
     kinds = [x for x in items if callable(x) and not hasattr(x, "_fields")]

@@ -128,6 +128,7 @@ def test_every_field_of_a_task_and_of_a_posterior_is_kept() -> None:
     assert {x.name for x in fields(bm.Task)} == {
         "n_states",
         "n_actions",
+        "is_cost",
         "reward",
         "discount",
         "start",

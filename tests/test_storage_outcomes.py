@@ -226,9 +226,11 @@ def every_kind() -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         posterior = bm.fit(log, task, prior=prior)
+        timed = posterior.with_task(task._but(horizon=4))
         return {
             "analytic": bm.evaluate_analytic(policy, posterior),
             "actions": bm.evaluation.action_values(policy, posterior.draws(20)),
+            "to_go": bm.evaluation.values_to_go(policy, timed, n_draws=20),
             "check": bm.check(posterior, log, n_draws=20, n_permutations=9),
             "control": bm.negative_control(log, task, prior, n_permutations=3),
             "cross": bm.cross_fit(log, task, prior),

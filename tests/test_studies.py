@@ -207,6 +207,15 @@ def test_an_interrupt_leaves_what_was_done(
     assert done.exit_code == 130
     assert "--resume" in done.stderr
     assert keys_in(tmp_path / "coins" / JOBS) == ["coin-00", "coin-01"]
+    told = CliRunner().invoke(main, [*asked, "--so-far"])
+    assert told.exit_code == 0
+    assert "over 2 coins" in told.stdout
+    assert keys_in(tmp_path / "coins" / JOBS) == ["coin-00", "coin-01"]
+    elsewhere = [*asked[:-1], str(tmp_path / "elsewhere"), "--so-far"]
+    assert "holds no run to tell of" in CliRunner().invoke(main, elsewhere).stderr
+    assert not (tmp_path / "elsewhere").exists()
+    every = CliRunner().invoke(main, ["all", "--so-far", "--out", str(tmp_path)])
+    assert "name it" in every.stderr
 
 
 def test_quick_and_full_contradict(coins: Study, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_verdicts_follow_records(
     good = other < ours and not bad
     assert said.endswith(": confirmed.") is good
     assert "40 logs of each size" in said
+    assert "safe`: 40 of 500 logs of each size, and 0 of 200 cohorts" in said
 
 
 def test_the_worst_tenth_is_that_of_sorted_values() -> None:
@@ -108,6 +109,12 @@ def test_cohorts_are_told() -> None:
     said = "\n".join(safe._sepsis_said(rows))
     assert "| improve | 0.00100 ± 0.00000 | 0.00100 | 0 % |" in said
     assert "| nominal | -0.00200 ± 0.00000 | -0.00200 | 100 % | 0.00200 |" in said
+    assert "on ICU-Sepsis in 0 of 10 cohorts: confirmed" in safe._tell(
+        rows + records(36.0, 35.0)
+    )
+    for x in rows:
+        x["value"] -= 0.002
+    assert "10 of 10 cohorts: not confirmed" in safe._tell(rows + records(36.0, 35.0))
 
 
 def test_where_costs_alone_differ_ours_is_the_programme_s() -> None:

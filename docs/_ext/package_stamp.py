@@ -1,9 +1,11 @@
-"""Run all examples again where the package changed since they last ran.
+"""Which examples run: all again where the package changed since they last ran.
 
 The gallery looks at scripts alone: it would keep the numbers of an old package.
 """
 
 import hashlib
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ def fingerprint() -> str:
 def package_changed() -> bool:
     """Whether the gallery was last run with another package."""
     return STAMP.exists() and STAMP.read_text() != fingerprint()
+
+
+def in_r(data: str) -> bool:
+    """Whether R is here and has a data set of one of its packages."""
+    if shutil.which("Rscript") is None:
+        return False
+    asked = ["Rscript", "-e", f"invisible({data})"]
+    return subprocess.run(asked, capture_output=True).returncode == 0
 
 
 def keep(app: Any, exception: Exception | None) -> None:

@@ -41,14 +41,8 @@ def in_order(
 ) -> Any:
     """Return a table's numbers in the order of the task, and all else as it is.
 
-    Parameters
-    ----------
-    name
-        What the value is called in messages.
-    axes
-        What rows, and columns where there may be any, stand for: ``state``, ``action``.
-    task
-        Whose labels are meant; without one only ids can be matched.
+    ``axes`` say what rows, and columns where there may be any, stand for: ``state``,
+    ``action``. Without a task only ids can be matched.
     """
     if isinstance(value, np.ndarray | np.generic | list | tuple | str | int | float):
         return value

@@ -21,6 +21,7 @@ QUICK = {
     "gridworld_uncertainty": "wind  0.5",
     "hiv_therapy": "two drugs cost 6275.96 for each year",  # Briggs et al. (2006)
     "mcmc_ensemble": "r_hat",
+    "next_trial": "home, as logged: 0.669",  # exact, of the model in the script
     "null_trial": "p value 0.37",
     "rain_markov": "log Bayes factor 14.21 for order 1",
     "sick_sicker": "net benefit 2,065,293: +105,947",  # Alarid-Escudero et al. (2023)

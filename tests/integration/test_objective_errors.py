@@ -41,16 +41,39 @@ def test_one_estimate_in_twenty_is_beyond(objective: RiskObjective, of: str) -> 
     """200 seeds of 1,024 draws; a rate of 5 % passes 10.5 % with probability 1e-3.
 
     The root mean square of z is 1 where errors have the right size; of 200 seeds it
-    is between 0.83 and 1.17 but for one in 1,000. (Errors of `EVaR` do not hold: its
-    few largest weights are too few to tell their own spread. 30 % are beyond.)
+    is between 0.83 and 1.17 but for one in 1,000.
     """
+    z = deviations(objective, of, 1024)
+    assert np.mean(np.abs(z) > 1.96) <= 0.105
+    assert 0.83 <= np.sqrt(np.mean(np.square(z))) <= 1.2
+
+
+@pytest.mark.parametrize(("tail", "n_draws"), [(0.5, 1024), (0.25, 4096)])
+@pytest.mark.parametrize("of", ["value", "improvement"])
+def test_errors_of_evar_hold_where_they_are_told(
+    tail: float, n_draws: int, of: str
+) -> None:
+    """As above; what the heaviest draw may hide makes errors a little too large."""
+    z = deviations(bm.EVaR(tail), of, n_draws)
+    z = z[np.isfinite(z)]  # a single draw far out may leave few effective ones
+    assert z.size >= 180
+    assert np.mean(np.abs(z) > 1.96) <= 0.105
+    assert 0.7 <= np.sqrt(np.mean(np.square(z))) <= 1.2
+
+
+def test_no_error_of_evar_is_told_by_few_draws() -> None:
+    """Of 1,024 draws some 25 tell the worst tenth, too few to tell their spread."""
+    assert np.isnan(deviations(bm.EVaR(0.1), "value", 1024)).all()
+
+
+def deviations(objective: RiskObjective, of: str, n_draws: int) -> NDArray[np.float64]:
+    """Estimates less the truth, in their own errors, over 200 seeds."""
     truth = values(100_000, 999, of)
     exact = objective.value(truth, np.full(truth.size, 1 / truth.size))
     z = []
     for seed in range(200):
-        draws = BELIEF.draws(1024, seed=seed)
-        sample = values(1024, seed, of)
+        draws = BELIEF.draws(n_draws, seed=seed)
+        sample = values(n_draws, seed, of)
         found, error = objective_estimate(objective, sample, draws.weights, draws)
         z.append((found - exact) / error)
-    assert np.mean(np.abs(z) > 1.96) <= 0.105
-    assert 0.83 <= np.sqrt(np.mean(np.square(z))) <= 1.2
+    return np.array(z)

@@ -51,7 +51,12 @@ x: str = bm.evaluate([0], bm.worlds.casino()).start_value
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, and the wheel that is made of it."""
+    """The source distribution, and the wheel that is made of it.
+
+    ``make release`` has built both, and names the folder.
+    """
+    if given := os.environ.get("BAYESMDP_DIST"):
+        return Path(given).resolve()
     made = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--outdir", str(made), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)

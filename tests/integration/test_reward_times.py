@@ -10,21 +10,36 @@ import bayesmdp as bm
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("more", [{}, {"horizon": 75, "cycle": "half"}], ids=["", "T"])
-def test_a_second_reward_costs_less_than_a_second_evaluation(more: dict) -> None:
-    """Ratio of processor time in one run, alternating; the least of each of nine."""
+#: States, actions, draws, share of next states, task, most that two may cost of one.
+#: What was measured, and why it is no less, is in docs/rewards.md.
+SIZES = {
+    "4": (4, 4, 4000, 1.0, {}, 1.4),
+    "25": (25, 4, 2000, 1.0, {}, 1.35),
+    "716": (716, 3, 64, 0.06, {}, 1.55),
+    "4, T": (4, 4, 4000, 1.0, {"horizon": 75, "cycle": "half"}, 1.4),
+    "25, T": (25, 4, 1000, 1.0, {"horizon": 75, "cycle": "half"}, 1.5),
+    "716, T": (716, 3, 64, 0.06, {"horizon": 75, "cycle": "half"}, 1.5),
+}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=list(SIZES))
+def test_a_second_reward_costs_less_than_a_second_evaluation(size: tuple) -> None:
+    """Ratio of processor time in one run, alternating; the least of each of nine.
+
+    Covariances are among what the second reward adds. Bounds leave room for a machine
+    that others use, too.
+    """
+    n, n_actions, n_draws, share, more, most = size
     rng = np.random.default_rng(0)
-    n, n_actions, n_draws = 25, 4, 2000
-    counts = bm.Counts.from_dense(rng.poisson(2.0, size=(n, n_actions, n)))
+    table = rng.poisson(2.0, size=(n, n_actions, n))
+    table *= rng.random(table.shape) < share
+    counts = bm.Counts.from_dense(table)
     paid = {name: rng.normal(size=(n, n_actions)) for name in ("cost", "qaly")}
     policy, seconds = rng.integers(0, n_actions, size=n), ([], [])
+    prior = bm.SymmetricPrior() if share == 1 else bm.SparsePrior()
     both = [
-        bm.fit(
-            counts,
-            bm.Task(n, n_actions, reward, discount=0.97, **more),
-            prior=bm.SymmetricPrior(),
-        )
-        for reward in (paid["cost"], paid)
+        bm.fit(counts, bm.Task(n, n_actions, one, discount=0.97, **more), prior=prior)
+        for one in (paid["cost"], paid)
     ]
     for _ in range(10):
         for taken, posterior in zip(seconds, both, strict=True):
@@ -32,7 +47,7 @@ def test_a_second_reward_costs_less_than_a_second_evaluation(more: dict) -> None
             bm.evaluate(policy, posterior, n_draws=n_draws, threads=1)
             taken.append(time.process_time() - began)
     one, two = (min(taken[1:]) for taken in seconds)
-    assert two / one < 1.8, f"{two / one:.2f} of {1e6 * one / n_draws:.1f} us"
+    assert two / one < most, f"{two / one:.2f} of {1e6 * one / n_draws:.1f} us"
 
 
 def test_averages_are_those_of_quantecon() -> None:

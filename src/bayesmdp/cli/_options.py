@@ -11,6 +11,7 @@ import click
 
 from bayesmdp._progress import told
 from bayesmdp.errors import visible
+from bayesmdp.priors import PRIOR_NAMES
 
 if TYPE_CHECKING:
     from bayesmdp import Task
@@ -32,37 +33,26 @@ READING = (
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
-#: Words for priors, as `bayesmdp.priors.named_prior` has them.
-PRIORS = ("hierarchical", "symmetric", "sparse", "scaled", "evidence", "random-support")
 #: Priors that one's own is compared with where none is named.
 _USUAL = ("hierarchical", "symmetric", "scaled")
 
+debug_option = click.option(
+    "--debug", is_flag=True, help="Show where an error came from."
+)
 
-def debug_option(function: Function) -> Function:
-    """``--debug``."""
-    return click.option("--debug", is_flag=True, help="Show where an error came from.")(
-        function
-    )
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=0,
+    show_default=True,
+    help="Random seed.",
+)
 
-
-def seed_option(function: Function) -> Function:
-    """``--seed``."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(0, 2**64 - 1),
-        default=0,
-        show_default=True,
-        help="Random seed.",
-    )(function)
-
-
-def threads_option(function: Function) -> Function:
-    """``--threads``."""
-    return click.option(
-        "--threads",
-        type=click.IntRange(1),
-        help="Threads to use; default BAYESMDP_THREADS, else every core.",
-    )(function)
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1),
+    help="Threads to use; default BAYESMDP_THREADS, else every core.",
+)
 
 
 def output_options(function: Function) -> Function:
@@ -122,33 +112,16 @@ def work_options(function: Function) -> Function:
     return cast("Function", seed_option(threads_option(output_options(wrapper))))
 
 
-def run_argument(function: Function) -> Function:
-    """``RUN``."""
-    return click.argument("run", type=click.Path(path_type=Path))(function)
+run_argument = click.argument("run", type=click.Path(path_type=Path))
 
-
-def draws_option(function: Function) -> Function:
-    """``--draws``."""
-    return click.option(
-        "--draws",
-        "n_draws",
-        type=click.IntRange(2),
-        default=10_000,
-        show_default=True,
-        help="Draws of the posterior; errors shrink with the root of their number.",
-    )(function)
-
-
-def reward_option(function: Function) -> Function:
-    """``--reward``."""
-    return click.option(
-        "--reward",
-        multiple=True,
-        metavar="NAME[=WEIGHT]",
-        callback=_reward,
-        help="Which reward of a task that has several; with weights a sum of them, net "
-        "benefit: --reward qaly=30000 --reward cost=-1.",
-    )(function)
+draws_option = click.option(
+    "--draws",
+    "n_draws",
+    type=click.IntRange(2),
+    default=10_000,
+    show_default=True,
+    help="Draws of the posterior; errors shrink with the root of their number.",
+)
 
 
 def _reward(
@@ -171,6 +144,16 @@ def _reward(
     return found
 
 
+reward_option = click.option(
+    "--reward",
+    multiple=True,
+    metavar="NAME[=WEIGHT]",
+    callback=_reward,
+    help="Which reward of a task that has several; with weights a sum of them, net "
+    "benefit: --reward qaly=30000 --reward cost=-1.",
+)
+
+
 def load_run(run: Path, reward: str | dict[str, float] | None) -> "Run":
     """Load a run, with one of its task's rewards where that was asked for."""
     import bayesmdp as bm
@@ -181,14 +164,12 @@ def load_run(run: Path, reward: str | dict[str, float] | None) -> "Run":
     return replace(found, posterior=found.posterior.with_reward(reward))
 
 
-def restrict_option(function: Function) -> Function:
-    """``--restrict``."""
-    return click.option(
-        "--restrict",
-        "restricted",
-        is_flag=True,
-        help="Drop actions that are not available from policies in files and always:.",
-    )(function)
+restrict_option = click.option(
+    "--restrict",
+    "restricted",
+    is_flag=True,
+    help="Drop actions that are not available from policies in files and always:.",
+)
 
 
 def priors_options(function: Function) -> Function:
@@ -196,7 +177,7 @@ def priors_options(function: Function) -> Function:
     prior = click.option(
         "--prior",
         "names",
-        type=click.Choice(PRIORS),
+        type=click.Choice(PRIOR_NAMES),
         multiple=True,
         help="A prior to set beside the one of RUN; may be repeated; "
         f"{', '.join(_USUAL)} where not given, and with --fallback sparse.",
@@ -204,11 +185,9 @@ def priors_options(function: Function) -> Function:
     return prior(fallback_option(function))
 
 
-def fallback_option(function: Function) -> Function:
-    """``--fallback``."""
-    return click.option(
-        "--fallback", metavar="STATE", help="A state that is always possible, as death."
-    )(function)
+fallback_option = click.option(
+    "--fallback", metavar="STATE", help="A state that is always possible, as death."
+)
 
 
 def fallback_of(task: "Task", said: str | None) -> str | int | None:
@@ -238,25 +217,20 @@ def priors_beside(
     )
 
 
-def policy_out_option(function: Function) -> Function:
-    """``--policy-out``."""
-    return click.option(
-        "--policy-out",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Also write the policy as CSV: state, action, probability.",
-    )(function)
+policy_out_option = click.option(
+    "--policy-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the policy as CSV: state, action, probability.",
+)
 
-
-def effort_option(function: Function) -> Function:
-    """``--effort``."""
-    return click.option(
-        "--effort",
-        type=click.Choice(["quick", "normal", "thorough"]),
-        default="normal",
-        show_default=True,
-        help="How many draws and steps; quick takes about a third of normal, thorough "
-        "twenty times as long.",
-    )(function)
+effort_option = click.option(
+    "--effort",
+    type=click.Choice(["quick", "normal", "thorough"]),
+    default="normal",
+    show_default=True,
+    help="How many draws and steps; quick takes about a third of normal, thorough "
+    "twenty times as long.",
+)
 
 
 def reading_options(function: Function) -> Function:
@@ -328,13 +302,6 @@ def reading_options(function: Function) -> Function:
     return cast("Function", wrapper)
 
 
-def files_argument(function: Function) -> Function:
-    """``FILE...``."""
-    return click.argument(
-        "files", nargs=-1, required=True, metavar="FILE...", callback=_are_files
-    )(function)
-
-
 def _are_files(
     ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -346,6 +313,11 @@ def _are_files(
                 f"--columns {item}."
             )
     return said
+
+
+files_argument = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", callback=_are_files
+)
 
 
 def _pairs(

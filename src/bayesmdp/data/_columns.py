@@ -173,14 +173,7 @@ def find_columns(
 ) -> dict[str, str]:
     """Return the column of each role that has one, or each part of the state.
 
-    Parameters
-    ----------
-    names
-        Columns of the table.
-    columns
-        Roles that the caller named a column for; they go before conventions.
-    origin
-        What the table is called in messages.
+    ``columns`` are those that the caller named; they go before conventions.
     """
     found = _named(names, columns, origin)
     taken = set(found.values())
@@ -209,7 +202,7 @@ def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) ->
     keys = ("episode",) if visits else ("episode", "step")
     lacking = [x for x in keys if x not in found]
     if "next_state" not in found and lacking:
-        times = "" if visits else "; visits at times need time=... and every=..."
+        times = "" if visits else "; visits at times need `time` and `every`"
         raise CountsError(
             f"{_missing('next_state', names, origin)}, or have it derived: that needs "
             f"`{'` and `'.join(keys)}`, and there is no `{'` and no `'.join(lacking)}`"

@@ -188,6 +188,8 @@ def check(
         order=order,
         n_rows=episodes.n_rows,
         n_draws=n_draws,
+        n_actions=np.unique(episodes.action).size,
+        reward=task.chosen,
         seed=number,
         notes=(*evaluation.notes, *_too_few(n_draws)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,10 @@ _PREDICTIVE = (
     0.01  # of survival and prevalence, and of each tail of what actions explain
 )
 _SHOWN = 5  # states and steps that fit worst
+_ONE_ACTION = (
+    "The log holds one action only, so that it leaves nothing to choose: what others "
+    "would do is said by the prior alone."
+)
 _FOUND = {
     "previous value": "Next states depend on the state before the present one",
     "previous action": "Next states depend on the action before the present one",
@@ -145,6 +150,8 @@ class Check(Record):
     order: MarkovOrder | None  # None where no row has another one before it
     n_rows: int
     n_draws: int
+    n_actions: int  # that occur in the log
+    reward: str | Mapping[str, float] | None  # which of several, `Task.with_reward`
     seed: int
     notes: tuple[str, ...] = field(default=())
 
@@ -152,6 +159,8 @@ class Check(Record):
     def problems(self) -> tuple[str, ...]:
         """Sentences about what was found; empty where nothing was."""
         found = []
+        if self.n_actions == 1:  # not refused: all else below makes sense without
+            found.append(_ONE_ACTION)
         if abs(self.gap) > _t_quantile(self.n_episodes - 1):
             found.append(
                 "The predicted value of the behaviour policy, "

@@ -24,7 +24,7 @@ the chosen policy's discounted visits on such pairs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -74,6 +74,7 @@ class CrossFit(Record):
     prior: str
     n_draws: int  # of each posterior
     min_count: int
+    reward: str | Mapping[str, float] | None  # which of several, `Task.with_reward`
     seed: int
     notes: tuple[str, ...]  # what was warned about
 
@@ -220,6 +221,7 @@ def cross_fit(
         prior=str(prior),
         n_draws=_N_DRAWS,
         min_count=min_count,
+        reward=task.chosen,
         seed=seed,
         notes=tuple(notes),
     )

@@ -14,7 +14,7 @@ state, whatever is hidden.
 What would be claimed if actions did nothing: a negative control.
 
 The best policy of a belief is the best of many that hardly differ, so some gain is
-claimed in any log. Exchange actions at random (`_exchange.py`), then fit, choose the
+claimed in any log. Exchange actions at random, then fit, choose the
 nominal policy and claim again, ::
 
     gain        = posterior mean of J(nominal) - J(behaviour) from the start
@@ -35,6 +35,7 @@ exchangeable, and p is valid however short chains are. Too short ones would cost
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
-from bayesmdp._jobs import keep_job, open_jobs
+from bayesmdp._io import keep_job, open_jobs
 from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, IntArray, Seed
@@ -195,6 +196,7 @@ class NegativeControl(Record):
     prior: str
     n_draws: int  # of each posterior
     min_count: int
+    reward: str | Mapping[str, float] | None  # which of several, `Task.with_reward`
     seed: int
     notes: tuple[str, ...]  # what was warned about
 
@@ -342,6 +344,7 @@ def negative_control(
         prior=str(prior),
         n_draws=_N_DRAWS,
         min_count=min_count,
+        reward=task.chosen,
         seed=seed,
         notes=tuple(notes),
     )

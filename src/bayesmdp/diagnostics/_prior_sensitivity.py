@@ -39,7 +39,9 @@ from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import (
     Comparison,
+    ComparisonRow,
     Evaluation,
+    between,
     bootstrap_mcse,
     compare,
     gaps,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd")
 _GAIN = ("gain", "gain_epistemic_sd", "probability_better")
 _SHOWN = (*_QUANTITIES, *_GAIN)
+_TOLD = (*_QUANTITIES, "gain")  # with their errors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +85,8 @@ class PriorSensitivity(Record):
     start_aleatoric_sd_mcse: FloatArray  # [P]
     gain: FloatArray  # [P], start value minus that of the baseline, draw by draw
     gain_mcse: FloatArray  # [P]
-    gain_epistemic_sd: FloatArray  # [P], epistemic
+    gain_interval: FloatArray  # [P, 2], 95 % over draws, paired
+    gain_epistemic_sd: FloatArray  # [P]
     gain_epistemic_sd_mcse: FloatArray  # [P]
     probability_better: FloatArray  # [P], probability of a gain; a tie is none
     probability_better_mcse: FloatArray  # [P]
@@ -105,11 +109,6 @@ class PriorSensitivity(Record):
         """States whose recommendation flips, most visited first."""
         found = np.flatnonzero(self.flips)
         return found[np.argsort(-self.visits[found], kind="stable")]
-
-    @property
-    def fragile_names(self) -> tuple[str, ...]:
-        """What the fragile states are called, most visited first."""
-        return tuple(self.task.state_name(int(s)) for s in self.fragile)
 
     @property
     def flip_share(self) -> float:
@@ -137,6 +136,7 @@ class PriorSensitivity(Record):
             of = "" if quantity in _GAIN else "start_"
             for name in (quantity, f"{quantity}_mcse"):
                 row[name] = as_plain(getattr(self, of + name)[p])
+        row["gain_interval"] = [as_plain(x) for x in self.gain_interval[p]]
         row["predicted_value"] = as_plain(self.predicted_value[p])
         row["agreement"] = float(self.agreement[p])
         return row
@@ -155,12 +155,13 @@ class PriorSensitivity(Record):
         return dict(zip(self.names, names, strict=True))
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        header = ["value", "epistemic sd", "aleatoric sd", "gain", "sd of gain"]
+        header = ["value", "epistemic sd", "aleatoric sd", "gain", "95 % of gain"]
         header += ["better", "predicted value", "as recommended"]
         cells = [
             [
-                *(number(row[q], row[f"{q}_mcse"]) for q in _SHOWN[:-1]),
-                percent(row[_GAIN[-1]], row[f"{_GAIN[-1]}_mcse"]),
+                *(number(row[q], row[f"{q}_mcse"]) for q in _TOLD),
+                between(*self.gain_interval[p]),
+                percent(row["probability_better"], row["probability_better_mcse"]),
                 f"{self.predicted_value[p]:.4g}",
                 percent(row["agreement"]),
             ]
@@ -172,7 +173,8 @@ class PriorSensitivity(Record):
         )
         body: list[Table | str] = [
             table(self.names, header, cells),
-            "± Monte Carlo error; gain: over the baseline, better: its probability; "
+            "± Monte Carlo error; gain: over the baseline, with its 95 % interval over "
+            "draws; better: its probability; "
             "predicted value: of the prior's own best policy; as recommended: share of "
             "logged visits",
         ]
@@ -344,7 +346,15 @@ def _gains(found: list[Comparison], chain: list[float]) -> dict[str, Any]:
     """Gain over the baseline, its epistemic sd and probability, with errors ``[P]``."""
     columns = np.array([_gain(*one) for one in zip(found, chain, strict=True)]).T
     names = [f"{q}{error}" for q in _GAIN for error in ("", "_mcse")]
-    return dict(zip(names, map(_checks.sealed, columns), strict=True))
+    ends = np.array([_row(x).difference_interval for x in found])
+    return {
+        "gain_interval": _checks.sealed(ends),
+        **dict(zip(names, map(_checks.sealed, columns), strict=True)),
+    }
+
+
+def _row(comparison: Comparison) -> ComparisonRow:
+    return next(x for x in comparison.rows if x.name == "policy")
 
 
 def _gain(comparison: Comparison, chain: float) -> tuple[float, ...]:
@@ -361,7 +371,7 @@ def _gain(comparison: Comparison, chain: float) -> tuple[float, ...]:
     def sd(share: FloatArray) -> float:
         return float(np.sqrt(share @ (found - share @ found) ** 2))
 
-    row = next(x for x in comparison.rows if x.name == "policy")
+    row = _row(comparison)
     return (
         row.difference,
         row.difference_mcse,

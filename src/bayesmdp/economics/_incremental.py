@@ -36,7 +36,9 @@ class CostEffectivenessRow:
     effect_mcse: float
     effect_interval: tuple[float, float]  # 95 % over draws
     incremental_cost: float | None  # to the policy before it that is not dominated
+    incremental_cost_mcse: float | None  # paired
     incremental_effect: float | None
+    incremental_effect_mcse: float | None
     icer: float | None  # None for the cheapest, and where dominated
     icer_mcse: float | None
     dominated: bool
@@ -65,10 +67,11 @@ def incremental_table(
         more: dict[str, float | None] = dict.fromkeys(_INCREMENTAL)
         if (q := before.get(p)) is not None:
             dc, de = float(c[p] - c[q]), float(e[p] - e[q])
-            ratio = dc / de
-            off = (cost[p] - cost[q] - ratio * (effect[p] - effect[q])) / de
-            error = float(mean_and_mcse(off, weights, **how)[1])
-            more = dict(zip(_INCREMENTAL, (dc, de, ratio, error), strict=True))
+            ratio, steps = dc / de, (cost[p] - cost[q], effect[p] - effect[q])
+            off = np.stack([*steps, (steps[0] - ratio * steps[1]) / de])
+            errors = mean_and_mcse(off, weights, **how)[1].tolist()
+            found = dc, errors[0], de, errors[1], ratio, errors[2]
+            more = dict(zip(_INCREMENTAL, found, strict=True))
         rows.append(
             CostEffectivenessRow(
                 name=names[p],
@@ -86,7 +89,11 @@ def incremental_table(
     return tuple(rows)
 
 
-_INCREMENTAL = ("incremental_cost", "incremental_effect", "icer", "icer_mcse")
+_INCREMENTAL = tuple(
+    x
+    for name in ("incremental_cost", "incremental_effect", "icer")
+    for x in (name, f"{name}_mcse")
+)
 
 
 def _is_dominated(p: int, c: FloatArray, e: FloatArray) -> bool:

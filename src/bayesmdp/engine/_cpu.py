@@ -190,7 +190,9 @@ def _solve_mean(
         method.band,
         method.krylov,
         _chain(problem, p, method, bits),
-        solving.make_space(method, problem.n_live, n_states, rows.target.size),
+        solving.make_space(
+            method, problem.n_live, n_states, rows.target.size, problem.n_columns
+        ),
         bits,
         rows.mean.copy(),  # as kernels see the rows of a draw
         read_only(problem.policies[p]),
@@ -271,7 +273,11 @@ class Range:
         """Sweep the draws that are left out so far with a method."""
         problem, rows = self.problem, self.problem.rows
         space = solving.make_space(
-            method, problem.n_live, rows.start.size, rows.target.size
+            method,
+            problem.n_live,
+            rows.start.size,
+            rows.target.size,
+            problem.n_columns,
         )
         self.sweep_by([self._kernel(p, method, space) for p in range(self.n)])
 

@@ -162,6 +162,18 @@ def solve(lu: FloatArray, x: FloatArray) -> None:
 
 
 @jit
+def solve_all(lu: FloatArray, x: FloatArray) -> None:
+    """Solve for several ``x`` [K, S or N]: each row of the matrix is read once."""
+    n = lu.shape[0]
+    for i in range(1, n):
+        for k in range(x.shape[0]):
+            x[k, i] -= dot(lu[i, :i], x[k, :i])
+    for i in range(n - 1, -1, -1):
+        for k in range(x.shape[0]):
+            x[k, i] = (x[k, i] - dot(lu[i, i + 1 :], x[k, i + 1 : n])) / lu[i, i]
+
+
+@jit
 def solve_transposed(lu: FloatArray, x: FloatArray) -> None:
     """Solve with the transpose of the factorised matrix, in place."""
     n = lu.shape[0]
@@ -176,14 +188,15 @@ def solve_transposed(lu: FloatArray, x: FloatArray) -> None:
 
 @jit
 def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    """Multiply: ``out = transposed' x`` for ``[N, N]``, row by row."""
+    """Multiply: ``out[k] = transposed' x[k]`` for ``[N, N]``, which is read once."""
     n = transposed.shape[0]
-    out[:n] = 0.0
+    out[:, :n] = 0.0
     for i in range(n):
-        factor = x[i]
-        if factor != 0.0:
-            for j in range(n):
-                out[j] += factor * transposed[i, j]
+        for k in range(x.shape[0]):
+            factor, to = x[k, i], out[k]
+            if factor != 0.0:
+                for j in range(n):
+                    to[j] += factor * transposed[i, j]
 
 
 @jit

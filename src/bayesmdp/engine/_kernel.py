@@ -22,17 +22,15 @@ Covariances of their returns solve ``(I - g_i g_j T) C_ij = sum_a pi sum_t theta
 
 States stand in sweep order, live ones first, so that a vector of values continues with
 zeros and no loop needs to ask where an episode ends.
-
-Covariances of the returns of several rewards of one draw.
 """
 
 import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp.engine._bellman import add_arrivals
 from bayesmdp.engine._chain import Chain, Held, Layout, References
 from bayesmdp.engine._dense import copy_to
-from bayesmdp.engine._krylov import System, fill_inverse
 from bayesmdp.engine._reduce import (
     add_cross,
     add_gradient,
@@ -54,91 +52,10 @@ from bayesmdp.engine._solve import (
     Krylov,
     Solution,
     Space,
-    add_arrivals,
-    bounded,
-    eliminate,
+    run_of,
     solve_directly,
     solve_iteratively,
-    substitute,
 )
-
-
-@jit
-def solve_cross(
-    dense: Dense | None,
-    band: Band | None,
-    krylov: Krylov | None,
-    chain: Chain | None,
-    space: Space,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: FloatArray,
-    length: FloatArray,
-    value: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Fill ``out`` [X, S] with covariances of the returns of pairs of rewards.
-
-    Pairs are (0, 1), (0, 2), ..., (1, 2), ...; after `solve_draw` of the same draw.
-    NaN where iterations fail.
-    """
-    held, at = g[-1] * g[-1], 0
-    for i in range(g.size):
-        for j in range(i + 1, g.size):
-            both = g[i] * g[j]
-            bellman_cross(theta, pi, rows, reward, g, value, i, j, out[at])
-            if krylov is not None and chain is not None:
-                filled = space.value if chain.slot.size > 0 else theta
-                system = System(
-                    both,
-                    krylov.backward,
-                    chain.begin,
-                    chain.stop,
-                    chain.column,
-                    filled,
-                    space.inverse,
-                )
-                fill_inverse(system)
-                copy_to(space.rhs, out[at])
-                out[at] = 0.0
-                if bounded(system, space, length, out[at]) < 0:
-                    out[at] = np.nan
-            else:
-                if both != held:
-                    held = both
-                    eliminate(dense, band, space, theta, pi, rows, both)
-                substitute(dense, band, space, out[at])
-            at += 1
-
-
-@jit
-def bellman_cross(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: FloatArray,
-    value: FloatArray,
-    i: int,
-    j: int,
-    out: FloatArray,
-) -> None:
-    """Set ``out[s]`` to what `bellman_spread` has squared, of two rewards times."""
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            s = rows.source[row]
-            total = 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                t = rows.target[e]
-                x = reward[i, e] + g[i] * value[i, t] - value[i, s]
-                total += (
-                    theta[e] * x * (reward[j, e] + g[j] * value[j, t] - value[j, s])
-                )
-            out[s] += pi[row] * total
 
 
 @jit
@@ -165,6 +82,7 @@ def solve_draw(
             copy_to(out.value[k], nominal.reference[0, k])
             copy_to(out.variance[k], nominal.reference[1, k])
             copy_to(out.occupancy[k], nominal.reference[2, k])
+        out.variance[g.size :] = 0.0
         products = solve_iteratively(
             krylov,
             chain,
@@ -186,8 +104,13 @@ def solve_draw(
             dense, band, space, want, theta, pi, rows, reward, g, start, out
         )
     if status == SOLVED and want & (OCCUPANCY | GRADIENT):
-        for k in range(g.size):
-            add_arrivals(theta, pi, rows, g[k], start, nominal.n_live, out.occupancy[k])
+        first = 0
+        while first < g.size:
+            visits, last = out.occupancy[first], run_of(g, first)
+            add_arrivals(theta, pi, rows, g[first], start, nominal.n_live, visits)
+            for k in range(first + 1, last):
+                copy_to(out.occupancy[k], visits)
+            first = last
     return status, abs(products)
 
 
@@ -264,11 +187,11 @@ def sweep_policy(  # noqa: C901 - one loop over draws
     n_states, n_rewards = start.size, g.size
     out = Solution(
         np.zeros((n_rewards, n_states)),
-        np.zeros((n_rewards, n_states)),
+        np.zeros((n_rewards + cross.shape[0], n_states)),
         np.zeros((n_rewards, n_states)),
     )
-    work = np.zeros((3, n_states))
-    covariance = np.zeros((cross.shape[0], n_states))
+    work = np.zeros((3, n_rewards, n_states))
+    covariance = out.variance[n_rewards:]
     own = np.zeros((n_rewards, pi.size if lost != 0.0 else 0))
     less = np.zeros_like(own)
     plain = np.zeros((n_rewards, n_states))  # values, before the first point is lost
@@ -296,22 +219,6 @@ def sweep_policy(  # noqa: C901 - one loop over draws
             )
             products[i] += more
             if status[i] == SOLVED:
-                if want & CROSS:
-                    solve_cross(
-                        dense,
-                        band,
-                        krylov,
-                        chain,
-                        space,
-                        theta[d],
-                        pi,
-                        rows,
-                        paid,
-                        g,
-                        nominal.length[0],
-                        out.value,
-                        covariance,
-                    )
                 values, ends = out.value, final
                 if lost != 0.0:
                     plain[:] = out.value
@@ -334,7 +241,6 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                 if want & CROSS:
                     add_cross(start, out.value, ends, covariance, cross[:, i])
                 for k in range(n_rewards):
-                    sums = state_sums[k, i // block]
                     if kept.shape[2] > 0:
                         copy_to(kept[k, 0, i], out.value[k])
                         copy_to(kept[k, 1, i], out.variance[k])
@@ -347,26 +253,9 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                         out.occupancy[k],
                         ends[k],
                         nominal.reference[:, k],
-                        sums,
+                        state_sums[k, i // block],
                         start_draws[k, :, i],
                     )
-                    if want & CONTROL:
-                        control_draw(
-                            weights[i],
-                            want,
-                            theta[d],
-                            pi,
-                            rows,
-                            paid[k],
-                            g[k],
-                            start,
-                            nominal,
-                            k,
-                            out.value[k],
-                            work,
-                            sums,
-                            start_draws[k, :, i],
-                        )
                     if want & GRADIENT:
                         add_gradient(
                             weights[i],
@@ -381,6 +270,24 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                             less[k],
                             row_sums[k, i // block],
                         )
+                if want & CONTROL:
+                    control_draw(
+                        weights[i],
+                        want,
+                        theta[d],
+                        pi,
+                        rows,
+                        paid,
+                        g,
+                        start,
+                        nominal,
+                        out.value,
+                        work,
+                        i,
+                        block,
+                        state_sums,
+                        start_draws,
+                    )
                 if holds:
                     held.weights[i % block] = weights[i]
                     for s in range(n_states):

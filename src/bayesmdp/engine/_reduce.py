@@ -22,6 +22,7 @@ from bayesmdp.engine._solve import (
     GRADIENT,
     OCCUPANCY,
     VARIANCE,
+    run_of,
 )
 
 # Channels of the per-state sums. V value, R return variance, D occupancy (all minus
@@ -124,20 +125,24 @@ def deviate(
     rows: Layout,
     reward: FloatArray,
     paid: float,
-    scale: float,
+    scale: FloatArray,
     x: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Set ``out = sum_a pi sum_t (theta - theta_bar) (paid r + scale x[t])``."""
+    """Set ``out = sum_a pi sum_t (theta - theta_bar) (paid r + scale x[t])``, [K, S].
+
+    Row by row, so that entries are read once for all K rewards.
+    """
     out[:] = 0.0
     for row in range(pi.size):
         if pi[row] > 0.0:
-            total = 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                h = paid * reward[e] + scale * x[rows.target[e]]
-                total += (theta[e] - theta_bar[e]) * h
-            out[rows.source[row]] += pi[row] * total
+            for k in range(scale.size):
+                total = 0.0
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    e = np.uint64(at)
+                    h = paid * reward[k, e] + scale[k] * x[k, rows.target[e]]
+                    total += (theta[e] - theta_bar[e]) * h
+                out[k, rows.source[row]] += pi[row] * total
 
 
 @jit
@@ -231,29 +236,48 @@ def control_draw(
     pi: FloatArray,
     rows: Layout,
     reward: FloatArray,
-    g: float,
+    g: FloatArray,
     start: FloatArray,
     nominal: References,
-    k: int,
     value: FloatArray,
     work: FloatArray,
+    at: int,
+    block: int,
     sums: FloatArray,
     results: FloatArray,
 ) -> None:
-    """Add the control variates of reward ``k`` to the sums and the results [4]."""
-    value_bar, visits_bar = nominal.reference[0, k], nominal.reference[2, k]
-    deviate(theta, nominal.theta_bar, pi, rows, reward, 1.0, g, value_bar, work[0])
+    """Add the control variates of K rewards of draw ``at`` to sums and results.
+
+    These are of all blocks, [K, B, C, S], and of all draws, [K, 4, W].
+    """
+    bar, bars = nominal.theta_bar, nominal.reference[0]
+    deviate(theta, bar, pi, rows, reward, 1.0, g, bars, work[0])
     if want & CONTROL_STATES:
-        y, z, inverse = work[1], work[2], nominal.inverse[k]
-        times_transposed(inverse, work[0], y)
-        deviate(theta, nominal.theta_bar, pi, rows, reward, 0.0, g, y, work[0])
-        times_transposed(inverse, work[0], z)
-        add_controls(w, value, value_bar, y, z, sums)
-        results[START_Y] = dot(start, y)
-        results[START_Z] = dot(start, z)
+        y, z = work[1], work[2]
+        _times_inverse(nominal, g, work[0], y)
+        deviate(theta, bar, pi, rows, reward, 0.0, g, y, work[0])
+        _times_inverse(nominal, g, work[0], z)
+        for k in range(g.size):
+            add_controls(w, value[k], bars[k], y[k], z[k], sums[k, at // block])
+            results[k, START_Y, at] = dot(start, y[k])
+            results[k, START_Z, at] = dot(start, z[k])
     else:  # X is too large to hold: its product with the start is enough for y
         n = nominal.n_live
-        results[START_Y] = dot(visits_bar[:n], work[0][:n])
+        for k in range(g.size):
+            visits_bar = nominal.reference[2, k]
+            results[k, START_Y, at] = dot(visits_bar[:n], work[0, k, :n])
+
+
+@jit
+def _times_inverse(
+    nominal: References, g: FloatArray, x: FloatArray, out: FloatArray
+) -> None:
+    """Multiply by the inverse of each discount, once for all rewards that have it."""
+    first = 0
+    while first < g.size:
+        last = run_of(g, first)
+        times_transposed(nominal.inverse[first], x[first:last], out[first:last])
+        first = last
 
 
 @jit
@@ -267,12 +291,15 @@ def add_cross(
     """Covariance from the start of the returns of each pair of rewards, ``[X]``."""
     at = 0
     for i in range(value.shape[0]):
+        mean_x = dot(start, value[i]) + dot(start, terminal_value[i])
         for j in range(i + 1, value.shape[0]):
-            x, y = value[i] + terminal_value[i], value[j] + terminal_value[j]
-            mean_x, mean_y, total = dot(start, x), dot(start, y), 0.0
+            mean_y = dot(start, value[j]) + dot(start, terminal_value[j])
+            total = 0.0
             for s in range(start.size):
-                total += start[s] * (x[s] - mean_x) * (y[s] - mean_y)
-            results[at] = dot(start, covariance[at]) + total
+                x = value[i, s] + terminal_value[i, s] - mean_x
+                y = value[j, s] + terminal_value[j, s] - mean_y
+                total += start[s] * (covariance[at, s] + x * y)
+            results[at] = total
             at += 1
 
 

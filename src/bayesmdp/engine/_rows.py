@@ -26,6 +26,8 @@ from bayesmdp.errors import EndlessError, TooLargeError
 from bayesmdp.model import Dynamics, Rewards, Task
 from bayesmdp.posterior import Belief, BeliefRows, Draws, Stream
 
+UsedRows = tuple[IntArray, BeliefRows]  # as `Belief.used_rows` returns them
+
 
 def closed_classes(source: IntArray, target: IntArray, n_states: int) -> list[IntArray]:
     """Find the closed classes of a chain with these entries ``[E]``."""
@@ -128,12 +130,9 @@ class SweepRows:
         return out
 
     @classmethod
-    def of(cls, rows: BeliefRows, task: Task, used: BoolArray) -> "SweepRows":
-        """Take the rows of live states that are ``used`` [S, A]."""
-        layout = rows.layout
-        wanted = used & ~task.is_terminal[:, None]
-        row = np.flatnonzero(wanted[layout.state, layout.action])
-        n_entries = int(np.diff(layout.indptr)[row].sum())
+    def of(cls, row: IntArray, rows: BeliefRows, task: Task) -> "SweepRows":
+        """Put rows of live states in order, ``row`` [R] of the belief's layout."""
+        kept, n_entries = rows.layout, rows.layout.next_state.size
         if n_entries >= 2**32:  # kernels count entries with 32 bits
             raise TooLargeError(
                 f"The policies use {n_entries} entries; 2**32 would not fit. Take a "
@@ -142,7 +141,6 @@ class SweepRows:
         order = np.concatenate([task.live, task.terminal])
         position = np.empty(task.n_states, dtype=np.int64)
         position[order] = np.arange(task.n_states)
-        entries, kept = layout.entries_of(row), layout.take(row)
         row_id = np.stack([kept.state, kept.action], axis=1)
         return cls(
             task=task,
@@ -152,22 +150,13 @@ class SweepRows:
             source=position[kept.state],
             indptr=np.asarray(kept.indptr, dtype=np.int64),
             target=position[kept.next_state].astype(np.uint32),
-            mean=_of_entries(rows.mean, entries, rows.until),
-            reward=_of_entries(rows.reward, entries, rows.until),
+            mean=rows.mean,
+            reward=rows.reward,
             terminal_value=np.ascontiguousarray(rows.terminal_value[order]),
             start=np.ascontiguousarray(task.start[order]),
-            total=None if rows.total is None else rows.total[row],
+            total=rows.total,
             until=rows.until,
         )
-
-
-def _of_entries(
-    values: FloatArray, entries: IntArray | slice, until: tuple[int, ...]
-) -> FloatArray:
-    """Take some entries, of each set of rows where they change with time."""
-    if not until:
-        return np.ascontiguousarray(values[entries])
-    return values.reshape(len(until) + 1, -1)[:, entries].ravel()
 
 
 def _phases(until: tuple[int, ...], task: Task) -> tuple[IntArray, IntArray, IntArray]:
@@ -365,9 +354,9 @@ class Problem:
         """Rows that policies ``[P, S, A]`` use, or every available one; no draws."""
         named = {part: name for name, part in belief.task.parts.items()}
 
-        def rows(task: Task) -> BeliefRows:
+        def rows(task: Task, used: BoolArray) -> UsedRows:
             name = named[task]
-            return (belief.with_reward(name) if name else belief).rows()
+            return (belief.with_reward(name) if name else belief).used_rows(used)
 
         found = cls._of_each(belief.task, rows, belief.available, policies)
         if belief.task.criterion != "average":
@@ -383,12 +372,14 @@ class Problem:
         """One known model: rows that policies ``[P, S, A]`` use, or every one."""
         layout = dynamics.rows
 
-        def rows(task: Task) -> BeliefRows:
+        def rows(task: Task, used: BoolArray) -> UsedRows:
+            row = layout.of_pairs(used)
+            part, theta = layout.take(row), dynamics.probability
             paid = task.transition_reward(
-                layout.state, layout.action, layout.next_state, np.diff(layout.indptr)
+                part.state, part.action, part.next_state, np.diff(part.indptr)
             )
-            final = task.terminal_value
-            return BeliefRows(layout, dynamics.probability, paid, final, None)
+            mean = np.ascontiguousarray(theta[layout.entries_of(row)])
+            return row, BeliefRows(part, mean, paid, task.terminal_value, None)
 
         return cls._of_each(task, rows, layout.available, policies)
 
@@ -396,32 +387,21 @@ class Problem:
     def _of_each(
         cls,
         task: Task,
-        rows: Callable[[Task], BeliefRows],
+        rows: Callable[[Task, BoolArray], UsedRows],
         available: BoolArray,
         policies: FloatArray | None,
     ) -> "Problem":
         """Make the problem of one reward, and add the others, if there are some."""
         several, parts = task.reward, list(task.parts.values())
         order = _by_discount(several) if isinstance(several, Rewards) else (0,)
-        first, *more = (
-            cls._of(rows(parts[k]), parts[k], available, policies) for k in order
-        )
+        used = available
+        if policies is not None:
+            used = np.asarray((policies > 0).any(axis=0))
+        used = used & ~task.is_terminal[:, None]
+        first, *more = (SweepRows.of(*rows(parts[k], used), parts[k]) for k in order)
+        over = np.zeros((1, first.row.size))
+        problem = cls(first, over if policies is None else first.of_rows(policies))
         if not isinstance(several, Rewards):
-            return first
+            return problem
         weights = several.weights and tuple(several.weights[k] for k in order)
-        others = tuple(one.rows for one in more)
-        return replace(first, more=others, order=order, weights=weights)
-
-    @classmethod
-    def _of(
-        cls,
-        rows: BeliefRows,
-        task: Task,
-        available: BoolArray,
-        policies: FloatArray | None,
-    ) -> "Problem":
-        if policies is None:
-            every = SweepRows.of(rows, task, available)
-            return cls(every, np.zeros((1, every.row.size)))
-        used = SweepRows.of(rows, task, np.asarray((policies > 0).any(axis=0)))
-        return cls(used, used.of_rows(policies))
+        return replace(problem, more=tuple(more), order=order, weights=weights)

@@ -4,9 +4,8 @@ Three methods: dense elimination, elimination within a band, and iterations
 (`bayesmdp.engine._krylov`). Which one is chosen in
 `bayesmdp.engine._choose`; here they differ in how a system is prepared and solved.
 
-Right-hand sides are found by a pass over the entries, which are counted with unsigned
-numbers: numba tests signed indices for counting from the end, which costs more than the
-arithmetic.
+Several rewards are several right-hand sides (`bayesmdp.engine._bellman`): those of one
+discount share the chain, what is prepared of it, and the reading of it.
 """
 
 from typing import NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._bellman import bellman_mean, bellman_spread
 from bayesmdp.engine._chain import Chain, Layout, fill_chain
 from bayesmdp.engine._dense import (
     ENDLESS,
@@ -23,7 +23,7 @@ from bayesmdp.engine._dense import (
     copy_to,
     factorise,
     factorise_band,
-    solve,
+    solve_all,
     solve_band,
     solve_band_transposed,
     solve_transposed,
@@ -99,7 +99,7 @@ class Space(NamedTuple):
     t_value: FloatArray  # [K]
     inverse: FloatArray  # [N]
     scale: FloatArray  # [N]
-    rhs: FloatArray  # [S]
+    rhs: FloatArray  # [K + X, S], variances of K rewards, and X covariances
     ones: FloatArray  # [S]
 
 
@@ -107,11 +107,13 @@ class Solution(NamedTuple):
     """Vectors over states ``[K, S]``, zero for terminal ones but for arrivals."""
 
     value: FloatArray
-    variance: FloatArray
-    occupancy: FloatArray
+    variance: FloatArray  # [K or K + X, S], covariances of X pairs of rewards at last
+    occupancy: FloatArray  # of the first reward of each discount
 
 
-def make_space(method: Method, n: int, n_states: int, entries: int) -> Space:
+def make_space(
+    method: Method, n: int, n_states: int, entries: int, n_rewards: int = 1
+) -> Space:
     """Allocate for ``n`` live states and rows of so many entries.
 
     NumPy asks for large pages, numba does not; vectors of a million states are read a
@@ -132,7 +134,7 @@ def make_space(method: Method, n: int, n_states: int, entries: int) -> Space:
         np.empty(entries),
         np.empty(n),
         np.empty(n),
-        np.zeros(n_states),
+        np.zeros((n_rewards * (n_rewards + 1) // 2, n_states)),
         np.ones(n_states),
     )
 
@@ -162,12 +164,13 @@ def eliminate(
 def substitute(
     dense: Dense | None, band: Band | None, space: Space, x: FloatArray
 ) -> None:
-    """Solve with what `eliminate` left; ``x`` [S] in place."""
+    """Solve with what `eliminate` left; ``x`` [K, S] in place."""
     n = space.slack.size
     if dense is not None:
-        solve(space.matrix, x[:n])
+        solve_all(space.matrix, x)
     if band is not None:
-        solve_band(space.matrix, band.position, x[:n], space.vectors[0])
+        for k in range(x.shape[0]):
+            solve_band(space.matrix, band.position, x[k, :n], space.vectors[0])
 
 
 @jit
@@ -200,32 +203,55 @@ def solve_directly(
 
     Rewards [K, E] of the same discount [K] stand beside each other.
     """
-    held = -1.0  # discount that the factorised matrix has
-    for k in range(g.size):
-        if g[k] != held:
-            held = g[k]
-            if not eliminate(dense, band, space, theta, pi, rows, held):
-                return ENDLESS_CHAIN
-            if want & (OCCUPANCY | GRADIENT):
-                copy_to(out.occupancy[k], start)
-                substitute_transposed(dense, band, space, out.occupancy[k])
-        elif want & (OCCUPANCY | GRADIENT):
-            copy_to(out.occupancy[k], out.occupancy[k - 1])
-        bellman_mean(theta, pi, rows, reward[k], out.value[k])
-        substitute(dense, band, space, out.value[k])
+    adjoint = want & (OCCUPANCY | GRADIENT)
+    bellman_mean(theta, pi, rows, reward, out.value)
+    first, held = 0, -1.0  # discount that the factorised matrix has
+    while first < g.size:
+        last, held = run_of(g, first), g[first]
+        if not eliminate(dense, band, space, theta, pi, rows, held):
+            return ENDLESS_CHAIN
+        if adjoint:
+            copy_to(out.occupancy[first], start)
+            substitute_transposed(dense, band, space, out.occupancy[first])
+        substitute(dense, band, space, out.value[first:last])
+        first = last
     if want & VARIANCE:
-        for k in range(g.size):
-            spread = out.variance[k]
-            bellman_spread(theta, pi, rows, reward[k], g[k], out.value[k], spread)
-            if g[k] * g[k] != held:
-                held = g[k] * g[k]
+        bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
+        both, first = pair_discounts(g, out.variance.shape[0]), 0
+        while first < both.size:
+            last = run_of(both, first)
+            if both[first] != held:
+                held = both[first]
                 eliminate(dense, band, space, theta, pi, rows, held)
-            substitute(dense, band, space, spread)
+            substitute(dense, band, space, out.variance[first:last])
+            first = last
     return SOLVED
 
 
 @jit
-def solve_iteratively(
+def run_of(g: FloatArray, first: int) -> int:
+    """Return where discounts are no longer that of place ``first``."""
+    last = first + 1
+    while last < g.size and g[last] == g[first]:
+        last += 1
+    return last
+
+
+@jit
+def pair_discounts(g: FloatArray, n: int) -> FloatArray:
+    """Return discounts of ``n`` variances and covariances, as `bellman_spread` has."""
+    out, at = np.empty(n), g.size
+    for i in range(g.size):
+        out[i] = g[i] * g[i]
+        for j in range(i + 1, g.size):
+            if at < n:
+                out[at] = g[i] * g[j]
+                at += 1
+    return out
+
+
+@jit
+def solve_iteratively(  # noqa: C901 - three systems, each of some right-hand sides
     krylov: Krylov,
     chain: Chain,
     space: Space,
@@ -250,175 +276,105 @@ def solve_iteratively(
     if chain.slot.size > 0:
         value = space.value
         fill_chain(chain, theta, pi, rows, value)
-    products = 0
-    for k in range(g.size):
-        more = _iterate_one(
-            krylov,
-            chain,
-            space,
-            want,
-            theta,
-            pi,
-            rows,
-            reward,
-            g,
-            start,
-            length,
-            t_length,
-            value,
-            k,
-            out,
+    products, first = 0, 0
+    bellman_mean(theta, pi, rows, reward, space.rhs[: g.size])
+    while first < g.size:  # right-hand sides of one discount share a system
+        last = run_of(g, first)
+        system = _system(krylov, chain, value, g[first], space)
+        some = space.rhs[first:last]
+        more = bounded(system, space, length, some, out.value[first:last])
+        if more < 0:
+            return more - products
+        products, first = products + more, last
+    first = 0
+    while first < g.size and want & (OCCUPANCY | GRADIENT):
+        more = _iterate_visits(
+            krylov, chain, space, value, g[first], start, t_length, out.occupancy[first]
         )
         if more < 0:
             return more - products
-        products += more
+        products, first = products + more, run_of(g, first)
+    if want & VARIANCE:
+        spread = out.variance
+        rhs = space.rhs[: spread.shape[0]]
+        bellman_spread(theta, pi, rows, reward, g, out.value, rhs)
+        both, first = pair_discounts(g, spread.shape[0]), 0
+        while first < both.size:
+            last = run_of(both, first)
+            system = _system(krylov, chain, value, both[first], space)
+            some = rhs[first:last]
+            more = bounded(system, space, length, some, spread[first:last])
+            if more < 0:
+                return more - products
+            products, first = products + more, last
+        for k in range(g.size):  # an error within the tolerance may be below 0
+            for i in range(space.slack.size):
+                spread[k, i] = max(spread[k, i], 0.0)
     return products
 
 
 @jit
-def _iterate_one(
+def _system(
+    krylov: Krylov, chain: Chain, value: FloatArray, g: float, space: Space
+) -> System:
+    """Prepare ``I - g T``."""
+    system = System(
+        g,
+        krylov.backward,
+        chain.begin,
+        chain.stop,
+        chain.column,
+        value,
+        space.inverse,
+    )
+    fill_inverse(system)
+    return system
+
+
+@jit
+def _iterate_visits(
     krylov: Krylov,
     chain: Chain,
     space: Space,
-    want: int,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: FloatArray,
+    value: FloatArray,
+    g: float,
     start: FloatArray,
     length: FloatArray,
-    t_length: FloatArray,
-    value: FloatArray,
-    k: int,
-    out: Solution,
+    out: FloatArray,
 ) -> int:
-    """Solve for reward ``k``; visits as those of the one before, if they are."""
-    n, down = space.slack.size, krylov.backward
-    system = System(
-        g[k], down, chain.begin, chain.stop, chain.column, value, space.inverse
+    """Solve for visits [S] with the transpose; products, negative if that failed."""
+    system = _system(krylov, chain, value, g, space)
+    for at in range(chain.t_slot.size):
+        e = np.uint64(at)
+        space.t_value[e] = value[chain.t_slot[e]]
+    transposed = System(
+        g,
+        not system.backward,  # what flows towards the end in the rows flows from it
+        chain.t_begin,
+        chain.t_stop,
+        chain.t_column,
+        space.t_value,
+        space.inverse,
     )
-    fill_inverse(system)
-    bellman_mean(theta, pi, rows, reward[k], space.rhs)
-    products = bounded(system, space, length, out.value[k])
-    if products > 0 and want & (OCCUPANCY | GRADIENT):
-        if k > 0 and g[k] == g[k - 1]:
-            copy_to(out.occupancy[k], out.occupancy[k - 1])
-        else:
-            for at in range(chain.t_slot.size):
-                e = np.uint64(at)
-                space.t_value[e] = value[chain.t_slot[e]]
-            transposed = System(
-                g[k],
-                not down,  # what flows towards the end in the rows flows from it here
-                chain.t_begin,
-                chain.t_stop,
-                chain.t_column,
-                space.t_value,
-                space.inverse,
-            )
-            copy_to(space.rhs, start)
-            more = bounded(transposed, space, t_length, out.occupancy[k])
-            products = products + more if more > 0 else -products
-    if products > 0 and want & VARIANCE:
-        variance = out.variance[k]
-        bellman_spread(theta, pi, rows, reward[k], g[k], out.value[k], space.rhs)
-        square = System(
-            g[k] * g[k],
-            down,
-            chain.begin,
-            chain.stop,
-            chain.column,
-            value,
-            space.inverse,
-        )
-        fill_inverse(square)
-        more = bounded(square, space, length, variance)
-        products = products + more if more > 0 else -products
-        for i in range(n):  # an error within the tolerance may be below 0
-            variance[i] = max(variance[i], 0.0)
-    return products
+    given = start.reshape((1, start.size))
+    return bounded(transposed, space, length, given, out.reshape((1, out.size)))
 
 
 @jit
-def bounded(system: System, space: Space, length: FloatArray, x: FloatArray) -> int:
-    """Solve for ``space.rhs`` with a bound on the error; products, negative if not."""
+def bounded(
+    system: System, space: Space, length: FloatArray, rhs: FloatArray, x: FloatArray
+) -> int:
+    """Solve for ``rhs`` [K, S] with bounds on errors; products, negative if not."""
     n = system.begin.size
-    x[n:] = 0.0
-    first = bounding_scale(system, length, space.ones, space.scale, space.vectors)
-    if first == 0:
+    x[:, n:] = 0.0
+    products = bounding_scale(system, length, space.ones, space.scale, space.vectors)
+    if products == 0:
         return -1
-    then = iterate(
-        system, space.rhs, space.scale, 0.0, TOLERANCE, ACCEPTED, x, space.vectors
-    )
-    return first + then if then > 0 else -first
-
-
-@jit
-def add_arrivals(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    g: float,
-    start: FloatArray,
-    n: int,
-    out: FloatArray,
-) -> None:
-    """Add discounted arrivals in terminal states to the visits ``out`` [S] of others.
-
-    The first ``n`` states are live; a start in a terminal state counts there.
-    """
-    copy_to(out[n:], start[n:])
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            flow = g * pi[row] * out[rows.source[row]]
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                if rows.target[e] >= n:
-                    out[rows.target[e]] += flow * theta[e]
-
-
-@jit
-def bellman_mean(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Set ``out[s] = b[s]``, the expected reward of a step."""
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            total = 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                total += theta[e] * reward[e]
-            out[rows.source[row]] += pi[row] * total
-
-
-@jit
-def bellman_spread(
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: float,
-    value: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Set ``out[s] = sum_a pi sum_t theta (r + g V[t] - V[s])^2``.
-
-    The same as the right-hand side of the equation in `_kernel`, because ``V[s]`` is
-    the mean of what is squared, but without a difference of large numbers.
-    """
-    out[:] = 0.0
-    for row in range(pi.size):
-        if pi[row] > 0.0:
-            centre = value[rows.source[row]]
-            total = 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                h = reward[e] + g * value[rows.target[e]] - centre
-                total += theta[e] * h * h
-            out[rows.source[row]] += pi[row] * total
+    for k in range(rhs.shape[0]):
+        more = iterate(
+            system, rhs[k], space.scale, 0.0, TOLERANCE, ACCEPTED, x[k], space.vectors
+        )
+        if more < 0:
+            return -products
+        products += more
+    return products

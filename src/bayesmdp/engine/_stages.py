@@ -79,7 +79,7 @@ def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
 
 
 @jit
-def _fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
+def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
     stages: Stages,
     space: StageSpace,
     theta: FloatArray,
@@ -115,7 +115,7 @@ def _fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
 
 
 @jit
-def _row_reward(own: FloatArray, table: FloatArray, t: int, at: int) -> float:
+def row_reward(own: FloatArray, table: FloatArray, t: int, at: int) -> float:
     """Return ``A_t o`` of a row: weights ``own`` [K, T + 1], means ``table`` [K, .]."""
     total = 0.0
     for k in range(own.shape[0]):
@@ -126,7 +126,7 @@ def _row_reward(own: FloatArray, table: FloatArray, t: int, at: int) -> float:
 
 
 @jit
-def _row_ahead(
+def row_ahead(
     theta: FloatArray, rows: Layout, base: int, row: int, ahead: FloatArray
 ) -> float:
     """Return the mean of values ``ahead`` [S] after a row."""
@@ -145,18 +145,29 @@ def _backward(
     rows: Layout,
     n_live: int,
 ) -> None:
-    """Fill the values of all times and columns."""
+    """Fill the values of all times and columns: two read the entries together."""
     n_columns, n_rows, table = stages.own.shape[0], pi.size, space.row_own
     for t in range(stages.phase.size - 1, -1, -1):
         space.value[:, t, :n_live] = 0.0
         base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
-        for m in range(n_columns):
-            own, ahead, now = stages.own[m], space.value[m, t + 1], space.value[m, t]
+        for m in range(0, n_columns, 2):
+            n = min(m + 1, n_columns - 1)
+            one, two = space.value[m, t + 1], space.value[n, t + 1]
             for row in range(n_rows):
-                if pi[row] > 0.0:
-                    q = _row_reward(own, table, t, paid + row)
-                    q += _row_ahead(theta, rows, base, row, ahead)
-                    now[rows.source[row]] += pi[row] * q
+                if not pi[row] > 0.0:
+                    continue
+                p, q = 0.0, 0.0
+                if n > m:
+                    for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                        chance = theta[np.uint64(base + at)]
+                        p += chance * one[rows.target[np.uint64(at)]]
+                        q += chance * two[rows.target[np.uint64(at)]]
+                    q += row_reward(stages.own[n], table, t, paid + row)
+                    space.value[n, t, rows.source[row]] += pi[row] * q
+                else:
+                    p = row_ahead(theta, rows, base, row, one)
+                p += row_reward(stages.own[m], table, t, paid + row)
+                space.value[m, t, rows.source[row]] += pi[row] * p
 
 
 @jit
@@ -190,21 +201,29 @@ def _spread(  # noqa: C901 - one loop over times
             x0, y0 = space.value[m, t, s], space.value[n, t, s]
             if not stages.moved:  # the same for all entries of the row
                 at = stages.paid[t] * pi.size + row
-                x0 -= _row_reward(stages.own[m], table, t, at)
-                y0 -= _row_reward(stages.own[n], table, t, at)
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e, j = np.uint64(base + at), rows.target[np.uint64(at)]
-                chance = theta[e]
-                x, y = one[j] - x0, 0.0
-                if stages.moved:
+                x0 -= row_reward(stages.own[m], table, t, at)
+                y0 -= row_reward(stages.own[n], table, t, at)
+            if not stages.moved and m == n:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    j = rows.target[np.uint64(at)]
+                    x = one[j] - x0
+                    xx += theta[np.uint64(base + at)] * (x * x + ahead[0, j])
+            elif not stages.moved:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    chance, j = theta[np.uint64(base + at)], rows.target[np.uint64(at)]
+                    x, y = one[j] - x0, two[j] - y0
+                    xx += chance * (x * x + ahead[0, j])
+                    yy += chance * (y * y + ahead[1, j])
+                    xy += chance * (x * y + ahead[2, j])
+            else:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    e, j = np.uint64(base + at), rows.target[np.uint64(at)]
+                    chance = theta[e]
+                    x, y = one[j] - x0, two[j] - y0
                     for k in range(stages.discount.size):
                         x += stages.own[m, k, t] * reward[k, e]
-                xx += chance * (x * x + ahead[0, j])
-                if m != n:
-                    y = two[j] - y0
-                    if stages.moved:
-                        for k in range(stages.discount.size):
-                            y += stages.own[n, k, t] * reward[k, e]
+                        y += stages.own[n, k, t] * reward[k, e]
+                    xx += chance * (x * x + ahead[0, j])
                     yy += chance * (y * y + ahead[1, j])
                     xy += chance * (x * y + ahead[2, j])
             now[0, s] += pi[row] * xx
@@ -277,8 +296,8 @@ def _forward(  # noqa: C901 - one loop over times
                 for row in range(pi.size):
                     s = rows.source[row]
                     if now[s] != 0.0:
-                        q = _row_reward(own, table, t, paid + row)
-                        q += _row_ahead(theta, rows, base, row, ahead)
+                        q = row_reward(own, table, t, paid + row)
+                        q += row_ahead(theta, rows, base, row, ahead)
                         slope[m, row] += now[s] * (q - space.value[m, t, s])
         if t == last:
             break
@@ -312,7 +331,7 @@ def solve_stages(
     slope: FloatArray,
 ) -> None:
     """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
-    _fill_rewards(stages, space, theta, rows, reward, final, n_live)
+    fill_rewards(stages, space, theta, rows, reward, final, n_live)
     _backward(stages, space, theta, pi, rows, n_live)
     for m in range(stages.own.shape[0]):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
@@ -358,6 +377,25 @@ def fill_direction(
                         out[m, e] += flow * x
         after[n_live:] = 0.0
         now, after = after, now
+
+
+@jit
+def _along(
+    direction: FloatArray,
+    theta: FloatArray,
+    theta_bar: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+) -> float:
+    """Return the control variate: rows that are not used are not filled."""
+    total, entries = 0.0, rows.target.size
+    for base in range(0, theta_bar.size, entries):
+        for row in range(pi.size):
+            if pi[row] > 0.0:
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    e = np.uint64(base + at)
+                    total += (theta[e] - theta_bar[e]) * direction[e]
+    return total
 
 
 @jit
@@ -447,45 +485,12 @@ def sweep_stages(  # noqa: C901 - one loop over draws
                 start_draws[m, :, i],
             )
             if want & CONTROL:
-                y = 0.0
-                for e in range(theta_bar.size):
-                    if direction[m, e] != 0.0:  # rows that are not used are not filled
-                        y += (theta[d, e] - theta_bar[e]) * direction[m, e]
-                start_draws[m, START_Y, i] = y
+                start_draws[m, START_Y, i] = _along(
+                    direction[m], theta[d], theta_bar, pi, rows
+                )
             if want & GRADIENT:
                 sums = row_sums[m, i // block]
                 for row in range(pi.size):
                     gain = weights[i] * slope[m, row]
                     sums[0, row] += gain
                     sums[1, row] += gain * gain
-
-
-@jit
-def best_stages(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    final: FloatArray,
-    n_live: int,
-    choice: IntArray,
-) -> None:
-    """Fill the first column's values by the best row of each state and time.
-
-    No policy, stationary or not, has a higher one; ``choice`` [N] is the row at the
-    start.
-    """
-    _fill_rewards(stages, space, theta, rows, reward, final, n_live)
-    for t in range(stages.phase.size - 1, -1, -1):
-        value, ahead = space.value[0, t], space.value[0, t + 1]
-        n_rows, s = rows.source.size, 0
-        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
-        value[:n_live] = -np.inf
-        for row in range(n_rows):
-            q = _row_reward(stages.own[0], space.row_own, t, paid + row)
-            q += _row_ahead(theta, rows, base, row, ahead)
-            s = rows.source[row]
-            if q > value[s]:
-                value[s] = q
-                choice[s] = row

@@ -338,7 +338,8 @@ def _cut(
     tail, head = np.append(tail[used], first), np.append(head[used], source)
     capacity = np.append(capacity[used], most + 1)
     size = (chain.n + 3, chain.n + 3)
-    network = coo_array((capacity, (tail, head)), shape=size).tocsr()
+    where = tail.astype(np.int32), head.astype(np.int32)  # all that old scipy takes
+    network = coo_array((capacity, where), shape=size).tocsr()
     network.data = np.minimum(network.data, _UNCUT).astype(np.int32)
     flow = maximum_flow(network, first, end)
     if flow.flow_value > most:

@@ -33,6 +33,7 @@ import numpy as np
 from bayesmdp._checks import read_only
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp.engine._bellman import bellman_mean
 from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._dense import (
     ENDLESS,
@@ -52,7 +53,6 @@ from bayesmdp.engine._solve import (
     LEFT_OUT,
     SOLVED,
     Solution,
-    bellman_mean,
 )
 from bayesmdp.errors import EndlessError
 
@@ -118,9 +118,9 @@ def solve_renewal(  # noqa: C901 - loops over rewards, pairs of them and entries
     for s in range(at.share.size):
         at.share[s] /= length
     n_rewards = reward.shape[0]
+    bellman_mean(theta, pi, rows, reward, at.bias)
     for k in range(n_rewards):
         bias = at.bias[k]
-        bellman_mean(theta, pi, rows, reward[k], bias)
         gain = dot(at.share, bias)
         at.gain[k] = gain
         for s in range(bias.size):

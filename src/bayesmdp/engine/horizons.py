@@ -7,16 +7,22 @@ betters, by the gradient ``sum_t d_t (Q_t - V_t)``. `best_start_values` has what
 time-dependent optimum of each draw reaches, which no stationary policy can pass.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
+from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine import _solve as solving
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._stages import (
     Stages,
     StageSpace,
-    best_stages,
+    fill_rewards,
+    row_ahead,
+    row_reward,
     solve_stages,
     stage_space,
 )
@@ -105,29 +111,92 @@ def _solved(
     return float(rows.start @ out.value[0]), out.value[0], slope[0]
 
 
+def sum_over_draws(
+    problem: Problem, draws: IntArray, weights: FloatArray, around: FloatArray
+) -> FloatArray:
+    """Weighted sums of four powers of values less ``around``, ``[4, T + 1, S]``.
+
+    By time, discounted to the start, of the first policy; ``around`` [T + 1, S].
+    """
+    stages = problem.stages
+    assert stages is not None
+    space, out = _space(problem, stages), np.zeros((4, *around.shape))
+    for i, theta, reward, final in _models(problem, draws):
+        off = _values_by_time(problem, stages, space, theta, reward, final) - around
+        out += weights[i] * np.stack([off, off**2, off**3, off**4])
+    return out
+
+
+def mean_values_by_time(problem: Problem) -> FloatArray:
+    """Values of the mean model by time, ``[T + 1, S]``, as `sum_over_draws` has."""
+    assert problem.stages is not None
+    space, final = _space(problem, problem.stages), problem.terminal_value
+    given = problem.rows.mean, problem.reward, final
+    return _values_by_time(problem, problem.stages, space, *given)
+
+
+def _values_by_time(
+    problem: Problem,
+    stages: Stages,
+    space: StageSpace,
+    theta: FloatArray,
+    reward: FloatArray,
+    final: FloatArray,
+) -> FloatArray:
+    rows, n_states = problem.rows, problem.rows.start.size
+    solve_stages(
+        stages,
+        space,
+        0,
+        theta.copy(),
+        read_only(problem.policies[0]),
+        rows.layout,
+        read_only(reward),
+        writable(final),
+        writable(rows.start),
+        problem.n_live,
+        solving.Solution(*np.zeros((3, 1, n_states))),
+        np.zeros((0, n_states)),
+        np.zeros((1, rows.source.size)),
+    )
+    out = space.value[0, :-1].copy()  # at terminal states what arriving there pays
+    out[0, problem.n_live :] = problem.of_columns(final)[0, problem.n_live :]
+    return out
+
+
+def _models(
+    problem: Problem, draws: IntArray
+) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray]]:
+    """Rows, rewards and terminal values of each draw, with its place among them."""
+    rows, stream = problem.rows, problem.stream
+    assert stream is not None
+    theta = np.empty((1, rows.mean.size))
+    for i in range(draws.size):
+        one = draws[i : i + 1]
+        stream.fill(one, np.ones(rows.source.size, dtype=np.bool_), theta)
+        paid, ends = stream.rewards(one), stream.terminal_values(one)
+        reward = problem.reward if paid is None else problem.in_order(paid)[0]
+        final = problem.terminal_value
+        if ends is not None:
+            final = problem.in_order(ends)[0][:, rows.order]
+        yield i, theta[0], reward, final
+
+
 def best_start_values(problem: Problem, draws: IntArray) -> tuple[FloatArray, IntArray]:
     """Start values ``[n]`` of the best decisions of each draw, made as time goes by.
 
     And the rows that they begin with, ``[n, N]``.
     """
-    stages, rows, stream = problem.stages, problem.rows, problem.stream
+    stages, rows = problem.stages, problem.rows
     assert stages is not None
-    assert stream is not None
-    space = _space(problem, stages)
-    theta = np.empty((draws.size, rows.mean.size))
-    stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), theta)
-    paid, ends = stream.rewards(draws), stream.terminal_values(draws)
+    space, live = _space(problem, stages), slice(0, problem.n_live)
     out = np.empty(draws.size)
     choice = np.zeros((draws.size, problem.n_live), dtype=np.int64)
-    for i in range(draws.size):
-        reward = problem.reward if paid is None else problem.in_order(paid)[i]
-        final = problem.terminal_value
-        if ends is not None:
-            final = problem.in_order(ends)[i][:, rows.order]
+    for i, theta, reward, final in _models(problem, draws):
         best_stages(
             stages,
             space,
-            theta[i],
+            theta,
             rows.layout,
             read_only(reward),
             writable(final),
@@ -135,6 +204,36 @@ def best_start_values(problem: Problem, draws: IntArray) -> tuple[FloatArray, In
             choice[i],
         )
         start = problem.of_columns(final)[0] @ rows.start
-        live = slice(0, problem.n_live)
         out[i] = rows.start[live] @ space.value[0, 0, live] + start
     return out, choice
+
+
+@jit
+def best_stages(
+    stages: Stages,
+    space: StageSpace,
+    theta: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    final: FloatArray,
+    n_live: int,
+    choice: IntArray,
+) -> None:
+    """Fill the first column's values by the best row of each state and time.
+
+    No policy, stationary or not, has a higher one; ``choice`` [N] is the row at the
+    start.
+    """
+    fill_rewards(stages, space, theta, rows, reward, final, n_live)
+    for t in range(stages.phase.size - 1, -1, -1):
+        value, ahead = space.value[0, t], space.value[0, t + 1]
+        n_rows, s = rows.source.size, 0
+        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
+        value[:n_live] = -np.inf
+        for row in range(n_rows):
+            q = row_reward(stages.own[0], space.row_own, t, paid + row)
+            q += row_ahead(theta, rows, base, row, ahead)
+            s = rows.source[row]
+            if q > value[s]:
+                value[s] = q
+                choice[s] = row

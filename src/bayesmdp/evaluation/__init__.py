@@ -23,6 +23,7 @@ from bayesmdp.evaluation._evaluate import (
 from bayesmdp.evaluation._evaluation import (
     Evaluation,
     between,
+    in_costs,
     interval_of,
     quantile,
     rounded,
@@ -33,6 +34,7 @@ from bayesmdp.evaluation._rollouts import (
     rollout_evaluate,
     truncation_bound,
 )
+from bayesmdp.evaluation._to_go import ValuesToGo, values_to_go
 
 __all__ = [
     "ActionValues",
@@ -42,6 +44,7 @@ __all__ = [
     "ComparisonRow",
     "Evaluation",
     "OffPolicy",
+    "ValuesToGo",
     "action_values",
     "compare",
     "draws_needed",
@@ -55,4 +58,5 @@ __all__ = [
     "rounded",
     "tie",
     "truncation_bound",
+    "values_to_go",
 ]

@@ -243,12 +243,9 @@ def _block(
     n_rows, n = rows.source.size, problem.n_live
     theta = np.empty((1, rows.target.size))
     every = np.ones(n_rows, dtype=np.bool_)
-    of_rows, of_states = np.zeros((5, n_rows)), np.zeros((3, n))
-    kept = np.zeros((draws.size if keep else 0, n_rows))
+    moments = np.zeros((draws.size, 2, n_rows))  # Q and variance in each draw
     row = rows.row_of_entry
-    first = np.searchsorted(rows.source, np.arange(n))  # rows stand in order of states
-    usual = _gain(rows, decisions, around)
-    for i, draw in enumerate(draws):
+    for i, draw in enumerate(draws):  # one by one: entries of a model may be many
         if weights[i] == 0:
             continue
         stream.fill(np.array([draw]), every, theta)
@@ -256,21 +253,22 @@ def _block(
         paid = (rows.reward if own is None else own[0]) + g * value[i, rows.target]
         q = rows.row_sums(theta[0] * paid)
         spread = (paid - q[row]) ** 2 + g**2 * variance[i, rows.target]
-        size = np.maximum(np.maximum.reduceat(np.abs(q), first), least)
-        same = tie(size)  # [N]
-        best = q >= (np.maximum.reduceat(q, first) - same)[rows.source]
-        ways = np.add.reduceat(best.astype(np.float64), first)[rows.source]
-        decided = np.add.reduceat(decisions * q, first, axis=1)  # [2, N]
-        gain = decided[0] - decided[1]
-        better = q > (decided[0] + same)[rows.source]
-        off, extra = q - around, gain - usual
-        of_rows += weights[i] * np.stack(
-            [off, off**2, rows.row_sums(theta[0] * spread), best / ways, better]
-        )
-        of_states += weights[i] * np.stack([extra, extra**2, gain > same])
-        if keep:
-            kept[i] = q
-    return _Sums(of_rows, of_states, kept)
+        moments[i] = q, rows.row_sums(theta[0] * spread)
+    q, noise = moments.swapaxes(0, 1)  # [n, R]
+    first = np.searchsorted(rows.source, np.arange(n))  # rows stand in order of states
+    highest = np.maximum.reduceat(q, first, axis=1)  # [n, N]
+    same = tie(np.maximum(np.maximum.reduceat(np.abs(q), first, axis=1), least))
+    best = q >= (highest - same)[:, rows.source]
+    ways = np.add.reduceat(best.astype(np.float64), first, axis=1)[:, rows.source]
+    decided = np.add.reduceat(decisions[:, None] * q, first, axis=2)  # [2, n, N]
+    gain = decided[0] - decided[1]
+    better = q > (decided[0] + same)[:, rows.source]
+    off, extra = q - around, gain - _gain(rows, decisions, around)
+    return _Sums(
+        np.stack([weights @ x for x in (off, off**2, noise, best / ways, better)]),
+        np.stack([weights @ x for x in (extra, extra**2, gain > same)]),
+        q if keep else q[:0],
+    )
 
 
 def _gain(rows: SweepRows, decisions: FloatArray, q: FloatArray) -> FloatArray:

@@ -25,11 +25,12 @@ from bayesmdp.evaluation._evaluate import (
 from bayesmdp.evaluation._evaluation import (
     Evaluation,
     between,
+    in_costs,
     inference_data,
     interval_of,
     rounded,
 )
-from bayesmdp.model import as_policy
+from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
@@ -111,10 +112,11 @@ class Comparison(Record):
         return inference_data(variables, self.evaluations[names[0]].weights, chains)
 
     def _table(self) -> Table:
-        unit = next(iter(self.evaluations.values())).task.reward_unit
+        task = next(iter(self.evaluations.values())).task
+        unit, what = task.reward_unit, "cost" if task.is_cost else "value"
         header = [
             "",
-            f"value, {unit}" if unit else "value",
+            f"{what}, {unit}" if unit else what,
             "95 % interval",
             f"minus {self.reference}",
             "95 % of difference",
@@ -152,9 +154,11 @@ class Comparison(Record):
         return f"Comparison({policies}, {said}, reference {self.reference!r})"
 
     def _sheet(self, shown: int = 10) -> Sheet:
+        cost = self.evaluations[self.reference].task.is_cost
+        what, better = ("cost", "lower cost") if cost else ("value", "higher value")
         notes = [
-            "± Monte Carlo error; 95 %: posterior intervals of the value and of the "
-            "paired difference; better: probability of a higher value than "
+            f"± Monte Carlo error; 95 %: posterior intervals of the {what} and of the "
+            f"paired difference; better: probability of a {better} than "
             f"{self.reference} (a tie is not better); under {self.min_count} visits: "
             "share of visits on pairs logged less often",
             *dict.fromkeys(
@@ -274,7 +278,27 @@ def compare(
     rows.sort(key=lambda row: -row.difference)
     for note in dict.fromkeys(n for e in evaluations.values() for n in e.notes):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return Comparison(tuple(rows), reference, min_count, evaluations)
+    found = Comparison(tuple(rows), reference, min_count, evaluations)
+    return _in_costs(found, belief.task)
+
+
+def _in_costs(found: Comparison, task: Task) -> Comparison:
+    """Return the comparison, in costs if the task has some: the least one first."""
+    if not task.is_cost:
+        return found
+    each = found.evaluations.items()
+    rows = []
+    for row in found.rows:
+        gap = row.difference_interval
+        turned: dict[str, Any] = {
+            "value": -row.value,
+            "interval": (-row.interval[1], -row.interval[0]),
+            "difference": 0.0 - row.difference,
+            "difference_interval": None if gap is None else (-gap[1], -gap[0]),
+        }
+        rows.append(replace(row, **turned))
+    turned = {name: in_costs(x, task) for name, x in each}
+    return replace(found, rows=tuple(rows), evaluations=turned)
 
 
 def _low_support(evaluation: Evaluation, draws: Draws, min_count: int) -> float | None:

@@ -35,7 +35,8 @@ from bayesmdp import _checks
 from bayesmdp._progress import progress_bar
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation._evaluation import Evaluation
+from bayesmdp.evaluation._errors import mean_and_mcse
+from bayesmdp.evaluation._evaluation import Evaluation, in_costs
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
@@ -138,6 +139,7 @@ def evaluate(
     ((1000,), 0.97)
     """
     draws = with_reward(as_draws(draws, n_draws, seed), reward)
+    task = draws.belief.task
     if tolerance is not None:
         tolerance = _checks.real(
             "tolerance", tolerance, ArgumentError, 0, open_low=True
@@ -160,7 +162,7 @@ def evaluate(
     result = joint(swept, each) if m > 1 else each[0]
     for note in result.notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return result
+    return in_costs(result, task)
 
 
 def as_draws(
@@ -338,13 +340,17 @@ def _kept(swept: Swept, p: int) -> dict[str, Any]:
     values: FloatArray = np.empty_like(kept)
     values[:, problem.rows.order] = kept
     if problem.task.criterion == "average":
-        weights = swept.sums.weights[ended]
-        mean = weights @ values[ended] / weights.sum()
-        spread = weights @ (values[ended] - mean) ** 2 / weights.sum()
-        if not swept.draws.exact:
-            spread *= weights.size / max(weights.size - 1, 1)
-        sd = _checks.sealed(np.sqrt(spread))
-        return {"bias": _checks.sealed(mean), "bias_sd": sd}
+        from bayesmdp.evaluation._measure import Size, estimates_of_values
+
+        draws, weights = swept.draws, swept.sums.weights[ended]
+        size = Size(weights.size, weights, draws.exact, draws.belief.chain_noise)
+        found = estimates_of_values(np.ascontiguousarray(values[ended].T), size)
+        return {
+            "bias": _checks.sealed(found.value),
+            "bias_mcse": _checks.sealed(found.value_mcse),
+            "bias_sd": _checks.sealed(found.epistemic_sd),
+            "bias_sd_mcse": _checks.sealed(found.epistemic_sd_mcse),
+        }
     final = problem.ends_of(np.arange(len(kept)))
     final = problem.ends_of(None) if final is None else final
     assert final is not None
@@ -443,28 +449,30 @@ def joint(swept: Swept, evaluations: list[Evaluation]) -> Evaluation:
     values = np.stack([each[name].start_values for name in names])
     ended = np.isfinite(values).all(axis=0) & (swept.sums.weights > 0)
     weights = swept.sums.weights[ended] / swept.sums.weights[ended].sum()
-    epistemic = _covariance(values[:, ended], weights, exact=swept.draws.exact)
-    aleatoric = np.diag([each[name].start_aleatoric_sd ** 2 for name in names])
+    belief = swept.draws.belief
+    how: dict[str, Any] = {"exact": swept.draws.exact, "chain": belief.chain_noise}
+    off = values[:, ended] - (values[:, ended] @ weights)[:, None]
+    epistemic, over = mean_and_mcse(off[:, None] * off, weights, **how)
+    if not swept.draws.exact:
+        epistemic *= weights.size / max(weights.size - 1, 1)
+    sds = np.array([each[name].start_aleatoric_sd for name in names])
+    errors = np.array([each[name].start_aleatoric_sd_mcse for name in names])
+    aleatoric, of = np.diag(sds**2), np.diag(2 * sds * errors)
     pair = np.zeros((size, size), dtype=np.int64)
     pair[np.triu_indices(size, 1)] = np.arange(size * (size - 1) // 2)
-    cross = swept.sums.cross[0][:, ended] @ weights
+    cross, error = mean_and_mcse(swept.sums.cross[0][:, ended], weights, **how)
     for i in range(size):
         for j in range(i):
             low, high = sorted((place[i], place[j]))
             aleatoric[i, j] = aleatoric[j, i] = cross[pair[low, high]]
+            of[i, j] = of[j, i] = error[pair[low, high]]
     return replace(
         first,
         task=task,
         rewards=each,
         start_epistemic_covariance=_checks.sealed(epistemic),
+        start_epistemic_covariance_mcse=_checks.sealed(over),
         start_aleatoric_covariance=_checks.sealed(aleatoric),
+        start_aleatoric_covariance_mcse=_checks.sealed(of),
         notes=tuple(dict.fromkeys(x for e in each.values() for x in e.notes)),
     )
-
-
-def _covariance(values: FloatArray, weights: FloatArray, *, exact: bool) -> FloatArray:
-    """Covariances over draws ``[K, K]`` of values ``[K, D]``, as errors has them."""
-    off = values - (values @ weights)[:, None]
-    n = weights.size
-    unbias = 1.0 if exact else n / max(n - 1, 1)
-    return np.asarray(unbias * (off * weights) @ off.T)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,7 @@ Variables = Mapping[str, tuple[FloatArray, Mapping[str, Sequence[str]]]]
 
 
 def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> Any:
-    """Hand values over draws to ArviZ.
-
-    Parameters
-    ----------
-    variables
-        Values by name, with labels of further axes.
-    weights
-        Of draws; ArviZ takes all to count alike.
-    n
-        How many chains the draws came from, one after the other.
-    """
+    """Hand values over draws to ArviZ; ``n`` chains, one after the other."""
     if weights is not None and not np.allclose(weights, weights[0]):
         raise ArgumentError(
             "`to_inference_data` takes draws that count alike, and models of this "
@@ -84,6 +74,12 @@ _FEW = 30  # draws below which their spread says little about itself
 ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 _WITH_ERRORS = tuple(x for q in _QUANTITIES for x in (q, f"{q}_mcse"))
+_BIAS = ("bias", "bias_mcse", "bias_sd", "bias_sd_mcse")
+_COVARIANCES = tuple(
+    f"start_{kind}_covariance{what}"
+    for kind in ("epistemic", "aleatoric")
+    for what in ("", "_mcse")
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,9 +139,13 @@ class Evaluation(Record):
     #: Of several rewards each, on the same draws; the fields above are of the first.
     rewards: Mapping[str, Evaluation] | None = None
     start_epistemic_covariance: FloatArray | None = None  # [K, K] of rewards, of values
+    start_epistemic_covariance_mcse: FloatArray | None = None  # [K, K]
     start_aleatoric_covariance: FloatArray | None = None  # [K, K], of returns
+    start_aleatoric_covariance_mcse: FloatArray | None = None  # [K, K]
     bias: FloatArray | None = None  # [S], with averages: what a start there adds
+    bias_mcse: FloatArray | None = None  # [S]
     bias_sd: FloatArray | None = None  # [S], epistemic
+    bias_sd_mcse: FloatArray | None = None  # [S]
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed."""
@@ -199,7 +199,8 @@ class Evaluation(Record):
         names = [f"start_{x}" for x in _WITH_ERRORS]
         names += ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
         names += ["variance_reduction", "prior_share", "seed", "notes"]
-        of_states = (*_WITH_ERRORS, "occupancy", "occupancy_mcse")
+        of_states = [*_WITH_ERRORS, "occupancy", "occupancy_mcse"]
+        of_states += _BIAS if self.bias is not None else ()
         columns = {name: as_plain(getattr(self, name)) for name in of_states}
         return {
             **{name: as_plain(getattr(self, name)) for name in names},
@@ -218,15 +219,9 @@ class Evaluation(Record):
         """Several rewards, where there are some."""
         if self.rewards is None:
             return {}
-        both = self.start_epistemic_covariance, self.start_aleatoric_covariance
         return {
             "rewards": {name: one.to_dict() for name, one in self.rewards.items()},
-            "start_epistemic_covariance": both[0]
-            if both[0] is None
-            else both[0].tolist(),
-            "start_aleatoric_covariance": both[1]
-            if both[1] is None
-            else both[1].tolist(),
+            **{name: as_plain(getattr(self, name)) for name in _COVARIANCES},
         }
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -297,21 +292,21 @@ class Evaluation(Record):
             said = f"(the {order.size} most visited of {live.size} states)"
             lines.insert(0, said)
         unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
-        title = f"Value of a policy{unit} over {self.drawn}, {self.task.said_time}"
+        what = "Cost" if self.task.is_cost else "Value"
+        header[1] = what.lower()
+        title = f"{what} of a policy{unit} over {self.drawn}, {self.task.said_time}"
         return Sheet(title, [Table(header, rows), *lines])
 
     def _sheet_of_average(self, start: Table, order: IntArray) -> Sheet:
         """Average per step, and how much better it is to start in a state."""
-        bias, sd = self.bias, self.bias_sd
-        assert bias is not None
-        assert sd is not None
+        columns = [getattr(self, name) for name in _BIAS]
         header = ["", "share of time", "bias", "epistemic sd"]
         rows = [
             [
                 f"state {self.task.state_name(int(s))}",
                 rounded(self.occupancy[s], self.occupancy_mcse[s]),
-                f"{bias[s]:.4g}",
-                f"{sd[s]:.2g}",
+                rounded(columns[0][s], columns[1][s]),
+                rounded(columns[2][s], columns[3][s]),
             ]
             for s in order
         ]
@@ -354,8 +349,9 @@ class Evaluation(Record):
 
     def _remarks(self) -> list[str]:
         """Sentences below the table."""
+        what = "cost" if self.task.is_cost else "value"
         lines = [
-            f"95 % interval of the value from the start: {between(*self.interval())}"
+            f"95 % interval of the {what} from the start: {between(*self.interval())}"
         ]
         if self.variance_reduction > 1.0:
             lines.append(
@@ -386,6 +382,23 @@ class Evaluation(Record):
             f"aleatoric_sd={self.start_aleatoric_sd:.3g}, "
             f"{_checks.many(self.n_draws, 'draw')})"
         )
+
+
+def in_costs(found: Evaluation, task: Task) -> Evaluation:
+    """Return the evaluation, in costs if the task has some.
+
+    Inside, a cost is minus a reward. What has no sign stays: standard deviations,
+    errors, visits.
+    """
+    if not task.is_cost:
+        return found
+    names = ("value", "start_values", "values", "bias")
+    turned: dict[str, Any] = {
+        name: _checks.sealed(0.0 - x)
+        for name in names
+        if (x := getattr(found, name)) is not None
+    }
+    return replace(found, start_value=-found.start_value, **turned)
 
 
 def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:

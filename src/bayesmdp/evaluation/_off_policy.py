@@ -65,6 +65,7 @@ class OffPolicy(Record):
     n_open: int  # of them, did not reach a terminal state
     n_folds: int  # 0: the policy was given
     n_groups: int  # of episodes, each left out once for the intervals; 0: none
+    reward: str | Mapping[str, float] | None  # which of several, `Task.with_reward`
     seed: int
     notes: tuple[str, ...]
 
@@ -234,6 +235,7 @@ def off_policy(
         n_open=int((~episodes.ended).sum()),
         n_folds=n_folds,
         n_groups=n_groups,
+        reward=episodes.task.chosen,
         seed=seed,
         notes=(*_notes(episodes, unlogged), *alarms),
     )
@@ -385,7 +387,3 @@ def _alarms(found: FloatArray, sizes: FloatArray) -> list[str]:
             "interval."
         )
     return alarms
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)

@@ -26,8 +26,8 @@ from bayesmdp.posterior import Draws
 __all__ = [
     "controlled",
     "differences",
+    "moments",
     "paired",
-    "start_moments",
     "start_values",
     "sweep_paired",
 ]
@@ -47,15 +47,14 @@ def paired(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
 
 def differences(swept: Swept, reference: int) -> tuple[FloatArray, FloatArray]:
     """Start value of each policy minus that of one of them, and the errors, ``[P]``."""
-    common = swept.draws.belief.chain_noise * np.var(
-        paired(swept, reference)[0], axis=1
-    )
+    chain = swept.draws.belief.chain_noise
+    _, common = mean_and_mcse(*paired(swept, reference), exact=True, chain=chain)
     found, weights, inflation = controlled(swept, reference)
     mean, error = mean_and_mcse(found, weights, exact=swept.draws.exact)
     values = swept.sums.start[:, channels.START_VALUE]
     same = tie(np.abs(values).max())  # controls may leave rounding alone
     mean, error = (np.where(np.abs(x) <= same, 0.0, x) for x in (mean, error))
-    return mean, np.sqrt((inflation * error) ** 2 + common)
+    return mean, np.hypot(inflation * error, common)
 
 
 def controlled(
@@ -107,11 +106,8 @@ def start_values(
     return np.where(swept.sums.ended[0] | (swept.sums.weights == 0), found, np.nan)
 
 
-def start_moments(
-    policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
-) -> tuple[float, float]:
-    """Mean and epistemic standard deviation of a policy's start value."""
-    values = start_values(policy, draws, pool=pool, solver=solver)
+def moments(values: FloatArray, draws: Draws) -> tuple[float, float]:
+    """Mean and epistemic standard deviation of start values ``[D]`` that are known."""
     solved = np.isfinite(values)
     size = Size(int(solved.sum()), draws.weights[solved], exact=True)
     mean = size.mean(values[solved])

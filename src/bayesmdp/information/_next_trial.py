@@ -32,7 +32,7 @@ from bayesmdp._progress import progress_bar
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Chosen, one_reward, rounded
+from bayesmdp.evaluation import Chosen, between, one_reward, rounded
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws, check_belief
 
@@ -117,7 +117,7 @@ class TrialPlan(Record):
                 f"{x.design}, {x.n_patients:,}",
                 rounded(x.expected_value, x.expected_value_mcse),
                 rounded(x.gain, x.gain_mcse),
-                f"{x.gain_interval[0]:.3g} to {x.gain_interval[1]:.3g}",
+                between(*x.gain_interval),
             ]
             for x in self.outcomes
         ]
@@ -392,6 +392,7 @@ def _outcomes(
     for g, design in enumerate(_DESIGNS):
         for i, n in enumerate(sizes):
             value, gain = after[:, g, i], after[:, g, i] - now
+            gain[np.isclose(value, now, rtol=1e-13, atol=0)] = 0.0  # one policy
             found.append(
                 TrialOutcome(
                     design,

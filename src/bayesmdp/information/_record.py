@@ -184,6 +184,43 @@ class Information(Record):
         n = np.array(self.n_visits, dtype=np.float64)[:, None, None]
         return np.asarray(people * self.evsi - once - each * n)
 
+    def ranked_studies(
+        self, population: float, cost: float, setup: float = 0.0, n: int = 10
+    ) -> list[dict[str, Any]]:
+        """Pairs whose study, of its best size, has the largest `enbs`, best first.
+
+        Errors are NaN where a value is first-order.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> info = bm.value_of_information(bm.worlds.casino(), n_visits=(1, 10))
+        >>> best = info.ranked_studies(100, cost=1.0)[0]
+        >>> best["action"], best["n_visits"], round(best["enbs"], 1)
+        ('play', 1, 260.2)
+        """
+        benefit = self.enbs(population, cost, setup)
+        size = benefit.argmax(axis=0)
+        largest = np.where(self.available, benefit.max(axis=0), -np.inf)
+        made = []
+        for at in np.argsort(-largest, axis=None, kind="stable")[:n].tolist():
+            s, a = divmod(at, self.task.n_actions)
+            if largest[s, a] > -np.inf:
+                i = int(size[s, a])
+                error = self.evsi_mcse[i, s, a] if self.confirmed[s] else math.nan
+                made.append(
+                    {
+                        "state": self.task.state_name(s),
+                        "action": self.task.action_name(a),
+                        "n_visits": self.n_visits[i],
+                        "evsi": float(self.evsi[i, s, a]),
+                        "evsi_mcse": float(error),
+                        "enbs": float(largest[s, a]),
+                        "enbs_mcse": float(population * error),
+                    }
+                )
+        return made
+
     def _rows(self) -> Iterator[dict[str, Any]]:
         """One for each pair and size of study; infinite where the row is known."""
         known = (math.inf, self.evppi, self.evppi_mcse, self.switch_evppi)
@@ -216,7 +253,7 @@ class Information(Record):
             [
                 f"state {x['state']}",
                 f"{x['patients_evsi']:.2g}",
-                f"{x['visits']:.3g}",
+                f"{x['visits']:,.0f}" if x["visits"] >= 100 else f"{x['visits']:.3g}",
                 x["action"],
                 rounded(x["switch_evsi"], x["switch_evsi_mcse"])
                 if x["confirmed"]

@@ -46,33 +46,9 @@ def align(
 ) -> tuple[Counts, Task]:
     """Count the data in the task's numbering, and give the task the data's names.
 
-    Parameters
-    ----------
-    data
-        Transitions, a dataframe of them, or counts, which have ids only. Names compare
-        as text.
-    task
-        Where it has names, every name of the data must be among them. Where it has
-        none, the data's are taken if there are as many.
-    counts
-        A part of the data, such as a fold, to be taken instead of all of it.
-
-    Returns
-    -------
-    Counts, Task
-        The task is the one given, or a copy with names.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> import bayesmdp as bm
-    >>> log = bm.Transitions.from_arrays([0, 0], [0, 0], [1, 1])
-    >>> log = replace(log, state_labels=("icu", "ward"))
-    >>> task = bm.Task(3, 1, reward=[0, 0, 0], discount=0.9,
-    ...                state_labels=["ward", "icu", "home"])
-    >>> counts, _ = bm.model.align(log, task)
-    >>> counts.state.tolist(), counts.next_state.tolist()  # in the task's numbers
-    ([1], [0])
+    Names compare as text; counts have ids only. Where the task has names, every name of
+    the data must be among them; where it has none, the data's are taken if there are as
+    many. ``counts`` is a part of the data, such as a fold, to be taken instead.
     """
     data = as_data(data, task)
     if isinstance(data, Counts):

@@ -58,6 +58,10 @@ class Rows:
             return np.zeros(self.pair.size)
         return np.add.reduceat(values, self.indptr[:-1])
 
+    def of_pairs(self, used: BoolArray) -> IntArray:
+        """Rows of the pairs that are ``used`` [S, A], rising."""
+        return np.flatnonzero(used[self.state, self.action])
+
     def entries_of(self, row: IntArray) -> IntArray | slice:
         """Entries of some rows in rising order ``[R']``, for indexing ``[E]``."""
         if row.size == self.pair.size:

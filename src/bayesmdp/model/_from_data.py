@@ -16,8 +16,8 @@ from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
-from bayesmdp.model._names import listed, names_given
-from bayesmdp.model._reward import reward_triplets
+from bayesmdp.model._reward import RewardTriplets, reward_triplets
+from bayesmdp.model._task_readers import listed, names_given
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
@@ -34,6 +34,7 @@ def task_from_data(
     start: Any,
     n_states: int | None,
     n_actions: int | None,
+    cost: Any,
     **rest: Any,
 ) -> "Task":
     """Do the work of ``Task.from_data``; ``make`` is the class."""
@@ -48,10 +49,12 @@ def task_from_data(
         _refuse_ambiguous("terminal", terminal, data)
     if not isinstance(start, Iterable):  # not weights
         _refuse_ambiguous("start", [start], data)
-    statistics = _rewards(data) if reward is None else None
+    logged = isinstance(cost, str) and cost == "logged"
+    statistics = _rewards(data) if logged or (reward is cost is None) else None
     if statistics is not None:
         s = statistics
-        reward = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
+        found = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
+        reward, cost = (reward, found) if logged else (found, cost)
     endings = data.endings() if terminal is None else None
     if isinstance(start, str) and start == "logged":
         starts = data.starts()
@@ -61,10 +64,13 @@ def task_from_data(
         **sizes,
         **labels,
         reward=reward,
+        cost=cost,
         start=start,
         **rest,
         terminal=terminal if endings is None else endings.state[_ends(endings)],
     )
+    if statistics is not None:
+        task = task._but(reward=_with_ends(statistics, task))
     notes = [] if endings is None else _doubtful_ends(endings, task)
     if statistics is not None:
         notes += _varying_rewards(statistics, task)
@@ -125,6 +131,31 @@ def _rewards(data: Transitions) -> RewardStatistics:
             f"its column when the log is read, {column('reward')}."
         )
     return data.reward_statistics()
+
+
+def _with_ends(found: RewardStatistics, task: "Task") -> RewardTriplets:
+    """Let every arrival in a terminal state pay, where several logged ones pay alike.
+
+    A log holds some of the pairs from which an end can be reached. With 0 for the
+    others, a belief in which they reach it, too, would see actions differ in rewards.
+    """
+    assert isinstance(task.reward, RewardTriplets)
+    key, paid = [task.reward.key], [task.reward.reward]
+    live = ~task.is_terminal[found.state]
+    pair = (task.live[:, None] * task.n_actions + np.arange(task.n_actions)).ravel()
+    for end in task.terminal:
+        mean = found.mean[live & (found.next_state == end)]
+        if (
+            mean.size > 1
+            and mean.any()
+            and np.ptp(mean) <= _VARIES * np.abs(mean).max()
+        ):
+            every = np.setdiff1d(pair * task.n_states + end, task.reward.key)
+            key.append(every)
+            paid.append(np.full(every.size, mean.mean()))
+    every, reward = np.concatenate(key), np.concatenate(paid)
+    order = np.argsort(every)
+    return RewardTriplets(_checks.sealed(every[order]), _checks.sealed(reward[order]))
 
 
 def _ends(endings: Endings) -> BoolArray:

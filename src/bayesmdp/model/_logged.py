@@ -120,16 +120,7 @@ class LoggedEpisodes:
 
 
 def logged_episodes(log: Log, task: Task) -> LoggedEpisodes:
-    """Read the rows of a log in the task's numbering, ordered by episode and step.
-
-    Parameters
-    ----------
-    log
-        Transitions, or a dataframe of them, with an ``episode`` column; all rows come
-        into memory.
-    task
-        The known part; names are found as in `bayesmdp.fit`.
-    """
+    """Read the rows of a log in the task's numbering, ordered by episode and step."""
     _checks.of_type("task", task, Task, ArgumentError)
     log = as_log(log, task)
     _, task = align(log, task)

@@ -137,18 +137,7 @@ def check_knows(belief: object) -> None:
 
 
 def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> FloatArray:
-    """Check a policy and return it as probabilities ``[S, A]``.
-
-    Parameters
-    ----------
-    policy
-        ``[S, A]`` probabilities, ``[S]`` whole numbers or names, ``{state: action}``
-        or ``"always:ACTION"``; rows of terminal states come back as zeros.
-    belief
-        What says which pairs are available.
-    name
-        What the policy is called in messages.
-    """
+    """Check a policy; return probabilities ``[S, A]``, 0 in terminal states."""
     check_knows(belief)
     task = belief.task
     found = _probabilities(policy, task, name)

@@ -154,6 +154,30 @@ def _read_triplets(
     return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))
 
 
+def array_reward(
+    task: Task,
+    reward: FloatArray,
+    state: IntArray,
+    action: IntArray,
+    next_state: IntArray,
+    length: IntArray | None,
+) -> FloatArray:
+    """Look up transitions in ``[S]``, ``[S, A]`` or ``[S, A, S]``."""
+
+    def each(values: FloatArray | IntArray) -> Any:
+        return values if length is None else np.repeat(values, length)
+
+    if reward.ndim == 1:
+        paid = each(reward[state])
+        ends = task.terminal_value
+        if ends.any():
+            paid = paid + task.discount * ends[next_state]
+        return np.asarray(paid)
+    if reward.ndim == 2:
+        return np.asarray(each(reward[state, action]))
+    return np.asarray(reward[each(state), each(action), next_state])
+
+
 def triplet_reward(
     task: Task,
     reward: RewardTriplets,

@@ -209,6 +209,39 @@ def read_rewards(reward: Any, discount: Any, unit: Any, task: Task) -> dict[str,
     }
 
 
+def check_cost(reward: Any, cost: Any) -> Any:
+    """Return what was given of the two."""
+    if (reward is None) == (cost is None):
+        said = "either" if reward is None else "only one"
+        raise TaskError(
+            f"`reward` is what to have more of, `cost` what to have less of: give "
+            f"{said} of them; several by name go into `reward`."
+        )
+    if isinstance(cost, Mapping | Rewards):
+        raise TaskError(
+            "`cost` must be a single one: several rewards by name are given as "
+            "`reward`, {'cost': ..., 'qaly': ...}."
+        )
+    return reward if cost is None else cost
+
+
+def minus(reward: Any) -> Any:
+    """Return an array or triplets with the other sign, and no minus before a zero."""
+    if isinstance(reward, RewardTriplets):
+        return reward._replace(reward=_checks.sealed(0.0 - reward.reward))
+    return _checks.sealed(0.0 - reward)
+
+
+def refuse_cost(task: Task, what: str) -> None:
+    """Refuse a cost, where ``what`` would show it as a reward."""
+    if task.is_cost:
+        raise TaskError(
+            f"`{what}` knows rewards, not `cost`: give the task minus the cost as "
+            "`reward` (`with_task(task.as_reward)` of a posterior); `evaluate`, "
+            "`compare` and `optimise` know costs."
+        )
+
+
 def choose_reward(task: Task, reward: str | Mapping[str, float]) -> Task:
     """Return a task with one of its rewards, or a weighted sum of them."""
     if not isinstance(task.reward, Rewards):
@@ -252,6 +285,7 @@ def refuse_several(task: Task, what: str) -> None:
 def refuse_unless_plain(task: Task, what: str) -> None:
     """Refuse rewards by name, horizons, cycles and averages."""
     refuse_several(task, what)
+    refuse_cost(task, what)
     if task.horizon is not None or task.cycle != "start":
         said = f"horizon={task.horizon}"
         said = f"cycle={task.cycle!r}" if task.horizon is None else said

@@ -13,8 +13,8 @@ Inside, everything is a transition reward. The first kind becomes ::
     r[s, a, t] = r[s] + g r[t] [t terminal]
 
 A task may have several rewards by name (`bayesmdp.model._several`), a horizon with
-weights of the points of time (`bayesmdp.model._cycle`), or ask for averages per step.
-docs/rewards.md has the formulas.
+weights of the points of time (`bayesmdp.model._task_readers`), or ask for averages
+per step. docs/rewards.md has the formulas.
 """
 
 from __future__ import annotations
@@ -28,37 +28,33 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Shown
-from bayesmdp._typing import (
-    ArrayLike,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Name,
-)
+from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Name
 from bayesmdp.errors import TaskError
-from bayesmdp.model._cycle import (
-    cycle_weights,
-    first_weight,
-    read_criterion,
-    read_cycle,
-    read_horizon,
-)
 from bayesmdp.model._from_data import task_from_data
-from bayesmdp.model._names import index_of, listed, read_labels
-from bayesmdp.model._reward import RewardTriplets, triplet_reward
+from bayesmdp.model._reward import RewardTriplets, array_reward, triplet_reward
 from bayesmdp.model._several import (
     Rewards,
+    check_cost,
     choose_reward,
+    minus,
     read_rewards,
+    refuse_cost,
     refuse_several,
     refuse_unless_plain,
 )
 from bayesmdp.model._task_readers import (
+    cycle_weights,
+    first_weight,
+    index_of,
+    read_criterion,
+    read_cycle,
     read_discount,
+    read_horizon,
+    read_labels,
     read_start,
     read_terminal,
-    said_reward,
-    said_start,
+    said_time,
+    task_sheet,
 )
 
 _AXES = ("state", "action", "next_state")
@@ -105,6 +101,12 @@ class Task(Shown):
     criterion
         ``"discounted"``, or ``"average"``: the mean reward per step of a task without
         end, which has no discount, no terminal states and no horizon.
+    cost
+        In place of ``reward``, one in the same forms: what is to be kept small.
+        `bayesmdp.evaluate`, `compare` and `optimise` then show costs, and better is
+        less. Inside, ``reward`` is ``-cost``.
+    is_cost
+        Whether ``reward`` is minus a cost; ``cost`` sets it.
 
     Examples
     --------
@@ -132,6 +134,7 @@ class Task(Shown):
     horizon: int | None
     cycle: str = field(repr=False)
     criterion: str = field(repr=False)
+    is_cost: bool = field(repr=False)  # `reward` is minus a cost
     #: Which of several rewards it was made with, by `with_reward`.
     chosen: str | Mapping[str, float] | None = field(init=False, repr=False)
 
@@ -144,7 +147,8 @@ class Task(Shown):
         | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
         | RewardTriplets
         | Mapping[str, Any]
-        | Rewards,
+        | Rewards
+        | None = None,
         *,
         discount: float | Mapping[str, float] | None = None,
         start: Name | ArrayLike = "uniform",
@@ -155,8 +159,11 @@ class Task(Shown):
         horizon: int | None = None,
         cycle: str = "start",
         criterion: str = "discounted",
+        cost: Any = None,
+        is_cost: bool = False,
     ) -> None:
         put = object.__setattr__
+        put(self, "is_cost", is_cost or cost is not None)
         n_states = _checks.size("n_states", n_states, TaskError)
         n_actions = _checks.size("n_actions", n_actions, TaskError)
         put(self, "n_states", n_states)
@@ -172,7 +179,10 @@ class Task(Shown):
             read_labels("action_labels", action_labels, n_actions),
         )
         put(self, "terminal", read_terminal(terminal, self))
-        own = read_rewards(reward, read_discount(discount, self), reward_unit, self)
+        paid = check_cost(reward, cost)
+        own = read_rewards(paid, read_discount(discount, self), reward_unit, self)
+        if cost is not None:
+            own["reward"] = minus(own["reward"])
         for name, found in own.items():
             put(self, name, found)
         put(self, "start", read_start(start, self))
@@ -192,6 +202,7 @@ class Task(Shown):
         horizon: int | None = None,
         cycle: str = "start",
         criterion: str = "discounted",
+        cost: Any = None,
     ) -> Task:
         """Read a task off a log: sizes, names, rewards and ends.
 
@@ -207,10 +218,12 @@ class Task(Shown):
             terminal states.
         reward
             As `Task` takes it. Where not given, each transition's logged mean: paid for
-            the transition, and 0 for those never observed, which a posterior may hold
-            possible. Where the logged reward varies for the same transition, only its
-            mean is kept, and a warning says how much it varies
-            (``data.reward_statistics()`` has the spread of each).
+            the transition. Of those never observed, which a posterior may hold
+            possible, arrivals in a terminal state pay as the observed ones do, where
+            several pairs led there and all pay the same; others pay 0. Where the
+            logged reward varies for the same transition, only its mean is kept, and a
+            warning says how much it varies (``data.reward_statistics()`` has the
+            spread of each).
         terminal
             States in which episodes end. Where not given, those whose every arrival is
             flagged ``terminated`` and that were never left; rows that stay where they
@@ -223,6 +236,8 @@ class Task(Shown):
             Sizes; where not given, the data's: the number of names, or the largest id.
         reward_unit, horizon, cycle, criterion
             As `Task` takes it.
+        cost
+            As `Task` takes it; or ``"logged"``: the rewards of the log are costs.
 
         Examples
         --------
@@ -250,7 +265,18 @@ class Task(Shown):
             horizon=horizon,
             cycle=cycle,
             criterion=criterion,
+            cost=cost,
         )
+
+    @property
+    def cost(self) -> FloatArray | RewardTriplets | None:
+        """What is to be kept small: minus the reward; None where that is no cost."""
+        return minus(self.reward) if self.is_cost else None
+
+    @property
+    def as_reward(self) -> Task:
+        """The task of the reward ``-cost``; itself where it has a reward."""
+        return self._but(is_cost=False) if self.is_cost else self
 
     def with_labels(
         self,
@@ -344,6 +370,10 @@ class Task(Shown):
         several = isinstance(self.reward, Rewards) or self.criterion == "average"
         return not several and self.horizon is None and self.cycle == "start"
 
+    def no_cost(self, what: str) -> None:
+        """Refuse costs, where ``what`` would show them as rewards."""
+        refuse_cost(self, what)
+
     def plain(self, what: str) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         refuse_unless_plain(self, what)
@@ -353,31 +383,12 @@ class Task(Shown):
         return f"Task({said}, {self.said_time})"
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        ends = listed([self.state_name(s) for s in self.terminal])
-        title = (
-            f"Task of {_checks.many(self.n_states, 'state')} and "
-            f"{_checks.many(self.n_actions, 'action')}, {self.said_time}"
-        )
-        lines = [f"terminal: {ends or 'none'}"]
-        for name, task in self.parts.items():
-            unit = f", in {task.reward_unit}" if task.reward_unit else ""
-            own = f", discount {task.discount:g}" if np.isnan(self.discount) else ""
-            called = f"reward {name}" if name else "reward"
-            lines.append(f"{called}: {said_reward(task.reward)}{unit}{own}")
-        lines.append(f"start: {said_start(self)}")
-        return Sheet(title, lines, indent="  ")
+        return task_sheet(self)
 
     @property
     def said_time(self) -> str:
         """What discount, horizon and criterion are, in words."""
-        if self.criterion == "average":
-            return "average per step"
-        said = f"discount {self.discount:g}"
-        if np.isnan(self.discount):
-            said = "discounts by reward"
-        if self.horizon is not None:
-            said += f", {_checks.many(self.horizon, 'cycle')}"
-        return said if self.cycle == "start" else f"{said}, cycle '{self.cycle}'"
+        return said_time(self)
 
     def state(self, name: Name, what: str = "state") -> int:
         """Index of a state given by index or label.
@@ -466,19 +477,7 @@ class Task(Shown):
             state, action, next_state = np.broadcast_arrays(state, action, next_state)
         if isinstance(reward, RewardTriplets):
             return triplet_reward(self, reward, state, action, next_state, length)
-
-        def each(values: FloatArray | IntArray) -> Any:
-            return values if length is None else np.repeat(values, length)
-
-        if reward.ndim == 1:
-            paid = each(reward[state])
-            ends = self.terminal_value
-            if ends.any():
-                paid = paid + self.discount * ends[next_state]
-            return np.asarray(paid)
-        if reward.ndim == 2:
-            return np.asarray(each(reward[state, action]))
-        return np.asarray(reward[each(state), each(action), next_state])
+        return array_reward(self, reward, state, action, next_state, length)
 
     @property
     def of_states(self) -> bool:

@@ -1,19 +1,154 @@
-"""Readers of a task: terminal states, start, discount; and how it says them."""
+"""Readers of a task: names, terminal states, start, discount, horizon and cycle.
 
+``horizon`` and ``cycle`` say at which points of time rewards are counted. With states
+``s_0 .. s_T`` at the ends of ``T`` cycles, rewards for being somewhere are counted as
+``sum_t w_t g^t r(s_t)``, and ``cycle`` names the weights::
+
+    start   1  1  1  ...  1  0       t = 0 .. T - 1
+    end     0  1  1  ...  1  1       t = 1 .. T
+    both    1  1  1  ...  1  1       t = 0 .. T
+    half   1/2 1  1  ...  1 1/2      trapezoid: half a cycle at either end
+    darth  1/3 2/3 4/3 2/3 .. 1/3    of the tutorial of Alarid-Escudero et al. (2023)
+
+The last differ from Simpson's rule, which has 4/3 where they have 2/3. Without a
+horizon only the first weight is left of the rule; that of ``darth`` is not defined.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
+from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import TaskError
-from bayesmdp.model._names import index_of, names_given
 from bayesmdp.model._reward import RewardTriplets
 from bayesmdp.model._several import Rewards
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
+
+
+def read_labels(
+    name: str, labels: Sequence[str] | None, size: int
+) -> tuple[str, ...] | None:
+    """Check names of states or actions."""
+    if labels is None:
+        return None
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise TaskError(f"`{name}` must be a list of names; got {labels!r:.80}.")
+    found = tuple(labels)
+    for label in found:
+        if not isinstance(label, str):
+            raise TaskError(f"`{name}` must hold text; got {label!r:.40}.")
+    if len(found) != size:
+        raise TaskError(f"`{name}` must have {size} entries; got {len(found)}.")
+    if len(set(found)) < size:
+        twice = next(x for x in found if found.count(x) > 1)
+        raise TaskError(f"`{name}` must be distinct: {twice!r} stands there twice.")
+    return found
+
+
+def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None) -> int:
+    """Turn an index or a label into an index."""
+    if isinstance(name, str):
+        if labels is None:
+            raise TaskError(
+                f"`{what}` {name!r} is a label, but the task has none; "
+                "give an index or set the labels."
+            )
+        if name not in labels:
+            hint = _checks.did_you_mean(name, labels)
+            raise TaskError(f"`{what}` {name!r} is not among the labels{hint}.")
+        return labels.index(name)
+    index = _checks.integer(what, name, 0, TaskError)
+    if index >= size:
+        raise TaskError(f"`{what}` must be in 0..{size - 1}; got {index}.")
+    return index
+
+
+def names_given(what: str, value: object) -> list[object]:
+    """Return states as a list, also where one stands alone."""
+    if isinstance(value, np.ndarray):
+        value = np.atleast_1d(value).tolist()
+    if isinstance(value, str | int | np.integer):
+        value = [value]
+    if not isinstance(value, Iterable):
+        raise TaskError(f"`{what}` must hold states; got {type(value).__name__}.")
+    return list(value)
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Write the first few names in a row."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+CYCLES = ("start", "end", "both", "half", "darth")
+CRITERIA = ("discounted", "average")
+
+
+def read_horizon(horizon: object) -> int | None:
+    """Return a checked number of cycles, or None for no end."""
+    if horizon is None:
+        return None
+    return _checks.integer("horizon", horizon, 1, TaskError)
+
+
+def read_cycle(cycle: object, horizon: int | None) -> str:
+    """Return the checked name of a rule."""
+    _one_of("cycle", cycle, CYCLES)
+    if cycle == "darth" and horizon is None:
+        raise TaskError(
+            "`cycle='darth'` needs a `horizon`: its weights alternate up to the last "
+            "cycle; take 'half' where there is none."
+        )
+    return str(cycle)
+
+
+def read_criterion(criterion: object) -> str:
+    """Return the checked name of a criterion."""
+    _one_of("criterion", criterion, CRITERIA)
+    return str(criterion)
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in known:
+        hint = _checks.did_you_mean(str(value), known)
+        raise TaskError(
+            f"`{name}` must be one of {', '.join(known)}; got {value!r:.60}{hint}."
+        )
+
+
+def first_weight(cycle: str) -> float:
+    """Weight of the start of the first cycle.
+
+    Examples
+    --------
+    >>> first_weight("half"), first_weight("end")
+    (0.5, 0.0)
+    """
+    return {"end": 0.0, "half": 0.5, "darth": 1 / 3}.get(cycle, 1.0)
+
+
+def cycle_weights(cycle: str, horizon: int) -> FloatArray:
+    """Weights ``w_t`` of the points of time ``0 .. horizon``, ``[T + 1]``.
+
+    Examples
+    --------
+    >>> cycle_weights("half", 3).tolist()
+    [0.5, 1.0, 1.0, 0.5]
+    >>> (3 * cycle_weights("darth", 5)).tolist()
+    [1.0, 2.0, 4.0, 2.0, 4.0, 1.0]
+    """
+    weights = np.ones(horizon + 1)
+    if cycle == "darth":
+        weights[1::2], weights[2::2] = 2 / 3, 4 / 3
+    weights[0] = first_weight(cycle)
+    weights[-1] = {"start": 0.0, "half": 0.5, "darth": 1 / 3}.get(cycle, 1.0)
+    return weights
 
 
 def read_terminal(terminal: object, task: "Task") -> IntArray:
@@ -87,6 +222,36 @@ def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:
     if not paid.size:
         return f"{what}{tail}"
     return f"{what}, from {paid.min() + 0.0:.6g} to {paid.max() + 0.0:.6g}{tail}"
+
+
+def task_sheet(task: "Task") -> Sheet:
+    """Return what a task says of itself."""
+    ends = listed([task.state_name(s) for s in task.terminal])
+    title = (
+        f"Task of {_checks.many(task.n_states, 'state')} and "
+        f"{_checks.many(task.n_actions, 'action')}, {task.said_time}"
+    )
+    lines = [f"terminal: {ends or 'none'}"]
+    for name, part in task.parts.items():
+        unit = f", in {part.reward_unit}" if part.reward_unit else ""
+        own = f", discount {part.discount:g}" if np.isnan(task.discount) else ""
+        called = "cost" if task.is_cost else f"reward {name}".strip()
+        paid = part.reward if part.cost is None else part.cost
+        lines.append(f"{called}: {said_reward(paid)}{unit}{own}")
+    lines.append(f"start: {said_start(task)}")
+    return Sheet(title, lines, indent="  ")
+
+
+def said_time(task: "Task") -> str:
+    """Say what discount, horizon and criterion are."""
+    if task.criterion == "average":
+        return "average per step"
+    said = f"discount {task.discount:g}"
+    if np.isnan(task.discount):
+        said = "discounts by reward"
+    if task.horizon is not None:
+        said += f", {_checks.many(task.horizon, 'cycle')}"
+    return said if task.cycle == "start" else f"{said}, cycle '{task.cycle}'"
 
 
 def said_start(task: "Task") -> str:

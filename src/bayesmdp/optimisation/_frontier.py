@@ -13,7 +13,6 @@ from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Chosen, one_reward, rounded
-from bayesmdp.optimisation._improve import judging_draws
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation
@@ -114,6 +113,7 @@ def risk_frontier(
     """
     check_belief(posterior)
     posterior = one_reward(posterior, reward, "risk_frontier")
+    posterior.task.no_cost("risk_frontier")
     wanted = _checked(tails)
     how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}
@@ -123,10 +123,10 @@ def risk_frontier(
     for tail in wanted[::-1]:
         objective = CVaR(tail) if tail < 1 else None
         asked = posterior, objective, None, None, number, None
-        found = find_policy(*asked, progress=progress, also=also, **how)
+        found, draws = find_policy(*asked, progress=progress, also=also, **how)
         results.insert(0, found)
         also = {"wider tail": found.policy}
-    weights = judging_draws(posterior, results[0]).weights
+    weights = draws.weights
     values = np.stack([x.evaluation.start_values for x in results])
     known = np.isfinite(values).all(axis=0) & (weights > 0)
     share = weights[known] / weights[known].sum()

@@ -194,6 +194,7 @@ def improve(
     """
     check_belief(posterior)
     posterior = one_reward(posterior, reward, "improve")
+    posterior.task.no_cost("improve")
     if baseline is not None:
         base = as_policy(baseline, posterior, "baseline")
     elif posterior.counts is None:
@@ -203,7 +204,7 @@ def improve(
         )
     else:
         base = policies.behaviour(posterior)
-    found = find_policy(
+    found, draws = find_policy(
         posterior,
         CVaR(tail, of="improvement", baseline=base),
         None,
@@ -221,7 +222,6 @@ def improve(
     )
     how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
     how["progress"] = progress
-    draws = judging_draws(posterior, found)
     both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", solver=solver, **how)
     (row,) = (x for x in table.rows if x.name == "improved")
@@ -239,13 +239,6 @@ def improve(
         optimisation=found,
         comparison=table,
     )
-
-
-def judging_draws(posterior: Belief, found: Optimisation) -> Draws:
-    """Return the draws that a policy was judged on."""
-    if found.evaluation.exact:
-        return posterior.draws()
-    return Draws(posterior, found.evaluation.n_draws, found.seed, "judge")
 
 
 def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:

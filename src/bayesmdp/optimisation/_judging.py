@@ -34,6 +34,12 @@ class Selection:
 
         The first must end; another that does not has minus infinity.
         """
+        return self._differences(policies, errors=True)
+
+    def _differences(
+        self, policies: list[FloatArray], *, errors: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return errors of 0 where a bootstrap is not worth its time."""
         oracle = self._oracle
         ends = np.array([oracle.ends(policy) for policy in policies])
         difference, error = np.full(len(policies), -np.inf), np.zeros(len(policies))
@@ -48,10 +54,8 @@ class Selection:
         every &= np.isfinite(values).all(axis=0)
         values = values[:, every]
         weights = swept.sums.weights[every]
-        found = [
-            objective_difference(oracle.objective, row, values[0], weights, self._draws)
-            for row in values
-        ]
+        given = oracle.objective, values[0], weights, self._draws
+        found = [objective_difference(row, *given, error=errors) for row in values]
         difference[ends], error[ends] = np.array(found).T
         return difference, error
 
@@ -59,16 +63,18 @@ class Selection:
         """Return indices, that of the best policy first; earlier ones win ties."""
         if len(policies) == 1:
             return [0]
-        difference, _ = self.differences(policies)
+        difference, _ = self._differences(policies, errors=False)
         return [int(i) for i in np.argsort(-difference, kind="stable")]
 
 
 def objective_difference(
-    objective: Objective,
     values: FloatArray,
+    objective: Objective,
     others: FloatArray,
     weights: FloatArray,
     draws: Draws,
+    *,
+    error: bool = True,
 ) -> tuple[float, float]:
     """Objective of values ``[D]`` minus that of others on the same draws, and error."""
     if np.array_equal(values, others):
@@ -78,10 +84,11 @@ def objective_difference(
         value = objective_value(objective, values, probability)
         return value - objective_value(objective, others, probability)
 
-    error = bootstrap_mcse(
-        gap, weights, exact=draws.exact, chain=draws.belief.chain_noise
-    )
-    return gap(weights / weights.sum()), error
+    found = gap(weights / weights.sum())
+    if not error:
+        return found, 0.0
+    chain = draws.belief.chain_noise
+    return found, bootstrap_mcse(gap, weights, exact=draws.exact, chain=chain)
 
 
 def objective_estimate(
@@ -92,10 +99,13 @@ def objective_estimate(
     def value(probability: FloatArray) -> float:
         return objective_value(objective, values, probability)
 
-    error = bootstrap_mcse(
-        value, weights, exact=draws.exact, chain=draws.belief.chain_noise
-    )
-    return value(weights / weights.sum()), error
+    share, chain = weights / weights.sum(), draws.belief.chain_noise
+    error = objective.mcse(values, share)
+    if error is None or (draws.exact and not chain):
+        error = bootstrap_mcse(value, weights, exact=draws.exact, chain=chain)
+    else:
+        error *= np.sqrt((not draws.exact) + chain * values.size)
+    return value(share), error
 
 
 def hindsight_bound(
@@ -119,7 +129,7 @@ def hindsight_bound(
     if np.isnan(best).any():
         return np.nan, np.nan
     if not oracle.objective.linear:
-        return objective_difference(oracle.objective, best, values, weights, draws)
+        return objective_difference(best, oracle.objective, values, weights, draws)
     chain = oracle.belief.chain_noise
     mean, error = mean_and_mcse(best - values, weights, exact=oracle.exact, chain=chain)
     return float(mean), float(error)

@@ -20,6 +20,14 @@ kernel around it, since one draw says little about the gradient of an order stat
 `EVaR` at its own ``b``. All but `MeanSd` never fall where values rise, so that each
 draw's own best value bounds them.
 
+**Errors** come from a bootstrap over draws, but for `EVaR`: its weights differ so much
+that a sample may lack what matters most, and a bootstrap of it cannot know. To first
+order, the best ``b`` being best, it is a mean of ``(1 - w[k] / p[k]) / b`` over draws,
+whose variance over ``n`` is the square of the error. What the heaviest draw adds,
+``max(w) / b``, twice, is added to it in squares: that much a further draw may change.
+Below 100 effective draws, ``1 / sum_k w[k]^2``, no error is told. Measured over 200
+seeds (`tests/integration/test_objective_errors.py`).
+
 `CVaR`: Rockafellar and Uryasev (2000); `SoftRobust`: Lobo, Ghavamzadeh and Petrik
 (2021); `EVaR`: Ahmadi-Javid (2012).
 """
@@ -53,6 +61,7 @@ _FRACTIONS = {
     0.01: "hundredth",
 }
 _LOG_BETA = math.log(1e-5), math.log(1e5)  # of the best one, in units of 1 / sd
+_HEAVIEST = 2.0  # times what it adds, in the error of `EVaR`
 
 
 def worst(tail: float) -> str:
@@ -112,6 +121,9 @@ class RiskObjective(Objective):
     def title(self) -> str:
         """What it is, and of what."""
         return f"{self.words} of {_OF_WHAT[self.of]}".capitalize()
+
+    #: Draws behind a tail, below which there is a warning.
+    few: ClassVar[int] = 10
 
     @property
     def tail_mass(self) -> float:
@@ -368,6 +380,7 @@ class EVaR(RiskObjective):
     """
 
     tail: float
+    few = 100
     _range = {"tail": (0, 1, True)}  # noqa: RUF012  a constant
 
     @property
@@ -383,13 +396,28 @@ class EVaR(RiskObjective):
         """Return the tilted probabilities at the best aversion."""
         return self._best(values, probability)[1]
 
-    def _best(self, values: FloatArray, share: FloatArray) -> tuple[float, FloatArray]:
-        """Bound and weights: by a search over aversions."""
+    def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
+        """Return the error to first order, and what the heaviest draw may hide."""
+        _, weights, beta = self._best(values, probability)
+        if beta == 0:  # a mean
+            return None
+        if weights @ weights > 1 / self.few:
+            return math.nan
+        known = probability > 0
+        ratio = weights[known] / probability[known]
+        spread = probability[known] @ (ratio - 1) ** 2 / values.size
+        heaviest = _HEAVIEST * float(ratio.max()) / values.size
+        return math.sqrt(float(spread) + heaviest**2) / beta
+
+    def _best(
+        self, values: FloatArray, share: FloatArray
+    ) -> tuple[float, FloatArray, float]:
+        """Bound, weights and aversion: by a search over aversions; 0 is the mean."""
         from scipy.optimize import minimize_scalar
 
         sd = float(np.sqrt(share @ (values - share @ values) ** 2))
         if sd == 0 or self.tail == 1:
-            return float(share @ values), share
+            return float(share @ values), share, 0.0
 
         def bound(at: float) -> float:
             beta = math.exp(at) / sd
@@ -404,7 +432,7 @@ class EVaR(RiskObjective):
         )
         beta = math.exp(found.x) / sd
         value, weights = _entropic(values, share, beta)
-        return value + math.log(self.tail) / beta, weights
+        return value + math.log(self.tail) / beta, weights, beta
 
 
 _NAMED: dict[str, type[RiskObjective]] = {

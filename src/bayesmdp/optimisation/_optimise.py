@@ -15,7 +15,8 @@ from bayesmdp._progress import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.evaluation import Chosen, one_reward
-from bayesmdp.optimisation._result import Optimisation, Outcome
+from bayesmdp.optimisation._objectives import CVaR
+from bayesmdp.optimisation._result import Optimisation, Outcome, optimisation_in_costs
 from bayesmdp.optimisation._settings import (
     Effort,
     Held,
@@ -27,7 +28,7 @@ from bayesmdp.optimisation._settings import (
     effort_of,
     objective_name,
 )
-from bayesmdp.posterior import Belief, check_belief
+from bayesmdp.posterior import Belief, Draws, check_belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -106,8 +107,15 @@ def optimise(
     True
     """
     check_belief(posterior)
-    return find_policy(
-        one_reward(posterior, reward, "optimise"),
+    posterior = one_reward(posterior, reward, "optimise")
+    task = posterior.task
+    if task.is_cost:
+        tail = isinstance(objective, CVaR) and objective.of == "value"
+        if not (objective is None or tail or isinstance(objective, PosteriorMean)):
+            task.no_cost(f"objective={objective!r:.60}")  # said of values, not costs
+        posterior = posterior.with_task(task.as_reward)
+    found, _ = find_policy(
+        posterior,
         objective,
         method,
         starts,
@@ -121,6 +129,7 @@ def optimise(
         device=device,
         progress=progress,
     )
+    return optimisation_in_costs(found, task)
 
 
 def find_policy(
@@ -140,8 +149,11 @@ def find_policy(
     progress: bool | None,
     held: Held | None = None,
     also: Mapping[str, FloatArray] | None = None,
-) -> Optimisation:
-    """Search as `optimise` does, with pairs that are held, and more starts."""
+) -> tuple[Optimisation, Draws]:
+    """Search as `optimise` does, with pairs that are held, and more starts.
+
+    Returns what was found, and the draws that it was judged on.
+    """
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._published import run_published
@@ -269,7 +281,7 @@ def _keep_those_that_end(
         )
 
 
-def _judged(search: Search, began: float, taken: int) -> Optimisation:
+def _judged(search: Search, began: float, taken: int) -> tuple[Optimisation, Draws]:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate
@@ -293,10 +305,10 @@ def _judged(search: Search, began: float, taken: int) -> Optimisation:
         value, error = objective_estimate(
             objective, looked_at[known], draws.weights[known], draws
         )
-        _warn_of_few(objective, looked_at[known], draws.weights[known])
+        _warn_of_few(objective, looked_at[known], draws.weights[known], error)
     n_bound = oracle.affordable(effort.budget, effort.bound)
     gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
-    return Optimisation(
+    found = Optimisation(
         policy=evaluation.policy,
         evaluation=evaluation,
         objective=objective_name(objective),
@@ -317,9 +329,12 @@ def _judged(search: Search, began: float, taken: int) -> Optimisation:
         seconds=time.perf_counter() - began,
         seed=oracle.seed,
     )
+    return found, draws
 
 
-def _warn_of_few(objective: Objective, values: FloatArray, weights: FloatArray) -> None:
+def _warn_of_few(
+    objective: Objective, values: FloatArray, weights: FloatArray, error: float
+) -> None:
     """Warn where few draws stand behind a tail.
 
     Where weights differ, as many as would have the same error with equal ones.
@@ -327,11 +342,12 @@ def _warn_of_few(objective: Objective, values: FloatArray, weights: FloatArray) 
     tail = getattr(objective, "tail_mass", 1.0)
     found = np.abs(objective.weights(values, weights / weights.sum()))
     n_tail = min(tail * values.size, found.sum() ** 2 / max(found @ found, 1e-300))
-    if tail < 1 and n_tail < _FEW_TAIL:
+    if tail < 1 and n_tail < getattr(objective, "few", _FEW_TAIL):
+        unknown = ", and its Monte Carlo error is not known" * bool(np.isnan(error))
         warnings.warn(
             f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
-            "or models, and on others it is likely to be lower: take a larger tail, or "
-            "more of them (`effort='thorough'`).",
+            f"or models, and on others it is likely to be lower{unknown}: take a "
+            "larger tail, or more of them (`effort='thorough'`).",
             BayesmdpWarning,
             stacklevel=2,
         )

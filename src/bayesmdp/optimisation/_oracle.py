@@ -29,7 +29,7 @@ from bayesmdp.optimisation._settings import Held, Objective, objective_value
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
-_KEPT_BYTES = 2**26  # rows of draws that steps share: sampling costs more than solving
+_KEPT_BYTES = 2**27  # rows of draws met again: sampling costs more than solving
 _LITTLE = 0.01  # probability, relative to a state's largest, of little use
 
 
@@ -176,7 +176,7 @@ class Oracle:
         """Draws kept apart from those of the ascent: to choose on, or to judge on."""
         if self.exact:
             return self.belief.draws()
-        return Draws(self.belief, n_draws, self.seed, purpose)
+        return Draws(self.belief, n_draws, self.seed, purpose, room=_KEPT_BYTES)
 
     def tried(self, rows: FloatArray) -> FloatArray:
         """Policy rows ``[R]`` to take a gradient at, without those of little use.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from bayesmdp._checks import argument, many
 from bayesmdp._sheet import Record, Sheet, as_plain
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation, rounded
+from bayesmdp.evaluation import Evaluation, in_costs, rounded
+from bayesmdp.model import Task
 from bayesmdp.optimisation._settings import PosteriorMean
 
 
@@ -119,8 +120,12 @@ class Optimisation(Record):
 
     @property
     def upper_bound(self) -> float:
-        """Most that any policy could reach."""
-        return self.objective_value + self.gap
+        """Most that any policy could reach; of a cost, the least."""
+        return self.objective_value + (-self.gap if self._is_cost else self.gap)
+
+    @property
+    def _is_cost(self) -> bool:
+        return self.evaluation.task.is_cost
 
     @property
     def upper_bound_mcse(self) -> float:
@@ -170,17 +175,19 @@ class Optimisation(Record):
         return found | {"evaluation": self.evaluation.to_dict()}
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        value = rounded(self.objective_value, self.objective_mcse)
+        said = _told(self.objective_value, self.objective_mcse, " (error unknown)")
         most = ""  # the status says why there is no bound
         if math.isfinite(self.upper_bound):
-            bound = rounded(self.upper_bound, self.upper_bound_mcse)
-            most = f", at most {bound} with perfect information"
+            bound = _told(self.upper_bound, self.upper_bound_mcse)
+            most = f", at {'least' if self._is_cost else 'most'} {bound} with perfect"
+            most += " information"
         mean = rounded(self.start_value, self.start_value_mcse)
-        title, more = f"Expected value {mean} from the start{most}", []
+        what = "cost" if self._is_cost else "value"
+        title, more = f"Expected {what} {mean} from the start{most}", []
         if self.objective != repr(PosteriorMean()):
-            own = f"{self.objective} of the value from the start"
-            title = f"{self.objective_title or own}: {value}{most}"
-            more = [f"expected value {mean} from the start"]
+            own = f"{self.objective} of the {what} from the start"
+            title = f"{self.objective_title or own}: {said}{most}"
+            more = [f"expected {what} {mean} from the start"]
         return Sheet(
             title,
             [
@@ -200,3 +207,21 @@ class Optimisation(Record):
             f"Optimisation({self.objective}: {self.objective_value:.6g}, "
             f"upper_bound={self.upper_bound:.4g}, converged={self.converged})"
         )
+
+
+def _told(value: float, error: float, unknown: str = "") -> str:
+    """Write a number to its precision; to three digits where that is not known."""
+    return f"{value:.3g}{unknown}" if math.isnan(error) else rounded(value, error)
+
+
+def optimisation_in_costs(found: Optimisation, task: Task) -> Optimisation:
+    """Return the result, in costs if the task has some; ``gap`` stays above 0."""
+    if not task.is_cost:
+        return found
+    return replace(
+        found,
+        evaluation=in_costs(replace(found.evaluation, task=task), task),
+        objective_value=-found.objective_value,
+        objective_title=found.objective_title.replace("value", "cost"),
+        history=tuple(replace(step, value=-step.value) for step in found.history),
+    )

@@ -23,7 +23,7 @@ from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
 from bayesmdp.engine.ascent import AscentState, climb, soften
 from bayesmdp.engine.planning import plan, warn_unfinished
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
-from bayesmdp.evaluation.paired import start_moments, start_values
+from bayesmdp.evaluation.paired import moments, start_values
 from bayesmdp.model import as_policy
 from bayesmdp.optimisation._judging import Selection
 from bayesmdp.optimisation._oracle import Oracle
@@ -103,7 +103,7 @@ class Search:
         other = [p for name, p in self.starts.items() if name != "baseline"]
         self._tolerance = _gain(oracle, (other or policies)[0], tolerance)
         order = _distinct(policies, select.order(policies))
-        order = order if oracle.exact else order[: effort.n_climbs]
+        order = order[: effort.n_exact_climbs if oracle.exact else effort.n_climbs]
         done: list[bool] = []
         for at in order:
             rows = soften_rows(oracle, policies[at], softness)
@@ -140,12 +140,12 @@ class Search:
         def slopes(now: FloatArray) -> Slopes:
             return oracle.slopes(oracle.tried(now), n, first)
 
+        taken = sum(step.start == name for step in self.history)
+
         def after_step(state: AscentState, at: Slopes) -> bool:
-            before = sum(step.start == name for step in self.history)
-            step = Step(name, before + 1, at.value, max(at.gap, 0.0), n)
+            step = Step(name, taken + state.step, at.value, max(at.gap, 0.0), n)
             return self.watch(step, state.policy)
 
-        taken = sum(step.start == name for step in self.history)
         most = min(most, max(n_steps - taken, 0))
         state = AscentState(rows)
         source, n_live = oracle.problem.rows.source, oracle.problem.n_live
@@ -223,10 +223,9 @@ def _gain(oracle: Oracle, policy: FloatArray, tolerance: float) -> float:
     Of what the objective looks at, where that is not the value itself.
     """
     draws = oracle.draws("scale", oracle.affordable(2e9, 256))
-    pool, solver = oracle.pool, oracle.solver
-    mean, sd = start_moments(policy, draws, pool=pool, solver=solver)
+    values = start_values(policy, draws, pool=oracle.pool, solver=oracle.solver)
+    mean, sd = moments(values, draws)
     if oracle.objective.of != "value":
-        values = start_values(policy, draws, pool=pool, solver=solver)
         sd = float(np.nanstd(oracle.looked_at(values, draws)))
     return max(tolerance * sd, _ROUNDING * abs(mean))
 

@@ -50,6 +50,13 @@ class Objective(ABC):
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
 
+    def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
+        """Return the error of `value` from so many draws; None: a bootstrap tells it.
+
+        Not a number where these draws cannot tell it.
+        """
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Held:
@@ -193,8 +200,8 @@ class StochasticGradient:
 Method = MirrorAscent | StochasticGradient
 
 
-_FEW = ("nominal", "mle", "second_order")
-_ALL = (*_FEW, "msbi", "uniform", "random_1", "random_2")
+_FEW = ("nominal", "second_order")  # what others add: docs/effort.md
+_ALL = (*_FEW, "mle", "msbi", "uniform", "random_1", "random_2")
 
 
 @dataclass(frozen=True)
@@ -204,6 +211,7 @@ class Effort:
     starts: tuple[str, ...]  # where not given
     second_order: int  # live states up to which it is one: dozens of inversions
     n_climbs: int  # starts that climb, the best ones
+    n_exact_climbs: int  # the same on an ensemble that is swept exactly
     stages: tuple[tuple[int, int], ...]  # draws that steps share, and most steps
     select: int  # draws that starts are compared on
     choose: int  # draws that the policies found are compared on
@@ -218,6 +226,7 @@ EFFORTS = {
         starts=_FEW,
         second_order=100,
         n_climbs=1,
+        n_exact_climbs=2,
         stages=((64, 8), (256, 4)),
         select=128,
         choose=256,
@@ -230,6 +239,7 @@ EFFORTS = {
         starts=_FEW,
         second_order=300,
         n_climbs=2,
+        n_exact_climbs=len(_ALL),
         stages=((128, 12), (512, 8), (1024, 6)),
         select=256,
         choose=512,
@@ -242,6 +252,7 @@ EFFORTS = {
         starts=_ALL,
         second_order=2000,
         n_climbs=len(_ALL),
+        n_exact_climbs=len(_ALL),
         stages=((512, 20), (4096, 12), (16384, 8)),
         select=1024,
         choose=4096,

@@ -142,16 +142,7 @@ def behaviour(posterior: Belief) -> FloatArray:
 
 
 def logged_policy(counts: Counts, task: Task, available: BoolArray) -> FloatArray:
-    """Return the behaviour policy of counts on available pairs ``[S, A]``.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesmdp as bm
-    >>> task = bm.Task(2, 2, reward=[1, 0], discount=0.9)
-    >>> counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0], [3, 1, 2])
-    >>> bm.policies.logged_policy(counts, task, np.ones((2, 2), dtype=bool)).tolist()
-    [[0.75, 0.25], [0.0, 1.0]]
-    """
+    """Return the behaviour policy of counts on available pairs ``[S, A]``."""
     visits = counts.pair_totals(task.n_states, task.n_actions)
     weight = np.where(available, visits, 0).astype(np.float64)
     unseen = (weight.sum(axis=1) == 0) & ~task.is_terminal
@@ -427,31 +418,7 @@ def named_policy(
     threads: int | None = None,
     executor: Executor | None = None,
 ) -> FloatArray:
-    """Make a policy by its name.
-
-    Parameters
-    ----------
-    name
-        ``behaviour``, ``mle``, ``nominal``, ``second_order``, ``msbi`` or ``uniform``;
-        or ``always:`` and an action, such as ``always:treat``.
-    posterior
-        What is believed.
-    seed, threads, executor
-        Of ``msbi``; the others draw nothing.
-
-    Returns
-    -------
-    Array
-        Policy ``[S, A]``.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> world = bm.worlds.synthetic(0)
-    >>> posterior = bm.fit(world.sample(200, seed=0), world.task)
-    >>> bm.policies.named_policy("uniform", posterior)[0].tolist()
-    [0.2, 0.2, 0.2, 0.2, 0.2]
-    """
+    """Make a policy ``[S, A]`` by its name, or by ``always:`` and an action."""
     if isinstance(name, str) and name.startswith(ALWAYS):
         action, task = name.removeprefix(ALWAYS), posterior.task
         numbered = task.action_labels is None and action.isdecimal()

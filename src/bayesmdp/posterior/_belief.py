@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -90,6 +90,23 @@ class BeliefRows:
     #: are then ``[F * E]``, one set after the other.
     until: tuple[int, ...] = ()
 
+    def take(self, row: IntArray) -> BeliefRows:
+        """Keep some rows, in rising order ``[R']``."""
+        entries, total = self.layout.entries_of(row), self.total
+
+        def of(values: FloatArray) -> FloatArray:
+            if not self.until:
+                return np.ascontiguousarray(values[entries])
+            return values.reshape(len(self.until) + 1, -1)[:, entries].ravel()
+
+        return replace(
+            self,
+            layout=self.layout.take(row),
+            mean=of(self.mean),
+            reward=of(self.reward),
+            total=None if total is None else total[row],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Exits:
@@ -113,6 +130,12 @@ class Belief(ABC):
     @abstractmethod
     def rows(self) -> BeliefRows:
         """Return what is the same in every draw; made once."""
+
+    def used_rows(self, used: BoolArray) -> tuple[IntArray, BeliefRows]:
+        """Return which rows are ``used`` [S, A], and these rows alone."""
+        rows = self.rows()
+        row = rows.layout.of_pairs(used)
+        return row, rows.take(row)
 
     @abstractmethod
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:

@@ -420,6 +420,7 @@ def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
     """One task a model, which differ in the reward alone."""
     if not isinstance(rewards, Iterable):
         raise BeliefError(f"`rewards` must be a list; got {type(rewards).__name__}.")
+    task.no_cost("Ensemble(rewards=)")
     rewards = list(rewards)
     if len(rewards) != n:
         raise BeliefError(

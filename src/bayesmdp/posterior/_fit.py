@@ -251,11 +251,7 @@ def _check_terminal(counts: Counts, task: Task) -> None:
         number = int(counts.count[same].sum())
         raise CountsError(
             f"Terminal state {task.state_name(state)} has "
-            f"{_transitions(number, 'outgoing ')} to state "
+            f"{_checks.many(number, 'outgoing transition')} to state "
             f"{task.state_name(next_state)}; drop them, or take the state out of "
             "`terminal` (or do ids start from 1? They must start from 0)."
         )
-
-
-def _transitions(count: int, kind: str = "") -> str:
-    return f"{count} {kind}transition{'' if count == 1 else 's'}"

@@ -80,6 +80,9 @@ def log_evidence(
     return float(inner.sum() - outer[visits > 0].sum())
 
 
+_LARGE = 2**20  # entries; below, means and rewards are made once for all
+
+
 class Fitted(Belief, Shown):
     """A belief that was learnt from counts, by `bayesmdp.fit`."""
 
@@ -267,6 +270,18 @@ class Posterior(Fitted):
     def rows(self) -> BeliefRows:
         """Return what is the same in every draw."""
         return self._rows
+
+    def used_rows(self, used: BoolArray) -> tuple[IntArray, BeliefRows]:
+        """Return which rows are ``used`` [S, A], and these rows alone.
+
+        Where rows are long, means and rewards of all of them are not made for a few.
+        """
+        row = self.layout.of_pairs(used)
+        few = row.size < self.layout.pair.size and self.alpha.size > _LARGE
+        if "_rows" in self.__dict__ or not few:
+            return row, self._rows.take(row)
+        alpha = self.alpha[self.layout.entries_of(row)]
+        return row, replace(self, layout=self.layout.take(row), alpha=alpha).rows()
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose."""

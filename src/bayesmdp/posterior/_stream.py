@@ -88,27 +88,35 @@ class KeptStream(Stream):
 
     def __init__(self, stream: Stream, room: int) -> None:
         self._stream, self._room = stream, room
-        self._left = room  # bytes
-        self._kept: dict[tuple[int, int, bytes], FloatArray] = {}
+        self._left = [room]  # bytes; streams of some rows share them
+        self._kept: dict[bytes, dict[int, FloatArray]] = {}  # by rows used, by draw
+        self._parts: dict[bytes, KeptStream] = {}
         self.independent = stream.independent
 
     def __reduce__(self) -> tuple[type, tuple[Stream, int]]:
         return KeptStream, (self._stream, self._room)
 
     def of_rows(self, row: IntArray) -> Stream:
-        """Return the stream of some rows, of which nothing is kept."""
-        return self._stream.of_rows(row)
+        """Return the stream of some rows; the same one for the same rows."""
+        key = row.tobytes()
+        if key not in self._parts:
+            part = KeptStream(self._stream.of_rows(row), self._room)
+            part._left = self._left
+            self._parts[key] = part
+        return self._parts[key]
 
     def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
-        """Fill rows, or copy them if these draws, in rising order, were filled."""
-        key = int(draws[0]), draws.size, used.tobytes()
-        if (kept := self._kept.get(key)) is not None:
-            theta[:] = kept
+        """Fill rows, or copy them if all of these draws were filled."""
+        kept = self._kept.setdefault(used.tobytes(), {})
+        numbers = draws.tolist()
+        if all(map(kept.__contains__, numbers)):
+            for row, number in zip(theta, numbers, strict=True):
+                row[:] = kept[number]
             return
         self._stream.fill(draws, used, theta)
-        if theta.nbytes <= self._left:
-            self._left -= theta.nbytes
-            self._kept[key] = theta.copy()
+        if theta.nbytes <= self._left[0]:
+            self._left[0] -= theta.nbytes
+            kept.update(zip(numbers, theta.copy(), strict=True))
 
     def weights(self, n_draws: int) -> FloatArray:
         """Weight of each draw."""
@@ -363,12 +371,14 @@ class Draws:
     seed: int
     purpose: str = "evaluate"
     exact: bool = False  # every model of an ensemble once, with its weight
+    room: int = 0  # bytes of rows to remember, for several passes over the same draws
 
     @cached_property
     def stream(self) -> Stream:
         """The rows of these draws."""
         n = None if self.exact else self.n_draws
-        return self.belief.stream(n, self.seed, self.purpose)
+        made = self.belief.stream(n, self.seed, self.purpose)
+        return made.keeping(self.room) if self.room else made
 
     @property
     def weights(self) -> FloatArray:

@@ -20,7 +20,7 @@ from bayesmdp.priors._evidence import (
 from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
 from bayesmdp.priors._mixture import MixturePrior
-from bayesmdp.priors._named import AnyPrior, named_prior, usual_priors
+from bayesmdp.priors._named import PRIOR_NAMES, AnyPrior, named_prior, usual_priors
 from bayesmdp.priors._random_support import Imagined, OnSets, RandomSupportPrior, Sets
 from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior

@@ -128,14 +128,7 @@ def check_rows(
 ) -> None:
     """Refuse rows without a next state, with remedies that work.
 
-    Parameters
-    ----------
-    rows, task, counts
-        What was asked for, and from which data.
-    widen
-        Whether there is a support, so that it can be widened.
-    add
-        Whether a fallback can be added to such rows.
+    ``widen``: there is a support that can be widened; ``add``: a fallback can be added.
     """
     empty = rows.pair[np.diff(rows.indptr) == 0]
     if not empty.size:

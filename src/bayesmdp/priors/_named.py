@@ -25,7 +25,7 @@ _DIRICHLET: dict[str, Callable[..., Prior]] = {
     "evidence": EvidencePrior,
     "random-support": RandomSupportPrior,
 }
-_NAMES = ("hierarchical", *_DIRICHLET)
+PRIOR_NAMES = ("hierarchical", *_DIRICHLET)
 
 
 def named_prior(
@@ -33,28 +33,12 @@ def named_prior(
 ) -> Prior | HierarchicalPrior:
     """Make a prior by its name.
 
-    Parameters
-    ----------
-    name
-        ``hierarchical``, ``symmetric``, ``sparse``, ``scaled``, ``evidence`` or
-        ``random-support``.
-    concentration
-        Pseudo-count of a possible next state (of a whole row for ``scaled``); the
-        prior's own default where not given. ``evidence`` and ``hierarchical`` have
-        none.
-    fallback
-        State that is always possible, such as death: the sparse and the hierarchical
-        prior's own, for others one pseudo-visit by `FallbackPrior`.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> bm.priors.named_prior("scaled", fallback="death")
-    FallbackPrior(base=ScaledPrior(total=1.0), fallback='death', weight=1.0)
+    ``concentration`` is the prior's own default where not given, and ``fallback`` the
+    sparse and the hierarchical prior's own, for others one pseudo-visit.
     """
-    if name not in _NAMES:
+    if name not in PRIOR_NAMES:
         raise PriorError(
-            f"`name` must be one of {', '.join(_NAMES)}; got {name!r:.40}."
+            f"`name` must be one of {', '.join(PRIOR_NAMES)}; got {name!r:.40}."
         )
     if name == "evidence" and concentration is not None:
         raise PriorError(
@@ -81,23 +65,7 @@ def usual_priors(
     *,
     fallback: Name | None = None,
 ) -> dict[str, AnyPrior]:
-    """Return priors to compare one's own with: itself, and others without it.
-
-    Parameters
-    ----------
-    own
-        The prior of a posterior.
-    names, fallback
-        The others, as for `named_prior`; one that is the prior itself is left out.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> list(bm.priors.usual_priors(bm.SparsePrior()))
-    ['as fitted', 'hierarchical', 'symmetric', 'scaled']
-    >>> list(bm.priors.usual_priors(bm.SymmetricPrior()))
-    ['as fitted', 'hierarchical', 'scaled']
-    """
+    """Return priors to compare one's own with: itself, and others without it."""
     others = {name: named_prior(name, fallback=fallback) for name in names}
     plain = None if is_restricted(own) else repr(own)  # which shows all but supports
     return {"as fitted": own} | {x: p for x, p in others.items() if repr(p) != plain}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._checks import many
+from bayesmdp._typing import FloatArray
 from bayesmdp.diagnostics import Check, CheckTest
 from bayesmdp.evaluation import between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
@@ -85,17 +86,14 @@ def _support(inputs: Inputs) -> list[Caution]:
             "is not known."
         )
         return [_say("Support", "note", text)]
-    thin = f"{in_percent(row.low_support)} of the visits under “{name}”"
-    if row.low_support > _POOR:
-        text = (
-            f"{thin} are on pairs of state and action with fewer than {min_count} "
-            "visits: there the posterior is dominated by the prior."
-        )
-        return [_say("Support", "warning", text)]
     text = (
-        f"{thin} are on pairs of state and action with fewer than {min_count} visits."
+        f"{in_percent(row.low_support)} of the visits under “{name}” are on pairs of "
+        f"state and action with fewer than {min_count} visits"
     )
-    return [_say("Support", "ok", text)]
+    if row.low_support > _POOR:
+        text += ": there the posterior is dominated by the prior."
+        return [_say("Support", "warning", text)]
+    return [_say("Support", "ok", f"{text}.")]
 
 
 def _convergence(inputs: Inputs) -> list[Caution]:
@@ -155,21 +153,27 @@ def _prior(inputs: Inputs) -> list[Caution]:
     if found is None:
         text = "Prior sensitivity was not examined."
         return [_say("Prior", "note", text)]
-    moved = float(np.ptp(found.start_value))
-    uncertainty = float(found.start_epistemic_sd.max())
-    flips, n_priors = found.flip_share, many(len(found.names), "prior")
+    value, far = _moved("value", found.start_value, found.start_epistemic_sd)
+    gain, farther = _moved("gain", found.gain, found.gain_epistemic_sd)
+    flips = found.flip_share
     text = (
-        f"Over {n_priors} the value moves by {moved:.2g}, "
-        f"{moved / uncertainty:.2g} times the largest epistemic sd; "
-        if uncertainty > 0
-        else f"Over {n_priors} the value moves by {moved:.2g}; "
+        f"Over {many(len(found.names), 'prior')} {value}, and {gain}; recommendations "
+        f"flip in {in_percent(flips)} of the logged visits."
     )
-    text += f"recommendations flip in {in_percent(flips)} of the logged visits."
     if inputs.recommended not in inputs.examined:
         text += " This was asked of another policy than the recommended one."
         return [_say("Prior", "warning", text)]
-    bad = moved > uncertainty or flips > _POOR
+    bad = far or farther or flips > _POOR
     return [_say("Prior", "warning" if bad else "ok", text)]
+
+
+def _moved(what: str, found: FloatArray, sd: FloatArray) -> tuple[str, bool]:
+    """Say how far a number moves over priors; whether beyond its epistemic sd."""
+    by, largest = float(np.ptp(found)), float(sd.max())
+    text = f"the {what} moves by {by:.2g}"
+    if largest > 0:
+        text += f", {by / largest:.2g} times its largest epistemic sd"
+    return text, by > largest
 
 
 def _data(inputs: Inputs) -> list[Caution]:
@@ -225,7 +229,10 @@ def _entry(name: str, title: str, level: str, text: str, remedy: str = "") -> En
     }
 
 
-def _not_run(name: str, title: str, command: str) -> Entry:
+def _not_run(inputs: Inputs, name: str, title: str, command: str) -> Entry:
+    if not inputs.task.is_plain:
+        text = "Not known for tasks with a horizon or averages per step."
+        return _entry(name, title, "note", text)
     found = _entry(name, title, "note", "Not run.")
     return found | {"command": f"bayesmdp {command}"}
 
@@ -234,7 +241,7 @@ def _fit(inputs: Inputs) -> Entry:
     name, title = "check", "Observed and predicted"
     found = inputs.check
     if found is None:
-        return _not_run(name, title, "check RUN LOG")
+        return _not_run(inputs, name, title, "check RUN LOG")
     low, high = found.predicted_interval
     censored = ""
     if found.n_censored:
@@ -262,6 +269,8 @@ def _fit(inputs: Inputs) -> Entry:
         "The belief does not fit this log: compare priors (bayesmdp compare-priors), "
         "look at what defines a state, and do not act on the predicted gain."
     )
+    if found.n_actions == 1:
+        remedy = "Do not act on the predicted gain: no logged episode speaks for it."
     return _entry(name, title, "warning", text, remedy)
 
 
@@ -302,7 +311,7 @@ def _null(inputs: Inputs) -> Entry:
     name, title = "negative_control", "Gain without effect"
     found = inputs.negative_control
     if found is None:
-        return _not_run(name, title, "negative-control RUN LOG")
+        return _not_run(inputs, name, title, "negative-control RUN LOG")
     how = "among visits of a state" if found.permute == "state" else "between episodes"
     n = found.null_gains.size
     claimed, mean, most = _alike(
@@ -347,7 +356,7 @@ def _cross_fitted(inputs: Inputs) -> Entry:
     name, title = "cross_fit", "Cross-fitted gain"
     found = inputs.cross_fit
     if found is None:
-        return _not_run(name, title, "cross-fit RUN LOG")
+        return _not_run(inputs, name, title, "cross-fit RUN LOG")
     low, high = found.interval
     text = (
         f"Chosen on some episodes and judged by the others, the nominal policy gains "
@@ -385,7 +394,7 @@ def _off_policy(inputs: Inputs) -> Entry:
     name, title = "off_policy", "Without a model"
     found = inputs.off_policy
     if found is None:
-        return _not_run(name, title, "off-policy RUN LOG")
+        return _not_run(inputs, name, title, "off-policy RUN LOG")
     said = []
     for estimator in _READ:
         interval = found.intervals[estimator]
@@ -432,10 +441,17 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
     changed = n.get("recommend", 0)
     defer = n.get("thin", 0) + n.get("unclear", 0)
     total = sum(n.values()) - n.get("end", 0)
+    if not inputs.task.is_plain:
+        text = (
+            f"In {n.get('same', 0):,} of {total:,} states both policies mostly do the "
+            "same; whether the evidence suffices in the others is not known for tasks "
+            "with a horizon or averages per step."
+        )
+        return _entry(name, title, "note", text)
     text = (
         f"In {changed:,} of {total:,} states the evidence suffices to act otherwise "
-        f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies mostly do "
-        f"the same, in {defer:,} one should defer."
+        f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies take the "
+        f"same action most often, in {defer:,} one should defer."
     )
     if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
         return _entry(name, title, "ok" if changed else "note", text)
@@ -450,15 +466,15 @@ def _other_priors(inputs: Inputs) -> Entry:
     name, title = "other_priors", "Gain under other priors"
     found = inputs.prior_sensitivity
     if found is None:
-        return _not_run(name, title, "report RUN --prior-sensitivity")
+        return _not_run(inputs, name, title, "report RUN --prior-sensitivity")
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
-        f"{rounded(gain, error)} (sd {sd:.2g})"
-        for prior, gain, error, sd in zip(
+        f"{rounded(gain, error)} (95 % {between(low, high)})"
+        for prior, gain, error, (low, high) in zip(
             found.names,
             found.gain,
             found.gain_mcse,
-            found.gain_epistemic_sd,
+            found.gain_interval,
             strict=True,
         )
     )

@@ -38,6 +38,18 @@ from bayesmdp.reporting._inputs import SURE, Inputs, column, whole
 _PLAYED = 0.01  # probability from which on an action is part of a recommendation
 _SCALE = 10_000
 _MOST_DRAWS, _LEAST_DRAWS = 1000, 16  # on which actions are valued
+# Name on the page, field of `ActionValues`, digits.
+_OF_ACTIONS = (
+    ("value", "value", 6),
+    ("epistemic_sd", "epistemic_sd", 3),
+    ("aleatoric_sd", "aleatoric_sd", 3),
+    ("chance", "probability_better", 3),
+)
+_OF_DECISIONS = (
+    ("gain", "gain", 4),
+    ("gain_sd", "gain_sd", 3),
+    ("gain_chance", "gain_probability", 4),
+)
 _MOST_SAMPLED = 100_000_000  # probabilities that are sampled for it, some seconds
 
 
@@ -56,10 +68,12 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
         "action": whole(pair % task.n_actions),
         "available": whole(row >= 0),
         "seen": None if inputs.visits is None else whole(inputs.visits.ravel()[pair]),
-        "value": column(values.value.ravel()[pair], 6),
-        "epistemic_sd": column(values.epistemic_sd.ravel()[pair], 3),
-        "aleatoric_sd": column(values.aleatoric_sd.ravel()[pair], 3),
-        "chance": column(values.probability_better.ravel()[pair], 3),
+        **{
+            name: None
+            if values is None
+            else column(getattr(values, source).ravel()[pair], digits)
+            for name, source, digits in _OF_ACTIONS
+        },
         "plays": {
             name: _plays(e.policy.ravel()[pair])
             for name, e in inputs.evaluations.items()
@@ -72,9 +86,14 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _action_values(inputs: Inputs, reference: FloatArray) -> ActionValues:
-    """Values of all actions, on as many draws as can be afforded."""
+def _action_values(inputs: Inputs, reference: FloatArray) -> ActionValues | None:
+    """Values of all actions, on as many draws as can be afforded; None with a horizon.
+
+    There they change with time.
+    """
     belief, drawn = inputs.posterior, inputs.best
+    if not belief.task.is_plain:
+        return None
     if drawn.exact:
         every = belief.draws()
         return action_values(drawn.policy, every, reference=reference, progress=False)
@@ -105,14 +124,13 @@ def _plays(probability: FloatArray) -> dict[str, Any]:
     return {"pair": whole(at), "probability": column(probability[at], 3)}
 
 
-def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
+def _verdicts(inputs: Inputs, values: ActionValues | None) -> dict[str, Any]:
     """Say for each state shown whether the evidence suffices."""
     policy, shown = inputs.best.policy, inputs.shown
     seen = None
     if inputs.visits is not None:
         seen = np.where(policy > _PLAYED, inputs.visits, np.iinfo(np.int64).max)
         seen = seen.min(axis=1)
-    chance = values.gain_probability
     reference = inputs.comparison.evaluations[inputs.reference].policy
     same = policy.argmax(axis=1) == reference.argmax(axis=1)
     said = []
@@ -123,15 +141,17 @@ def _verdicts(inputs: Inputs, values: ActionValues) -> dict[str, Any]:
             said.append("same")
         elif seen is not None and seen[s] < inputs.comparison.min_count:
             said.append("thin")
-        elif seen is None:
+        elif seen is None or values is None:
             said.append("unknown")
         else:
-            said.append("recommend" if chance[s] >= SURE else "unclear")
+            sure = values.gain_probability[s] >= SURE
+            said.append("recommend" if sure else "unclear")
     return {
         "verdict": said,
-        "gain": column(values.gain[shown], 4),
-        "gain_sd": column(values.gain_sd[shown], 3),
-        "gain_chance": column(chance[shown], 4),
+        **{
+            name: None if values is None else column(getattr(values, of)[shown], n)
+            for name, of, n in _OF_DECISIONS
+        },
         "n_verdicts": {x: said.count(x) for x in dict.fromkeys(said)},
     }
 
@@ -187,8 +207,13 @@ def _rule(inputs: Inputs) -> str:
     )
 
 
-def _how(inputs: Inputs, values: ActionValues) -> str:
+def _how(inputs: Inputs, values: ActionValues | None) -> str:
     """Say where the values of actions come from."""
+    if values is None:
+        return (
+            "Values of single actions are left out: they are known for discounted "
+            f"rewards without a horizon, and this task has {inputs.task.said_time}."
+        )
     drawn = "models" if inputs.best.exact else "draws"
     return (
         f"Values are of taking the action once and following “{inputs.recommended}” "

@@ -186,12 +186,22 @@ class Inputs:
         for name, task in tasks.items():
             for what in ("chosen", "discount", "terminal", "start", "state_labels"):
                 mine, other = (getattr(x, what) for x in (self.task, task))
-                if not np.array_equal(mine, other):
+                alike = np.array_equal(mine, other)
+                if what == "discount":  # NaN of a sum of several
+                    alike = alike or bool(np.isnan([mine, other]).all())
+                if not alike:
                     said = "reward" if what == "chosen" else what
                     raise ArgumentError(
                         f"`{name}` is about a task with another `{said}` than that of "
                         "`posterior`; give records of one analysis."
                     )
+        for name in ("check", "negative_control", "cross_fit", "off_policy"):
+            found = getattr(self, name)
+            if found is not None and found.reward != self.task.chosen:
+                raise ArgumentError(
+                    f"`{name}` was made with another `reward` than that of "
+                    "`posterior`; give records of one analysis."
+                )
 
     @property
     def task(self) -> Task:

@@ -223,7 +223,8 @@ def report(
     """Put an analysis together for people to read.
 
     The policy it recommends is the optimised one where that is among the policies
-    compared, otherwise the best of them.
+    compared, otherwise the best of them. With a horizon, and of averages per step,
+    values of single actions and the shares of uncertainty are left out.
 
     Parameters
     ----------
@@ -267,7 +268,9 @@ def report(
     Report(recommended='nominal', reference='logged')
     """
     check_belief(posterior)
-    posterior.task.plain("report")
+    if posterior.task.reward_names:
+        posterior.task.one_reward("report")
+    posterior.task.no_cost("report")
     inputs = Inputs(
         posterior,
         comparison,
@@ -318,24 +321,9 @@ def _sections(inputs: Inputs) -> dict[str, Any]:
 
 
 def check_page(path: str | os.PathLike[str]) -> Path:
-    """Say before a long job whether a page and its data can be written.
+    """Say before a long job whether a page can be written, and return where data go.
 
-    Parameters
-    ----------
-    path
-        The page, which ends in ``.html`` and is replaced where it is there.
-
-    Returns
-    -------
-    Path
-        Where its data go: beside it, ending in ``.json``. What is there under that
-        name is replaced only if it is the data of a report.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, bayesmdp as bm
-    >>> bm.reporting.check_page(pathlib.Path(tempfile.mkdtemp(), "ward.html")).name
-    'ward.json'
+    What is there under that name is replaced only if it is the data of a report.
     """
     page = Path(path)
     data = page.with_suffix(".json")

@@ -124,7 +124,7 @@ def _shares(inputs: Inputs, name: str, visits: IntArray) -> list[float | None]:
 
 _FRAGILE = 20
 _QUANTITIES = ["start_value", "start_epistemic_sd", "start_aleatoric_sd"]
-_QUANTITIES += ["gain", "gain_epistemic_sd", "probability_better"]
+_QUANTITIES += ["gain", "probability_better"]
 
 
 def prior_section(inputs: Inputs) -> dict[str, Any]:
@@ -183,6 +183,7 @@ def _sensitivity(inputs: Inputs) -> dict[str, Any]:
         for q in _QUANTITIES:
             value, error = (getattr(found, x)[p] for x in (q, f"{q}_mcse"))
             row[q.removeprefix("start_")] = quantity(float(value), float(error))
+        row["gain_interval"] = column(found.gain_interval[p], 6)
         row["predicted_value"] = plain(float(found.predicted_value[p]))
         row["agreement"] = plain(float(found.agreement[p]))
         rows.append(row)
@@ -390,7 +391,8 @@ MAX_STATES = 2_000  # live ones: the inverse is dense
 def attribution_section(inputs: Inputs) -> dict[str, Any]:
     """Share of the start value's epistemic variance that each pair causes."""
     belief = inputs.posterior
-    if belief.rows().total is None or inputs.task.live.size > MAX_STATES:
+    fits = inputs.task.is_plain and inputs.task.live.size <= MAX_STATES
+    if belief.rows().total is None or not fits:
         return {"left_out": _why_not(belief)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
@@ -445,6 +447,11 @@ def _why_not(belief: Belief) -> str:
         return (
             "The uncertainty is not divided among pairs of state and action: that "
             "needs independent Dirichlet rows."
+        )
+    if not belief.task.is_plain:
+        return (
+            "The uncertainty is not divided among pairs of state and action: that is "
+            "known for discounted rewards without a horizon."
         )
     return (
         "The uncertainty is not divided among pairs of state and action: that is "

@@ -74,7 +74,7 @@ _ASSUMPTIONS = [
 
 
 def _evaluation(inputs: Inputs) -> str:
-    best, discount = inputs.best, inputs.task.discount
+    best = inputs.best
     many = f"Each of {best.n_draws:,} draws from the posterior"
     if best.exact:
         many = f"Each of the {best.n_draws:,} models"
@@ -84,9 +84,14 @@ def _evaluation(inputs: Inputs) -> str:
             "The figure after ± is the Monte Carlo standard error, which more draws "
             "would remove; it is no part of the uncertainty about the dynamics."
         )
+    what, how = "the return", "in closed form (Sobel 1982)"
+    if inputs.task.horizon is not None:
+        how = "by one product per cycle, exactly"
+    if inputs.task.criterion == "average":
+        what, how = "the reward of a step in the long run", "in closed form"
     return (
-        f"{many} gives the mean and the variance of the return (discount {discount:g}) "
-        "in closed form (Sobel 1982). By the law of total variance the variance of "
+        f"{many} gives the mean and the variance of {what} ({inputs.task.said_time}) "
+        f"{how}. By the law of total variance the variance of "
         "the mean over draws is the epistemic part, and the mean of the variance the "
         "aleatoric part (Valdettaro and Faisal 2024, Algorithm 1). A random start "
         f"counts as chance. {noise}"
@@ -213,9 +218,12 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     sd, ends = found["epistemic_sd"]["value"], found["interval"]
     said = inputs.task.reward_unit
     unit = f" {said}" if said else ""
+    what = "the expected value from the start"
+    if inputs.task.criterion == "average":
+        what = "the average per step"
     return {
         "value": (
-            f"Under “{found['recommended']}” the expected value from the start is "
+            f"Under “{found['recommended']}” {what} is "
             f"{_with_noise(found['value'], sd)}{unit}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
             "95 %."

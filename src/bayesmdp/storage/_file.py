@@ -41,7 +41,7 @@ from bayesmdp.errors import BayesmdpError, StorageError
 KINDS = "biufcU"  # truth values, numbers, text
 SCHEMA = 1  # raised when an older bayesmdp could no longer read what this one writes
 _HOUR = 3600.0
-_PARSED = 10  # bytes of memory that a byte of JSON may take
+_ITEM = 100  # bytes of memory that an item of JSON may take, texts apart
 _KIND = re.compile(rf"[<>|=][{KINDS}][1-9][0-9]{{0,5}}")
 
 
@@ -119,11 +119,12 @@ def read_record(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Read a record of this kind and its arrays, or say what is wrong with the file."""
     with worded(path, "read"):
         check_plain(path)
-        check_fits(path, _PARSED * path.stat().st_size)
+        check_fits(path, 3 * path.stat().st_size)  # as bytes, as text, and parsed
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise _damaged(path, "is not UTF-8 text") from None
+        check_fits(path, _ITEM * sum(map(text.count, ",[{")))
     try:
         record = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):

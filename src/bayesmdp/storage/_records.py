@@ -47,7 +47,9 @@ _AXES: dict[str, dict[str, tuple[str, ...]]] = {
         "values": ("DS",),
         "weights": ("D",),
         "start_epistemic_covariance": ("KK",),
+        "start_epistemic_covariance_mcse": ("KK",),
         "start_aleatoric_covariance": ("KK",),
+        "start_aleatoric_covariance_mcse": ("KK",),
         "": ("S",),  # all others
     },
 }

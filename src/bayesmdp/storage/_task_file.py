@@ -16,6 +16,7 @@
     transition = [{ state = "icu", action = "wait", next_state = "home", value = 1.0 }]
     from_data = true                    # as it was logged
 
+``[cost]`` in place of ``[reward]`` says what is to be kept small, in the same forms.
 A key such as ``home`` is a label where states have labels, else an id. Several rewards
 have a table each, of one form, and may have a discount each::
 
@@ -54,6 +55,7 @@ _KEYS = (
     "state_labels",
     "action_labels",
     "reward",
+    "cost",
     "reward_unit",
     *_TIMED,
 )
@@ -129,7 +131,12 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     if "discount" not in settings and settings.get("criterion") != "average":
         raise TaskError("`discount` is missing: give a number in [0, 1].")
     known = _names(settings, data)
-    reward = _read_reward(settings.get("reward", {"from_data": True}), known)
+    pays = "cost" if "cost" in settings else "reward"
+    if {"cost", "reward"} <= {*settings}:
+        raise TaskError("`reward` and `cost` cannot both be given: leave one out.")
+    reward = _read_reward(settings.get(pays, {"from_data": True}), known)
+    if pays == "cost" and isinstance(reward, dict):
+        raise TaskError("`cost` must be a single one: several go by name in `reward`.")
     terminal = settings.get("terminal")
     if terminal is not None:
         if not isinstance(terminal, list):
@@ -145,16 +152,18 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     rest["reward_unit"] = settings.get("reward_unit")
     rest |= {name: settings[name] for name in _TIMED if name in settings}
     if reward is None or terminal is None or start is _LOGGED:
-        return _from_data(data, known, {**rest, "reward": reward})
+        given = _LOGGED if pays == "cost" and reward is None else reward
+        return _from_data(data, known, {**rest, pays: given})
     labels = {x: getattr(known, x) for x in _LABELS}
-    return Task(known.n_states, known.n_actions, reward, **rest, **labels)
+    rest[pays] = reward
+    return Task(known.n_states, known.n_actions, **rest, **labels)
 
 
 def _from_data(data: Transitions | None, names: Task, known: dict[str, Any]) -> Task:
     """Have the data say what the file leaves out."""
     if data is None:
         wanted = {
-            "`reward`": known["reward"] is None,
+            "`reward`": _is_logged(known),
             "`terminal` ([] for none)": known["terminal"] is None,
             "another `start`": True,
         }
@@ -177,6 +186,12 @@ def _from_data(data: Transitions | None, names: Task, known: dict[str, Any]) -> 
     return found.with_labels(
         state_labels=names.state_labels, action_labels=names.action_labels
     )
+
+
+def _is_logged(known: dict[str, Any]) -> bool:
+    """Whether the data are to say what is paid."""
+    paid = known.get("reward", known.get("cost"))
+    return paid is None or (isinstance(paid, str) and paid == _LOGGED)
 
 
 def _by_name(known: dict[str, Any], labels: list[str]) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class MDP:
         _checks.of_type("dynamics", dynamics, Dynamics, DynamicsError)
         _checks.of_type("task", task, Task, DynamicsError)
         check_start(task)
+        task.no_cost("MDP")
         object.__setattr__(self, "dynamics", dynamics)
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_support", _checked_support(support, task))

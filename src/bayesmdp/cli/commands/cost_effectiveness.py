@@ -7,7 +7,9 @@ import click
 from bayesmdp.cli._options import (
     Work,
     draws_option,
+    load_run,
     restrict_option,
+    reward_option,
     run_argument,
     work_options,
 )
@@ -41,6 +43,7 @@ _RESULT = "cost_effectiveness"
     help="What one unit of effect may cost; may be repeated; 0 to 100000 in steps of "
     "5000 where not given.",
 )
+@reward_option
 @draws_option
 @restrict_option
 @work_options
@@ -50,6 +53,7 @@ def command(
     cost: str,
     effect: str,
     thresholds: tuple[float, ...],
+    reward: str | dict[str, float] | None,
     n_draws: int,
     restricted: bool,
     work: Work,
@@ -59,7 +63,8 @@ def command(
     RUN is a directory of `fit` whose task has several rewards; POLICY is as in
     `bayesmdp evaluate`, at least two. Prints the incremental table (ICER, dominance),
     the best policy by threshold, the probability that it is best, and the value of
-    perfect information. `report` shows the last analysis.
+    perfect information. `report` shows the last analysis. --reward says what a policy
+    such as nominal is best for: --reward qaly=20000 --reward cost=-1.
 
     Example: bayesmdp cost-effectiveness ward behaviour optimised --threshold 20000
 
@@ -74,7 +79,7 @@ def command(
     loaded = bm.storage.load(run)
     bm.storage.check_target(run, _RESULT, overwrite=True)
     found = bm.cost_effectiveness(
-        find_policies(loaded, policies, work, restricted=restricted),
+        find_policies(load_run(run, reward), policies, work, restricted=restricted),
         loaded.posterior.draws(n_draws, work.seed),
         cost=cost,
         effect=effect,

@@ -177,29 +177,7 @@ def tell_story(
     progress: bool | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Story:
-    """Simulate a cohort, analyse it as if the truth were not known, then look it up.
-
-    Parameters
-    ----------
-    out
-        Directory for ``report.html`` and ``report.json``; made where it is missing.
-    n_patients
-        How many; at least 50, fewer say nothing.
-    seed
-        Of patients and draws.
-    n_draws
-        Of the posterior, for the comparison.
-    n_steps
-        Most steps of the search.
-    threads, progress
-        As in `bayesmdp.evaluate`.
-    say
-        Is told what is being done.
-
-    Returns
-    -------
-    Story
-    """
+    """Simulate a cohort, analyse it as if the truth were not known, then look it up."""
     n_patients = _checks.integer("n_patients", n_patients, 50, ArgumentError)
     number = _checks.seed_integer(seed)
     _make(out)
@@ -235,8 +213,21 @@ def tell_story(
         threads=threads,
         progress=progress,
     )
-    say("evaluating it under another prior")
-    tried = _other_priors(posterior, result.policy, n_draws, number, threads)
+    say("evaluating it under another prior, and asking which of them predicts better")
+    priors = bm.priors.usual_priors(posterior.prior, ["sparse"], fallback=DEATH)
+    tried = bm.prior_sensitivity(
+        result.policy,
+        posterior,
+        task,
+        priors,
+        min_count=MIN_COUNT,
+        n_draws=min(n_draws, _SENSITIVITY_DRAWS),
+        seed=number,
+        threads=threads,
+    )
+    held_out = bm.compare_priors(
+        priors, cohort, task, n_folds=2, min_count=MIN_COUNT, seed=number
+    )
     say("asking whether it is real: observed values, exchanged actions, other episodes")
     made = _asked(posterior, cohort, number, progress)
     say("looking up the truth, and writing the report")
@@ -247,6 +238,7 @@ def tell_story(
         findings=findings,
         evidence=bm.priors.evidence_curve(posterior.counts, task, min_count=MIN_COUNT),
         prior_sensitivity=tried,
+        best_predictor=held_out.best,
         **made,
     )
     check = made["check"]
@@ -297,25 +289,6 @@ def _asked(
         "cross_fit": bm.cross_fit(cohort, task, **how),
         "off_policy": bm.off_policy(choose, cohort, task, seed=seed, name="nominal"),
     }
-
-
-def _other_priors(
-    posterior: Fitted,
-    policy: FloatArray,
-    n_draws: int,
-    seed: int,
-    threads: int | None,
-) -> bm.diagnostics.PriorSensitivity:
-    return bm.prior_sensitivity(
-        policy,
-        posterior,
-        posterior.task,
-        bm.priors.usual_priors(posterior.prior, ["sparse"], fallback=DEATH),
-        min_count=MIN_COUNT,
-        n_draws=min(n_draws, _SENSITIVITY_DRAWS),
-        seed=seed,
-        threads=threads,
-    )
 
 
 def _predictions(

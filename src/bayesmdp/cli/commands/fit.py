@@ -9,7 +9,6 @@ import click
 from bayesmdp._checks import many
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
-    PRIORS,
     READING,
     fallback_of,
     fallback_option,
@@ -18,6 +17,7 @@ from bayesmdp.cli._options import (
     reading_options,
     show,
 )
+from bayesmdp.priors import PRIOR_NAMES
 
 if TYPE_CHECKING:
     from bayesmdp import Task, Transitions
@@ -54,10 +54,15 @@ if TYPE_CHECKING:
     help="Without a task file: a state in which episodes end, by label or id; may be "
     "repeated; what the data say where not given.",
 )
+@click.option(
+    "--cost",
+    is_flag=True,
+    help="Without a task file: what the data call reward is a cost, to be kept small.",
+)
 @reading_options
 @click.option(
     "--prior",
-    type=click.Choice(PRIORS),
+    type=click.Choice(PRIOR_NAMES),
     default="hierarchical",
     show_default=True,
     help="What is assumed of next states; sparse: only those observed, and the "
@@ -143,10 +148,11 @@ def command(
 
 def _check_init(how: dict[str, Any]) -> None:
     """Refuse what a task file that is only written cannot take up."""
-    if how["task_file"] is not None or how["discount"] is not None or how["terminal"]:
+    given = [how[x] for x in ("task_file", "discount", "terminal", "cost")]
+    if any(x not in (None, (), False) for x in given):
         raise click.UsageError(
             "--init writes a task file from the data alone: leave out --task, "
-            "--discount and --terminal, and edit the file."
+            "--discount, --terminal and --cost, and edit the file."
         )
 
 
@@ -157,11 +163,11 @@ def _check_options(how: dict[str, Any]) -> None:
             "Give --task FILE (see --init), or --discount at the least."
         )
     if how["task_file"] is not None and (
-        how["discount"] is not None or how["terminal"]
+        how["discount"] is not None or how["terminal"] or how["cost"]
     ):
         raise click.UsageError(
-            "--discount and --terminal are for use without --task: write them into "
-            "the task file."
+            "--discount, --terminal and --cost are for use without --task: write them "
+            "into the task file."
         )
 
 
@@ -195,6 +201,8 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     settings: dict[str, Any] = {"discount": how["discount"]}
     if how["terminal"]:
         settings["terminal"] = list(how["terminal"])
+    if how["cost"]:
+        settings["cost"] = {"from_data": True}
     return bm.storage.read_task(settings, data)
 
 

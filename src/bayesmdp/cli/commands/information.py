@@ -1,9 +1,11 @@
 """``bayesmdp information``: what knowing more is worth, and where to look."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayesmdp._sheet import Sheet, Table, as_plain
 from bayesmdp.cli._options import (
     Work,
     load_run,
@@ -13,6 +15,9 @@ from bayesmdp.cli._options import (
     work_options,
 )
 from bayesmdp.cli._runs import find_policies
+
+if TYPE_CHECKING:
+    from bayesmdp.information import Information
 
 _NAME = "information"
 
@@ -42,7 +47,27 @@ _NAME = "information"
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="How many states to show, those worth most first.",
+    help="How many states, and studies, to show, those worth most first.",
+)
+@click.option(
+    "--population",
+    type=click.FloatRange(0),
+    help="Patients whom the decision concerns: what a study brings them all, less what "
+    "it costs.",
+)
+@click.option(
+    "--cost",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Of one visit of a study, in the unit of the rewards; with --population.",
+)
+@click.option(
+    "--setup",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Cost of a study whatever its size; with --population.",
 )
 @restrict_option
 @reward_option
@@ -53,6 +78,9 @@ def command(
     n_visits: tuple[int, ...],
     patients: int,
     n_states: int,
+    population: float | None,
+    cost: float,
+    setup: float,
     restricted: bool,
     reward: str | dict[str, float] | None,
     work: Work,
@@ -66,9 +94,16 @@ def command(
     Example: bayesmdp information ward
 
     Example: bayesmdp information ward behaviour optimised --patients 2000
+
+    Example: bayesmdp information ward --population 8000 --cost 0.01
     """
     import bayesmdp as bm
 
+    if population is None and (cost or setup):
+        raise click.UsageError(
+            "`--cost` and `--setup` need `--population`: how many patients the "
+            "decision concerns."
+        )
     loaded = load_run(run, reward)
     bm.storage.check_target(run, _NAME, overwrite=True)
     among = None
@@ -82,5 +117,40 @@ def command(
         **work.how,
     )
     bm.storage.save_result(run, _NAME, found, overwrite=True)
-    record = {"run": str(run), **found.to_dict()}
-    work.show(found.summary(n_states), record)
+    record = {"run": str(run), **found.to_dict(), "sampling": None}
+    text = found.summary(n_states)
+    if population is not None:
+        asked = {"population": population, "cost": cost, "setup": setup}
+        studies = found.ranked_studies(**asked, n=n_states)
+        record["sampling"] = {**asked, "studies": as_plain(studies)}
+        text += f"\n{_sampling(found, studies, population)}"
+    work.show(text, record)
+
+
+def _sampling(
+    found: "Information", studies: list[dict[str, Any]], population: float
+) -> str:
+    """Write the expected net benefit of studies as a table."""
+    from bayesmdp.evaluation import rounded
+
+    perfect = rounded(population * found.evpi, population * found.evpi_mcse)
+    lines: list[Any] = [
+        f"knowing the model is worth {perfect} to {population:,.0f} patients"
+    ]
+    rows = [
+        [
+            f"state {x['state']}",
+            x["action"],
+            f"{x['n_visits']}",
+            rounded(x["enbs"], x["enbs_mcse"])
+            if x["enbs_mcse"] >= 0
+            else f"{x['enbs']:.3g}, first-order",
+        ]
+        for x in studies
+        if x["enbs"] > 0
+    ]
+    if rows:
+        lines += [Table(["", "study", "visits", "net benefit"], rows)]
+    else:
+        lines += ["No study of one pair is worth what it costs."]
+    return Sheet("Expected net benefit of sampling", lines, indent="  ").text()

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bayesmdp._jobs import OtherJobsError
+from bayesmdp._io import OtherJobsError
 from bayesmdp.cli._options import (
     Work,
     reward_option,

@@ -23,7 +23,7 @@ from bayesmdp.cli._runs import (
 )
 
 if TYPE_CHECKING:
-    from bayesmdp import Comparison, Optimisation
+    from bayesmdp import Comparison, Optimisation, Task
     from bayesmdp.storage import Run
 
 _USUAL = ("behaviour", "mle", "nominal")
@@ -91,9 +91,10 @@ def command(
         )
         if name in loaded.results
     }
-    if "information" in made and made["information"].task.chosen != task.chosen:
-        remark("the information kept is of another reward", quiet=work.quiet)
-        del made["information"]
+    for name in [x for x in made if _reward_of(made[x], task) != task.chosen]:
+        command = name.replace("_", "-")
+        remark(f"what `{command}` found is of another reward", quiet=work.quiet)
+        del made[name]
     predictor, fallback = None, None
     if "compare_priors" in loaded.results:
         kept = bm.storage.load_result(run, "compare_priors", dict)
@@ -175,6 +176,17 @@ def _comparison(
     )
     bm.storage.save_result(run.path, COMPARISON, made, overwrite=True)
     return made, f"{why}, so that one is made: {', '.join(policies)}"
+
+
+def _reward_of(found: Any, task: "Task") -> object:
+    """Which of its task's rewards something kept with a run was made with."""
+    import bayesmdp as bm
+
+    if isinstance(found, bm.information.Information):
+        return found.task.chosen
+    if isinstance(found, bm.economics.CostEffectiveness):  # it names its rewards
+        return task.chosen
+    return found.reward
 
 
 def _chosen(kept: "Comparison") -> object:

@@ -32,7 +32,7 @@ function verdict(i) {
   const said = {
     end: ["Nothing to decide.", "Episodes end here."],
     same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, if not equally often: see the table.`],
-    unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known for this belief."],
+    unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known here."],
     thin: ["Defer.", `An action of “${policy}” was observed fewer than ${DATA.policies.min_count} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
     recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
@@ -52,7 +52,8 @@ function facts(i) {
 }
 
 function actionTable(i, pairs) {
-  const known = pairs.filter((p) => EXPLORER.value[p] !== null);
+  const valued = EXPLORER.value !== null;
+  const known = valued ? pairs.filter((p) => EXPLORER.value[p] !== null) : [];
   const spread = (p) => (EXPLORER.epistemic_sd ? 1.96 * EXPLORER.epistemic_sd[p] : 0);
   const from = Math.min(...known.map((p) => EXPLORER.value[p] - spread(p)));
   const to = Math.max(...known.map((p) => EXPLORER.value[p] + spread(p)));
@@ -60,18 +61,19 @@ function actionTable(i, pairs) {
   const columns = [  // name, cell, what to sort by
     ["Action", (p) => make("button", { type: "button", class: "pick", "aria-pressed": String(p === chosenPair), onclick: () => pickPair(i, p) }, actionName(p)), actionName],
     EXPLORER.seen && ["Visits", (p) => thousands(EXPLORER.seen[p]), of("seen")],
-    ["Value", (p) => EXPLORER.available[p] ? sig(EXPLORER.value[p], 4) : "not offered", of("value")],
+    valued && ["Value", (p) => EXPLORER.available[p] ? sig(EXPLORER.value[p], 4) : "not offered", of("value")],
     EXPLORER.epistemic_sd && ["95 %", (p) => EXPLORER.available[p] ? rangeBar(EXPLORER.value[p] - spread(p), EXPLORER.value[p], EXPLORER.value[p] + spread(p), from, to) : "", of("value")],
     EXPLORER.epistemic_sd && ["Epistemic sd", (p) => sig(EXPLORER.epistemic_sd[p], 2), of("epistemic_sd")],
     EXPLORER.aleatoric_sd && ["Aleatoric sd", (p) => sig(EXPLORER.aleatoric_sd[p], 3), of("aleatoric_sd")],
     EXPLORER.chance && [`Better than ${EXPLORER.policy}`, (p) => likely(EXPLORER.chance[p]), of("chance")],
     ...POLICIES.map((name) => [name, (p) => { const q = plays(name, p); return q > 0 ? percent(q) : ""; }, (p) => plays(name, p)]),
   ].filter(Boolean);
-  const ordered = [...pairs].sort((p, q) => (EXPLORER.value[q] ?? -Infinity) - (EXPLORER.value[p] ?? -Infinity)
+  const worth = (p) => (valued ? EXPLORER.value[p] : null) ?? -Infinity;
+  const ordered = [...pairs].sort((p, q) => (worth(p) === worth(q) ? 0 : worth(q) - worth(p))
     || (EXPLORER.seen ? EXPLORER.seen[q] - EXPLORER.seen[p] : 0));
   const shape = (j, name) => (j && name !== "95 %" ? "n" : false);
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, sortable(make("table", { id: "action-table", class: "dense" },
-    make("caption", {}, "Actions, the most valuable first; the last columns say how often each policy takes them. Select one for its next states."),
+    make("caption", {}, `Actions${valued ? ", the most valuable first" : ""}; the last columns say how often each policy takes them. Select one for its next states.`),
     make("thead", {}, make("tr", {}, ...columns.map(([name], j) => make("th", { scope: "col", class: shape(j, name) }, name)))),
     make("tbody", {}, ...ordered.map((p) => make("tr", { class: !EXPLORER.available[p] ? "unavailable" : plays(EXPLORER.policy, p) > 0.01 && "chosen" },
       ...columns.map(([name, cell, key], j) => make(j ? "td" : "th", { scope: j ? false : "row", class: shape(j, name), "data-sort": key(p) ?? -1e300 }, cell(p)))))))));
@@ -79,14 +81,15 @@ function actionTable(i, pairs) {
 
 function reasons(pairs) {
   const offered = pairs.filter((p) => EXPLORER.available[p]);
-  const ranked = [...offered].sort((p, q) => EXPLORER.value[q] - EXPLORER.value[p]);
+  const ranked = EXPLORER.value === null ? offered : [...offered].sort((p, q) => EXPLORER.value[q] - EXPLORER.value[p]);
   const most = EXPLORER.seen && [...pairs].sort((p, q) => EXPLORER.seen[q] - EXPLORER.seen[p])[0];
   return POLICIES.map((name) => {
     const played = offered.filter((p) => plays(name, p) > 0.01).sort((p, q) => plays(name, q) - plays(name, p));
     if (!played.length) return null;
     const main = played[0], share = plays(name, main), place = ranked.indexOf(main) + 1;
-    const loss = EXPLORER.value[ranked[0]] - decisionValue(name, pairs);
     const does = share > 0.995 || played.length === 1 ? actionName(main) : `${actionName(main)} (${percent(share)}) and ${played.length - 1} other${played.length > 2 ? "s" : ""}`;
+    if (EXPLORER.value === null) return make("li", {}, make("strong", {}, name), `: ${does}.${main === most ? " This is the action logged most often." : ""}`);
+    const loss = EXPLORER.value[ranked[0]] - decisionValue(name, pairs);
     let why = place === 1 ? "the most valuable action here" : `number ${place} of ${ranked.length} by value`;
     if (main === most) why += ", and the one logged most often";
     const cost = loss > 1e-5 * Math.abs(EXPLORER.value[ranked[0]]) ? ` Deciding so gives up ${sig(loss, 2)} against the best action.` : "";
