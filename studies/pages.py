@@ -15,7 +15,7 @@ from bayesmdp.errors import ArgumentError
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {"no_effect": "no_effect.md", "sbc": "no_effect.md"}
 PAGES |= {x: f"{x}.md" for x in ("controls", "markov_tests", "off_policy", "risk")}
-PAGES["safe"] = "safe_improvement.md"
+PAGES |= {"safe": "safe_improvement.md", "next_trial": "information.md"}
 
 
 def fill(out: Path, docs: Path = DOCS) -> tuple[str, ...]:
