@@ -33,6 +33,7 @@ TESTS = (
     *("previous value", "previous action", "past actions"),
     *("step", "episode order", "second order"),
 )
+_PREDICTIVE = ("survival", "prevalence", "actions")
 RANGE = 0.036, 0.064  # of false alarms in 1,000 logs, if 5 % is right
 JUDGING = 20_000  # first seed of the tables
 _A_JOB = 10  # logs
@@ -79,6 +80,7 @@ def _work(kind: Record, seeds: list[int]) -> list[Record]:
         record["effect"].pop("second order", None)
         record["prevalence"] = found.prevalence.p_value
         record["survival"] = None if found.survival is None else found.survival.p_value
+        record["actions"] = None if found.actions is None else found.actions.p_value
         record["problems"] = len(found.problems)
         records.append(record)
     return records
@@ -98,6 +100,13 @@ def _share(found: tuple[int, int]) -> str:
     return f"{100 * alarms / n:.1f}" if n else ""
 
 
+def _predictive(records: list[Record], key: str) -> str:
+    """Alarms of a posterior predictive test; a dash in records from before it."""
+    if not any(key in x for x in records):
+        return "-"
+    return _share(_alarms([x.get(key) for x in records]))
+
+
 def _of(records: list[Record], **what: Any) -> list[Record]:
     return [x for x in records if all(x.get(k) == v for k, v in what.items())]
 
@@ -107,27 +116,29 @@ def _null_table(records: list[Record]) -> list[str]:
     lines = [
         f"**Markov logs: alarms at 5 %, in per cent of {n} logs of each design** (5 % "
         f"lie within {100 * RANGE[0]:.1f} and {100 * RANGE[1]:.1f} of 1,000 logs; "
-        "*Holm*: any test, after Holm; *survival*, *prevalence*: posterior predictive, "
-        "from the same data; *gap*: beyond two standard errors)",
+        "*Holm*: any test, after Holm; *survival*, *prevalence*, *actions* (variance "
+        "between actions, two-sided): posterior predictive, from the same data, and -: "
+        "not in these records; *gap*: beyond two standard errors)",
         "",
-        "| log | rows | " + " | ".join(TESTS) + " | Holm | survival | prevalence | "
-        "gap |",
-        "|---" * (len(TESTS) + 6) + "|",
+        "| log | rows | "
+        + " | ".join(TESTS)
+        + " | Holm | "
+        + " | ".join(_PREDICTIVE)
+        + " | gap |",
+        "|---" * (len(TESTS) + len(_PREDICTIVE) + 4) + "|",
     ]
     for design in NULL:
         of = _of(records, design=design.name)
         cells = [design.name, f"{np.mean([x['rows'] for x in of]):,.0f}"]
         cells += [_share(_alarms(_p(of, test))) for test in TESTS]
         cells += [_share(_alarms([x["holm"] for x in of]))]
-        cells += [
-            _share(_alarms([x[k] for x in of])) for k in ("survival", "prevalence")
-        ]
+        cells += [_predictive(of, key) for key in _PREDICTIVE]
         cells += [_share(_alarms([-abs(x["gap"]) for x in of], -2.0))]
         lines.append(f"| {' | '.join(cells)} |")
     null = [x for x in records if "design" in x]
     cells = [_share(_alarms(_p(null, test))) for test in TESTS]
     holm = _share(_alarms([x["holm"] for x in null]))
-    lines.append(f"| *all* | | {' | '.join(cells)} | {holm} | | | |")
+    lines.append(f"| *all* | | {' | '.join(cells)} | {holm} |{' |' * 4}")
     return lines
 
 

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from packaging.requirements import Requirement
 
 import bayesmdp as bm
 from bayesmdp.cli import main
@@ -91,9 +93,8 @@ KEYS = {
     "fit": RUN,
     "fit --init": "n_rows task",
     "info run": RUN + " results[]",
-    "info": "bayesmdp click distributed duckdb gymnasium h5py icu-sepsis jinja2 "
-    "matplotlib mpi4py narwhals numba numpy platform plotly python rich "
-    "scikit-learn scipy threads",
+    "info": "bayesmdp platform python threads "
+    + " ".join(Requirement(x).name for x in requires("bayesmdp") or ()),
     "evaluate": f"run policy {EVALUATION}",
     "optimise": f"policy policy[] policy[].action policy[].probability policy[].state "
     f"result run {OPTIMISATION}",

@@ -1,75 +1,30 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from all_paths import (
+    COUNTS,
+    CYCLES,
+    DISCOUNTS,
+    END,
+    MODELS,
+    POLICY,
+    SHAPES,
+    START,
+    WEIGHTS,
+    A,
+    S,
+    paths,
+    rewards,
+    task,
+)
 from bad_input import case, check
-from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.errors import BeliefError, TaskError
-
-Array = NDArray[np.float64]
-
-S, A, END = 4, 2, 3
-RNG = np.random.default_rng(21)
-MODELS = RNG.dirichlet(np.ones(S), size=(3, S, A))
-POLICY = np.array([[0.3, 0.7], [0.6, 0.4], [1.0, 0.0], [0.5, 0.5]])
-START = np.array([0.4, 0.3, 0.2, 0.1])
-SHAPES = {"states": (S,), "pairs": (S, A), "transitions": (S, A, S)}
-CYCLES = ("start", "end", "both", "half", "darth")
-#: Written down, not computed: five points of time, four cycles.
-WEIGHTS = {
-    "start": [1, 1, 1, 1, 0],
-    "end": [0, 1, 1, 1, 1],
-    "both": [1, 1, 1, 1, 1],
-    "half": [1 / 2, 1, 1, 1, 1 / 2],
-    "darth": [1 / 3, 2 / 3, 4 / 3, 2 / 3, 1 / 3],
-}
-COUNTS = bm.Counts.from_arrays(*np.indices((3, A, S)).reshape(3, -1))
-DISCOUNTS = {"one": (0.9, 0.9), "two": (0.95, 0.8), "with 1": (0.94, 1.0)}
-
-
-def rewards(form: str) -> dict[str, Array]:
-    rng = np.random.default_rng(3)
-    return {name: rng.normal(size=SHAPES[form]) for name in ("cost", "qaly")}
-
-
-def task(form: str, g: Sequence[float], **more: Any) -> bm.Task:
-    discount = dict(zip(("cost", "qaly"), g, strict=True))
-    return bm.Task(
-        S, A, rewards(form), discount=discount, start=START, terminal=[END], **more
-    )
-
-
-def paths(
-    model: Array, form: str, weight: Sequence[float], start: Array = START
-) -> Iterator[Any]:
-    """Probability of every path of some cycles, and what is earned at which time."""
-    paid = np.stack(list(rewards(form).values()))
-
-    def follow(t: int, s: int, chance: float, earned: list[Any]) -> Iterator[Any]:
-        if s == END:
-            last = weight[t] * paid[:, s] if form == "states" else np.zeros(2)
-            yield chance, [*earned, (t, last)]
-            return
-        for a in range(A):
-            being = np.zeros(2)
-            if form != "transitions":
-                being = weight[t] * (paid[:, s] if form == "states" else paid[:, s, a])
-            if t == len(weight) - 1:
-                yield chance * POLICY[s, a], [*earned, (t, being)]
-                continue
-            for j in range(S):
-                moved = paid[:, s, a, j] if form == "transitions" else being
-                p = chance * POLICY[s, a] * model[s, a, j]
-                yield from follow(t + 1, j, p, [*earned, (t, moved)])
-
-    for s in np.flatnonzero(start):
-        yield from follow(0, s, start[s], [])
 
 
 @pytest.mark.parametrize("form", SHAPES)
@@ -109,53 +64,6 @@ def test_horizons_are_what_all_paths_say(form: str, cycle: str) -> None:
         if form == "states":
             paid = rewards(form)["qaly"]
             np.testing.assert_allclose(one.occupancy @ paid, one.start_value)
-
-
-@pytest.mark.parametrize("form", SHAPES)
-@pytest.mark.parametrize("cycle", CYCLES)
-def test_values_to_go_are_what_all_paths_from_there_say(form: str, cycle: str) -> None:
-    g = 0.9
-    ensemble = bm.Ensemble(MODELS, task(form, (g, 0.8), horizon=4, cycle=cycle))
-    found = bm.evaluation.values_to_go(POLICY, ensemble, reward="cost")
-    for to_go in range(5):
-        for s in range(S):
-            each = [
-                sum(
-                    p * sum(g**t * x[0] for t, x in earned)
-                    for p, earned in paths(
-                        m, form, WEIGHTS[cycle][4 - to_go :], np.eye(S)[s]
-                    )
-                )
-                for m in MODELS
-            ]
-            assert found.value[to_go, s] == pytest.approx(np.mean(each))
-            assert found.epistemic_sd[to_go, s] == pytest.approx(np.std(each))
-    whole = bm.evaluate(POLICY, ensemble, reward="cost")
-    np.testing.assert_allclose(found.value[-1], whole.value, atol=1e-12)
-    assert not found.value_mcse.any()
-
-
-def test_values_to_go_of_draws_are_those_of_the_evaluation() -> None:
-    about = task("pairs", (0.97, 0.97), horizon=8, cycle="half")
-    one = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
-    found = bm.evaluation.values_to_go(POLICY, one, reward="qaly", n_draws=100)
-    same = bm.evaluate(POLICY, one, reward="qaly", n_draws=100, control=False)
-    for name in ("value", "value_mcse", "epistemic_sd", "epistemic_sd_mcse"):
-        there = getattr(same, name)
-        np.testing.assert_allclose(getattr(found, name)[-1], there, atol=1e-12)
-    assert found.to_pandas().shape == (9 * S, 6)
-    assert "cycles to go" in found.summary()
-
-
-def test_values_to_go_need_a_horizon_and_some_of_the_last_cycle() -> None:
-    never = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9)).with_reward("cost"))
-    with pytest.raises(bm.BayesmdpError, match="needs a task with a `horizon`"):
-        bm.evaluation.values_to_go(POLICY, never)
-    short = task("pairs", (0.1, 0.9), horizon=500)
-    with pytest.raises(bm.BayesmdpError, match="take a shorter `horizon`"):
-        bm.evaluation.values_to_go(POLICY, bm.Ensemble(MODELS, short), reward="cost")
-    with pytest.raises(TaskError, match="looks at one reward"):
-        bm.evaluation.values_to_go(POLICY, bm.Ensemble(MODELS, short))
 
 
 @pytest.mark.parametrize("g", DISCOUNTS.values(), ids=list(DISCOUNTS))

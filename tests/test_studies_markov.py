@@ -80,6 +80,9 @@ def test_tables_and_verdict_follow_the_records() -> None:
     told = markov_tests._tell(records(100, 5, 9))
     assert "| short episodes | 100 | 5.0 | 5.0 | 5.0 |" in told
     assert "| *all* | | 5.0 |" in told
+    assert "| 0.0 | - | 5.0 |" in told  # kept before `actions` was
+    newer = markov_tests._tell([x | {"actions": 0.04} for x in records(100, 5, 9)])
+    assert "| 0.0 | 100.0 | 5.0 |" in newer
     assert "| 0.01 | " in told
     assert "is found in 90 % of logs of 5,000 patients: confirmed." in told
     assert "5.0 to 5.0 % by test and design (42 of 42 within 3.6 and 6.4)" in told
@@ -99,4 +102,5 @@ def test_a_job_checks_its_logs() -> None:
     assert full[0].params["seeds"] == [20_000, 20_010]
     (found,) = markov_tests._work({"design": NULL[0].name}, [5, 6])
     assert set(found["p"]) == set(markov_tests.TESTS)
+    assert 0 < found["actions"] <= 1
     assert found["holm"] >= min(found["p"].values())

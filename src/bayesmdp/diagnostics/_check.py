@@ -14,7 +14,7 @@ observed alone.
 (`_replicates`), with p = (1 + #{T_rep >= T_obs}) / (D + 1): for survival T is the
 largest distance to the replicates' mean in their sds, over steps; for prevalence the
 sum of (observed - expected)^2 / expected over steps and states with 5 expected or more.
-Replicates were learnt from the same log; an alarm is at 1 % or less.
+Replicates were learnt from the same log; survival and prevalence alarm at p < 0.01.
 
 **Actions.** With ``y`` the reward and value of a next state, the share of its variance
 within states that lies between the ``n[s,a]`` visits of different actions, ::
@@ -23,7 +23,7 @@ within states that lies between the ``n[s,a]`` visits of different actions, ::
 
 holds how far actions differ, and the noise of the visits. A belief that takes noise for
 effects makes replicates with more of it than the log has, one that shrinks effects away
-makes replicates with less. p is two-sided.
+makes replicates with less. p is two-sided and alarms below 0.02, 1 % in each tail.
 
 **Tests** of the Markov assumption: `_residual_tests`, `_markov_order`; Holm's p values
 hold for all of them together.

@@ -1,7 +1,8 @@
 """``bayesmdp info``: what is installed and how work will run, or what a run is."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import click
@@ -9,27 +10,6 @@ import click
 from bayesmdp._checks import thread_count
 from bayesmdp._version import __version__
 from bayesmdp.cli._options import output_options, show
-
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "numba",
-    "narwhals",
-    "duckdb",
-    "click",
-    "rich",
-    "jinja2",
-    "plotly",
-)
-_EXTRAS = (
-    "icu-sepsis",
-    "gymnasium",
-    "h5py",
-    "scikit-learn",
-    "matplotlib",
-    "distributed",
-    "mpi4py",
-)
 
 
 @click.command()
@@ -64,7 +44,8 @@ def _installed() -> dict[str, object]:
         "platform": f"{platform.system()} {platform.machine()}",
         "threads": thread_count(None),
     }
-    for package in _PACKAGES + _EXTRAS:
+    for requirement in requires("bayesmdp") or ():  # those of extras come last
+        package = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         try:
             record[package] = version(package)
         except PackageNotFoundError:
