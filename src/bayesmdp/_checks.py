@@ -4,10 +4,8 @@ A check returns the value in the form the package uses inside (a read-only
 ``float64`` or ``int64`` array, a plain ``int`` or ``float``) or raises the error
 class it was given, with a sentence that names the parameter and the first offender.
 
-How messages spell an argument: as in Python, or as an option of the command line.
-
-One table maps arguments to options. Messages that name a remedy take its spelling from
-here, so that what is said can be typed where it is read.
+Messages spell an argument as in Python, or as an option of the command line: one table
+maps arguments to options, so that a remedy can be typed where it is read.
 """
 
 import importlib

@@ -11,14 +11,12 @@ needs, and neither optimised nor translated to machine code by itself, because t
 done again wherever it is taken in. Numba alone would do it at every level of calls,
 which takes twice as long and makes nothing faster.
 
-Compiled kernels are kept on disk in a form that may be lost, damaged or out of date.
-
-Numba's own cache looks at the file of a kernel, not at the kernels it calls in other
-files, and unpickles whatever it finds. Ours is a directory named by the content of all
-folders with kernels, in the package or, where that cannot be written, in the user's
-cache directory (NUMBA_CACHE_DIR overrules both); a file is used only if its checksum
-fits. What cannot be written, read or trusted is compiled in memory, and one warning
-says so.
+**On disk.** What is kept may be lost, damaged or out of date. Numba's own cache looks
+at the file of a kernel, not at the kernels it calls in other files, and unpickles
+whatever it finds. Ours is a directory named by the content of all folders with kernels,
+in the package or, where that cannot be written, in the user's cache directory
+(NUMBA_CACHE_DIR overrules both); a file is used only if its checksum fits. What cannot
+be written, read or trusted is compiled in memory, and one warning says so.
 """
 
 import hashlib

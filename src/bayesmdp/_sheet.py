@@ -5,10 +5,8 @@ A sheet is written once and shown twice, so that ``summary()`` and what a notebo
 that light and dark themes work alike; everything from users is escaped: for HTML, and
 for terminals, which labels could otherwise drive.
 
-Records as data frames: the table of a record, for pandas and polars.
-
-A record says its rows once, as plain dicts; neither package is needed for anything
-else. An interval becomes two columns.
+For data frames a record says its rows once, as plain dicts; pandas and polars are
+needed for nothing else. An interval becomes two columns.
 """
 
 import math

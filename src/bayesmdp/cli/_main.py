@@ -4,7 +4,7 @@ A module there defines ``command``; its name, with ``-`` for ``_``, is the comma
 Results go to stdout, everything else to stderr. Exit codes: 0; 1 for done, with
 warnings; 2 for what the caller can fix, one sentence; 130 after Ctrl-C.
 
-Streams that forget what is written after their reader has gone, as ``head`` does.
+What is written after a reader such as ``head`` has gone is forgotten.
 """
 
 import os

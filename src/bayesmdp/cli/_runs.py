@@ -1,6 +1,6 @@
-"""Commands that take a run and the log it was fitted from: RUN FILE...
+"""What commands take: a run and the log it was fitted from (RUN FILE...), and policies.
 
-Policies by what people call them on the command line.
+Policies are called by a word, or read from a file.
 """
 
 from collections.abc import Iterable

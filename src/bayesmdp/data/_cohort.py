@@ -3,9 +3,8 @@
 Nothing is repaired here: what is missing, negative or contradictory is refused with
 how often it occurs and where first. How to fill what is missing is a medical decision.
 
-States from features and levels from doses, learnt from the rows that are fitted.
-
-A feature ``x`` enters as ``z = (f(x) - offset) / scale``: ``f`` is ``log(x + 0.1)`` for
+States from features and levels from doses are learnt from the rows that are fitted. A
+feature ``x`` enters as ``z = (f(x) - offset) / scale``: ``f`` is ``log(x + 0.1)`` for
 skewed features and the identity for others; offset and scale are mean and standard
 deviation over the rows that are fitted, but 0.5 and 1 for those that are 0 or 1. The
 state of a row is its nearest centre in ``z``.

@@ -1,8 +1,7 @@
 """Which column of a table plays which role, by convention or by name.
 
-What stands at the end of an episode: a state, or that only the follow-up ended.
-
-A censored row without a recorded next state is left out of the counts: what came after
+At the end of an episode stands a state, or that only the follow-up ended. A censored
+row without a recorded next state is left out of the counts: what came after
 it is not known, and to count it as an end would be wrong. One with a next state is a
 transition as any other.
 """

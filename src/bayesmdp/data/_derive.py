@@ -1,10 +1,8 @@
-"""Next states from the order of rows, by the engine that holds them.
+"""Next states from the order of rows, by the engine that holds them; ids of names.
 
 The next state of a row is the state of the row of the same episode one step later: a
 join of the table with itself. A row without one stands before a gap, which is not
 bridged, or is the last of its episode: censored, or in a state that is never left.
-
-What states and actions are called, and the id of each name.
 """
 
 import re

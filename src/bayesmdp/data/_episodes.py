@@ -3,14 +3,13 @@
 Tables hand over sorted rows in pieces of any size; how episodes fall into batches does
 not depend on the pieces, so every source of one log gives the same batches.
 
-Folds: which episode falls into which is worded so that any engine can compute it.
-
-Episodes are numbered in sorted order and put into an order that looks random by
-``x -> a (x + b)^5 mod p``, twice. With the prime p = 2^31 - 1, of which 5 does not
-divide p - 1, that is a permutation of 0..p-1, so no two episodes tie; products stay
-below 2^62, so 64-bit whole numbers suffice in NumPy and in every database. Dealing
-that order out in turn gives folds of equal size. The same code runs on arrays and on
-expressions: only operators are used.
+**Folds** are worded so that any engine can compute them. Episodes are numbered in
+sorted order and put into an order that looks random by ``x -> a (x + b)^5 mod p``,
+twice. With the prime p = 2^31 - 1, of which 5 does not divide p - 1, that is a
+permutation of 0..p-1, so no two episodes tie; products stay below 2^62, so 64-bit whole
+numbers suffice in NumPy and in every database. Dealing that order out in turn gives
+folds of equal size. The same code runs on arrays and on expressions: only operators are
+used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -7,13 +7,12 @@ idea of the file. CSV and JSON are read as text. Nor are its casts: ``1_12`` and
 spelled as one (`_spellings`), and what is neither all numbers nor all text is marked,
 to be refused by row. No two names are ever read as one.
 
-Where DuckDB puts rows that do not fit in memory: for their owner's eyes only.
-
-A process has one folder, that only its user may enter, with a place in it for each
-connection. The folder is removed when the process exits. Of a process that was killed
-it stays, and the next one removes it: a lock, which the system lets go of when a
-process dies, tells folders in use from others. Where there are no such locks (Windows,
-some network file systems), nothing of another process is touched.
+Rows that do not fit in memory go to disk, for their owner's eyes only. A process has
+one folder, that only its user may enter, with a place in it for each connection. The
+folder is removed when the process exits. Of a process that was killed it stays, and the
+next one removes it: a lock, which the system lets go of when a process dies, tells
+folders in use from others. Where there are no such locks (Windows, some network file
+systems), nothing of another process is touched.
 """
 
 import atexit

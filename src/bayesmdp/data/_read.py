@@ -1,6 +1,4 @@
-"""Transitions from files and dataframes.
-
-From a table to rows with a next state: one way, for readers and for `validate`.
+"""Transitions from files and dataframes: one way, for readers and for `validate`.
 
 A reader stops at the first error and raises it. `validate` is told every fault, leaves
 out the rows that have one, and goes on with the others.

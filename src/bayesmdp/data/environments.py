@@ -1,7 +1,4 @@
-"""Gymnasium environments as users may give them: made, or by name.
-
-Transitions from a Gymnasium environment that is run here.
-"""
+"""Transitions from a Gymnasium environment, made or by name, that is run here."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""What simulated datasets say about a prior's intervals.
+"""What simulated datasets say about a prior's intervals: whether ranks are uniform.
 
-Are ranks uniform? An exact test by their empirical distribution at many points.
-
-Ranks ``r`` of ``n`` datasets lie in ``0..L``. At a point ``z = c / (L + 1)`` the number
-of ranks below ``c`` is Binomial(n, z) if they are uniform. The statistic is the
-smallest two-sided tail probability ``g`` over the points; its distribution follows from
-the numbers at successive points being a Markov chain::
+The test is exact, by their empirical distribution at many points. Ranks ``r`` of ``n``
+datasets lie in ``0..L``. At a point ``z = c / (L + 1)`` the number of ranks below ``c``
+is Binomial(n, z) if they are uniform. The statistic is the smallest two-sided tail
+probability ``g`` over the points; its distribution follows from the numbers at
+successive points being a Markov chain::
 
     X(z') - X(z) | X(z) ~ Binomial(n - X(z), (z' - z) / (1 - z))
 

@@ -1,8 +1,9 @@
-r"""Posterior predictive replicates of a log: as many episodes, from the same starts.
+r"""Follow-up: replicates of a log, what a log shows, and what a policy leads to.
 
-A replicate takes one draw of the dynamics and the behaviour policy. An episode that was
-censored is censored at its length in every replicate too; one that ended may last as
-long as the longest of the log. What is made of rows, observed or replicated alike ::
+**Replicates** are posterior predictive: as many episodes, from the same starts. Each
+takes one draw of the dynamics and the behaviour policy. An episode that was censored is
+censored at its length in every replicate too; one that ended may last as long as the
+longest of the log. What is made of rows, observed or replicated alike ::
 
     h[t, k] = rows at step t that end in k / rows at step t     hazards
     S[t]    = prod_{u < t} (1 - sum_k h[u, k])      not ended (Kaplan-Meier)
@@ -11,15 +12,13 @@ long as the longest of the log. What is made of rows, observed or replicated ali
 and the share of each state among rows at some steps: prevalence among those who are
 still observed.
 
-Curves of follow-up: what a log shows, and what a policy leads to.
-
-Observed: with :math:`n_t` episodes at risk at step t, of which :math:`d_t` end, the
+**Observed**: with :math:`n_t` episodes at risk at step t, of which :math:`d_t` end, the
 Kaplan-Meier estimate is :math:`S_t = \prod_{u < t} (1 - d_u / n_u)`. Greenwood's
 variance of its logarithm is :math:`\sum_{u < t} d_u / (n_u (n_u - d_u))`; limits are
 taken for :math:`\log(-\log S)`, which keeps them between 0 and 1.
 
-Predicted: the shares of states :math:`x_{t+1} = x_t P_\pi`, for each draw of P, with
-terminal states kept; no simulation.
+**Predicted**: the shares of states :math:`x_{t+1} = x_t P_\pi`, for each draw of P,
+with terminal states kept; no simulation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Order 1 against order 2: whether the step before helps to predict the next state.
+"""Tests of the Markov assumption: on counts, and on the scale of the decision.
 
-Rows of a log that have a row before them, in *contexts* ``c`` = (state before, action
+**Order 1 against order 2**: does the step before help to predict the next state? Rows
+of a log that have a row before them, in *contexts* ``c`` = (state before, action
 before, state, action), which refine *pairs* ``x`` = (state, action). With ``n`` the
 counts of next states ``t`` ::
 
@@ -20,11 +21,10 @@ it favours order 1. The two ask different things: a p value, whether the counts 
 surprise under order 1; the Bayes factor, which of both predicts them better. With many
 contexts a true but small dependence on history costs more parameters than it is worth.
 
-Tests of the Markov assumption on the scale of the decision.
-
-With ``V`` the value of the behaviour policy and ``y_t = r_t + g V(s_{t+1})``, the
-residual ``y_t - Q(s_t, a_t)`` has mean 0 given all that came before, if the state is
-Markov and rows do not change. So no feature ``h_t`` of the past may explain it ::
+**Residuals.** With ``V`` the value of the behaviour policy and ``y_t = r_t + g
+V(s_{t+1})``, the residual ``y_t - Q(s_t, a_t)`` has mean 0 given all that came before,
+if the state is Markov and rows do not change. So no feature ``h_t`` of the past may
+explain it ::
 
     T = sum_t (y_t - y[x]) (h_t - h[x])
     z = T / sqrt(sum_x SS_y[x] SS_h[x] / (n[x] - 1))
@@ -41,7 +41,7 @@ features, one for each action, the statistic is the sum of squares of their z. F
   patients, of whom the strongest stay longest;
 * ``episode order``: homogeneity over calendar time, where ids of episodes rise with it.
 
-**p values** come from posterior predictive replicates of the log, not from
+Their **p values** come from posterior predictive replicates of the log, not from
 permutations, which are not exact here: a next state decides which rows, with which
 past, come later. In logs of few visits per pair and quick returns T is biased under
 permutation, and in few long episodes it varies more (docs/markov_tests.md has
@@ -49,10 +49,10 @@ false-alarm rates of both). z hardly depends on the unknown rows, so that replic
 made from their posterior do it justice. Actions may depend on history: z is given the
 action.
 
-**Effects** are in units of value: the regression of residuals on h, per sd of h within
-pairs, times the mean number of (discounted) steps per episode: what a value is off for
-an episode that differs by one sd all the time. Of several actions, it is that of the
-one with the largest absolute z.
+Their **effects** are in units of value: the regression of residuals on h, per sd of h
+within pairs, times the mean number of (discounted) steps per episode: what a value is
+off for an episode that differs by one sd all the time. Of several actions, it is that
+of the one with the largest absolute z.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Logs as they might have been if actions did nothing: labels exchanged at random.
+"""What would be claimed if actions did nothing: a negative control.
+
+Actions of the log are exchanged at random, in one of two ways.
 
 ``"state"``: the actions of a state's visits are exchanged among them. Next states,
 rewards of states and how often each action was taken in each state stay. If the next
@@ -10,8 +12,6 @@ that are fixed per episode: visits of an episode then share what they have in co
 ``"episode"``: episodes keep one action, their arm; arms are exchanged among episodes
 that begin in the same state. Valid where arms were assigned at random given the first
 state, whatever is hidden.
-
-What would be claimed if actions did nothing: a negative control.
 
 The best policy of a belief is the best of many that hardly differ, so some gain is
 claimed in any log. Exchange actions at random, then fit, choose the

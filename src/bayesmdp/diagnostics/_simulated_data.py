@@ -1,14 +1,13 @@
-"""Where true models come from: a prior that generates data, or a known model.
+"""Simulated datasets: a true model, data, a posterior, and where the truth stands.
 
-Dirichlet priors generate rows by their own concentrations. A random-support prior
-generates a size, a set of that size, and a Dirichlet on the set. With pseudo-counts
-``w[t]`` (a fallback) its density is multiplied by ``theta[t]^w[t]``: sets hold these
-states, sizes are reweighted by the mean of that factor, and the Dirichlet has ``w[t]``
-more. A mixture draws a component by its weights before the data, then a model from it.
-Rows come from NumPy's generator, draws of a posterior from the package's own: a fault
-of either would show in the ranks.
-
-One simulated dataset: a true model, data, a posterior, and where the truth stands.
+True models come from a prior that generates data, or are known. Dirichlet priors
+generate rows by their own concentrations. A random-support prior generates a size, a
+set of that size, and a Dirichlet on the set. With pseudo-counts ``w[t]`` (a fallback)
+its density is multiplied by ``theta[t]^w[t]``: sets hold these states, sizes are
+reweighted by the mean of that factor, and the Dirichlet has ``w[t]`` more. A mixture
+draws a component by its weights before the data, then a model from it. Rows come from
+NumPy's generator, draws of a posterior from the package's own: a fault of either would
+show in the ranks.
 
 For dataset ``i`` of a study, all from a stream of its own::
 

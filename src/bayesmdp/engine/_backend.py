@@ -10,12 +10,11 @@ and what control variates are made of. With the inverse ``X = (I - g T_bar)^-1``
 state has two of them; ``X`` is dense, so it is formed for up to `MAX_INVERSE` live
 states only. Beyond that, the start value alone has one.
 
-Sums over draws that join to the same bits however the draws were split.
-
-Rounding depends on the order of additions, so the order is fixed: blocks of draws are
-the leaves of a binary tree over block numbers, and a sum is the tree's. A range of
-blocks is held as the few largest subtrees it covers; ranges computed apart join at
-their common edge, and whoever computed them, in whatever parts, the tree is the same.
+Sums over draws join to the same bits however the draws were split. Rounding depends on
+the order of additions, so the order is fixed: blocks of draws are the leaves of a
+binary tree over block numbers, and a sum is the tree's. A range of blocks is held as
+the few largest subtrees it covers; ranges computed apart join at their common edge, and
+whoever computed them, in whatever parts, the tree is the same.
 """
 
 import os

@@ -4,9 +4,8 @@ Where each state has one action, the sampled rows are the chain. Otherwise entri
 state's rows that lead to the same next state share a slot. Which entry goes where
 depends on the policy alone and is found once a task, at the cost of a pass.
 
-What kernels are handed: bundles of arrays, so that signatures stay readable.
-
-States are numbered in *sweep order*: live ones first, terminal ones after.
+Kernels are handed bundles of arrays, so that signatures stay readable. States are
+numbered in *sweep order*: live ones first, terminal ones after.
 """
 
 from typing import NamedTuple

@@ -11,12 +11,10 @@ The loops skip zeros, which keeps sparse chains (grids, clinical pairs) cheap, a
 four pivot rows at a time, so that each element of the rest is loaded once for four
 multiply-adds.
 
-Elimination within a band, for chains that move step by step.
-
-Queues, stocks, rings: after a suitable renumbering of the states every move goes to
-states nearby, and elimination fills the band alone. Iterations are slow on just these
-chains. The matrix is stored by diagonals, ``band[i, width + j - i]``; pivots are found
-without subtraction, as in `bayesmdp.engine._dense`.
+**Within a band**, for chains that move step by step. Queues, stocks, rings: after a
+suitable renumbering of the states every move goes to states nearby, and elimination
+fills the band alone. Iterations are slow on just these chains. The matrix is stored by
+diagonals, ``band[i, width + j - i]``; pivots are found without subtraction, as above.
 """
 
 from typing import Any

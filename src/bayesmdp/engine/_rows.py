@@ -3,12 +3,11 @@
 States stand in *sweep order*: live ones first, terminal ones after. A vector of values
 then simply continues with zeros, and no inner loop asks where an episode ends.
 
-Closed classes of a policy's chain: averages are of one number where there is one.
-
-A closed class is a set of states that is never left, and in which every state leads to
-every other. With two of them the average depends on where the chain begins. What counts
-are next states that are possible in every draw (`Exits.sure`): where one state is
-reached from all others by these, no draw has a second class.
+Averages per step are one number where a policy's chain has one closed class. That is a
+set of states that is never left, and in which every state leads to every other. With
+two of them the average depends on where the chain begins. What counts are next states
+that are possible in every draw (`Exits.sure`): where one state is reached from all
+others by these, no draw has a second class.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,14 +1,14 @@
-"""Planning for averages per step: Howard's policy improvement by gain and bias.
+"""Averages per step: planning by gain and bias, and the compiled loop over draws.
 
-From a policy with one closed class, every state takes the row that gains most over the
-bias, ``Q - h``, until none does. Where no row gains, no policy has a higher average
-(Howard 1960). A policy with several closed classes on the way is refused.
+**Planning** is Howard's policy improvement. From a policy with one closed class, every
+state takes the row that gains most over the bias, ``Q - h``, until none does. Where no
+row gains, no policy has a higher average (Howard 1960). A policy with several closed
+classes on the way is refused.
 
-The compiled loop over draws for averages per step: one elimination, by renewals.
-
-Let the chain of a policy have one closed class, and let ``z`` be a state of it, which
-is reached from everywhere. With ``M = I - T`` without the column of ``z`` (who arrives
-there begins again), for one draw and reward::
+**A draw** takes one elimination, by renewals. Let the chain of a policy have one closed
+class, and let ``z`` be a state of it, which is reached from everywhere. With ``M = I -
+T`` without the column of ``z`` (who arrives there begins again), for one draw and
+reward::
 
     tau  = M^-1 1                 steps until z
     R    = M^-1 b                 rewards until z

@@ -3,9 +3,8 @@
 For the mean of the draws (`plan`), or for each draw as if it were known
 (`hindsight_values`): what no policy can beat.
 
-Delage and Mannor's (2010) second-order objective and its gradient, on arrays.
-
-With nominal ``X``, ``V``, ``Q``, ``d``, ``h = r + g V``, ``w0 = pi^2 / (alpha0 + 1)``,
+Beside them Delage and Mannor's (2010) second-order objective and its gradient. With
+nominal ``X``, ``V``, ``Q``, ``d``, ``h = r + g V``, ``w0 = pi^2 / (alpha0 + 1)``,
 ``C[s,a] = Cov_{t ~ theta_bar[s,a]}(X[t,s], h[s,a,t])`` and ``k[s] = sum_a w0 C``::
 
     F = rho.V + g d.k

@@ -16,10 +16,8 @@ however many there are::
 The return of a walk of at most ``H`` steps is ``sum_{t < H} g^t r[e_t]``. The stream of
 a walk is that of (seed, draw, state, number), whoever walks it.
 
-Logs made again: episodes simulated in one draw, next states permuted within pairs.
-
-Apart, as few need it; each result is a pure function of its key. Beside them, the one
-sum over rows of a log that takes a loop.
+**Logs made again**: episodes simulated in one draw, next states permuted within pairs.
+Beside them, the one sum over rows of a log that takes a loop.
 """
 
 import math

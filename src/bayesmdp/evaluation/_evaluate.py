@@ -10,9 +10,8 @@ From the start distribution ``rho``, epistemic is ``Var(rho.V)``; a random start
 chance, not ignorance, so it counts as aleatoric:
 ``mean(rho.var + sum_s rho[s] (V[s] - rho.V)^2)``.
 
-Several rewards of one policy on the same draws.
-
-With ``J_i`` the start value of reward ``i`` in a draw, and ``G_i`` its return::
+**Several rewards** are evaluated on the same draws. With ``J_i`` the start value of
+reward ``i`` in a draw, and ``G_i`` its return::
 
     epistemic covariance   Cov_draws(J_i, J_j)
     aleatoric covariance   mean_draws Cov(G_i, G_j | draw)

@@ -1,6 +1,4 @@
-"""The record of an evaluation, and how it is shown.
-
-Draws of values as ArviZ takes them, so that its summaries and plots work.
+"""The record of an evaluation, how it is shown, and its draws as ArviZ takes them.
 
 ArviZ before 1.0 has a class of its own, `InferenceData`; from 1.0 on it takes the
 `DataTree` of xarray. Both hold one data set, ``posterior``, with axes chain and draw.

@@ -5,11 +5,9 @@ Every live state is left ``n`` times in each of ``D`` draws, for at most ``H`` s
 has not earned after ``H`` steps is lost, however many there are: up to ``g^H Vmax`` of
 the value (paper, appendix A).
 
-How many draws a guarantee takes (paper, appendix A).
-
-Values lie in ``[-Vmax, Vmax]`` with ``Vmax = rmax / (1 - g)``, so by Hoeffding's
-inequality the mean of ``n`` draws is within ``e`` of the posterior mean with
-probability ``1 - q`` if ::
+**How many draws a guarantee takes** (paper, appendix A). Values lie in ``[-Vmax,
+Vmax]`` with ``Vmax = rmax / (1 - g)``, so by Hoeffding's inequality the mean of ``n``
+draws is within ``e`` of the posterior mean with probability ``1 - q`` if ::
 
     n >= log(2 / q) 2 Vmax^2 / e^2
 

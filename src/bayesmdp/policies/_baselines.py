@@ -1,13 +1,10 @@
-"""Policies without draws or search: even, as logged, or the best of one model.
+"""Policies to compare with: uniform, as logged, the best of one model, and others'.
 
-Optimal for a second-order expansion of the value (Delage and Mannor 2010).
-
-Good where the posterior is narrow; with little data the expansion can predict what no
-model keeps, and the policy is then worse than the nominal one.
-
-Multi-sample backward induction (Dimitrakakis 2011), each draw a different one.
-
-Policies by a word, as the command line asks for them.
+`second_order` is optimal for a second-order expansion of the value (Delage and Mannor
+2010): good where the posterior is narrow; with little data the expansion can predict
+what no model keeps, and the policy is then worse than the nominal one. `msbi` is
+multi-sample backward induction (Dimitrakakis 2011), each draw a different one.
+`named_policy` finds each by the word that the command line takes.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ report, asks for these two. What only some beliefs have is asked for by name and
 missing: logged ``counts``, the covariance of independent Dirichlet rows
 (`BeliefRows.total`), a finite number of models to be swept exactly (`n_models`).
 
-Rows of several models laid over each other.
-
-A row then lists every next state that some model allows; what a model rules out has the
-value 0 there.
+Rows of several models are laid over each other: a row then lists every next state that
+some model allows; what a model rules out has the value 0 there.
 """
 
 from __future__ import annotations

@@ -5,10 +5,8 @@ For every available pair, ``theta[s, a, :] ~ Dirichlet(alpha[s, a, :])`` with
 mixture of Dirichlets over sets of next states (``sets``), and ``alpha`` gives its mean
 alone. Rewards are known.
 
-Log evidence of Dirichlet rows.
-
-For a pair with prior concentrations ``p[t]`` (sum ``p0``) and counts ``n[t]`` (sum
-``n0``), the probability of the observed sequence of next states is ::
+**Log evidence.** For a pair with prior concentrations ``p[t]`` (sum ``p0``) and counts
+``n[t]`` (sum ``n0``), the probability of the observed sequence of next states is ::
 
     lgamma(p0) - lgamma(p0 + n0) + sum_t (lgamma(p[t] + n[t]) - lgamma(p[t]))
 

@@ -9,10 +9,8 @@ A stream fills the rows that are asked for. How is its own business: independent
 Dirichlet rows, rows on random supports, given models, a mixture of these; another
 belief brings a stream of its own.
 
-Draws of the dynamics: lazy, and pure functions of their address.
-
-The purpose keeps streams apart: draws a policy was chosen on are never those it is
-scored on, whatever the seed. `bayesmdp.posterior._stream` samples them.
+`Draws` are lazy: they name an address. Its purpose keeps streams apart: draws a policy
+was chosen on are never those it is scored on, whatever the seed.
 """
 
 from __future__ import annotations

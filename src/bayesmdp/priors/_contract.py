@@ -1,11 +1,9 @@
-"""What every prior can do.
+"""What every prior can do, and which next states are possible.
 
 A prior gives each pair a Dirichlet distribution over its next states. It answers for
 the pairs it is asked about with `Rows` (which next states are possible) and one
 concentration per entry. Where the set of possible next states is random, these stand
 for means alone, and `OnSets` says the rest.
-
-Which next states are possible: how users say it, and how rows are made of it.
 """
 
 from __future__ import annotations

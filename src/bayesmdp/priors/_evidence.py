@@ -7,19 +7,15 @@ number chosen from thousands of counts costs little honesty, but some: its
 uncertainty is not in the posterior, and the evidence at its maximum a little too good.
 `evidence_curve` shows how sharp the maximum is.
 
-How the evidence changes with the concentration, and how sharply it chooses one.
-
-The probability of counts, the dynamics integrated out.
-
-A pair with ``K`` possible next states, each with concentration ``a``, and counts
-``n[t]`` (``N`` in all) contributes ::
+**Evidence** is the probability of counts, the dynamics integrated out. A pair with
+``K`` possible next states, each with concentration ``a``, and counts ``n[t]`` (``N`` in
+all) contributes ::
 
     lgamma(K a) - lgamma(K a + N) + sum_t (lgamma(a + n[t]) - lgamma(a))
 
 Counts repeat: thousands of pairs share a few hundred values. So entries are grouped by
 ``n`` and rows by ``(K, N)`` once, and each evaluation costs a few hundred logarithms.
-
-The best concentration, searched on its logarithm.
+The best concentration is searched on its logarithm.
 """
 
 from __future__ import annotations

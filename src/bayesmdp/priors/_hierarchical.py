@@ -1,8 +1,27 @@
-"""Where a state leads that was never left: base measures of the hierarchical prior.
+"""Actions of a state share what their state does.
 
-A base that holds a state's own next states counts them twice, so every base is made
-from the next states of *other* states. (Numbers that all states share are fitted to all
-transitions.)
+::
+
+    mu[s]      ~ Dirichlet(k[s] g[s])     what happens in state s, whatever is done
+    theta[s,a] ~ Dirichlet(c[s] mu[s])    what action a makes of it; c = inf: mu itself
+
+Independent rows say, before any data, that actions of a state differ as much as states
+do, and the best of noisy actions is then taken for an effect. Here "no effect" has
+positive probability, in each state and, through what states have in common, in all of
+them: ``c[s]`` is infinite with probability ``w``, else log-normal with a location and a
+scale that are learnt, its density nowhere below 3 % of its peak, so that a state may
+differ from all others; ``w`` is uniform. How well the base describes a state differs
+between states, too: ``k[s]`` is log-normal, location and scale learnt. (One ``k`` for
+all took what the base cannot say about some states for effects of their actions.)
+`bayesmdp.fit` keeps states of Markov chains, see `bayesmdp.posterior._hierarchical`.
+
+Strengths stand on 30 points between 1 and 100 times the visits of the most visited
+pair; the median of ``k`` is between 0.1 and 10,000, its log sd between 0.3 and 3.
+
+**The base measure** ``g`` says where a state leads that was never left. A base that
+holds a state's own next states counts them twice, so every base is made from the next
+states of *other* states. (Numbers that all states share are fitted to all transitions.)
+So the prior looks at data, and has no evidence.
 
 ``"marginal"``: next states of all other states together.
 
@@ -30,30 +49,6 @@ by ``visits * _WEIGHT / (visits + _WEIGHT)``, about as much as they lean on thei
 observed after a state are represented by some of them, spread evenly over the mass they
 stand for in the order of their rough values: for the marginal the same ones in every
 state, for the local base each state's own.
-
-Actions of a state share what their state does.
-
-::
-
-    mu[s]      ~ Dirichlet(k[s] g[s])     what happens in state s, whatever is done
-    theta[s,a] ~ Dirichlet(c[s] mu[s])    what action a makes of it; c = inf: mu itself
-
-Independent rows say, before any data, that actions of a state differ as much as states
-do, and the best of noisy actions is then taken for an effect. Here "no effect" has
-positive probability, in each state and, through what states have in common, in all of
-them: ``c[s]`` is infinite with probability ``w``, else log-normal with a location and a
-scale that are learnt, its density nowhere below 3 % of its peak, so that a state may
-differ from all others; ``w`` is uniform. How well the base describes a state differs
-between states, too: ``k[s]`` is log-normal, location and scale learnt. (One ``k`` for
-all took what the base cannot say about some states for effects of their actions.)
-`bayesmdp.fit` keeps states of Markov chains, see `bayesmdp.posterior._hierarchical`.
-
-**The base measure** ``g`` says where a state leads that was never left. It is made from
-the next states of other states (a base that holds a state's own counts them twice), so
-the prior looks at data, and has no evidence.
-
-Strengths stand on 30 points between 1 and 100 times the visits of the most visited
-pair; the median of ``k`` is between 0.1 and 10,000, its log sd between 0.3 and 3.
 """
 
 from __future__ import annotations

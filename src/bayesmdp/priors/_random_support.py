@@ -1,11 +1,9 @@
-"""Rows on a random set of next states: what a prior with random sets hands over.
+"""Rows on a random set of next states: which ones are possible is uncertain, too.
 
-Uncertainty about which next states are possible (Friedman and Singer 1998).
-
-Of the ``L`` states of a pair's support, an unknown set of ``k`` is possible. Sizes have
-``P(k) ~ decay^k`` for ``k = 1..L``, sets of a size are equally likely, and ``theta`` is
-Dirichlet with concentration ``a`` on each state of the set. After ``N`` visits to
-``m`` different states, with counts ``n[t]``, ::
+After Friedman and Singer (1998). Of the ``L`` states of a pair's support, an unknown
+set of ``k`` is possible. Sizes have ``P(k) ~ decay^k`` for ``k = 1..L``, sets of a size
+are equally likely, and ``theta`` is Dirichlet with concentration ``a`` on each state of
+the set. After ``N`` visits to ``m`` different states, with counts ``n[t]``, ::
 
     P(k | data) ~ P(k) C(L - m, k - m) / C(L, k) * G(k a) / G(k a + N)
     P(t | data) = (a + n[t]) / (m a + N) * C              for a state that was observed
