@@ -297,15 +297,20 @@ def _tell(records: list[Record]) -> str:
 
 def _how_much(records: list[Record]) -> list[str]:
     """Say what part of the whole was run, where it is a part."""
-    logs = len({x["seed"] for x in records if x["domain"] == DOMAINS[0].name})
-    cohorts = len({x["seed"] for x in records if x["domain"] == SEPSIS})
-    if logs >= _LOGS:
+    least, *_, most = sorted(_n_seeds(records, domain.name) for domain in DOMAINS)
+    cohorts = _n_seeds(records, SEPSIS)
+    if least >= _LOGS and cohorts >= _COHORTS:
         return []
+    logs = f"{most}" if least == most else f"{least} to {most}"
     return [
         f"*A part of `python -m studies safe`: {logs} of {_LOGS} logs of each size, "
         f"and {cohorts} of {_COHORTS} cohorts.*",
         "",
     ]
+
+
+def _n_seeds(records: list[Record], domain: str) -> int:
+    return len({x["seed"] for x in records if x["domain"] == domain})
 
 
 def _verdict(records: list[Record]) -> str:

@@ -147,7 +147,7 @@ def run_study(
     jobs = list(study.jobs(effort))
     if so_far and not (out / study.name / _JOBS).exists():
         raise ArgumentError(f"`{out / study.name}` holds no run to tell of.")
-    files = open_places(study, effort, out, resume or so_far)
+    files = open_places(study, effort, out, resume, so_far=so_far)
     if so_far:
         jobs = [job for job in jobs if job.key in files[job.place].done]
         if not jobs:
@@ -181,15 +181,20 @@ def run_study(
     return Outcome(directory, summary, seconds, skipped, _places(jobs))
 
 
-def open_places(study: Study, effort: Effort, out: Path, resume: bool) -> _Files:
-    """Begin the files of a study and of jobs that it shares, or see that they suit."""
+def open_places(
+    study: Study, effort: Effort, out: Path, resume: bool, *, so_far: bool = False
+) -> _Files:
+    """Begin the files of a study and of jobs that it shares, or see that they suit.
+
+    With ``so_far`` they are read alone: another process may be writing to them.
+    """
     places = _places(study.jobs(effort))
     with _worded(out / study.name):
         files: _Files = {  # nobody is asked to resume what another began
-            place: _open(out / place, effort, resume=True, shared=True)
+            place: _open(out / place, effort, True, so_far, shared=True)
             for place in places
         }
-        files[None] = _open(out / study.name, effort, resume)
+        files[None] = _open(out / study.name, effort, resume, so_far)
     return files
 
 
@@ -212,33 +217,42 @@ def _places(jobs: Sequence[Job]) -> tuple[str, ...]:
 
 
 def _open(
-    directory: Path, effort: Effort, resume: bool, *, shared: bool = False
+    directory: Path, effort: Effort, resume: bool, so_far: bool, *, shared: bool = False
 ) -> JobFile[_Found]:
     """Begin a file of jobs, or see that what is there was asked for alike."""
     file = directory / _JOBS
     what = {"schema": _SCHEMA, "bayesmdp": __version__, "study": directory.name}
-    if not file.exists() and directory.exists() and any(directory.iterdir()):
-        raise ArgumentError(
-            f"`{directory}` is not empty and holds no run: name another place with "
-            "`--out`."
-        )
-    directory.mkdir(parents=True, exist_ok=True)
-    for leftover in directory.glob(f"{HIDDEN}*"):  # of a kill in the middle of a write
-        leftover.unlink(missing_ok=True)
+    if not so_far:
+        _make_ready(directory)
     try:
-        jobs = JobFile(file, what | asdict(effort), lambda found: _Found(**found))
+        jobs = JobFile(
+            file, what | asdict(effort), lambda x: _Found(**x), read_only=so_far
+        )
     except OtherJobsError as other:
         whose = ", which studies share," if shared else ""
         raise ArgumentError(
             f"`{directory}`{whose} was begun {_otherwise(other.header, effort)}, see "
             f"`{file}`: give the same, or name another place with `--out`."
         ) from None
-    if jobs.resumed and not resume:
+    if jobs.resumed and not (resume or so_far):
         raise ArgumentError(
             f"`{directory}` holds a run already: go on with `--resume`, or name "
             "another place with `--out`."
         )
     return jobs
+
+
+def _make_ready(directory: Path) -> None:
+    """Make a directory where there is none, and delete what a kill left in it."""
+    there = directory.exists() and any(directory.iterdir())
+    if there and not (directory / _JOBS).exists():
+        raise ArgumentError(
+            f"`{directory}` is not empty and holds no run: name another place with "
+            "`--out`."
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    for leftover in directory.glob(f"{HIDDEN}*"):
+        leftover.unlink(missing_ok=True)
 
 
 def _otherwise(header: Mapping[str, Any], effort: Effort) -> str:

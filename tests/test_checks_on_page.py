@@ -105,6 +105,18 @@ def test_an_interval_that_misses_the_predicted_value_is_told(null: Report) -> No
     assert "outside the interval of WIS. The policy was judged" in str(told["text"])
 
 
+def test_a_gain_that_states_tell_together_is_not_contradicted_by_each() -> None:
+    """No state is certain alone; whether exchanged actions claim as much decides."""
+    _, _, posterior, made = analysis(0.15)
+    null = made["negative_control"]
+    assert isinstance(null, bm.diagnostics.NegativeControl)
+    for claimed, contradicts in ((0.0, True), (10.0, False)):
+        given = made | {"negative_control": replace(null, claimed_gain=claimed)}
+        told = entries(bm.report(posterior, **given))["states"]  # type: ignore[arg-type]
+        assert "In 0 of 5 states" in str(told["text"])
+        assert told["contradicts"] is contradicts
+
+
 def test_a_real_effect_stands(real: Report) -> None:
     """No check contradicts it, and the recommendation is printed."""
     found = entries(real)

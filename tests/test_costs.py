@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
-from bayesmdp.errors import TaskError
+from bayesmdp.errors import ArgumentError, BeliefError, TaskError
 
 S, A = 4, 2
 RNG = np.random.default_rng(4)
@@ -148,10 +148,46 @@ def test_a_task_says_and_keeps_its_cost(tmp_path: Path) -> None:
     with file.open("a") as out:
         out.write("[cost]\nstate = { 0 = 7.0 }\n")
     assert bm.storage.read_task(file).cost.tolist() == [7, 0]
+    assert made.to_dict()["is_cost"]
+    assert bm.compare(POLICIES, costs.draws(16)).to_dict()["is_cost"]
     logged = bm.Task.from_data(LOG, discount=0.9, terminal=[3], cost="logged")
     assert logged.cost.reward.tolist() == [5, 2, 1]
     file.write_text("discount = 0.9\nterminal = [3]\n[cost]\nfrom_data = true\n")
     assert bm.storage.read_task(file, LOG).cost.reward.tolist() == [5, 2, 1]
+
+
+def test_arrivals_never_logged_cost_what_logged_ones_cost() -> None:
+    """Two pairs end, each at a cost of 5: so do the other two, and none pays."""
+    end = [2, 2]
+    log = bm.Transitions.from_arrays([0, 1], [0, 1], end, reward=[5.0, 5.0])
+    task = bm.Task.from_data(log, discount=0.9, terminal=[2], cost="logged")
+    assert task.cost.reward.tolist() == [5, 5, 5, 5]
+    assert not any("paid otherwise" in str(x) for x in bm.validate(log, task))
+
+
+def test_costs_and_rewards_do_not_mix() -> None:
+    costs, rewards = both(discount=0.9)
+    table = bm.compare(POLICIES, costs.draws(16))
+    with pytest.raises(ArgumentError, match="another `cost`"):
+        bm.report(costs.with_task(costs.task.as_reward), table)
+    timed, others = both(discount=0.9, horizon=4)
+    with pytest.raises(BeliefError, match="`cost` or `reward`"):
+        bm.posterior.BeliefsByCycle([timed, others], [2])
+    with pytest.raises(BeliefError, match="another `is_cost`"):
+        bm.Ensemble.from_function(
+            lambda rng: (costs.mean(), costs.task), 2, 0, task=rewards.task
+        )
+
+
+def test_pictures_speak_of_costs() -> None:
+    costs, _ = both(discount=0.9)
+    table = bm.compare(POLICIES, costs.draws(16))
+    assert bm.plots.intervals(table).get_xlabel().startswith("cost from the start")
+    ax = bm.plots.diagonal(table, "first", "second")
+    assert [x.get_text() for x in ax.texts][-2:] == [
+        "better under first",  # top left: the second one costs more there
+        "better under second",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +196,10 @@ def test_a_task_says_and_keeps_its_cost(tmp_path: Path) -> None:
         ({}, "give either"),
         ({"reward": [1, 2], "cost": [1, 2]}, "give only one"),
         ({"cost": {"a": [1, 2], "b": [1, 2]}}, "`cost` must be a single one"),
-        ({"cost": [1, 2, 3]}, "`reward`"),
+        ({"cost": [1, 2, 3]}, "`cost` must have shape"),
+        ({"cost": [1, np.nan]}, "`cost` must be finite"),
+        ({"reward": [1, 2], "is_cost": "no"}, "`is_cost` must be of type bool"),
+        ({"reward": {"a": [1, 2], "b": [1, 2]}, "is_cost": True}, "`is_cost` is for"),
     ],
 )
 def test_bad_costs_are_told(given: dict[str, Any], said: str) -> None:

@@ -78,6 +78,9 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "less": ({"start": packed(ZEROS[:16], "<f8", (3,))}, FOREIGN),
     "more": ({"start": packed(ZEROS[:32], "<f8", (3,))}, FOREIGN),
     "negative": ({"reward": packed(ZEROS[:24], "<f8", (-3, -1))}, FOREIGN),
+    "odd floats": ({"start": packed(ZEROS[:9], "<f3", (3,))}, FOREIGN),
+    "odd truths": ({"start": packed(ZEROS[:6], "<b2", (3,))}, FOREIGN),
+    "odd integers": ({"start": packed(ZEROS[:21], "<i7", (3,))}, FOREIGN),
     "objects": ({"start": packed(ZEROS[:24], "|O", (3,))}, FOREIGN),
     "states": ({"start": np.zeros(10**6)}, "(1000000,), not (3,)"),
     "terminal": ({"terminal": np.zeros(10**6, int)}, "(1000000,), not"),
@@ -120,6 +123,19 @@ def test_memory_is_looked_at_before_arrays_are_read(
     assert storage.load_result(run, "large")["x"].size == 10**6
     monkeypatch.setenv("BAYESMDP_MEMORY", "7MB")
     refused(lambda: storage.load_result(run, "large"), "json` takes 8 MB", "7 MB")
+
+
+def test_as_much_memory_is_asked_for_as_is_taken(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = np.random.default_rng(0).integers(256, size=4 * 10**6, dtype=np.uint8)
+    storage.save_result(run, "large", {"x": noise})
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    assert storage.load_result(run, "large")["x"].size == noise.size
+    taken = tracemalloc.get_traced_memory()[1] - before
+    monkeypatch.setenv("BAYESMDP_MEMORY", f"{taken}")
+    refused(lambda: storage.load_result(run, "large"), "large.json` takes 21.3 MB")
 
 
 def test_arrays_of_a_prior_that_claim_too_much(

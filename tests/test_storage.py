@@ -156,7 +156,7 @@ def test_the_config_says_what_was_done(tmp_path: Path) -> None:
     source = {"files": [str(log)], "rows": (1, 2)}
     path = save(posterior, tmp_path / "run", data=data, source=source, seed=7)
     config = load(path).config
-    assert config["schema"] == 1
+    assert config["schema"] == 2
     assert config["versions"]["bayesmdp"] == bm.__version__
     assert config["versions"]["numpy"] == np.__version__
     assert config["seed"] == 7

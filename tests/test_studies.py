@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -216,6 +217,30 @@ def test_an_interrupt_leaves_what_was_done(
     assert not (tmp_path / "elsewhere").exists()
     every = CliRunner().invoke(main, ["all", "--so-far", "--out", str(tmp_path)])
     assert "name it" in every.stderr
+
+
+@pytest.mark.parametrize("study", [toy_study.STUDY, toy_study.TOSSES])
+def test_telling_leaves_the_files_of_a_run_that_goes_on(
+    study: Study, tmp_path: Path
+) -> None:
+    run_study(study, QUICK, tmp_path)
+    jobs = max(tmp_path.glob(f"*/{JOBS}"), key=lambda x: x.stat().st_size)
+    jobs.write_bytes(jobs.read_bytes()[:-9])  # the last job is being written
+    fresh = jobs.with_name(f"{HIDDEN}1")
+    fresh.write_text("# Coi")
+    before = {x: x.read_bytes() for x in (jobs, fresh)}
+    told = run_study(study, QUICK, tmp_path, so_far=True)
+    assert "over 5 coins" in told.summary
+    assert {x: x.read_bytes() for x in before} == before
+    jobs.write_bytes(before[jobs][:5])  # the header is being written
+    with pytest.raises(ArgumentError, match="holds no job that is done"):
+        run_study(study, QUICK, tmp_path, so_far=True)
+    assert jobs.read_bytes() == before[jobs][:5]
+    if study is toy_study.TOSSES:  # whose jobs lie elsewhere
+        shutil.rmtree(jobs.parent)
+        with pytest.raises(ArgumentError, match="holds no job that is done"):
+            run_study(study, QUICK, tmp_path, so_far=True)
+        assert not jobs.parent.exists()
 
 
 def test_quick_and_full_contradict(coins: Study, tmp_path: Path) -> None:

@@ -54,6 +54,14 @@ def test_verdicts_follow_records(
     assert "safe`: 40 of 500 logs of each size, and 0 of 200 cohorts" in said
 
 
+def test_a_part_says_how_many_logs_each_domain_has() -> None:
+    whole = records(36.0, 35.0)
+    last = [x for x in whole if x["domain"] != "Random MDPs" or x["seed"] != 39]
+    assert "safe`: 39 to 40 of 500 logs of each size" in safe._tell(last)
+    none = [x for x in whole if x["domain"] != "Random MDPs"]
+    assert "safe`: 0 to 40 of 500 logs of each size" in safe._tell(none)
+
+
 def test_the_worst_tenth_is_that_of_sorted_values() -> None:
     values = np.random.default_rng(1).normal(size=(3, 57))
     expected = np.sort(values, axis=1)[:, :5].mean(axis=1)

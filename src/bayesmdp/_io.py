@@ -209,7 +209,8 @@ class JobFile(Generic[Found]):
     """Jobs that are done, in a file where there is one; begun where it is missing.
 
     ``read`` makes what a job found out of its line, and raises ValueError, TypeError or
-    KeyError where the line is not such; ``label`` is what messages call the file.
+    KeyError where the line is not such; ``label`` is what messages call the file. One
+    that is ``read_only`` may belong to a process that writes to it, and stays as it is.
     """
 
     def __init__(
@@ -218,11 +219,13 @@ class JobFile(Generic[Found]):
         header: Mapping[str, Any],
         read: Callable[[dict[str, Any]], Found],
         label: str = "",
+        *,
+        read_only: bool = False,
     ) -> None:
         self.path = path
         self.done: dict[int | str, Found] = {}
         self.resumed = False  # whether the file was there
-        self._read = read
+        self._read, self._read_only = read, read_only
         if path is not None:
             self._open(path, _line(header), label or f"`{path}`")
 
@@ -237,7 +240,8 @@ class JobFile(Generic[Found]):
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if not whole and header.startswith(content):  # nothing, or a header cut short
-            _append(path, header[len(content) :])
+            if not self._read_only:
+                _append(path, header[len(content) :])
             return
         first, *lines = whole.splitlines(keepends=True) or [b""]
         if first != header:
@@ -251,7 +255,7 @@ class JobFile(Generic[Found]):
                     f"{label}: line {number} is not a finished job; take the line out, "
                     "or give another path."
                 ) from None
-        if len(whole) < len(content):
+        if len(whole) < len(content) and not self._read_only:
             os.truncate(path, len(whole))
 
     def _take(self, line: bytes) -> None:

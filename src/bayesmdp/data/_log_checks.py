@@ -189,6 +189,7 @@ def _contradicting(log: Log, role: str) -> Hit | None:
     if not some.count.size or some.low is None or some.high is None:
         return None
     wanted = log.task.transition_reward(some.state, some.action, some.next_state)
+    wanted = 0.0 - wanted if log.task.is_cost else wanted
     gap = np.maximum(np.abs(some.low - wanted), np.abs(some.high - wanted))
     off = gap > _CLOSE * (1 + np.abs(wanted))
     k = int(np.argmax(off))

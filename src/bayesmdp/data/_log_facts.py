@@ -66,6 +66,10 @@ class KnownTask(Protocol):
     def is_terminal(self) -> BoolArray:
         """Mask of terminal states, ``[S]``."""
 
+    @property
+    def is_cost(self) -> bool:
+        """Whether rewards are minus a cost."""
+
     def transition_reward(
         self, state: IntArray, action: IntArray, next_state: IntArray
     ) -> FloatArray:

@@ -11,7 +11,7 @@ misfit, of the prior or of the Markov assumption. A censored episode is complete
 observed alone.
 
 **Endings, survival, prevalence** are set beside posterior predictive replicates
-(`_replicates`), with p = (1 + #{T_rep >= T_obs}) / (D + 1): for survival T is the
+(`_follow_up`), with p = (1 + #{T_rep >= T_obs}) / (D + 1): for survival T is the
 largest distance to the replicates' mean in their sds, over steps; for prevalence the
 sum of (observed - expected)^2 / expected over steps and states with 5 expected or more.
 Replicates were learnt from the same log; survival and prevalence alarm at p < 0.01.
@@ -25,8 +25,8 @@ holds how far actions differ, and the noise of the visits. A belief that takes n
 effects makes replicates with more of it than the log has, one that shrinks effects away
 makes replicates with less. p is two-sided and alarms below 0.02, 1 % in each tail.
 
-**Tests** of the Markov assumption: `_residual_tests`, `_markov_order`; Holm's p values
-hold for all of them together.
+**Tests** of the Markov assumption: `_markov_tests`; Holm's p values hold for all of
+them together.
 """
 
 from __future__ import annotations

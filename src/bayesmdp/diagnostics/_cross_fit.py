@@ -98,7 +98,7 @@ class CrossFit(Record):
             "judged by the other",
             [
                 table(
-                    [*names, "mean"],
+                    [*names, "together"],
                     ("gain", "sd", "better", "not judged"),
                     [*cells, mean],
                 ),

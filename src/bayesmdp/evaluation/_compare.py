@@ -80,6 +80,11 @@ class Comparison(Record):
     min_count: int  # observations below which a pair counts as poorly supported
     evaluations: Mapping[str, Evaluation]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, for JSON; what is not finite is None."""
+        cost = self.evaluations[self.reference].task.is_cost
+        return super().to_dict() | ({"is_cost": True} if cost else {})
+
     def to_inference_data(self, chains: int = 1) -> Any:
         """Return draws of all policies' values for ArviZ; needs the extra ``arviz``.
 

@@ -204,6 +204,7 @@ class Evaluation(Record):
             **{name: as_plain(getattr(self, name)) for name in names},
             "interval": list(self.interval()),
             **self._said_rewards(),
+            **({"is_cost": True} if self.task.is_cost else {}),
             "states": [
                 {
                     "state": self.task.state_name(s),

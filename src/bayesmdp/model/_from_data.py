@@ -142,6 +142,7 @@ def _with_ends(found: RewardStatistics, task: "Task") -> RewardTriplets:
     assert isinstance(task.reward, RewardTriplets)
     key, paid = [task.reward.key], [task.reward.reward]
     live = ~task.is_terminal[found.state]
+    sign = -1.0 if task.is_cost else 1.0  # `task.reward` is minus a cost
     pair = (task.live[:, None] * task.n_actions + np.arange(task.n_actions)).ravel()
     for end in task.terminal:
         mean = found.mean[live & (found.next_state == end)]
@@ -152,7 +153,7 @@ def _with_ends(found: RewardStatistics, task: "Task") -> RewardTriplets:
         ):
             every = np.setdiff1d(pair * task.n_states + end, task.reward.key)
             key.append(every)
-            paid.append(np.full(every.size, mean.mean()))
+            paid.append(np.full(every.size, sign * mean.mean()))
     every, reward = np.concatenate(key), np.concatenate(paid)
     order = np.argsort(every)
     return RewardTriplets(_checks.sealed(every[order]), _checks.sealed(reward[order]))

@@ -44,21 +44,21 @@ class RewardTriplets(NamedTuple):
     reward: FloatArray  # [K]
 
 
-def check_size(reward: FloatArray, axes: tuple[str, ...]) -> None:
+def check_size(reward: FloatArray, axes: tuple[str, ...], name: str = "reward") -> None:
     """Refuse rewards whose fourth powers would overflow, or vanish."""
     size = np.abs(reward)
     largest = float(size.max(initial=0.0))
     if largest > MOST:
         at = _checks.first_true(size > MOST)
         raise TaskError(
-            f"`reward` must be at most {MOST:g} in size, so that fourth moments of "
+            f"`{name}` must be at most {MOST:g} in size, so that fourth moments of "
             f"values stay finite: {_checks.place(at, axes)} has {reward[at]:g}; give "
-            "rewards in larger units."
+            "it in larger units."
         )
     if 0 < largest < LEAST:
         raise TaskError(
-            f"`reward` must reach {LEAST:g} in size, so that variances do not vanish: "
-            f"the largest is {largest:g}; give rewards in smaller units, or 0."
+            f"`{name}` must reach {LEAST:g} in size, so that variances do not vanish: "
+            f"the largest is {largest:g}; give it in smaller units, or 0."
         )
 
 
@@ -91,38 +91,41 @@ def columns_of(
     return *np.divmod(pair, n_actions), next_state
 
 
-def read_reward(reward: Any, task: Task) -> FloatArray | RewardTriplets:
+def read_reward(
+    reward: Any, task: Task, name: str = "reward"
+) -> FloatArray | RewardTriplets:
     """Check one reward of a task that knows its sizes, names and terminal states."""
     shape = (task.n_states, task.n_actions, task.n_states)
     if isinstance(reward, str) and reward == "alive":
         reward = (~task.is_terminal).astype(np.float64)
     if isinstance(reward, RewardTriplets):
-        key = _checks.index_array("reward.key", reward.key, TaskError)
-        return _read_triplets(task, *columns_of(key, *shape[:2]), reward.reward)
+        key = _checks.index_array(f"{name}.key", reward.key, TaskError)
+        return _read_triplets(name, task, *columns_of(key, *shape[:2]), reward.reward)
     four = isinstance(reward, tuple) and len(reward) == 4
     if four and not np.isscalar(reward[0]):
-        sizes = {_checks.any_array("reward", x, TaskError).shape for x in reward}
+        sizes = {_checks.any_array(name, x, TaskError).shape for x in reward}
         if shape[0] == 4 and sizes == {shape[1:2]}:
             raise TaskError(
-                "`reward` as a tuple of four could be [S, A] or four columns; give "
+                f"`{name}` as a tuple of four could be [S, A] or four columns; give "
                 "it as an array, [S, A] or [S, A, S]."
             )
-        return _read_triplets(task, *reward)
-    reward = in_order("reward", reward, _AXES[:2], TaskError, task)
-    n_axes = _checks.any_array("reward", reward, TaskError).ndim
+        return _read_triplets(name, task, *reward)
+    reward = in_order(name, reward, _AXES[:2], TaskError, task)
+    n_axes = _checks.any_array(name, reward, TaskError).ndim
     expected = {1: shape[:1], 2: shape[:2], 3: shape}.get(n_axes)
     if expected is None:
         raise TaskError(
-            "`reward` must be [S], [S, A], [S, A, S] or four columns; got "
+            f"`{name}` must be [S], [S, A], [S, A, S] or four columns; got "
             f"{n_axes} axes."
         )
     axes = _AXES[:n_axes]
-    found = _checks.float_array("reward", reward, axes, TaskError, expected)
-    check_size(found, axes)
+    found = _checks.float_array(name, reward, axes, TaskError, expected)
+    check_size(found, axes, name)
     return found
 
 
 def _read_triplets(
+    name: str,
     task: Task,
     state: ArrayLike,
     action: ArrayLike,
@@ -136,11 +139,11 @@ def _read_triplets(
         task.n_states,
         task.n_actions,
         TaskError,
-        of="reward ",
+        of=f"{name} ",
     )
-    values = _checks.float_array("reward", reward, ("row",), TaskError)
-    _checks.same_length({**columns, "reward": values}, TaskError, "`reward` columns")
-    check_size(values, ("row",))
+    values = _checks.float_array(name, reward, ("row",), TaskError)
+    _checks.same_length({**columns, name: values}, TaskError, f"`{name}` columns")
+    check_size(values, ("row",), name)
     s, a, t = columns.values()
     key, first = np.unique(
         (s * task.n_actions + a) * task.n_states + t, return_index=True
@@ -148,7 +151,7 @@ def _read_triplets(
     if key.size < s.size:
         twice = np.setdiff1d(np.arange(s.size), first)[0]
         raise TaskError(
-            f"`reward` names a transition twice: row {twice} repeats state "
+            f"`{name}` names a transition twice: row {twice} repeats state "
             f"{s[twice]}, action {a[twice]}, next_state {t[twice]}."
         )
     return RewardTriplets(_checks.sealed(key), _checks.sealed(values[first]))

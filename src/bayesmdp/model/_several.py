@@ -205,7 +205,7 @@ def read_rewards(reward: Any, discount: Any, unit: Any, task: Task) -> dict[str,
     return {
         "discount": _read_discount(discount),
         "reward_unit": read_unit(unit),
-        "reward": read_reward(reward, task),
+        "reward": read_reward(reward, task, "cost" if task.is_cost else "reward"),
     }
 
 

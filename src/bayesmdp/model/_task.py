@@ -163,6 +163,7 @@ class Task(Shown):
         is_cost: bool = False,
     ) -> None:
         put = object.__setattr__
+        _checks.of_type("is_cost", is_cost, bool, TaskError)
         put(self, "is_cost", is_cost or cost is not None)
         n_states = _checks.size("n_states", n_states, TaskError)
         n_actions = _checks.size("n_actions", n_actions, TaskError)
@@ -181,6 +182,8 @@ class Task(Shown):
         put(self, "terminal", read_terminal(terminal, self))
         paid = check_cost(reward, cost)
         own = read_rewards(paid, read_discount(discount, self), reward_unit, self)
+        if self.is_cost and isinstance(own["reward"], Rewards):
+            raise TaskError("`is_cost` is for a single reward; got several by name.")
         if cost is not None:
             own["reward"] = minus(own["reward"])
         for name, found in own.items():

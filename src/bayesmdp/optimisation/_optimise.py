@@ -346,7 +346,7 @@ def _warn_of_few(
         unknown = ", and its Monte Carlo error is not known" * bool(np.isnan(error))
         warnings.warn(
             f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
-            f"or models, and on others it is likely to be lower{unknown}: take a "
+            f"or models, and on others it is likely to be worse{unknown}: take a "
             "larger tail, or more of them (`effort='thorough'`).",
             BayesmdpWarning,
             stacklevel=2,

@@ -214,6 +214,7 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
         "`terminal`": np.array_equal(task.terminal, other.terminal),
         "`horizon` or `cycle`": (task.horizon, task.cycle)
         == (other.horizon, other.cycle),
+        "`cost` or `reward`": task.is_cost == other.is_cost,
         "names of rewards": tuple(task.parts) == tuple(other.parts),
         "`discount`": [x.discount for x in task.parts.values()]
         == [x.discount for x in other.parts.values()],

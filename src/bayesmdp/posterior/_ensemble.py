@@ -34,7 +34,7 @@ from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
 
 _KNOWN = (  # what tasks of draws must share
     *("n_states", "n_actions", "discount", "terminal", "start", "horizon", "cycle"),
-    *("criterion", "state_labels", "action_labels"),
+    *("criterion", "is_cost", "state_labels", "action_labels"),
 )
 _AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 

@@ -359,7 +359,7 @@ class HierarchicalPosterior(Fitted):
             f"(share of such states {w.mean():.2f}, sd {w.std():.2f})",
         ]
         if w.std() > _UNTOLD:
-            said.append("the data hardly tell whether actions differ")
+            said.append("the data hardly tell in how many states actions differ")
         return [*said, self.diagnostics.summary()]
 
 

@@ -347,7 +347,7 @@ def _null(inputs: Inputs) -> Entry:
         return _entry(name, title, "note", text)
     remedy = (
         "Treat the gain as noise: the log does not tell these actions apart. More "
-        "episodes, or fewer and coarser actions, would."
+        "episodes may tell whether they differ."
     )
     return _entry(name, title, "warning", text, remedy)
 
@@ -455,9 +455,13 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
     )
     if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
         return _entry(name, title, "ok" if changed else "note", text)
+    null = inputs.negative_control
+    if null is not None and null.p_value <= _RARE:  # states tell it together
+        text += " The gain is certain for all states together, not for any alone."
+        return _entry(name, title, "note", text)
     remedy = (
-        "The gain is the sum of many changes of which none is certain: do not change "
-        "what is done in a single state on this evidence."
+        "The gain is a sum over states of which none is certain: do not change what "
+        "is done in a single state on this evidence."
     )
     return _entry(name, title, "warning", text, remedy)
 

@@ -39,6 +39,9 @@ from bayesmdp.priors import EvidenceCurve
 
 VALUE_DIGITS, ERROR_DIGITS = 5, 2
 
+# what records of one analysis have in common
+_SHARED = ("chosen", "is_cost", "discount", "terminal", "start", "state_labels")
+
 
 def plain(value: float, digits: int = 12) -> float | None:
     """Return a float with so many significant digits; None if it is not finite."""
@@ -184,13 +187,13 @@ class Inputs:
         if self.information is not None:
             tasks["information"] = self.information.task
         for name, task in tasks.items():
-            for what in ("chosen", "discount", "terminal", "start", "state_labels"):
+            for what in _SHARED:
                 mine, other = (getattr(x, what) for x in (self.task, task))
                 alike = np.array_equal(mine, other)
                 if what == "discount":  # NaN of a sum of several
                     alike = alike or bool(np.isnan([mine, other]).all())
                 if not alike:
-                    said = "reward" if what == "chosen" else what
+                    said = {"chosen": "reward", "is_cost": "cost"}.get(what, what)
                     raise ArgumentError(
                         f"`{name}` is about a task with another `{said}` than that of "
                         "`posterior`; give records of one analysis."

@@ -9,6 +9,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import Name
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Comparison, Evaluation
+from bayesmdp.model import Task
 from bayesmdp.optimisation import RiskFrontier
 from bayesmdp.reporting._inputs import common_values, draw_weights, gaps_to, interval
 from bayesmdp.reporting._plot_axes import (
@@ -83,7 +84,7 @@ def scatter(
     put_names(
         ax, marked["aleatoric_sd"], marked["epistemic_sd"], named, evaluation.task
     )
-    ax.figure.colorbar(dots, ax=ax, label="value")
+    ax.figure.colorbar(dots, ax=ax, label=_word(evaluation.task))
     ax.set_ylim(bottom=0.0)
     return finished(ax, "aleatoric sd", "epistemic sd")
 
@@ -156,7 +157,8 @@ def diagonal(
     ax.plot(ends, ends, color=INK, linewidth=0.9, linestyle="--", zorder=1)
     at, high = (arrays_of(e, named)["value"] for e in (right, above))
     put_names(ax, at, high, named, right.task)
-    for side, name in (("left", up), ("right", along)):
+    sides = (along, up) if right.task.is_cost else (up, along)  # the larger is worse
+    for side, name in zip(("left", "right"), sides, strict=True):
         ax.text(
             *{"left": (0.03, 0.97), "right": (0.97, 0.03)}[side],
             f"better under {drawn(name)}",
@@ -166,7 +168,12 @@ def diagonal(
             color=GREY,
             fontsize="small",
         )
-    return finished(ax, f"value under {along}", f"value under {up}")
+    word = _word(right.task)
+    return finished(ax, f"{word} under {along}", f"{word} under {up}")
+
+
+def _word(task: Task) -> str:
+    return "cost" if task.is_cost else "value"
 
 
 def _square(ax: Any) -> tuple[float, float]:
@@ -238,7 +245,8 @@ def intervals(
     if difference:
         ax.axvline(0.0, color=INK, linewidth=0.8)
     less = f" minus that of {comparison.reference}" if difference else ""
-    label = f"value from the start{less}, {100 * level:g} % interval"
+    task = comparison.evaluations[comparison.reference].task
+    label = f"{_word(task)} from the start{less}, {100 * level:g} % interval"
     return finished(ax, label, grid="x")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp import _checks
 from bayesmdp._version import __version__
 from bayesmdp.evaluation import Evaluation, rounded
 from bayesmdp.optimisation import PosteriorMean
@@ -113,10 +114,10 @@ def _optimisation(inputs: Inputs) -> list[str]:
     what = "the posterior mean of the value from the start"
     if result.objective != repr(PosteriorMean()):
         what = f"{result.objective} of the values from the start over the posterior"
+    starts = _checks.many(len(result.starts), "starting policy")
     return [
-        f"The optimised policy maximises {what}, by ascent from {len(result.starts)} "
-        f"starting policies ({', '.join(result.starts)}). {_judged(inputs)} Status: "
-        f"{result.status}."
+        f"The optimised policy maximises {what}, by ascent from {starts} "
+        f"({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
     ]
 
 

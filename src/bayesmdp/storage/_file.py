@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._checks import argument
 from bayesmdp._io import (
     HIDDEN,
     MOST_PACKED,
@@ -39,10 +40,14 @@ from bayesmdp._io import (
 from bayesmdp.errors import BayesmdpError, StorageError
 
 KINDS = "biufcU"  # truth values, numbers, text
-SCHEMA = 1  # raised when an older bayesmdp could no longer read what this one writes
+SCHEMA = 2  # raised when an older bayesmdp could no longer read what this one writes
 _HOUR = 3600.0
 _ITEM = 100  # bytes of memory that an item of JSON may take, texts apart
 _KIND = re.compile(rf"[<>|=][{KINDS}][1-9][0-9]{{0,5}}")
+
+
+class EarlierSchemaError(StorageError):
+    """A file is whole, and of a format that is no longer read."""
 
 
 class Arrays:
@@ -61,9 +66,10 @@ class Arrays:
             case {"kind": str(kind), "shape": list(shape), "zlib": str(text), **more}:
                 right = not more and _KIND.fullmatch(kind) and len(shape) <= 8
                 if right and all(type(n) is int and n >= 0 for n in shape):
-                    claimed = math.prod(shape) * np.dtype(kind).itemsize
-                    if claimed <= MOST_PACKED * len(text):
-                        return claimed
+                    with suppress(TypeError):  # numpy has no such size, as in <f3
+                        claimed = math.prod(shape) * np.dtype(kind).itemsize
+                        if claimed <= MOST_PACKED * len(text):
+                            return claimed
         raise self._foreign(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -117,18 +123,7 @@ def write_record(
 
 def read_record(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Read a record of this kind and its arrays, or say what is wrong with the file."""
-    with worded(path, "read"):
-        check_plain(path)
-        check_fits(path, 3 * path.stat().st_size)  # as bytes, as text, and parsed
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise _damaged(path, "is not UTF-8 text") from None
-        check_fits(path, _ITEM * sum(map(text.count, ",[{")))
-    try:
-        record = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-    except (ValueError, RecursionError):
-        raise _damaged(path, "is not JSON") from None
+    record = _parsed(path)
     if not isinstance(record, dict) or record.get("format") != f"bayesmdp {kind}":
         raise StorageError(
             f"`{path}` was not written by bayesmdp: it does not say "
@@ -145,10 +140,32 @@ def read_record(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     checksum = record.pop("checksum", None)
     if checksum != _checksum(record):
         raise _damaged(path, "does not match its own checksum")
+    if said < SCHEMA:
+        raise EarlierSchemaError(
+            f"`{path}` was written by an earlier bayesmdp: fit the run again, which "
+            f"may replace this one ({argument('overwrite')})."
+        )
     arrays = record.pop("arrays", None)
     if not isinstance(arrays, dict):
         raise _damaged(path, "has no arrays")
     return {**record, "checksum": checksum}, Arrays(path, arrays)
+
+
+def _parsed(path: Path) -> Any:
+    """Return what a file says; its text is let go of before anything else is made."""
+    with worded(path, "read"):
+        check_plain(path)
+        # Parsed, written again for the checksum in parts and whole, and some room.
+        check_fits(path, 4 * path.stat().st_size)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise _damaged(path, "is not UTF-8 text") from None
+        check_fits(path, _ITEM * sum(map(text.count, ",[{")))
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
+        raise _damaged(path, "is not JSON") from None
 
 
 @contextmanager

@@ -39,7 +39,14 @@ from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._file import as_path, read_record, sound, write_record, writing
+from bayesmdp.storage._file import (
+    EarlierSchemaError,
+    as_path,
+    read_record,
+    sound,
+    write_record,
+    writing,
+)
 from bayesmdp.storage._records import Packing, Unpacking
 from bayesmdp.storage._results import (
     HEAD,
@@ -377,6 +384,8 @@ def _check_replaceable(directory: Path, overwrite: bool) -> None:
         )
     try:
         read_record(directory / HEAD, "run")
+    except EarlierSchemaError:
+        return
     except StorageError as problem:
         raise StorageError(
             f"`{directory}` is not replaced, since it may be no run of this bayesmdp; "

@@ -72,6 +72,7 @@ def command(
     data = bm.reporting.check_page(out)
     loaded = load_run(run, reward)
     posterior, task = loaded.posterior, loaded.posterior.task
+    task.no_cost("report")  # before anything is made for it
     best = load_optimised(loaded)
     if best is not None and best.evaluation.task.chosen != task.chosen:
         remark("the optimised policy kept is of another reward", quiet=work.quiet)
