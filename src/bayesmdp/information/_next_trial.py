@@ -108,6 +108,8 @@ class TrialPlan(Record):
         )
         while_ = rounded(self.difference, self.difference_mcse)
         mixed = f"{100 * self.explored:.3g} % exploring, mixed into {self.anchor}"
+        if np.allclose(self.policy, self.baseline):
+            mixed = "the baseline itself: nothing else is that safe"
         lines: list[Any] = [
             self.anchor if self.explored == 1 else mixed,
             f"value while gathering, less the baseline's: {while_}",

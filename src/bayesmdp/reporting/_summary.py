@@ -222,12 +222,16 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     what = "the expected value from the start"
     if inputs.task.criterion == "average":
         what = "the average per step"
+    only = ""
+    if inputs.cost_effectiveness is not None:
+        only = f" This is about {inputs.task.chosen or 'the reward'} alone"
+        only += "; the section on cost-effectiveness has all rewards."
     return {
         "value": (
             f"Under “{found['recommended']}” {what} is "
             f"{_with_noise(found['value'], sd)}{unit}; given the data, it lies between "
             f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
-            "95 %."
+            f"95 %.{only}"
         ),
         "uncertainty": _uncertainty(found),
         "choice": _choice(inputs),
