@@ -133,7 +133,7 @@ def check(
     >>> import numpy as np, bayesmdp as bm
     >>> world = bm.worlds.gridworld()
     >>> log = world.simulate(np.full((25, 4), 0.25), 100, seed=0)
-    >>> prior = bm.SymmetricPrior(support=world.support)
+    >>> prior = bm.SymmetricPrior(0.1, support=world.support)
     >>> posterior = bm.fit(log, world.task, prior=prior)
     >>> found = bm.check(posterior, log, n_draws=100)
     >>> found.problems

@@ -37,9 +37,9 @@ class ValuesToGo(Record):
 
     Examples
     --------
-    >>> import bayesmdp as bm
+    >>> import numpy as np, bayesmdp as bm
     >>> task = bm.Task(2, 1, [1, 0], discount=1, horizon=3)
-    >>> world = bm.Ensemble([[[[0.5, 0.5]], [[0.0, 1.0]]]], task)
+    >>> world = bm.Ensemble(np.array([[[[0.5, 0.5]], [[0.0, 1.0]]]]), task)
     >>> bm.evaluation.values_to_go([0, 0], world).value[:, 0].tolist()
     [0.0, 1.0, 1.5, 1.75]
     """
