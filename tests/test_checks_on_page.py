@@ -117,6 +117,17 @@ def test_a_gain_that_states_tell_together_is_not_contradicted_by_each() -> None:
         assert told["contradicts"] is contradicts
 
 
+def test_gains_say_what_they_are_over(real: Report) -> None:
+    """The reference of the comparison need not be the behaviour of the controls."""
+    labels = [x["label"] for x in real.data["summary"]["gains"]["rows"]]
+    assert labels == [
+        "Predicted for “nominal” over “logged”",
+        "Claimed for the nominal policy over the behaviour",
+        "Claimed without effect",
+        "Cross-fitted over the behaviour",
+    ]
+
+
 def test_a_real_effect_stands(real: Report) -> None:
     """No check contradicts it, and the recommendation is printed."""
     found = entries(real)

@@ -330,17 +330,21 @@ def gains(inputs: Inputs, difference: dict[str, Any] | None) -> dict[str, Any] |
     if null is None and fair is None:
         return None
     rows: list[dict[str, Any]] = []
+    ours = theirs = ""  # what gains are over, where that is not one policy
+    if inputs.reference != "behaviour":
+        ours, theirs = f" over “{inputs.reference}”", " over the behaviour"
     if difference is not None:
         ends = [difference["low"], difference["high"]]
-        rows.append(_row(f"Predicted for “{inputs.recommended}”", difference, ends))
+        name = f"Predicted for “{inputs.recommended}”{ours}"
+        rows.append(_row(name, difference, ends))
     if null is not None:
         claimed = {"value": plain(null.claimed_gain, 6)}
         dots = column(np.sort(null.null_gains), 3)
-        rows.append(_row("Claimed for the nominal policy", claimed))
+        rows.append(_row(f"Claimed for the nominal policy{theirs}", claimed))
         rows.append(_row("Claimed without effect", None, dots=dots))
     if fair is not None:
         ends = [plain(x, 6) for x in fair.interval]
-        rows.append(_row("Cross-fitted", {"value": plain(fair.gain, 6)}, ends))
+        rows.append(_row(f"Cross-fitted{theirs}", {"value": plain(fair.gain, 6)}, ends))
     numbers = [0.0]
     for row in rows:
         numbers += [x for x in [row["value"], *row["interval"], *row["dots"]] if x]
