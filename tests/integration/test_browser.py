@@ -291,8 +291,9 @@ def test_a_link_to_no_state_shows_no_other(browser: Browser, grid: Path) -> None
 
 def test_what_was_never_looked_at_is_printed_too(browser: Browser, grid: Path) -> None:
     browser.open(grid, anchor="#summary")
+    browser.wait("document.readyState === 'complete'")  # else nobody listens yet
     browser.js("window.dispatchEvent(new Event('beforeprint'))")
-    assert len(browser.texts("#state-table tbody tr")) == 15
+    browser.wait("document.querySelectorAll('#state-table tbody tr').length === 15")
     assert len(browser.texts("#action-table tbody tr")) == 4
     widths = browser.js(
         "return [...document.querySelectorAll('.plot .main-svg')]"
