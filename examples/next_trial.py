@@ -75,8 +75,8 @@ fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 bm.plots.information(info, n_states=8, ax=ax)
 
 # %%
-# The same by age and need, as it hangs on a wall. The number of patients who go home
-# among 1,000 later ones is written into each field.
+# The same by age and need, as a map. Each cell has how many more of 1,000 later
+# patients go home.
 
 gain = 1000 * info.patients_evsi[:8].reshape(2, 4)
 fig, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")

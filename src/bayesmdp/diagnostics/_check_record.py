@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEVEL = 0.05  # of tests, after Holm
-_PREDICTIVE = (
-    0.01  # of survival and prevalence, and of each tail of what actions explain
-)
+_PREDICTIVE = 0.01  # of survival and prevalence, and of each tail of `actions`
 _SHOWN = 5  # states and steps that fit worst
 _ONE_ACTION = (
     "The log holds one action only, so that it leaves nothing to choose: what others "

@@ -455,9 +455,11 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
     )
     if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
         return _entry(name, title, "ok" if changed else "note", text)
-    null = inputs.negative_control
-    if null is not None and null.p_value <= _RARE:  # states tell it together
-        text += " The gain is certain for all states together, not for any alone."
+    if inputs.negative_control is not None and _null(inputs)["level"] == "ok":
+        text += (
+            " No state is certain alone; that actions differ is told by all together, "
+            "for exchanged ones do not explain the gain."
+        )
         return _entry(name, title, "note", text)
     remedy = (
         "The gain is a sum over states of which none is certain: do not change what "
