@@ -5,12 +5,25 @@ policy makes the mean over the worst part of the draws large, ``CVaR(tail)`` of 
 The baseline itself has 0, so that nothing is changed where no change is likely to help.
 Pairs that were never observed keep the probability that the baseline gives them: what
 happens there the data cannot say.
+
+**One bad visit.** What is rarely done is often worse than the rest, and priors that
+treat pairs alike do not know that: they overestimate pairs with few, lucky visits. So
+half of the draws of the search are of another belief, that of the data and one bad
+visit of each pair, to the worst of the states that are often entered::
+
+    theta[s, a] ~ Dirichlet(n[s, a, t] + 1 where n[s, a, t] > 0 or t is the worst)
+
+which hardly matters for pairs with many visits. The worst quarter of all draws holds at
+most the worst half of either belief's: where its mean is above 0, so is that of the
+worst half of the posterior's own draws. What is told of the policy is told by the
+posterior alone. Ensembles, and tasks with averages, are searched as they are.
+`docs/safe_improvement.md` has what else was tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +31,15 @@ import numpy as np
 from bayesmdp import _checks, policies
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import BoolArray, FloatArray, PolicyLike, Seed
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.evaluation import (
     ActionValues,
     Chosen,
     Comparison,
     action_values,
     compare,
+    evaluate,
+    gaps,
     one_reward,
     rounded,
 )
@@ -33,13 +48,23 @@ from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation
 from bayesmdp.optimisation._settings import Held
-from bayesmdp.posterior import Belief, Draws, check_belief
+from bayesmdp.posterior import (
+    Belief,
+    Draws,
+    Fitted,
+    check_belief,
+    component_prefix,
+    refit,
+)
+from bayesmdp.priors import MixturePrior, SparsePrior
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 _SAME = 1e-6  # probabilities closer than this are no change
 _SHOWN = 10
+_OFTEN = 0.95  # of all entries are into states that are often entered
+_FEW = 256  # draws that say which of these is the worst
 
 
 @dataclass(frozen=True)
@@ -78,7 +103,8 @@ class Change:
 class Improvement(Record):
     """A policy that improves on a baseline, by how much, and where it departs from it.
 
-    Made by `bayesmdp.improve`. Values are on draws that the policy was not found on.
+    Made by `bayesmdp.improve`. Values are on draws of the posterior that the policy was
+    not found on; ``optimisation`` has what the search says, on draws of its own belief.
     """
 
     _left_out = ("policy", "baseline", "comparison")
@@ -160,9 +186,11 @@ def improve(
 ) -> Improvement:
     """Improve on a baseline, safely.
 
-    The mean improvement over the worst draws is made large; pairs that were never
-    observed keep the baseline's probability (an ensemble does not know which these
-    are). Where nothing gains more than noise, the baseline is returned.
+    The mean improvement over the worst draws is made large. Half of the draws are of
+    the posterior, in the others each pair had one more visit, to the worst state that
+    is often entered. Pairs that were never observed keep the baseline's probability (an
+    ensemble knows of no visits). Where nothing gains more than noise, the baseline is
+    returned.
 
     Parameters
     ----------
@@ -204,41 +232,95 @@ def improve(
         )
     else:
         base = policies.behaviour(posterior)
+    how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
+    how |= {"progress": progress, "solver": solver}
+    number = _checks.seed_integer(seed)
+    searched = _with_bad_visits(posterior, base, number, how)
     found, draws = find_policy(
-        posterior,
+        searched,
         CVaR(tail, of="improvement", baseline=base),
         None,
         None,
-        seed,
+        number,
         None,
         effort=effort,
         max_seconds=max_seconds,
-        solver=solver,
-        threads=threads,
-        executor=executor,
-        device=device,
-        progress=progress,
         held=_never_observed(posterior, base),
+        **how,
     )
-    how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
-    how["progress"] = progress
-    both = {"baseline": base, "improved": found.policy}
-    table = compare(both, draws, reference="baseline", solver=solver, **how)
+    policy, draws = found.policy, replace(draws, belief=posterior)
+    both = {"baseline": base, "improved": policy}
+    table = compare(both, draws, reference="baseline", **how)
     (row,) = (x for x in table.rows if x.name == "improved")
+    tail_mean, tail_error = _tail(table, float(tail), draws)
     return Improvement(
-        policy=found.policy,
+        policy=policy,
         baseline=_checks.frozen(base),
         tail=float(tail),
         probability_better=row.probability_better or 0.0,
         improvement=row.difference,
         improvement_mcse=row.difference_mcse,
         improvement_interval=row.difference_interval or (np.nan, np.nan),
-        tail_improvement=found.objective_value,
-        tail_improvement_mcse=found.objective_mcse,
-        changes=_changes(posterior, found, base, draws, how),
+        tail_improvement=tail_mean,
+        tail_improvement_mcse=tail_error,
+        changes=_changes(posterior, table, base, draws, how),
         optimisation=found,
         comparison=table,
     )
+
+
+def _with_bad_visits(
+    posterior: Belief, base: FloatArray, seed: int, how: dict[str, Any]
+) -> Belief:
+    """Return the belief that is searched: half of it is the data and one bad visit.
+
+    The given one where it has no data of its own, or where with bad visits the baseline
+    would not end.
+    """
+    task = posterior.task
+    if not isinstance(posterior, Fitted) or task.criterion == "average":
+        return posterior
+    values = evaluate(base, Draws(posterior, _FEW, seed, "worst"), **how).value
+    worst = int(np.where(_often_entered(posterior), values, np.inf).argmin())
+    parts, pairs = posterior.components, posterior.availability
+    half = np.append(posterior.component_weights, 1.0) / 2.0
+    priors = [*(part.prior for part in parts), SparsePrior(fallback=worst)]
+    prior = MixturePrior(priors, posterior_weights=half)
+    kept = {  # so that no chain runs again
+        component_prefix(i) + name: array
+        for i, part in enumerate(parts)
+        for name, array in part.kept().items()
+    }
+    found = refit(posterior.counts, task, prior, pairs.min_count, kept, pairs)
+    if task.discount == 1.0:
+        try:
+            evaluate(base, Draws(found, _FEW, seed, "worst"), **how)
+        except EndlessError:
+            return posterior
+    return found
+
+
+def _often_entered(posterior: Fitted) -> BoolArray:
+    """States ``[S]`` entered most often, which together have nearly all entries."""
+    counts, n = posterior.counts, posterior.task.n_states
+    entries = np.bincount(counts.next_state, counts.count, n)
+    order = np.argsort(-entries, kind="stable")
+    before = np.cumsum(entries[order]) - entries[order]
+    found = np.zeros(n, dtype=np.bool_)
+    found[order[before < _OFTEN * entries.sum()]] = True
+    return found
+
+
+def _tail(table: Comparison, tail: float, draws: Draws) -> tuple[float, float]:
+    """Mean improvement over the worst draws, and its Monte Carlo error."""
+    from bayesmdp.optimisation._judging import objective_estimate  # numba
+
+    ours, base = (
+        table.evaluations[name].start_values for name in ("improved", "baseline")
+    )
+    found, weights = gaps(ours, base), draws.weights
+    known = np.isfinite(found) & (weights > 0)
+    return objective_estimate(CVaR(tail), found[known], weights[known], draws)
 
 
 def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
@@ -251,20 +333,20 @@ def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
 
 def _changes(
     posterior: Belief,
-    found: Optimisation,
+    table: Comparison,
     base: FloatArray,
     draws: Draws,
     how: dict[str, Any],
 ) -> tuple[Change, ...]:
     """List what is done otherwise where, the largest gains by visits first."""
-    live = ~posterior.task.is_terminal
+    live, found = ~posterior.task.is_terminal, table.evaluations["improved"]
     moved = live & (np.abs(found.policy - base).max(axis=1) > _SAME)
     if not moved.any():
         return ()
     values = None
     if posterior.task.is_plain:
         values = action_values(found.policy, draws, reference=base, **how)
-    visits = found.evaluation.occupancy
+    visits = found.occupancy
     share = visits / visits[live].sum()
     made = list(_each_change(posterior, found.policy, base, values, share, moved))
     finite = np.isfinite(share).all()  # without discount, visits may have no mean
