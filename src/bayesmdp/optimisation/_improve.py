@@ -9,7 +9,7 @@ happens there the data cannot say.
 **One bad visit.** What is rarely done is often worse than the rest, and priors that
 treat pairs alike do not know that: they overestimate pairs with few, lucky visits. So
 half of the draws of the search are of another belief, that of the data and one bad
-visit of each pair, to the worst of the states that are often entered::
+visit of each pair, to the worst of the states that are entered now and then::
 
     theta[s, a] ~ Dirichlet(n[s, a, t] + 1 where n[s, a, t] > 0 or t is the worst)
 
@@ -23,7 +23,7 @@ posterior alone. Ensembles, and tasks with averages, are searched as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,6 @@ from bayesmdp.evaluation import (
     action_values,
     compare,
     evaluate,
-    gaps,
     one_reward,
     rounded,
 )
@@ -63,8 +62,7 @@ if TYPE_CHECKING:
 
 _SAME = 1e-6  # probabilities closer than this are no change
 _SHOWN = 10
-_OFTEN = 0.95  # of all entries are into states that are often entered
-_FEW = 256  # draws that say which of these is the worst
+_FEW = 256  # draws that say which state is the worst
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Improvement(Record):
     """A policy that improves on a baseline, by how much, and where it departs from it.
 
     Made by `bayesmdp.improve`. Values are on draws of the posterior that the policy was
-    not found on; ``optimisation`` has what the search says, on draws of its own belief.
+    not found on.
     """
 
     _left_out = ("policy", "baseline", "comparison")
@@ -187,10 +185,9 @@ def improve(
     """Improve on a baseline, safely.
 
     The mean improvement over the worst draws is made large. Half of the draws are of
-    the posterior, in the others each pair had one more visit, to the worst state that
-    is often entered. Pairs that were never observed keep the baseline's probability (an
-    ensemble knows of no visits). Where nothing gains more than noise, the baseline is
-    returned.
+    the posterior, in the others each pair had one more visit, to the worst state. Pairs
+    that were never observed keep the baseline's probability (an ensemble knows of no
+    visits). Where nothing gains more than noise, the baseline is returned.
 
     Parameters
     ----------
@@ -246,24 +243,23 @@ def improve(
         effort=effort,
         max_seconds=max_seconds,
         held=_never_observed(posterior, base),
+        judge=posterior,
         **how,
     )
-    policy, draws = found.policy, replace(draws, belief=posterior)
-    both = {"baseline": base, "improved": policy}
+    both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", **how)
     (row,) = (x for x in table.rows if x.name == "improved")
-    tail_mean, tail_error = _tail(table, float(tail), draws)
     return Improvement(
-        policy=policy,
+        policy=found.policy,
         baseline=_checks.frozen(base),
         tail=float(tail),
         probability_better=row.probability_better or 0.0,
         improvement=row.difference,
         improvement_mcse=row.difference_mcse,
         improvement_interval=row.difference_interval or (np.nan, np.nan),
-        tail_improvement=tail_mean,
-        tail_improvement_mcse=tail_error,
-        changes=_changes(posterior, table, base, draws, how),
+        tail_improvement=found.objective_value,
+        tail_improvement_mcse=found.objective_mcse,
+        changes=_changes(posterior, found, base, draws, how),
         optimisation=found,
         comparison=table,
     )
@@ -280,8 +276,7 @@ def _with_bad_visits(
     task = posterior.task
     if not isinstance(posterior, Fitted) or task.criterion == "average":
         return posterior
-    values = evaluate(base, Draws(posterior, _FEW, seed, "worst"), **how).value
-    worst = int(np.where(_often_entered(posterior), values, np.inf).argmin())
+    worst = _worst_state(posterior, base, seed, how)
     parts, pairs = posterior.components, posterior.availability
     half = np.append(posterior.component_weights, 1.0) / 2.0
     priors = [*(part.prior for part in parts), SparsePrior(fallback=worst)]
@@ -300,27 +295,19 @@ def _with_bad_visits(
     return found
 
 
-def _often_entered(posterior: Fitted) -> BoolArray:
-    """States ``[S]`` entered most often, which together have nearly all entries."""
+def _worst_state(
+    posterior: Fitted, base: FloatArray, seed: int, how: dict[str, Any]
+) -> int:
+    """Return the state whose value under the baseline is furthest below the mean.
+
+    A state that is entered as often as the average one is trusted by half: the belief
+    may be far off for states that are rarely entered.
+    """
     counts, n = posterior.counts, posterior.task.n_states
+    value = evaluate(base, Draws(posterior, _FEW, seed, "worst"), **how).value
     entries = np.bincount(counts.next_state, counts.count, n)
-    order = np.argsort(-entries, kind="stable")
-    before = np.cumsum(entries[order]) - entries[order]
-    found = np.zeros(n, dtype=np.bool_)
-    found[order[before < _OFTEN * entries.sum()]] = True
-    return found
-
-
-def _tail(table: Comparison, tail: float, draws: Draws) -> tuple[float, float]:
-    """Mean improvement over the worst draws, and its Monte Carlo error."""
-    from bayesmdp.optimisation._judging import objective_estimate  # numba
-
-    ours, base = (
-        table.evaluations[name].start_values for name in ("improved", "baseline")
-    )
-    found, weights = gaps(ours, base), draws.weights
-    known = np.isfinite(found) & (weights > 0)
-    return objective_estimate(CVaR(tail), found[known], weights[known], draws)
+    below = value - entries @ value / entries.sum()
+    return int((below * entries / (entries + entries.mean())).argmin())
 
 
 def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
@@ -333,20 +320,20 @@ def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
 
 def _changes(
     posterior: Belief,
-    table: Comparison,
+    found: Optimisation,
     base: FloatArray,
     draws: Draws,
     how: dict[str, Any],
 ) -> tuple[Change, ...]:
     """List what is done otherwise where, the largest gains by visits first."""
-    live, found = ~posterior.task.is_terminal, table.evaluations["improved"]
+    live = ~posterior.task.is_terminal
     moved = live & (np.abs(found.policy - base).max(axis=1) > _SAME)
     if not moved.any():
         return ()
     values = None
     if posterior.task.is_plain:
         values = action_values(found.policy, draws, reference=base, **how)
-    visits = found.occupancy
+    visits = found.evaluation.occupancy
     share = visits / visits[live].sum()
     made = list(_each_change(posterior, found.policy, base, values, share, moved))
     finite = np.isfinite(share).all()  # without discount, visits may have no mean
