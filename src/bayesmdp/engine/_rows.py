@@ -323,6 +323,12 @@ class Problem:
         """Number of live states."""
         return self.rows.n_live
 
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Live states, states, entries and columns: what work space depends on."""
+        rows = self.rows
+        return self.n_live, rows.start.size, rows.target.size, self.n_columns
+
     @cached_property
     def used(self) -> BoolArray:
         """Whether some policy uses a row, ``[R]``."""

@@ -26,13 +26,18 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only, writable
+from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._backend import BLOCK
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._cpu import CPU
+from bayesmdp.engine._dense import dot
 from bayesmdp.engine._ending import nearest_rows
-from bayesmdp.engine._planner import FAILED, methods, plan_models
+from bayesmdp.engine._kernel import Method
+from bayesmdp.engine._planner import FAILED, plan_model
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._workers import Pool, results
+from bayesmdp.engine._solve import Dense, Krylov
+from bayesmdp.engine._sweep import Pool, results
 from bayesmdp.engine.averages import best_averages, improve_average
 from bayesmdp.engine.horizons import best_start_values, improve_stationary
 from bayesmdp.errors import BayesmdpWarning
@@ -48,7 +53,17 @@ __all__ = [
     "warn_unfinished",
 ]
 
+_SMALL = 128  # live states up to which policies are evaluated by elimination
+_LARGE = 4000  # and beyond which it is out of reach
 _WHO = "no action ever leads to a terminal state; add one with FallbackPrior"
+
+
+def methods(n_live: int) -> tuple[Method, ...]:
+    """How to evaluate policies, each way tried where the one before it fails."""
+    if n_live <= _SMALL:
+        return (Method(),)
+    iterations = Method(krylov=Krylov(False))
+    return (iterations, Method()) if n_live <= _LARGE else (iterations,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +313,38 @@ def _less_of_first(
     top = np.maximum.reduceat(each, at, axis=1)  # [D, N]
     ends = (1.0 - lost) * (final @ rows.start)
     return np.asarray(top @ rows.start[:n] + ends)
+
+
+@jit
+def plan_models(
+    dense: Dense | None,
+    krylov: Krylov | None,
+    g: float,
+    rows: Layout,
+    table: FloatArray,
+    rewards: FloatArray,
+    terminal_values: FloatArray,
+    start: FloatArray,
+    cold: bool,
+    choice: IntArray,
+    value: FloatArray,
+    iterations: IntArray,
+    out: FloatArray,
+) -> None:
+    """Plan for each of the models ``table`` [D, E].
+
+    Rewards are [1, E] or [D, E], values of terminal states [1, S] or [D, S]. Planning
+    starts from the rows ``choice`` [D, N] and leaves those it ends with; ``value`` is
+    [D, S], ``iterations`` [D] are as of `plan_model`, and ``out`` [D] gets the start
+    values.
+    """
+    for i in range(out.size):
+        reward = rewards[i if rewards.shape[0] > 1 else 0]
+        iterations[i] = plan_model(
+            dense, krylov, table[i], rows, reward, g, choice[i], value[i], cold
+        )
+        ends = terminal_values[i if terminal_values.shape[0] > 1 else 0]
+        out[i] = dot(start, value[i]) + dot(start, ends)
 
 
 @dataclass(frozen=True, eq=False)

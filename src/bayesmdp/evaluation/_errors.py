@@ -69,6 +69,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp.errors import TooLargeError
 
 _FEW = 30  # draws that cannot show their kurtosis: at least a normal's
 _ENOUGH = 16  # draws, below which coefficients are not estimated
@@ -91,6 +92,15 @@ class Estimates:
     aleatoric_sd_mcse: FloatArray
     total_sd: FloatArray
     total_sd_mcse: FloatArray
+
+    def __post_init__(self) -> None:
+        """Refuse estimates that overflowed."""
+        for name, found in vars(self).items():
+            if not np.isfinite(found).all():
+                raise TooLargeError(
+                    f"`{name}` of this policy is not finite: its values are too large; "
+                    "use a smaller discount, or give rewards in larger units."
+                )
 
 
 @dataclass(frozen=True, eq=False)

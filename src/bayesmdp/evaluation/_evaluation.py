@@ -17,7 +17,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Task
 
 #: Values ``[D, ...]`` by name, each with the name and labels of its second axis.
@@ -144,17 +144,6 @@ class Evaluation(Record):
     bias_mcse: FloatArray | None = None  # [S]
     bias_sd: FloatArray | None = None  # [S], epistemic
     bias_sd_mcse: FloatArray | None = None  # [S]
-
-    def __post_init__(self) -> None:
-        """Refuse estimates that overflowed."""
-        for name in _WITH_ERRORS:
-            for found in (getattr(self, name), getattr(self, f"start_{name}")):
-                if not np.isfinite(found).all():
-                    raise TooLargeError(
-                        f"`{name}` of this policy is not finite: its values are too "
-                        "large; use a smaller discount, or give rewards in larger "
-                        "units."
-                    )
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Equal-tailed posterior interval of the start value.
@@ -383,14 +372,11 @@ class Evaluation(Record):
         )
 
 
-def in_costs(found: Evaluation, task: Task) -> Evaluation:
-    """Return the evaluation, in costs if the task has some.
+def in_costs(found: Evaluation) -> Evaluation:
+    """Return the evaluation of minus a cost in costs.
 
-    Inside, a cost is minus a reward. What has no sign stays: standard deviations,
-    errors, visits.
+    What has no sign stays: standard deviations, errors, visits.
     """
-    if not task.is_cost:
-        return found
     names = ("value", "start_values", "values", "bias")
     turned: dict[str, Any] = {
         name: _checks.sealed(0.0 - x)
