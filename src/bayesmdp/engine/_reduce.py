@@ -56,8 +56,8 @@ def add_gradient(
         for at in range(rows.indptr[row], rows.indptr[row + 1]):
             e = np.uint64(at)
             q += theta[e] * (reward[e] + g * value[rows.target[e]])
-        i = rows.source[row]
-        slope = occupancy[i] * (q - value[i])
+        s = rows.source[row]
+        slope = occupancy[s] * (q - value[s])
         if less.size > 0:
             slope -= less[row]
         gain = given.weights[i] * slope
