@@ -317,15 +317,31 @@ class Range:
         problem, (given, out) = self.problem, self.of(p, method.length)
         chain, stream = _chain(problem, p, method, self.bits), problem.stream
         height = problem.rows.start.size if _holds(problem, self.bits) else 0
-        held = Held(*np.zeros((2, height, BLOCK)), np.zeros(BLOCK))
+        shape = height, BLOCK
+        held = Held(np.zeros(shape), np.zeros(shape), np.zeros(BLOCK))
         every_row = stream is not None and not stream.independent
         every_row = every_row or not _is_plain(problem)
-        how = method.dense, method.band, method.krylov, chain
-        counted = read_only(problem.discounts), problem.lost
+        dense, discounts = method.dense, read_only(problem.discounts)
 
-        def call(begin: int, *draws: FloatArray) -> None:
+        def call(
+            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
+        ) -> None:
             sweep_policy(
-                begin, given, *counted, *how, *draws, every_row, space, held, out
+                begin,
+                given,
+                discounts,
+                problem.lost,
+                dense,
+                method.band,
+                method.krylov,
+                chain,
+                theta,
+                reward,
+                final,
+                every_row,
+                space,
+                held,
+                out,
             )
 
         return call

@@ -107,8 +107,11 @@ class Products(Timed):
             theta = rows.mean.copy()
             fill_direction(self.stages, values, plain, theta, reward, direction)
 
-        def call(begin: int, *draws: FloatArray) -> None:
-            sweep_stages(begin, given, self.stages, space, *draws, direction, out)
+        def call(
+            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
+        ) -> None:
+            how = begin, given, self.stages, space
+            sweep_stages(*how, theta, reward, final, direction, out)
 
         return call
 

@@ -64,7 +64,7 @@ neither policy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -94,13 +94,18 @@ class Estimates:
     total_sd_mcse: FloatArray
 
     def __post_init__(self) -> None:
-        """Refuse estimates that overflowed."""
-        for name, found in vars(self).items():
-            if not np.isfinite(found).all():
-                raise TooLargeError(
-                    f"`{name}` of this policy is not finite: its values are too large; "
-                    "use a smaller discount, or give rewards in larger units."
-                )
+        """Refuse estimates that overflowed, also those of the start."""
+        for name in ESTIMATED:
+            for found in (getattr(self, name), getattr(self, f"start_{name}", 0.0)):
+                if not np.isfinite(found).all():
+                    raise TooLargeError(
+                        f"`{name}` of this policy is not finite: its values are too "
+                        "large; use a smaller discount, or give rewards in larger "
+                        "units."
+                    )
+
+
+ESTIMATED = tuple(x.name for x in fields(Estimates))
 
 
 @dataclass(frozen=True, eq=False)

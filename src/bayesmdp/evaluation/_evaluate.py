@@ -220,7 +220,7 @@ def sweep_policies(
     from bayesmdp.evaluation._measure import measure
 
     problem = engine.Problem.of_draws(draws, policies)
-    endings = ()
+    endings: tuple[Ending, ...] = ()
     if problem.must_end:
         endings = engine.check_ending(problem, draws.belief)
     more = not values_only
