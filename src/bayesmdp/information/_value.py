@@ -3,7 +3,7 @@
 In three steps: values of the policies on common draws; all pairs by a first-order
 approximation in closed form (`_moments`); then the states that matter most, all of them
 in small problems, by nested Monte Carlo (`_nested`). Ensembles know their models, and
-need neither (`_finite`).
+need neither (`_samples`).
 """
 
 from __future__ import annotations
@@ -422,8 +422,8 @@ def _from_models(
 ) -> None:
     """Replace all values by those of the given models; switches where they are few."""
     from bayesmdp.evaluation.paired import paired, sweep_paired
-    from bayesmdp.information._finite import ModelStudy
     from bayesmdp.information._moments import rows_of_states
+    from bayesmdp.information._samples import ModelStudy
 
     layout, task = ensemble.layout, ensemble.task
     study = ModelStudy(ensemble, moments.h, seed)
