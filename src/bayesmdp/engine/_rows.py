@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp._checks import read_only
+from bayesmdp._checks import read_only, sealed
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._stages import Stages
@@ -127,6 +127,12 @@ class SweepRows:
         out = np.zeros((self.task.n_states, self.task.n_actions))
         out[self.row_id[:, 0], self.row_id[:, 1]] = rows
         return out
+
+    def of_choice(self, choice: IntArray) -> FloatArray:
+        """Rows ``[N]``, one for each live state, as a policy ``[S, A]``; read-only."""
+        rows = np.zeros(self.source.size)
+        rows[choice] = 1.0
+        return sealed(self.as_policy(rows))
 
     @classmethod
     def of(cls, row: IntArray, rows: BeliefRows, task: Task) -> "SweepRows":

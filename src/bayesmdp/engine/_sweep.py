@@ -423,19 +423,16 @@ _MOST = 1e70  # a value whose fourth power can be summed, also where draws are l
 
 
 def solve_known(
-    problem: Problem, backend: Backend, want: Want = _EVERYTHING
+    problem: Problem, backend: Backend, want: Want = _EVERYTHING, solver: Any = None
 ) -> FloatArray:
     """Value, return variance and occupancy of the mean model, ``[3, P, S]``.
 
-    In sweep order, terminal values not added; zeros for what is not wanted.
+    In sweep order, terminal values not added; zeros for what is not wanted. Values
+    whose powers cannot be summed are refused.
     """
-    solver = backend.choose(problem, "auto", adjoint=want.adjoint)
-    return _solved(problem, backend, solver, want.bits())
-
-
-def _solved(problem: Problem, backend: Backend, solver: Any, bits: int) -> FloatArray:
-    """Solve the mean model, and refuse values whose powers cannot be summed."""
-    out = backend.solve_mean(problem, solver, bits)
+    if solver is None:
+        solver = backend.choose(problem, "auto", adjoint=want.adjoint)
+    out = backend.solve_mean(problem, solver, want.bits())
     if not np.abs(out[0]).max(initial=0.0) <= _MOST:
         raise TooLargeError(
             f"Values of this policy are above {_MOST:g} in size, too large for their "
@@ -471,13 +468,13 @@ def nominal(
     bits = want.bits(control, fits)
     planned = Footprint(backend, problem, chosen, bits, n_draws, pool.threads, inverses)
     planned.check()
-    reference = _solved(problem, backend, chosen, want.bits())
+    reference = solve_known(problem, backend, want, chosen)
     few = lacks_digits(problem, reference)
     exact = backend.exact(problem, chosen) if any(few) and solver == "auto" else None
     if exact is not None:
         chosen = exact
         replace(planned, solver=chosen).check()
-        reference = _solved(problem, backend, chosen, want.bits())
+        reference = solve_known(problem, backend, want, chosen)
     iterates = backend.iterates(chosen)
     inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse
     known = few if iterates else ()
@@ -491,10 +488,7 @@ def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:
     variance. Where those from the start are far smaller (rewards of another size that
     the start hardly sees, or an end far away), less is right of them.
     """
-    live = slice(0, problem.n_live)
-    weight = problem.rows.start[live]
-    found = []
-    for p in range(reference.shape[1]):
-        size = np.abs(reference[:2, p, live])  # [value and variance, N]
-        found.append(bool((size @ weight < _SMALL_SHARE * size.max(axis=1)).any()))
-    return tuple(found) if weight.any() else (False,) * len(found)
+    weight = problem.rows.start[: problem.n_live]
+    size = np.abs(reference[:2, :, : problem.n_live])  # [value and variance, P, N]
+    few = (size @ weight < _SMALL_SHARE * size.max(axis=2)).any(axis=0)
+    return tuple((few & weight.any()).tolist())
