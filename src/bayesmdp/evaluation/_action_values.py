@@ -177,7 +177,7 @@ def action_values(
             progress=False,
             keep=True,
         )
-        for note in swept.endings[0].notes:
+        for note in [x for each in swept.endings for x in each.notes]:
             warnings.warn(note, BayesmdpWarning, stacklevel=2)
         ended = swept.sums.ended[0]
         if not ended.any():
@@ -200,8 +200,7 @@ def action_values(
             for part in found:
                 parts.append(part)
                 done += engine.BLOCK
-                if show is not None:
-                    show(min(done, draws.n_draws))
+                show(min(done, draws.n_draws))
     weights = swept.sums.weights
     return _combine(parts, problem, decisions, around, draws, weights, number, followed)
 

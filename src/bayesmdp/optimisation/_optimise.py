@@ -129,7 +129,7 @@ def optimise(
         device=device,
         progress=progress,
     )
-    return optimisation_in_costs(found, task)
+    return optimisation_in_costs(found, task) if task.is_cost else found
 
 
 def find_policy(
@@ -288,7 +288,7 @@ def _judged(
 ) -> tuple[Optimisation, Draws]:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
-    from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate
+    from bayesmdp.optimisation._oracle import hindsight_bound, objective_estimate
 
     oracle = search.oracle if judge is None else search.oracle.of(judge)
     effort, objective = search.effort, oracle.objective
