@@ -51,6 +51,8 @@ from bayesmdp.posterior import (
     Belief,
     Draws,
     Fitted,
+    HierarchicalPosterior,
+    Posterior,
     check_belief,
     component_prefix,
     refit,
@@ -277,7 +279,8 @@ def _with_bad_visits(
     if not isinstance(posterior, Fitted) or task.criterion == "average":
         return posterior
     worst = _worst_state(posterior, base, seed, how)
-    parts, pairs = posterior.components, posterior.availability
+    kinds, pairs = Posterior | HierarchicalPosterior, posterior.availability
+    parts = [part for part in posterior.components if isinstance(part, kinds)]
     half = np.append(posterior.component_weights, 1.0) / 2.0
     priors = [*(part.prior for part in parts), SparsePrior(fallback=worst)]
     prior = MixturePrior(priors, posterior_weights=half)
