@@ -212,6 +212,16 @@ class Inputs:
         return self.posterior.task
 
     @property
+    def measure(self) -> str:
+        """What policies are judged by: the least cost, or the highest value."""
+        return "cost" if self.task.is_cost else "value"
+
+    @property
+    def knows_actions(self) -> bool:
+        """Whether values of single actions, and all checks, are known for the task."""
+        return self.task.is_plain and not self.task.is_cost
+
+    @property
     def evaluations(self) -> dict[str, Evaluation]:
         """Evaluations by policy name, best first."""
         return {r.name: self.comparison.evaluations[r.name] for r in self.rows}
@@ -340,6 +350,8 @@ def best_shares(
 ) -> dict[str, dict[str, float | None]]:
     """Probability that each policy is the best of all; ties are divided."""
     table = np.stack(list(values.values()))  # [P, D]
+    if next(iter(evaluations.values())).task.is_cost:
+        table = -table
     top = gaps(table, table.max(axis=0), _least(evaluations)) == 0
     hits = np.minimum((top / top.sum(axis=0)) @ weights, 1.0)
     exact = all(e.exact for e in evaluations.values())
@@ -348,10 +360,11 @@ def best_shares(
 
 
 def acceptability(
-    found: dict[str, FloatArray], weights: FloatArray, reference: str
+    found: dict[str, FloatArray], weights: FloatArray, reference: str, *, cost: bool
 ) -> dict[str, object]:
     """Probability that each policy beats the reference by more than ``x``."""
-    found = {name: gap for name, gap in found.items() if name != reference}
+    sign = -1.0 if cost else 1.0
+    found = {name: sign * gap for name, gap in found.items() if name != reference}
     ends = [
         quantile(gap, weights, level) for gap in found.values() for level in (0.001, 1)
     ]
