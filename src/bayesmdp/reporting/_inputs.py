@@ -8,9 +8,9 @@ where there is none. What is not finite is None.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -140,22 +140,10 @@ class Inputs:
         """Refuse records of other kinds, and of another task."""
         check_belief(self.posterior)
         _checks.of_type("comparison", self.comparison, Comparison, ArgumentError)
-        for name, kind in (
-            ("optimisation", Optimisation),
-            ("findings", Findings),
-            ("evidence", EvidenceCurve),
-            ("prior_sensitivity", PriorSensitivity),
-            ("best_predictor", str),
-            ("check", Check),
-            ("negative_control", NegativeControl),
-            ("cross_fit", CrossFit),
-            ("off_policy", OffPolicy),
-            ("cost_effectiveness", CostEffectiveness),
-            ("information", Information),
-        ):
-            given = getattr(self, name)
+        for field in fields(self)[2:]:
+            given, (kind, _) = getattr(self, field.name), get_args(field.type)
             if given is not None:
-                _checks.of_type(name, given, kind, ArgumentError)
+                _checks.of_type(field.name, given, kind, ArgumentError)
         wanted = self.posterior.available.shape
         policies = {f"comparison[{n!r}]": e.policy for n, e in self.evaluations.items()}
         if self.optimisation is not None:
