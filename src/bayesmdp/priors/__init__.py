@@ -1,4 +1,4 @@
-"""What was assumed: one prior per file, one contract."""
+"""What was assumed: priors, and the one contract of all."""
 
 from bayesmdp.priors._contract import (
     OwnEvidence,
