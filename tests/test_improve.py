@@ -168,6 +168,31 @@ def test_the_worst_state_is_one_that_is_known() -> None:
     assert _improve._worst_state(belief, base, 0, {}) == 2
 
 
+@pytest.mark.parametrize("form", ["states", "transitions", "triplets"])
+@pytest.mark.parametrize("paid", [(1.0, 0.0), (0.0, -1.0), (3.0, 1.0)])
+def test_the_worst_end_is_the_worst_however_rewards_are_written(
+    paid: tuple[float, float], form: str
+) -> None:
+    """Most patients recover; with rewards of transitions both ends have the value 0."""
+    per_state = np.array([0.0, *paid])
+    reward: Any = per_state
+    if form != "states":
+        reward = np.zeros((3, 2, 3))
+        reward[0] = 0.9 * per_state
+    if form == "triplets":
+        state, action, outcome = np.nonzero(reward)
+        reward = (state, action, outcome, reward[state, action, outcome])
+    task = bm.Task(3, 2, reward, discount=0.9, start=[1, 0, 0], terminal=[1, 2])
+    counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [1, 2, 1], [70, 30, 1])
+    belief, base = (
+        bm.fit(counts, task, prior=bm.SymmetricPrior(0.1)),
+        np.eye(2)[[0] * 3],
+    )
+    assert _improve._worst_state(belief, base, 0, {}) == 2
+    found = bm.improve(belief, base, seed=0)
+    assert found.policy[0].tolist() == [1, 0]  # one recovery says little
+
+
 def test_where_bad_visits_never_end_the_posterior_is_searched() -> None:
     """At discount 1, where nobody has seen the baseline leave the worst state."""
     counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 0], [1, 1, 2], [9, 1, 9])

@@ -331,16 +331,23 @@ def _survives(
 def _worst_state(
     posterior: Fitted, base: FloatArray, seed: int, how: dict[str, Any]
 ) -> int:
-    """Return the state whose value under the baseline is furthest below the mean.
+    """Return the state that under the baseline is furthest below the mean to enter.
 
     A state that is entered as often as the average one is trusted by half: the belief
-    may be far off for states that are rarely entered.
+    may be far off for states that are rarely entered. Where rewards are for
+    transitions, what an end is worth was paid on the way into it.
     """
-    counts, n = posterior.counts, posterior.task.n_states
+    counts, task = posterior.counts, posterior.task
     value = evaluate(base, Draws(posterior, _FEW, seed, "worst"), **how).value
-    entries = np.bincount(counts.next_state, counts.count, n)
+    value = task.discount * value
+    entries = np.bincount(counts.next_state, counts.count, task.n_states)
+    if not task.of_states:
+        paid = task.transition_reward(counts.state, counts.action, counts.next_state)
+        total = np.bincount(counts.next_state, counts.count * paid, task.n_states)
+        value = np.where(task.is_terminal, total / np.maximum(entries, 1), value)
     below = value - entries @ value / entries.sum()
-    return int((below * entries / (entries + entries.mean())).argmin())
+    trusted = below * entries / (entries + entries.mean())
+    return int(np.where(entries > 0, trusted, np.inf).argmin())
 
 
 def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
