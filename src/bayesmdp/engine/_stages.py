@@ -81,13 +81,13 @@ def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
 def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     final: FloatArray,
-    n_live: int,
 ) -> None:
     """Take means of rewards over rows, and say what arrivals pay at each time."""
+    rows = given.rows
     entries, n_rows = rows.target.size, rows.source.size
     n_phases = theta.size // entries
     for k in range(reward.shape[0]):
@@ -106,7 +106,7 @@ def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
                 table[(n_phases + x) * n_rows + row] = 0.5 * both
     for m in range(stages.own.shape[0]):
         for t in range(stages.phase.size):
-            for s in range(n_live, final.shape[1]):
+            for s in range(given.nominal.n_live, final.shape[1]):
                 paid = 0.0
                 for k in range(final.shape[0]):
                     paid += stages.arrival[m, k, t] * final[k, s]
@@ -137,14 +137,10 @@ def row_ahead(
 
 @jit
 def _backward(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    n_live: int,
+    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray
 ) -> None:
     """Fill the values of all times and columns: two read the entries together."""
+    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
     n_columns, n_rows, table = stages.own.shape[0], pi.size, space.row_own
     for t in range(stages.phase.size - 1, -1, -1):
         space.value[:, t, :n_live] = 0.0
@@ -173,9 +169,8 @@ def _backward(
 def _spread(  # noqa: C901 - one loop over times
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     m: int,
     n: int,
@@ -185,6 +180,7 @@ def _spread(  # noqa: C901 - one loop over times
 
     Of one column, ``m == n``, the first alone.
     """
+    rows, pi = given.rows, given.pi
     entries, table = rows.target.size, space.row_own
     ahead, now = space.carry[0], space.carry[1]
     ahead[:] = 0.0
@@ -237,9 +233,8 @@ def _spread(  # noqa: C901 - one loop over times
 def fill_variances(
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     variance: FloatArray,
     covariance: FloatArray,
@@ -249,13 +244,13 @@ def fill_variances(
     found = np.zeros((3, variance.shape[1]))
     if n_columns == 1 or covariance.shape[0] == 0:
         for m in range(n_columns):
-            _spread(stages, space, theta, pi, rows, reward, m, m, found)
+            _spread(stages, space, given, theta, reward, m, m, found)
             copy_to(variance[m], found[0])
         return
     at = 0
     for m in range(n_columns):
         for n in range(m + 1, n_columns):
-            _spread(stages, space, theta, pi, rows, reward, m, n, found)
+            _spread(stages, space, given, theta, reward, m, n, found)
             copy_to(variance[m], found[0])
             copy_to(variance[n], found[1])
             copy_to(covariance[at], found[2])
@@ -323,13 +318,13 @@ def solve_stages(
     slope: FloatArray,
 ) -> None:
     """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
-    pi, rows, n_live = given.pi, given.rows, given.nominal.n_live
-    fill_rewards(stages, space, theta, rows, reward, final, n_live)
-    _backward(stages, space, theta, pi, rows, n_live)
+    n_live = given.nominal.n_live
+    fill_rewards(stages, space, given, theta, reward, final)
+    _backward(stages, space, given, theta)
     for m in range(stages.own.shape[0]):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
     if given.want & VARIANCE:
-        fill_variances(stages, space, theta, pi, rows, reward, out.variance, covariance)
+        fill_variances(stages, space, given, theta, reward, out.variance, covariance)
     if given.want & (OCCUPANCY | GRADIENT):
         _forward(stages, space, given, theta, out.occupancy, slope)
 
