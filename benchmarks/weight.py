@@ -1,4 +1,4 @@
-"""What the package weighs: lines and files of every room, and files that a call runs.
+"""What the package weighs: Python lines and files of rooms, and files that a call runs.
 
 A file is counted for a call if Python runs a function of it, or hands over to a kernel
 of it, once everything was called before: a profiler tells. Kernels that only kernels
@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,6 @@ from bayesmdp.cli import main
 from benchmarks import Row, made_with
 
 PACKAGE = Path(bm.__file__).parent
-KINDS = (".py", ".js", ".css", ".html", ".md", ".json", ".typed")
 #: Files that a call may run, at most.
 MOST = {"evaluate": 18, "optimise": 27}
 
@@ -74,42 +74,39 @@ def touched_by_calls() -> dict[str, set[str]]:
 
 
 def touched_by_commands() -> dict[str, set[str]]:
-    """Files of ``bayesmdp fit`` and ``bayesmdp report``, templates not counted."""
+    """Files of ``bayesmdp fit`` and ``bayesmdp report``, the second time."""
     rng, found = np.random.default_rng(0), {}
     columns = ("state", "action", "next_state", "reward")
     with TemporaryDirectory() as where:
-        log, run, page = (str(Path(where) / x) for x in ("log.csv", "run", "page.html"))
+        log, page = (str(Path(where) / x) for x in ("log.csv", "page.html"))
         with Path(log).open("w", encoding="utf-8", newline="") as file:
             written = csv.writer(file)
             written.writerow(columns)
             written.writerows(rng.integers(3, size=(500, len(columns))).tolist())
-        for name, words in {
-            "bayesmdp fit": ["fit", log, "--discount", "0.9", "-o", run],
-            "bayesmdp report": ["report", run, "-o", page],
-        }.items():
-            found[name] = touched(lambda words=words: CliRunner().invoke(main, words))
+        for run in (str(Path(where) / x) for x in ("once", "again")):
+            for words in (
+                ["fit", log, "--discount", "0.9", "-o", run],
+                ["report", run, "-o", page],
+            ):
+                call = partial(CliRunner().invoke, main, words)
+                found[f"bayesmdp {words[0]}"] = touched(call)
     return found
 
 
 def lines() -> dict[str, Counter[str]]:
-    """Files, lines, and lines of docstrings and of Python code, by room."""
+    """Python files, their lines, and lines of docstrings and of code, by room."""
     found: dict[str, Counter[str]] = {}
-    for path in sorted(PACKAGE.rglob("*")):
-        if path.suffix not in KINDS or "__pycache__" in path.parts:
-            continue
+    for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
         room = found.setdefault(parts[0] if len(parts) > 1 else "shared", Counter())
         text = path.read_text(encoding="utf-8")
+        said, written = _docstrings(text), [x.strip() for x in text.splitlines()]
         room["files"] += 1
-        room["lines"] += len(text.splitlines())
-        if path.suffix == ".py":
-            said = _docstrings(text)
-            written = [x.strip() for x in text.splitlines()]
-            room["docstrings"] += len(said)
-            room["code"] += sum(
-                bool(x) and x[0] != "#" and i not in said
-                for i, x in enumerate(written, 1)
-            )
+        room["lines"] += len(written)
+        room["docstrings"] += len(said)
+        room["code"] += sum(
+            bool(x) and x[0] != "#" and i not in said for i, x in enumerate(written, 1)
+        )
     return found
 
 
