@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 AWAY = Path(__file__).parents[1] / ".benchmarks"  # what is not whole
 TABLES = ("start", "kernels", "variates", "grid", "policies", "efforts")
-NAMED = ("calibration", "information", "weight")  # no times, or long: where named
+NAMED = ("calibration", "information")  # an hour, and minutes: only where named
 
 
 @click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,8 +63,7 @@ def main(
     efforts; `all` makes every table. Every time stands beside the check of its value;
     the exit code is 1 where a value is wrong, whatever the times. With --json each
     table is one JSON object. `calibration`, an hour, holds Monte Carlo errors against
-    what they estimate; `information`, minutes, values all pairs of the clinical belief;
-    `weight` counts lines, and files that a call runs.
+    what they estimate; `information`, minutes, values all pairs of the clinical belief.
 
     Example: python -m benchmarks clinical planner --quick
 
