@@ -57,7 +57,8 @@ def test_fit_saves_what_the_library_would_fit() -> None:
     )
     prior = bm.SparsePrior(0.5, "death")
     wanted = bm.fit(data, task, prior=prior, min_count=1)
-    assert result.stdout == f"{wanted.summary()}\nSaved in ward\n"
+    begin = "Episodes begin evenly in 2 states"
+    assert result.stdout == f"{wanted.summary()}\n{begin}\nSaved in ward\n"
     loaded = bm.storage.load("ward")
     found = loaded.posterior
     assert np.array_equal(found.alpha, wanted.alpha)

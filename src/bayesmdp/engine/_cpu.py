@@ -20,6 +20,7 @@ from bayesmdp.engine._choose import (
 from bayesmdp.engine._dense import invert
 from bayesmdp.engine._kernel import solve_draw, sweep_policy
 from bayesmdp.engine._krylov import N_VECTORS
+from bayesmdp.engine._lanes import N_LANES, WIDEST
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._timed import Kernel, Products, Renewals, Timed
 from bayesmdp.errors import ConvergenceError, EndlessError
@@ -104,6 +105,8 @@ class CPU(Backend):
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.mean.size, problem.n_live
         vectors = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
+        if problem.n_columns > 1:
+            vectors += 8 * n_states * N_LANES * WIDEST
         batch = 8 * entries * _batch(entries)
         if isinstance(solver, Timed):
             return int(batch + vectors + solver.n_bytes(problem))

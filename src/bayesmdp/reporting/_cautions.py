@@ -189,6 +189,7 @@ def _data(inputs: Inputs) -> list[Caution]:
 
 _RARE = 0.05  # p value up to which a gain is more than no effect gives
 _READ = "WIS", "WDR"  # estimates without a model, in this order
+_MOSTLY = 0.5  # share of observed returns that the belief completed, worth a note
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
 Entry = dict[str, Any]
@@ -247,7 +248,7 @@ def _fit(inputs: Inputs) -> Entry:
     if found.n_censored:
         censored = (
             f"; {found.n_censored:,} are censored, and completed by the belief's own "
-            "value of their last state"
+            f"value of their last state: {in_percent(found.model_share)} of this mean"
         )
     text = (
         f"Logged episodes had a mean return of "
@@ -259,9 +260,10 @@ def _fit(inputs: Inputs) -> Entry:
     if math.isfinite(found.gap):
         text += f", {round(found.gap, 1) + 0.0:+.1f} standard errors away"
     if not found.problems:
-        mostly = 2 * found.n_censored > found.n_episodes
-        level = "note" if mostly else "ok"  # then most of both is the belief's
-        return _entry(name, title, level, f"{text}. No problem detected.")
+        if found.model_share > _MOSTLY:
+            text += ". Both are mostly the belief's, so that this hardly tests it."
+            return _entry(name, title, "note", text)
+        return _entry(name, title, "ok", f"{text}. No problem detected.")
     text += f". {' '.join(found.problems)}"
     if not (_recommends(inputs) and _is_serious(found, inputs)):
         return _entry(name, title, "warning", text)
@@ -405,12 +407,17 @@ def _off_policy(inputs: Inputs) -> Entry:
                 ends = f"95 % {interval[0]:.4g} to {interval[1]:.4g}"
             said.append(f"{estimator} {value:.4g} ({ends})")
     size = found.effective_sample_size["WIS"]
-    predicted = inputs.best.start_value
+    other = found.name != inputs.recommended
+    judged = inputs.evaluations.get(found.name, inputs.best)
+    predicted = judged.start_value
     text = (
         f"Logged episodes weighted as “{found.name}” would act: "
-        f"{', '.join(said) or 'no estimate'}; {size:.3g} effective episodes. "
-        f"Predicted for “{inputs.recommended}”: {predicted:.4g}."
+        f"{', '.join(said) or 'no estimate'}; {size:.3g} effective episodes. Predicted "
+        f"for “{inputs.recommended if judged is inputs.best else found.name}”: "
+        f"{predicted:.4g}."
     )
+    if other:
+        text += f" The recommended policy is another one, “{inputs.recommended}”."
     interval = found.intervals["WDR"] or found.intervals["WIS"]
     if interval is None or found.n_open:
         text += f" {' '.join(found.notes)}"
@@ -426,7 +433,7 @@ def _off_policy(inputs: Inputs) -> Entry:
             "look better than it is (folds do not: bayesmdp off-policy RUN LOG)."
         )
     inside = interval[0] <= predicted <= interval[1]
-    if inside or not _recommends(inputs) or found.name != inputs.recommended:
+    if inside or not _recommends(inputs) or other:
         return _entry(name, title, "note", text)
     remedy = (
         "What episodes say without a model and what the belief predicts differ: check "
