@@ -29,7 +29,7 @@ def toy() -> tuple[FloatArray, FloatArray]:
 
 
 def lines(a: list[float], b: list[float]) -> float:
-    from bayesmdp.information._lines import line_gains
+    from bayesmdp.information._moments import line_gains
 
     gain, share = np.empty(1), np.empty((1, len(a)))
     line_gains(np.array([a]), np.array([b]), gain, share)
@@ -177,7 +177,7 @@ def test_a_sample_of_few_models_is_taken_for_draws_too() -> None:
 def test_copies_of_a_model_do_not_value_what_they_decide() -> None:
     """A row that says nothing is worth nothing, also where weights differ."""
     pytest.importorskip("sklearn")
-    from bayesmdp.information._finite import ModelStudy
+    from bayesmdp.information._samples import ModelStudy
 
     rng = np.random.default_rng(3)
     task = bm.Task(3, 2, [0, 1, 0], discount=1.0, start=0, terminal=[1, 2])

@@ -16,7 +16,7 @@ from tables import ENGINES, NUMBERED
 
 import bayesmdp as bm
 from bayesmdp.data._episodes import PRIME, folds_of, scramble
-from bayesmdp.data._files import connect
+from bayesmdp.data._queries import connect
 from bayesmdp.errors import CountsError
 
 # Ibis 12 calls what DuckDB 2 deprecates.

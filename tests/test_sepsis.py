@@ -200,7 +200,7 @@ def test_the_same_seed_gives_the_same_patients_and_fewer_begin_more(
     world: SepsisMDP, cohort: bm.Transitions
 ) -> None:
     many = columns(cohort)
-    few = columns(world.simulate(world.expert, n_patients=500, seed=0))
+    few = columns(world.simulate(world.expert, 500, seed=0))
     again = columns(world.simulate(world.expert, 500, 0))
     other = columns(world.simulate(world.expert, 500, seed=1))
     n = few["state"].size
@@ -335,7 +335,7 @@ def test_rows_that_do_not_sum_to_one_are_not_repaired(
 
 def test_arguments_are_checked_by_name(world: SepsisMDP) -> None:
     assert "`discount` must be in [0, 1]" in said(TaskError, discount=1.5)
-    with pytest.raises(ArgumentError, match=r"`n_patients` must be at least 1; got 0"):
+    with pytest.raises(ArgumentError, match=r"`n_episodes` must be at least 1; got 0"):
         world.simulate(world.expert, 0)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,7 @@ import pytest
 import bayesmdp as bm
 from bayesmdp import storage
 from bayesmdp._io import check_file
-from bayesmdp.cli._options import Work
-from bayesmdp.cli._runs import find_policies
+from bayesmdp.cli._runs import Job
 from bayesmdp.errors import BayesmdpError, PolicyError, StorageError, TaskError
 
 TASK = bm.Task(
@@ -24,7 +24,7 @@ TASK = bm.Task(
     action_labels=["wait", "treat"],
 )
 COUNTS = bm.Counts.from_arrays([0, 0, 1, 1], [0, 1, 1, 1], [1, 2, 3, 0], [4, 3, 2, 2])
-WORK = Work(seed=7, threads=None, as_json=False, quiet=True)
+JOB = Job(seed=7, threads=None, as_json=False, quiet=True, path=Path("run"))
 POSTERIOR = bm.fit(
     COUNTS, TASK, min_count=1, prior=bm.SymmetricPrior()
 )  # waiting in the icu is unavailable
@@ -228,7 +228,8 @@ def test_unavailable_actions_are_dropped_when_asked() -> None:
 
 
 def test_policies_are_found_by_name() -> None:
-    run = storage.load(storage.save(POSTERIOR, "run"))
+    storage.save(POSTERIOR, "run")
+    job = replace(JOB)
     named = {
         "behaviour": bm.policies.behaviour(POSTERIOR),
         "mle": bm.policies.mle(POSTERIOR),
@@ -239,26 +240,26 @@ def test_policies_are_found_by_name() -> None:
     }
     assert tuple(named) == bm.policies.POLICY_NAMES
     np.save("mine.npy", MIXED)
-    found = find_policies(run, [*named, "./mine.npy"], WORK)
+    found = job.policies([*named, "./mine.npy"])
     for name, policy in (named | {"mine": MIXED}).items():
         assert np.array_equal(found[name], policy)
-    fixed = find_policies(run, ["always:treat"], WORK)["always:treat"]
+    fixed = job.policies(["always:treat"])["always:treat"]
     assert fixed.tolist() == [[0, 1], [0, 1], [0, 0], [0, 0]]
     with pytest.warns(bm.BayesmdpWarning, match="`restrict` dropped"):
-        kept = find_policies(run, ["always:wait"], WORK, restricted=True)
+        kept = replace(JOB, restricted=True).policies(["always:wait"])
     assert kept["always:wait"].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
     with pytest.raises(TaskError, match="'treet' is not among the labels"):
-        find_policies(run, ["always:treet"], WORK)
+        job.policies(["always:treet"])
     with pytest.raises(StorageError, match="no optimised policy yet: `bayesmdp opti"):
-        find_policies(run, ["optimised"], WORK)
+        job.policies(["optimised"])
     with pytest.raises(PolicyError, match=r"two policies 'mine': leave out 'mine.csv"):
-        find_policies(run, ["mine.npy", "mine.csv"], WORK)
+        job.policies(["mine.npy", "mine.csv"])
     np.save("mle.npy", MIXED)  # not to be taken for the one that is made
-    assert list(find_policies(run, ["mle", "mle.npy"], WORK)) == ["mle", "mle.npy"]
+    assert list(job.policies(["mle", "mle.npy"])) == ["mle", "mle.npy"]
     method = bm.MirrorAscent(n_steps=1)
     best = bm.optimise(POSTERIOR, method=method, starts=["nominal"])
     storage.save_result("run", "optimised", best)
-    found = find_policies(run, ["optimised"], WORK)
+    found = job.policies(["optimised"])
     assert np.array_equal(found["optimised"], best.policy)
 
 
@@ -267,8 +268,9 @@ def test_policies_are_found_by_name() -> None:
     [("behavior", "behaviour"), ("optimized", "optimised"), ("second-order", "sec")],
 )
 def test_a_misspelt_name_is_told(said: str, meant: str) -> None:
-    run = storage.load(storage.save(POSTERIOR, "run"))
+    storage.save(POSTERIOR, "run")
+    job = replace(JOB)
     with pytest.raises(PolicyError, match=f"policy '{said}' .did you mean '{meant}"):
-        find_policies(run, [said], WORK)
+        job.policies([said])
     with pytest.raises(PolicyError, match="`name` must be one of behaviour, mle"):
         bm.policies.named_policy(said, POSTERIOR)

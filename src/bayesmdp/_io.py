@@ -3,7 +3,10 @@
 A file is written under a hidden name beside its place and then renamed, which is atomic
 everywhere: a reader finds the old file or the new one, and whatever goes wrong, the old
 one stays. A file that is replaced keeps its mode: what only its owner could read, only
-its owner can read afterwards, and in the meantime too.
+its owner can read afterwards, and in the meantime too. Writers of a directory wait for
+each other by a lock on it, which the system lets go of when a process dies. Where there
+are no such locks (Windows, some network file systems), leftovers are deleted once they
+are an hour old.
 
 A few bytes can claim any size. What they claim is compared with what is there, and with
 the memory there is, before anything is made so large.
@@ -25,6 +28,7 @@ import math
 import os
 import stat
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,6 +44,7 @@ from bayesmdp._memory import check_room
 from bayesmdp.errors import ArgumentError, BayesmdpError, StorageError
 
 HIDDEN = ".bayesmdp-"  # begins the name of a file until it is whole
+_HOUR = 3600.0
 MOST_PACKED = 1032  # bytes that one byte of deflate can stand for
 
 
@@ -143,6 +148,40 @@ def _there_already(path: Path) -> StorageError:
         f"`{path}` is there already: name another file, or say that it may be replaced "
         f"({argument('overwrite')})."
     )
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Keep other writers out where the system can; delete what killed ones left."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        _clean(directory, alone=False)
+        yield
+        return
+    handle, alone = os.open(directory, os.O_RDONLY), False
+    try:
+        with suppress(OSError):  # a network file system without locks of directories
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            alone = True
+        _clean(directory, alone=alone)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _clean(directory: Path, *, alone: bool) -> None:
+    for path in directory.rglob(f"{HIDDEN}*"):
+        with suppress(OSError):  # somebody else's business; it hurts nobody
+            if alone or time.time() - path.stat().st_mtime > _HOUR:
+                path.unlink()
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """Check what should be a path."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise StorageError(f"`path` must be the path of a directory; got {path!r:.80}.")
+    return Path(path)
 
 
 def check_plain(path: Path) -> None:

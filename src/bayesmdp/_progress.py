@@ -47,15 +47,15 @@ class _Bar:
 @contextmanager
 def progress_bar(
     what: str, total: int, wanted: bool | None = None, patience: float | None = None
-) -> Iterator[Show | None]:
-    """Yield a function to call with the amount done, or None where nobody looks.
+) -> Iterator[Show]:
+    """Yield a function to call with the amount done; it does nothing if nobody looks.
 
     ``wanted`` None means: on a terminal. Work that takes less than ``patience`` seconds
     shows nothing; None means one.
     """
     with told(wanted):
         if not (sys.stderr.isatty() if wanted is None else wanted):
-            yield None
+            yield lambda *_: None
             return
         bar = _Bar(what, total, _PATIENCE if patience is None else patience)
         try:

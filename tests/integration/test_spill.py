@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 #: More rows than fit in memory; then how it ends.
 SPILL = """
 import os, pathlib, sys, tempfile
-from bayesmdp.data._files import connect
+from bayesmdp.data._queries import connect
 connection = connect()
 connection.execute("set memory_limit = '40MB'")
 connection.execute("create table t as select md5(i::text) from range(2_000_000) r(i)")

@@ -258,7 +258,7 @@ Exit codes: 0 done; 1 done, with warnings; 2 bad input; 130 interrupted.
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog=_EPILOG,
 )
 @debug_option

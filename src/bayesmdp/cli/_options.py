@@ -1,8 +1,11 @@
-"""Options that mean the same in every command."""
+"""Options that mean the same in every command, and how results are printed.
+
+Defaults are shown by all commands, as the group says.
+"""
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,19 +20,7 @@ if TYPE_CHECKING:
     from bayesmdp import Task
     from bayesmdp.posterior import Fitted
     from bayesmdp.priors import AnyPrior
-    from bayesmdp.storage import Run
 
-#: Options of `reading_options`.
-READING = (
-    "columns",
-    "labels",
-    "outcome",
-    "censored",
-    "missing",
-    "time",
-    "every",
-    "limit",
-)
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Of what --json prints: raised when a key goes, or comes to mean something else.
 SCHEMA_VERSION = 1
@@ -41,11 +32,7 @@ debug_option = click.option(
 )
 
 seed_option = click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    default=0,
-    show_default=True,
-    help="Random seed.",
+    "--seed", type=click.IntRange(0, 2**64 - 1), default=0, help="Random seed."
 )
 
 threads_option = click.option(
@@ -87,40 +74,58 @@ class Work:
     quiet: bool
 
     @property
-    def progress(self) -> bool | None:
-        """No bar where none is wanted; otherwise on a terminal."""
-        return wants_progress(self.quiet)
+    def seedless(self) -> dict[str, Any]:
+        """Arguments of what takes long and is given its draws."""
+        return {"threads": self.threads, "progress": wants_progress(self.quiet)}
 
     @property
     def how(self) -> dict[str, Any]:
         """Arguments of what takes long."""
-        return {"seed": self.seed, "threads": self.threads, "progress": self.progress}
+        return {"seed": self.seed, **self.seedless}
 
     def show(self, text: str, record: dict[str, Any]) -> None:
         """Print a result: its record as JSON, its text, or nothing."""
         show(text, record, as_json=self.as_json, quiet=self.quiet)
 
+    def remark(self, text: str) -> None:
+        """Say something that is no result."""
+        remark(text, quiet=self.quiet)
+
 
 def work_options(function: Function) -> Function:
     """``--seed``, ``--threads``, ``--json``, ``--quiet``; the command gets `Work`."""
-
-    @wraps(function)
-    def wrapper(*args: Any, **options: Any) -> Any:
-        work = Work(**{x.name: options.pop(x.name) for x in fields(Work)})
-        return function(*args, work=work, **options)
-
-    return cast("Function", seed_option(threads_option(output_options(wrapper))))
+    found = as_one(Work, "work")(function)
+    return seed_option(threads_option(output_options(found)))
 
 
-run_argument = click.argument("run", type=click.Path(path_type=Path))
+def as_one(kind: type, name: str) -> Callable[[Function], Function]:
+    """Hand a command those of its options that are fields of a record as one."""
 
-draws_option = click.option(
-    "--draws",
-    "n_draws",
-    type=click.IntRange(2),
-    default=10_000,
-    show_default=True,
-    help="Draws of the posterior; errors shrink with the root of their number.",
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def wrapper(*args: Any, **options: Any) -> Any:
+            known = [x.name for x in fields(kind) if x.name in options]
+            one = kind(**{x: options.pop(x) for x in known})
+            return function(*args, **{name: one}, **options)
+
+        return cast("Function", wrapper)
+
+    return decorate
+
+
+def count(
+    name: str, least: int, default: int | None, said: str
+) -> Callable[[Function], Function]:
+    """Return an option that is a whole number: ``--folds``, or ``--draws n_draws``."""
+    kind = click.IntRange(least)
+    return click.option(*name.split(), type=kind, default=default, help=said)
+
+
+draws_option = count(
+    "--draws n_draws",
+    2,
+    10_000,
+    "Draws of the posterior; errors shrink with the root of their number.",
 )
 
 
@@ -152,17 +157,6 @@ reward_option = click.option(
     help="Which reward of a task that has several; with weights a sum of them, net "
     "benefit: --reward qaly=30000 --reward cost=-1.",
 )
-
-
-def load_run(run: Path, reward: str | dict[str, float] | None) -> "Run":
-    """Load a run, with one of its task's rewards where that was asked for."""
-    import bayesmdp as bm
-
-    found = bm.storage.load(run)
-    if reward is None:
-        return found
-    return replace(found, posterior=found.posterior.with_reward(reward))
-
 
 restrict_option = click.option(
     "--restrict",
@@ -227,96 +221,8 @@ effort_option = click.option(
     "--effort",
     type=click.Choice(["quick", "normal", "thorough"]),
     default="normal",
-    show_default=True,
     help="How many draws and steps; quick takes about a third of normal, thorough "
     "twenty times as long.",
-)
-
-
-def reading_options(function: Function) -> Function:
-    """``--columns``, ``--labels``, ``--time`` and so on: how a log is read.
-
-    The command gets them as ``reading``, arguments of `bayesmdp.read_transitions`.
-    """
-
-    @wraps(function)
-    def wrapper(*args: Any, **options: Any) -> Any:
-        reading = {name: options.pop(name) for name in READING}
-        return function(*args, reading=reading, **options)
-
-    columns = click.option(
-        "--columns",
-        multiple=True,
-        metavar="ROLE=NAME",
-        callback=_pairs,
-        help="Which column is the state, action, next_state, reward, episode, step, "
-        "...; may be repeated, and several for state are joined; found by usual names "
-        "where not given.",
-    )
-    labels = click.option(
-        "--labels",
-        is_flag=True,
-        help="Whole numbers are names of states and actions, not ids from 0.",
-    )
-    outcome = click.option(
-        "--outcome",
-        multiple=True,
-        metavar="CODE=STATE",
-        callback=_pairs,
-        help="What a code in the column of outcomes means, such as 2=death or "
-        "0=censored; may be repeated; not needed where the column holds states.",
-    )
-    censored = click.option(
-        "--censored",
-        multiple=True,
-        metavar="LABEL",
-        help="A label of states or outcomes that says that only the follow-up ended, "
-        "such as alive; may be repeated; `censored` always does.",
-    )
-    missing = click.option(
-        "--missing",
-        multiple=True,
-        metavar="CODE",
-        callback=lambda _, __, said: said or None,
-        help="A code that stands for no value; may be repeated; NA, NaN, NULL and . "
-        "where not given; '' for empty cells alone.",
-    )
-    time = click.option(
-        "--time",
-        metavar="COLUMN",
-        help="Column with the times of visits, where rows are visits and not steps.",
-    )
-    every = click.option(
-        "--every",
-        type=float,
-        help="Length of a step in the unit of --time: visits are put on a regular "
-        "grid, the last observation carried forward.",
-    )
-    limit = click.option(
-        "--limit",
-        type=click.IntRange(0),
-        help="Steps for which a visit is carried forward at most; any where not given.",
-    )
-    for option in (limit, every, time, missing, censored, outcome, labels, columns):
-        wrapper = option(wrapper)
-    return cast("Function", wrapper)
-
-
-def _are_files(
-    ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Look for columns among files: an option takes one ``ROLE=NAME``."""
-    for item in said:
-        if "=" in item and not Path(item).exists():
-            raise click.BadParameter(
-                f"there is no file {item!r}; for a column, repeat the option: "
-                f"--columns {item}."
-            )
-    return said
-
-
-files_argument = click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", callback=_are_files
 )
 
 
@@ -336,6 +242,90 @@ def _pairs(
             raise click.BadParameter(f"{key!r} is given twice.")
         found.setdefault(key, []).append(name)
     return {key: names if names[1:] else names[0] for key, names in found.items()}
+
+
+_READING: dict[str, dict[str, Any]] = {
+    "columns": {
+        "multiple": True,
+        "metavar": "ROLE=NAME",
+        "callback": _pairs,
+        "help": "Which column is the state, action, next_state, reward, episode, step, "
+        "...; may be repeated, and several for state are joined; found by usual names "
+        "where not given.",
+    },
+    "labels": {
+        "is_flag": True,
+        "help": "Whole numbers are names of states and actions, not ids from 0.",
+    },
+    "outcome": {
+        "multiple": True,
+        "metavar": "CODE=STATE",
+        "callback": _pairs,
+        "help": "What a code in the column of outcomes means, such as 2=death or "
+        "0=censored; may be repeated; not needed where the column holds states.",
+    },
+    "censored": {
+        "multiple": True,
+        "metavar": "LABEL",
+        "help": "A label of states or outcomes that says that only the follow-up "
+        "ended, such as alive; may be repeated; `censored` always does.",
+    },
+    "missing": {
+        "multiple": True,
+        "metavar": "CODE",
+        "callback": lambda _, __, said: said or None,
+        "help": "A code that stands for no value; may be repeated; NA, NaN, NULL and . "
+        "where not given; '' for empty cells alone.",
+    },
+    "time": {
+        "metavar": "COLUMN",
+        "help": "Column with the times of visits, where rows are visits and not steps.",
+    },
+    "every": {
+        "type": float,
+        "help": "Length of a step in the unit of --time: visits are put on a regular "
+        "grid, the last observation carried forward.",
+    },
+    "limit": {
+        "type": click.IntRange(0),
+        "help": "Steps for which a visit is carried forward at most; any where not "
+        "given.",
+    },
+}
+
+
+def reading_options(function: Function) -> Function:
+    """``--columns``, ``--labels``, ``--time`` and so on: how a log is read.
+
+    The command gets them as ``reading``, arguments of `bayesmdp.read_transitions`.
+    """
+
+    @wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        reading = {name: options.pop(name) for name in _READING}
+        return function(*args, reading=reading, **options)
+
+    for name, how in reversed(_READING.items()):
+        wrapper = click.option(f"--{name}", **how)(wrapper)
+    return cast("Function", wrapper)
+
+
+def _are_files(
+    ctx: click.Context, param: click.Parameter, said: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Look for columns among files: an option takes one ``ROLE=NAME``."""
+    for item in said:
+        if "=" in item and not Path(item).exists():
+            raise click.BadParameter(
+                f"there is no file {item!r}; for a column, repeat the option: "
+                f"--columns {item}."
+            )
+    return said
+
+
+files_argument = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", callback=_are_files
+)
 
 
 def show(

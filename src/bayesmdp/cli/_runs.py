@@ -1,19 +1,27 @@
-"""What commands take: a run and the log it was fitted from (RUN FILE...), and policies.
+"""What most commands are about: a run, its policies, and the log it was fitted from.
 
 Policies are called by a word, or read from a file.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
 
 from bayesmdp.cli._options import (
     Function,
     Work,
+    as_one,
     files_argument,
-    load_run,
+    output_options,
     reading_options,
-    run_argument,
+    remark,
+    reward_option,
+    seed_option,
+    threads_option,
 )
 
 if TYPE_CHECKING:
@@ -22,93 +30,144 @@ if TYPE_CHECKING:
     from bayesmdp.posterior import Fitted
     from bayesmdp.storage import Run
 
-
-class _Result(Protocol):
-    """What such a command finds."""
-
-    def summary(self) -> str: ...
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-def run_and_log_arguments(function: Function) -> Function:
-    """``RUN``, ``FILE...`` and how to read them."""
-    return run_argument(files_argument(reading_options(function)))
-
-
-def load_run_and_log(
-    run: Path,
-    files: tuple[str, ...],
-    reading: dict[str, Any],
-    reward: str | dict[str, float] | None,
-    *,
-    result: str | None = None,
-) -> "tuple[Fitted, Transitions]":
-    """Load the belief of a run and its log; refuse the log of another run.
-
-    ``result`` is the name under which something will be kept beside the run: where that
-    cannot be written, it is said before the work.
-    """
-    import bayesmdp as bm
-
-    posterior = load_run(run, reward).posterior
-    if result is not None:
-        bm.storage.check_target(run, result, overwrite=True)
-    log = bm.read_transitions(list(files), **reading)
-    if bm.model.align(log, posterior.task)[0] != posterior.counts:
-        raise bm.errors.ArgumentError(
-            f"`{files[0]}` does not hold the transitions that `{run}` was fitted from: "
-            "give the same files and the same --columns, --labels, --time and other "
-            "options of reading as to `bayesmdp fit`."
-        )
-    return posterior, log
-
-
-def keep_and_show(run: Path, name: str, result: _Result, work: Work) -> None:
-    """Keep the record beside the run, in place of an earlier one, and print it."""
-    import bayesmdp as bm
-
-    bm.storage.save_result(run, name, result, overwrite=True)
-    record = {"run": str(run), **result.to_dict()}
-    work.show(result.summary(), record)
-
-
 #: What results of a run are called.
 OPTIMISED, COMPARISON = "optimised", "comparison"
 _SUFFIXES = (".csv", ".npy")
 
 
-def find_policies(
-    run: "Run",
-    wanted: Iterable[str],
-    work: Work,
-    *,
-    restricted: bool = False,
-) -> "dict[str, FloatArray]":
-    """Return policies ``[S, A]`` by name, in the order given.
+@dataclass(frozen=True)
+class Job(Work):
+    """A run and what a command is told alike about it; nothing is read before asked."""
 
-    A name is one that `policies.named_policy` knows, ``optimised`` for what `optimise`
-    kept, or a file, which is called by its name without ending. Policies from files
-    that are ``restricted`` lose actions that are not available.
-    """
-    from bayesmdp.errors import PolicyError
+    path: Path
+    reward: str | dict[str, float] | None = None
+    restricted: bool = False  # policies lose actions that are not available
+    files: tuple[str, ...] = ()
+    reading: dict[str, Any] = field(default_factory=dict)
 
-    found: dict[str, FloatArray] = {}
-    for said in wanted:
-        name = _called(said)
-        if name in found:
-            raise PolicyError(f"There are two policies {name!r}: leave out {said!r}.")
-        found[name] = _find(run, said, work, restricted)
-    return found
+    @cached_property
+    def run(self) -> "Run":
+        """The run, with one of its task's rewards where that was asked for."""
+        import bayesmdp as bm
 
+        found = bm.storage.load(self.path)
+        if self.reward is None:
+            return found
+        return replace(found, posterior=found.posterior.with_reward(self.reward))
 
-def load_optimised(run: "Run") -> "Optimisation | None":
-    """Return what `optimise` kept in a run, if it did."""
-    import bayesmdp as bm
+    @property
+    def posterior(self) -> "Fitted":
+        """What is believed."""
+        return self.run.posterior
 
-    if OPTIMISED not in run.results:
-        return None
-    found: Optimisation = bm.storage.load_result(run.path, OPTIMISED, bm.Optimisation)
-    return found
+    def log(self, result: str) -> "Transitions":
+        """Read the log; refuse that of another run.
+
+        ``result`` is the name under which something will be kept beside the run: where
+        that cannot be written, it is said before the work.
+        """
+        import bayesmdp as bm
+
+        posterior = self.posterior
+        self.reserve(result)
+        log = bm.read_transitions(list(self.files), **self.reading)
+        if bm.model.align(log, posterior.task)[0] != posterior.counts:
+            raise bm.errors.ArgumentError(
+                f"`{self.files[0]}` does not hold the transitions that `{self.path}` "
+                "was fitted from: give the same files and the same --columns, "
+                "--labels, --time and other options of reading as to `bayesmdp fit`."
+            )
+        return log
+
+    def reserve(self, name: str, *, overwrite: bool = True) -> None:
+        """Say before the work where a result cannot be kept."""
+        import bayesmdp as bm
+
+        bm.storage.check_target(self.path, name, overwrite=overwrite)
+
+    def keep(self, name: str, result: Any) -> Path:
+        """Keep a result beside the run, in place of an earlier one."""
+        import bayesmdp as bm
+
+        return bm.storage.save_result(self.path, name, result, overwrite=True)
+
+    def tell(self, result: Any, text: str = "", /, **more: Any) -> None:
+        """Print a record, with what else is to be said in its JSON."""
+        record = {"run": str(self.path), **more, **result.to_dict()}
+        self.show(text or result.summary(), record)
+
+    def keep_and_tell(self, name: str, result: Any) -> None:
+        """Keep a result and print it."""
+        self.keep(name, result)
+        self.tell(result)
+
+    def end(self, code: int, said: str) -> NoReturn:
+        """Say why the exit code is not 0, and end."""
+        remark(said)
+        raise click.exceptions.Exit(code)
+
+    def policy(self, said: str) -> "tuple[str, FloatArray]":
+        """Return a policy ``[S, A]`` with its name."""
+        ((name, found),) = self.policies([said]).items()
+        return name, found
+
+    def policies(self, wanted: Iterable[str]) -> "dict[str, FloatArray]":
+        """Return policies ``[S, A]`` by name, in the order given.
+
+        A name is one that `policies.named_policy` knows, ``optimised`` for what
+        `optimise` kept, or a file, which is called by its name without ending.
+        """
+        from bayesmdp.errors import PolicyError
+
+        found: dict[str, FloatArray] = {}
+        for said in wanted:
+            name = _called(said)
+            if name in found:
+                raise PolicyError(
+                    f"There are two policies {name!r}: leave out {said!r}."
+                )
+            found[name] = self._find(said)
+        return found
+
+    def optimised(self) -> "Optimisation | None":
+        """Return what `optimise` kept in the run, if it did."""
+        import bayesmdp as bm
+
+        if OPTIMISED not in self.run.results:
+            return None
+        found: Optimisation = bm.storage.load_result(
+            self.path, OPTIMISED, bm.Optimisation
+        )
+        return found
+
+    def _find(self, said: str) -> "FloatArray":
+        import bayesmdp as bm
+        from bayesmdp._checks import did_you_mean
+
+        if said == OPTIMISED:
+            kept = self.optimised()
+            if kept is None:
+                raise bm.errors.StorageError(
+                    f"`{self.path}` has no optimised policy yet: `bayesmdp optimise "
+                    f"{self.path}` makes it."
+                )
+            return kept.policy
+        always, known = said.startswith(bm.policies.ALWAYS), _known()
+        if always or said in known:
+            policy = bm.policies.named_policy(
+                said, self.posterior, seed=self.seed, threads=self.threads
+            )
+            cut = always and self.restricted
+            return bm.restrict(policy, self.posterior) if cut else policy
+        if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
+            return bm.storage.read_policy(
+                said, self.posterior, restricted=self.restricted
+            )
+        known = (*known, f"{bm.policies.ALWAYS}ACTION")
+        raise bm.errors.PolicyError(
+            f"There is no policy {said!r:.60}{did_you_mean(said, known)}: take one of "
+            f"{', '.join(known)}, or a file that ends in .csv or .npy."
+        )
 
 
 def _known() -> tuple[str, ...]:
@@ -127,27 +186,21 @@ def _called(said: str) -> str:
     return file.name if {said, file.stem} & {*_known()} else file.stem
 
 
-def _find(run: "Run", said: str, work: Work, restricted: bool) -> "FloatArray":
-    import bayesmdp as bm
-    from bayesmdp._checks import did_you_mean
+def job_options(function: Function) -> Function:
+    """``--reward`` and those of all work; the command gets a `Job`.
 
-    if said == OPTIMISED:
-        kept = load_optimised(run)
-        if kept is None:
-            raise bm.errors.StorageError(
-                f"`{run.path}` has no optimised policy yet: `bayesmdp optimise "
-                f"{run.path}` makes it."
-            )
-        return kept.policy
-    always = said.startswith(bm.policies.ALWAYS)
-    if always or said in _known():
-        how: dict[str, Any] = {"seed": work.seed, "threads": work.threads}
-        policy = bm.policies.named_policy(said, run.posterior, **how)
-        return bm.restrict(policy, run.posterior) if always and restricted else policy
-    if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
-        return bm.storage.read_policy(said, run.posterior, restricted=restricted)
-    known = (*_known(), f"{bm.policies.ALWAYS}ACTION")
-    raise bm.errors.PolicyError(
-        f"There is no policy {said!r:.60}{did_you_mean(said, known)}: take one of "
-        f"{', '.join(known)}, or a file that ends in .csv or .npy."
-    )
+    Below all other options of the command, of which `Job` takes those it knows.
+    """
+    found = as_one(Job, "job")(function)
+    return reward_option(seed_option(threads_option(output_options(found))))
+
+
+run_argument = click.argument("path", metavar="RUN", type=click.Path(path_type=Path))
+policies_argument = click.argument(
+    "policies", nargs=-1, required=True, metavar="POLICY..."
+)
+
+
+def run_and_log_arguments(function: Function) -> Function:
+    """``RUN``, ``FILE...`` and how to read them."""
+    return run_argument(files_argument(reading_options(function)))

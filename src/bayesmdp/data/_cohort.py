@@ -22,9 +22,9 @@ from bayesmdp import _checks
 from bayesmdp._checks import did_you_mean
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import listed
+from bayesmdp.data._files import is_paths
 from bayesmdp.data._findings import EXACT
 from bayesmdp.data._frames import recognised
-from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import capital, fetch, fetch_one, how_many, worded
 from bayesmdp.errors import ArgumentError, CountsError
 

@@ -114,14 +114,8 @@ class Discretisation(Shown):
             A dataframe with the columns that were clustered, or an array ``[N, F]``
             with the features in that order.
         """
-        names = self.layout.features
-        if isinstance(features, np.ndarray | list | tuple):
-            values, origin = _array("features", features, names), "`features`"
-        else:
-            kinds = dict.fromkeys(names, "numbers")
-            found, origin = fetch_columns(features, kinds, "features")
-            values = np.stack([found[x] for x in names], axis=1)
-        values = check_features(values, self.layout, origin)
+        columns, origin = _columns("features", features, self.layout, "numbers")
+        values = check_features(np.stack(columns, axis=1), self.layout, origin)
         z = scaled(values, self.layout, self.offset, self.scale)
         return _checks.sealed(nearest(z, self.centres)[0])
 
@@ -133,13 +127,7 @@ class Discretisation(Shown):
         doses
             A dataframe with the columns of the drugs, or an array ``[N, D]``.
         """
-        names = self.layout.doses
-        if isinstance(doses, np.ndarray | list | tuple):
-            columns, origin = list(_array("doses", doses, names).T), "`doses`"
-        else:
-            kinds = dict.fromkeys(names, "numbers or text")
-            found, origin = fetch_columns(doses, kinds, "doses")
-            columns = [found[x] for x in names]
+        columns, origin = _columns("doses", doses, self.layout, "numbers or text")
         given = check_doses(columns, self.layout, origin)
         return _checks.sealed(self._actions(given, origin))
 
@@ -477,13 +465,19 @@ def _share(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.1%}"
 
 
-def _array(name: str, given: Any, columns: tuple[str, ...]) -> FloatArray:
-    """Return numbers ``[N, C]`` from an array."""
-    shape = ("row", name.rstrip("s"))
-    array = _checks.float_array(name, given, shape, ArgumentError)
-    if array.shape[1] != len(columns):
+def _columns(
+    name: str, given: Any, layout: Layout, kind: str
+) -> tuple[list[NDArray[Any]], str]:
+    """Return features or doses, of an array or of a table, and what that is called."""
+    names: tuple[str, ...] = getattr(layout, name)
+    if not isinstance(given, np.ndarray | list | tuple):
+        found, origin = fetch_columns(given, dict.fromkeys(names, kind), name)
+        return [found[x] for x in names], origin
+    axes = ("row", name.rstrip("s"))
+    array = _checks.float_array(name, given, axes, ArgumentError)
+    if array.shape[1] != len(names):
         raise ArgumentError(
-            f"`{name}` must have {len(columns)} columns ({', '.join(columns)}); "
-            f"got {array.shape[1]}."
+            f"`{name}` must have {len(names)} columns ({', '.join(names)}); got "
+            f"{array.shape[1]}."
         )
-    return array
+    return list(array.T), f"`{name}`"

@@ -1,4 +1,4 @@
-"""Files as a DuckDB relation whose columns are named by role.
+"""Which files are meant, and files as a DuckDB relation with columns named by role.
 
 DuckDB's guesses are not used for text: it guesses types from the first rows and then
 rounds ``0.5`` in a column of whole numbers, and it skips lines that do not fit its
@@ -6,42 +6,207 @@ idea of the file. CSV and JSON are read as text. Nor are its casts: ``1_12`` and
 ``11_2`` both become 112, and ``3E1`` becomes 30. A value is a number only where it is
 spelled as one (`_spellings`), and what is neither all numbers nor all text is marked,
 to be refused by row. No two names are ever read as one.
-
-Rows that do not fit in memory go to disk, for their owner's eyes only. A process has
-one folder, that only its user may enter, with a place in it for each connection. The
-folder is removed when the process exits. Of a process that was killed it stays, and the
-next one removes it: a lock, which the system lets go of when a process dies, tells
-folders in use from others. Where there are no such locks (Windows, some network file
-systems), nothing of another process is touched.
 """
 
-import atexit
 import csv
 import glob
 import os
-import shutil
-import tempfile
-import uuid
+import re
+import stat
+import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import cache
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesmdp import _checks, _memory
+from bayesmdp._checks import argument
 from bayesmdp.data._columns import PART, TIMES, Coding, Columns, find_columns
 from bayesmdp.data._findings import IDS, LABELLED, STATES
-from bayesmdp.data._paths import kind_of, paths_of
-from bayesmdp.data._queries import FILE, TEXT, capital, worded
+from bayesmdp.data._queries import FILE, TEXT, capital, connect, worded
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
     import duckdb
 
+
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+_CHUNK = 2**20
+#: How files begin that people take for text, or that are packed.
+MAGIC: dict[str, bytes | tuple[bytes, ...]] = {
+    "gzip": b"\x1f\x8b",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "Parquet": b"PAR1",
+    "a spreadsheet or an archive": b"PK\x03\x04",
+    "UTF-16": (b"\xff\xfe", b"\xfe\xff"),
+}
+
+
+def _refusal(said: str) -> ArgumentError:
+    return ArgumentError(f"{argument('source')}{said}")
+
+
+def is_paths(source: object) -> bool:
+    """Tell files from dataframes."""
+    return isinstance(source, str | os.PathLike | list | tuple)
+
+
+def paths_of(source: Any) -> list[str]:
+    """Return every file meant, or say which is not there."""
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not given:
+        raise ArgumentError("`source` is an empty list of files.")
+    paths: list[str] = []
+    for item in given:
+        if not isinstance(item, str | os.PathLike):
+            raise ArgumentError(
+                "`source` must be a path, a list of paths or a dataframe; got a list "
+                f"with {item!r:.80}."
+            )
+        paths += _matches(os.fsdecode(item))
+    for path in paths:
+        _check_file(path)
+    real = [os.path.realpath(path) for path in paths]
+    twice = next((x for i, x in enumerate(paths) if real[i] in real[:i]), None)
+    if twice is not None:
+        raise ArgumentError(
+            f"`source` has `{twice}` twice: its rows would count twice."
+        )
+    return paths
+
+
+def _matches(given: str) -> list[str]:
+    """Return the file of that name, or the files that a pattern means, sorted."""
+    if not given:
+        raise ArgumentError("`source` is an empty path.")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", given):
+        raise _refusal(
+            f"`{given}` is an address, and only files on this machine are "
+            "read: fetch it first, or give a DuckDB relation or a polars scan of it."
+        )
+    try:
+        path = str(Path(given).expanduser())
+    except RuntimeError:
+        raise _refusal(f"`{given}` names a user unknown here.") from None
+    if not glob.has_magic(path) or os.path.lexists(path):
+        return [path]
+    # Path.glob would need the part without wildcards apart.
+    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+    files = [x for x in found if not Path(x).is_dir()]
+    if not files:
+        raise _refusal(f"no file matches `{path}`.")
+    return files
+
+
+def _check_file(name: str) -> None:
+    path = Path(name)
+    try:
+        name.encode()
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise _refusal(f"there is no file `{path}`.") from None
+    except UnicodeEncodeError:
+        raise _refusal(f"the name {name!r} is not UTF-8: rename the file.") from None
+    except (OSError, ValueError) as problem:  # loops of links, names too long
+        reason = getattr(problem, "strerror", None) or str(problem)
+        said = f"`{name:.80}` cannot be opened: {reason.lower()}."
+        raise _refusal(said) from problem
+    if stat.S_ISDIR(mode):
+        raise _refusal(
+            f"`{path}` is a directory; name its files, such as `{path / '*.parquet'}`."
+        )
+    if not stat.S_ISREG(mode):
+        raise _refusal(
+            f"`{path}` is no plain file, and files are read more than once: "
+            "save its content as one."
+        )
+    if not os.access(path, os.R_OK):
+        raise _refusal(f"`{path}` may not be read: permission denied.")
+    if path.stat().st_size == 0:
+        raise CountsError(f"`{path}` is empty.")
+    _check_content(path)
+
+
+def _check_content(path: Path) -> None:
+    """Refuse what its first bytes say is something else than its name says."""
+    kind, packing = _named(path)
+    with path.open("rb") as file:
+        start = file.read(4096)
+    found = next((x for x, magic in MAGIC.items() if start.startswith(magic)), None)
+    if packing is not None:
+        if found != packing:
+            raise CountsError(
+                f"`{path}` is not packed with {packing}, as its name says: rename it, "
+                "or pack it again."
+            )
+        if packing == "gzip" and not _is_sound_gzip(path):
+            raise CountsError(f"`{path}` was cut short or damaged: pack it again.")
+    elif kind == "parquet":
+        if found != "Parquet":
+            raise CountsError(f"`{path}` is no Parquet file, whatever its name says.")
+    elif found in ("gzip", "zstd", "Parquet"):
+        raise CountsError(f"`{path}` is in truth {found}: its name must say so.")
+    elif found is not None:
+        raise CountsError(
+            f"`{path}` is {found}, not plain text: save it as CSV in UTF-8, or as "
+            "Parquet."
+        )
+    elif b"\0" in start:
+        raise CountsError(f"`{path}` is not text: it holds zero bytes.")
+
+
+def _is_sound_gzip(path: Path) -> bool:
+    """Unpack it once, for the checksum and the length, at which DuckDB does not look.
+
+    zstd's checksum, where a file has one, is looked at while it is read.
+    """
+    gzip = zlib.MAX_WBITS + 16
+    member = zlib.decompressobj(gzip)
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                while chunk:
+                    if member.eof:
+                        member = zlib.decompressobj(gzip)
+                    member.decompress(chunk, _CHUNK)
+                    chunk = member.unconsumed_tail or member.unused_data
+    except zlib.error:
+        return False
+    return member.eof
+
+
+def kind_of(path: str) -> str:
+    """Return what a file is, by its name."""
+    kind, packing = _named(Path(path))
+    if kind is None:
+        raise _refusal(
+            f"the name of `{path}` does not say what it is; it must end in "
+            f"{', '.join(KINDS)}, text also with {' or '.join(PACKED)}."
+        )
+    if kind == "parquet" and packing is not None:
+        raise _refusal(
+            f"`{path}` is packed twice, for Parquet is packed inside: unpack it."
+        )
+    return kind
+
+
+def _named(path: Path) -> tuple[str | None, str | None]:
+    """Return what the name of a file says that it is, and how it is packed."""
+    packing = PACKED.get(path.suffix.lower())
+    bare = path if packing is None else path.with_suffix("")
+    return KINDS.get(bare.suffix.lower()), packing
+
+
 DELIMITERS = (",", ";", "\t", "|")
-MIN_MEMORY = 2**28  # below, DuckDB has no room to work
-_PREFIX = "bayesmdp-spill-"
-_UNLOCKED = "bayesmdp-new-"
 #: Means null instead of nothing: DuckDB lets a line end in a field more that is null.
 NO_CELL = "\x01no cell\x01"
 
@@ -87,21 +252,6 @@ def open_files(
         return _typed(text, found, labels, coding), found, origin, connection
 
 
-def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
-    """Open a DuckDB that stays on this machine, and within its memory."""
-    import duckdb
-
-    memory = max(int(0.8 * _memory.available_bytes()), MIN_MEMORY)
-    connection = duckdb.connect()
-    # Closed networks: never fetch an extension.
-    connection.execute("set autoinstall_known_extensions = false")
-    connection.execute("set enable_progress_bar = false")
-    connection.execute(f"set temp_directory = {_text(str(spill_folder()))}")
-    connection.execute(f"set memory_limit = '{memory} B'")
-    connection.execute(f"set threads = {_checks.thread_count(None)}")
-    return connection
-
-
 def _open_csv(
     connection: Any,
     paths: Sequence[str],
@@ -115,7 +265,7 @@ def _open_csv(
         alike.setdefault((delimiter, *names), []).append(path)
     there = dict.fromkeys(name for _, *header in alike for name in header if name)
     found = find_columns(list(there), columns, capital(origin))
-    joint: duckdb.DuckDBPyRelation | None = None
+    parts = []
     for (delimiter, *header), files in alike.items():
         _refuse_missing(files[0], header, found)
         part = connection.read_csv(
@@ -130,10 +280,8 @@ def _open_csv(
             na_values=NO_CELL,
         )
         places = {role: f"c{header.index(name)}" for role, name in found.items()}
-        part = _renamed(part, places, text=True)
-        joint = part if joint is None else joint.union(part)
-    assert joint is not None
-    return joint, found
+        parts.append(_renamed(part, places, text=True))
+    return reduce(lambda x, y: x.union(y), parts), found
 
 
 def _refuse_missing(path: str, header: Sequence[str], found: Mapping[str, str]) -> None:
@@ -210,7 +358,7 @@ def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
             f"The first line of `{path}` must name the columns, separated by a comma, a"
             f" semicolon, a tab or |; it is `{line:.60}`."
         )
-    if all(_is_number(name) for name in names):
+    if all(re.fullmatch(NUMBER, name) for name in names):
         raise CountsError(
             f"The first line of `{path}` must name the columns; it is `{line:.60}`."
         )
@@ -218,14 +366,6 @@ def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
     if twice is not None:
         raise CountsError(f"`{path}` has two columns named `{twice}`: rename one.")
     return delimiter, names
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _open_json(
@@ -354,45 +494,3 @@ def _name(name: str) -> str:
 def _text(value: str) -> str:
     """Quote a string."""
     return "'" + value.replace("'", "''") + "'"
-
-
-def spill_folder() -> Path:
-    """Name a place for one connection, which DuckDB makes when it must spill."""
-    return _home(os.getpid()) / uuid.uuid4().hex
-
-
-@cache
-def _home(process: int) -> Path:
-    """Make the folder of a process; a fork has one of its own."""
-    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        handle = _lock(old)
-        if handle is not None:
-            shutil.rmtree(old, ignore_errors=True)
-            os.close(handle)
-    new = Path(tempfile.mkdtemp(prefix=_UNLOCKED))
-    _lock(new)  # before it has a name that others look for; held to the end
-    home = new.rename(new.with_name(new.name.replace(_UNLOCKED, _PREFIX)))
-    atexit.register(_remove, home, process)
-    return home
-
-
-def _lock(folder: Path) -> int | None:
-    """Return a handle that holds the lock, or None where somebody else holds it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return None
-    with suppress(OSError):  # not a folder, not ours, gone, or without locks
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-        else:
-            return handle
-    return None
-
-
-def _remove(home: Path, process: int) -> None:
-    if os.getpid() == process:  # a fork may end before its parent
-        shutil.rmtree(home, ignore_errors=True)

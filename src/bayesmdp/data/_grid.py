@@ -22,13 +22,19 @@ from bayesmdp import _checks
 from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import Columns
-from bayesmdp.data._files import connect
 from bayesmdp.data._findings import Fault, Severity, is_empty
-from bayesmdp.data._queries import capital, fetch_sorted, lazy, sortable, worded
+from bayesmdp.data._queries import (
+    capital,
+    connect,
+    fetch_sorted,
+    lazy,
+    sortable,
+    worded,
+)
 from bayesmdp.errors import ArgumentError, TooLargeError
 
 if TYPE_CHECKING:
-    from bayesmdp.data._queries import Frame
+    from bayesmdp.data._queries import Frame, connect
 
 #: What becomes of visits; other columns say something of visits, not of steps.
 VISIT = ("episode", "time", "state", "action", "outcome", "end_time")

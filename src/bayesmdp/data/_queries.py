@@ -2,21 +2,33 @@
 
 Engines' own errors never reach the caller bare: they are worded in our terms, and the
 original stays attached as the cause.
+
+Rows that do not fit in memory go to disk, for their owner's eyes only. A process has
+one folder, that only its user may enter, with a place in it for each connection. The
+folder is removed when the process exits. Of a process that was killed it stays, and the
+next one removes it: a lock, which the system lets go of when a process dies, tells
+folders in use from others. Where there are no such locks (Windows, some network file
+systems), nothing of another process is touched.
 """
 
 import atexit
 import gc
+import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp import _checks, _memory
 from bayesmdp.errors import BayesmdpError, CountsError, TooLargeError
 
 if TYPE_CHECKING:
@@ -24,6 +36,9 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = "nw.LazyFrame[Any]"
 
+MIN_MEMORY = 2**28  # below, DuckDB has no room to work
+_PREFIX = "bayesmdp-spill-"
+_UNLOCKED = "bayesmdp-new-"
 LEAST = 10_000  # rows to fetch at a time: a query takes as long for fewer
 BYTES = "__bytes"  # column with the bytes of an episode's name
 FILE = "__bayesmdp_file"  # column that says which file a row came from
@@ -304,3 +319,61 @@ def _sorted_by_duckdb(
         with suppress(Exception):  # where the connection is closed, both are gone
             relation.query(view, f"drop table if exists {table}")
             relation.query(view, f"drop view if exists {view}")
+
+
+def connect() -> Any:  # stubs know neither lists of files nor names for `filename`
+    """Open a DuckDB that stays on this machine, and within its memory."""
+    import duckdb
+
+    memory = max(int(0.8 * _memory.available_bytes()), MIN_MEMORY)
+    connection = duckdb.connect()
+    # Closed networks: never fetch an extension.
+    connection.execute("set autoinstall_known_extensions = false")
+    connection.execute("set enable_progress_bar = false")
+    folder = str(spill_folder()).replace("'", "''")
+    connection.execute(f"set temp_directory = '{folder}'")
+    connection.execute(f"set memory_limit = '{memory} B'")
+    connection.execute(f"set threads = {_checks.thread_count(None)}")
+    return connection
+
+
+def spill_folder() -> Path:
+    """Name a place for one connection, which DuckDB makes when it must spill."""
+    return _home(os.getpid()) / uuid4().hex
+
+
+@cache
+def _home(process: int) -> Path:
+    """Make the folder of a process; a fork has one of its own."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        handle = _lock(old)
+        if handle is not None:
+            shutil.rmtree(old, ignore_errors=True)
+            os.close(handle)
+    new = Path(tempfile.mkdtemp(prefix=_UNLOCKED))
+    _lock(new)  # before it has a name that others look for; held to the end
+    home = new.rename(new.with_name(new.name.replace(_UNLOCKED, _PREFIX)))
+    atexit.register(_remove, home, process)
+    return home
+
+
+def _lock(folder: Path) -> int | None:
+    """Return a handle that holds the lock, or None where somebody else holds it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    with suppress(OSError):  # not a folder, not ours, gone, or without locks
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+        else:
+            return handle
+    return None
+
+
+def _remove(home: Path, process: int) -> None:
+    if os.getpid() == process:  # a fork may end before its parent
+        shutil.rmtree(home, ignore_errors=True)

@@ -26,7 +26,7 @@ from bayesmdp.data._derive import (
     size,
     with_next_state,
 )
-from bayesmdp.data._files import open_files
+from bayesmdp.data._files import is_paths, open_files
 from bayesmdp.data._findings import (
     IDS,
     TRIPLET,
@@ -40,7 +40,6 @@ from bayesmdp.data._findings import (
 )
 from bayesmdp.data._frames import FrameTable, converted, open_frame, recognised, settled
 from bayesmdp.data._grid import Grid, on_grid
-from bayesmdp.data._paths import is_paths
 from bayesmdp.data._queries import FILE, fetch_one, how_many, lazy, numbered, worded
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from bayesmdp.data._episodes import (
     folds_of,
 )
 from bayesmdp.errors import ArgumentError, CountsError
+
+if TYPE_CHECKING:
+    from bayesmdp.data._frames import FrameTable
 
 #: What a state or action is called where it came from.
 Label: TypeAlias = int | str
@@ -71,36 +74,6 @@ class Starts:
     count: IntArray  # [K]
 
 
-class Table(Protocol):
-    """What a kind of table must be able to answer."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of transitions."""
-
-    @property
-    def roles(self) -> frozenset[str]:
-        """Roles that the table has a column for: ``state``, ``reward``, ..."""
-
-    def counts(self) -> Counts:
-        """Count every row, truncated ones included."""
-
-    def counts_by_fold(self, n_folds: int, seed: int) -> list[Counts]:
-        """Count disjoint groups of whole episodes."""
-
-    def reward_statistics(self) -> RewardStatistics:
-        """Mean and spread of the reward of each distinct transition."""
-
-    def endings(self) -> Endings:
-        """Count how each state was entered and left."""
-
-    def starts(self) -> Starts:
-        """Count the episodes that begin in each state."""
-
-    def episodes(self, batch_rows: int) -> Iterator[EpisodeBatch]:
-        """Sort rows by episode and step; hand them over in batches."""
-
-
 @dataclass(frozen=True, eq=False)
 class Transitions:
     """Logged transitions; where the rows live is the table's business.
@@ -117,7 +90,7 @@ class Transitions:
     (2, 2)
     """
 
-    table: Table
+    table: ArrayTable | FrameTable
     state_labels: tuple[Label, ...] | None = None  # of ids 0, 1, ...; None: ids as are
     action_labels: tuple[Label, ...] | None = None
     notes: tuple[str, ...] = ()  # what reading left out or made up, with figures

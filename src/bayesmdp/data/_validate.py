@@ -7,13 +7,12 @@ from typing import Any
 from bayesmdp import _checks
 from bayesmdp.data._columns import Coding, Columns, Labels
 from bayesmdp.data._derive import Levels, names_in, numbers_as_text
-from bayesmdp.data._files import connect
 from bayesmdp.data._findings import SEVERITIES, Fault, Finding, Findings
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._grid import Grid
 from bayesmdp.data._log_checks import run_checks
 from bayesmdp.data._log_facts import KnownTask, Log, fetch_groups
-from bayesmdp.data._queries import lazy
+from bayesmdp.data._queries import connect, lazy
 from bayesmdp.data._read import Sizes, Source, Told, open_source, prepare
 from bayesmdp.data._transitions import ArrayTable, Transitions
 from bayesmdp.errors import ArgumentError

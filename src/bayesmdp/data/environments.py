@@ -123,8 +123,7 @@ def collect(
         runner, log = _runner(made, policy, max_steps, add_end), _Log()
         for episode in range(n_episodes):
             runner.run(episode, key, log)
-            if show is not None:
-                show(episode + 1)
+            show(episode + 1)
     columns = log.columns()
     if add_end:
         columns["next_state"][columns["terminated"]] = runner.n_states - 1

@@ -172,8 +172,7 @@ def check(
             statistics.append(tested(scored))
             between.append(_between(scored, pairs // task.n_actions))
             made.append(found)
-            if show is not None:
-                show(len(made))
+            show(len(made))
     seen = curves(episodes.step, episodes.state, episodes.next_state, task, grid)
     rows = observed_rows(episodes, pairs, value)
     observed = tested(rows)

@@ -231,8 +231,7 @@ def _run(
     ):
         for part in parts_found:
             found += part
-            if show is not None:
-                show(len(found))
+            show(len(found))
     return found
 
 

@@ -392,8 +392,7 @@ def _claims(
     if not missing:
         return file.done
     with progress_bar("permuting", n + 1, progress, patience=0) as show:
-        if show is not None:
-            show(n + 1 - len(missing))
+        show(n + 1 - len(missing))
         with warnings.catch_warnings():  # where it ended matters to nothing but time
             warnings.simplefilter("ignore")
             reference = study.reference()
@@ -403,8 +402,7 @@ def _claims(
         ):
             for job, claim in zip(missing, found, strict=True):
                 keep_job(job, claim._asdict(), file)
-                if show is not None:
-                    show(sum(i in file.done for i in range(_LOG, n)))
+                show(sum(i in file.done for i in range(_LOG, n)))
     return file.done
 
 

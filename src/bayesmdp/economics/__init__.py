@@ -6,8 +6,7 @@ from bayesmdp.economics._distributions import (
     gamma_from_mean_sd,
     lognormal_from_interval,
 )
-from bayesmdp.economics._incremental import CostEffectivenessRow
-from bayesmdp.economics._record import CostEffectiveness
+from bayesmdp.economics._record import CostEffectiveness, CostEffectivenessRow
 
 __all__ = [
     "CostEffectiveness",

@@ -37,8 +37,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
-from bayesmdp.economics._incremental import incremental_table
-from bayesmdp.economics._record import CostEffectiveness
+from bayesmdp.economics._record import CostEffectiveness, incremental_table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import as_draws, evaluate, gaps, mean_and_mcse
 from bayesmdp.model import Task, as_policy

@@ -200,8 +200,7 @@ def action_values(
             for part in found:
                 parts.append(part)
                 done += engine.BLOCK
-                if show is not None:
-                    show(min(done, draws.n_draws))
+                show(min(done, draws.n_draws))
     weights = swept.sums.weights
     return _combine(parts, problem, decisions, around, draws, weights, number, followed)
 

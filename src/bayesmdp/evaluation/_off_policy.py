@@ -304,8 +304,7 @@ def _combined(
     with progress_bar("Leaving out", n_groups * len(parts), progress) as show:
 
         def done() -> None:
-            if show:
-                show(next(counter))
+            show(next(counter))
 
         se = np.array([part.standard_errors(n_groups, rng, done) for part in parts])
     found = np.array([part.estimates(np.ones(part.order.size)) for part in parts])

@@ -243,8 +243,7 @@ def _walk_all(
         with engine.results(pool, _walk_range, jobs) as found:
             for part in found:
                 parts.append(part)
-                if show is not None:
-                    show(min(len(parts) * size, n_draws))
+                show(min(len(parts) * size, n_draws))
     mean, variance, visits = (
         np.concatenate([part[i] for part in parts]) for i in range(3)
     )

@@ -30,7 +30,7 @@ class Ground:
 
 
 def simulate_trials(
-    ground: Ground, n_truths: int, pool: Pool, show: Callable[[int], None] | None
+    ground: Ground, n_truths: int, pool: Pool, show: Callable[[int], None]
 ) -> tuple[FloatArray, FloatArray]:
     """Return values after trials ``[D, G, N]``, and of fixed policies ``[D, F]``."""
     jobs = ((ground, draw, pool.backend) for draw in range(n_truths))
@@ -39,8 +39,7 @@ def simulate_trials(
         for part in found:
             after.append(part[0])
             fixed.append(part[1])
-            if show is not None:
-                show(len(after))
+            show(len(after))
     return np.stack(after), np.stack(fixed)
 
 

@@ -241,20 +241,15 @@ def next_trial(
         same = np.allclose(found, base)  # nothing was found to improve
         anchors = [("the baseline" if same else "an improved policy", found)]
         anchors += [("steady changes", x) for x in _steady(moments, now, base)]
-        if show is not None:
-            show(1)
+        show(1)
         design = _design(posterior, base, explore, anchors, safe, margin, number, pool)
-        if show is not None:
-            show(2)
+        show(2)
         many = tuple(sorted(asked | {patients}))
         even = baselines.uniform(posterior)
         designs = np.stack([design.policy, base, even])
         ground = Ground(posterior, every, designs, now[None], many, steps, number)
         after, known = simulate_trials(
-            ground,
-            truths,
-            pool,
-            None if show is None else lambda done: show(2 + done),
+            ground, truths, pool, lambda done: show(2 + done)
         )
     outcomes = _outcomes(after, known[:, 0], many)
     own = next(

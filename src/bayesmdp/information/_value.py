@@ -3,7 +3,7 @@
 In three steps: values of the policies on common draws; all pairs by a first-order
 approximation in closed form (`_moments`); then the states that matter most, all of them
 in small problems, by nested Monte Carlo (`_nested`). Ensembles know their models, and
-need neither (`_finite`).
+need neither (`_samples`).
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ def value_of_information(
         how["progress"] = False
         decisions = decide(posterior, policies, draws, number, pool, how)
         best = decisions.policies[decisions.best]
-        _step(show, 1)
+        show(1)
         bound = _hindsight(decisions, pool)
-        _step(show, 2)
+        show(2)
         every = engine.Problem.of_belief(posterior)
         moments = _moments(every, decisions, number, pool)
         if baseline is not None:
@@ -142,7 +142,7 @@ def value_of_information(
         else:
             before = best
         visits = patients * visits_per_episode(every, before)
-        _step(show, 3)
+        show(3)
         made = _approximate(decisions, moments, sizes, bound[0])
         ratio = np.nan
         if isinstance(posterior, Ensemble):
@@ -152,7 +152,7 @@ def value_of_information(
             ratio = _confirm(
                 every, decisions, moments, states, sizes, number, pool, made
             )
-        _step(show, 4)
+        show(4)
     evpi, evpi_mcse = decisions.evpi()
     n0 = np.einsum("saa->sa", moments.covariance)
     prior_visits = np.full(n0.shape, np.inf)
@@ -192,11 +192,6 @@ def value_of_information(
         seconds=time.perf_counter() - began,
         task=posterior.task,
     )
-
-
-def _step(show: Any, done: int) -> None:
-    if show is not None:
-        show(done)
 
 
 def _sizes(n_visits: object) -> tuple[int, ...]:
@@ -422,8 +417,8 @@ def _from_models(
 ) -> None:
     """Replace all values by those of the given models; switches where they are few."""
     from bayesmdp.evaluation.paired import paired, sweep_paired
-    from bayesmdp.information._finite import ModelStudy
     from bayesmdp.information._moments import rows_of_states
+    from bayesmdp.information._samples import ModelStudy
 
     layout, task = ensemble.layout, ensemble.task
     study = ModelStudy(ensemble, moments.h, seed)

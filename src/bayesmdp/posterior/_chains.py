@@ -144,8 +144,7 @@ def run_chains(
         ):
             for part in pool.map(one, range(N_CHAINS)):
                 parts.append(part)
-                if show is not None:
-                    show(len(parts))
+                show(len(parts))
     tables, *others = (np.concatenate(x) for x in zip(*parts, strict=True))
     tables = _widened(tables, cells)
     return Chains(read_only(tables), *map(read_only, others))

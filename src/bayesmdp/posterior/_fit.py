@@ -126,13 +126,16 @@ def refit(
     min_count: int,
     kept: Mapping[str, NDArray[Any]] | None = None,
     pairs: Availability | None = None,
+    *,
+    empty: bool = False,
 ) -> Posterior | MixturePosterior | HierarchicalPosterior:
     """Fit, or make again what was fitted, with the chains that it ``kept``.
 
-    ``pairs`` are available in place of those that have ``min_count`` visits.
+    ``pairs`` are available in place of those that have ``min_count`` visits. Counts may
+    be ``empty`` where what is believed before any data is asked for.
     """
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
-    if counts.total == 0:
+    if counts.total == 0 and not empty:
         raise CountsError(
             "`data` holds no transitions: there is nothing to learn from."
         )

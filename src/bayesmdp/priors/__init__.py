@@ -22,9 +22,8 @@ from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._named import PRIOR_NAMES, AnyPrior, named_prior, usual_priors
 from bayesmdp.priors._random_support import Imagined, OnSets, RandomSupportPrior, Sets
-from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
-from bayesmdp.priors._symmetric import SymmetricPrior
+from bayesmdp.priors._symmetric import ScaledPrior, SymmetricPrior
 
 __all__ = [
     "Cells",

@@ -11,9 +11,8 @@ from bayesmdp.priors._fallback import FallbackPrior
 from bayesmdp.priors._hierarchical import HierarchicalPrior
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._random_support import RandomSupportPrior
-from bayesmdp.priors._scaled import ScaledPrior
 from bayesmdp.priors._sparse import SparsePrior
-from bayesmdp.priors._symmetric import SymmetricPrior
+from bayesmdp.priors._symmetric import ScaledPrior, SymmetricPrior
 
 #: Whatever `bayesmdp.fit` takes.
 AnyPrior: TypeAlias = Prior | MixturePrior | HierarchicalPrior

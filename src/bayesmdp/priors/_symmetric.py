@@ -1,8 +1,14 @@
-"""The same concentration on every possible next state.
+"""The same concentration on every possible next state, or the same weight of all.
 
 ``theta[s, a, :] ~ Dirichlet(concentration, ..., concentration)`` over the support: all
 states, or those the user knows to be possible (the four neighbours in the paper's
 gridworld).
+
+**Scaled**: a fixed weight for the prior as a whole, however many next states there are.
+
+``theta[s, a, :] ~ Dirichlet(total / K, ..., total / K)`` over the ``K`` possible next
+states. A symmetric prior of 1 on 700 states outweighs hundreds of visits; this one is
+worth ``total`` visits in every row. With total 1 it is the sparse prior of Guez et al.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.model import Rows, Task
 from bayesmdp.priors._contract import (
+    LEAST,
     Support,
     checked_concentration,
     checked_support,
@@ -62,3 +69,52 @@ class SymmetricPrior:
         """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
         rows = support_rows(self.support, pair, task)
         return rows, np.broadcast_to(self.concentration, rows.next_state.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledPrior:
+    """Dirichlet whose equal parameters add up to the same total in every row.
+
+    Parameters
+    ----------
+    total
+        Pseudo-visits of each pair, above 0, shared evenly by its next states.
+    support
+        Which next states are possible, as for `SymmetricPrior`.
+
+    References
+    ----------
+    Guez, Silver and Dayan (2012), Efficient Bayes-adaptive reinforcement learning
+    using sample-based search, NeurIPS.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> task = bm.Task(4, 1, reward=[0, 0, 0, 1], discount=0.9)
+    >>> counts = bm.Counts.from_arrays([0], [0], [3])
+    >>> posterior = bm.fit(counts, task, prior=bm.ScaledPrior(1.0))
+    >>> posterior.mean().to_dense()[0, 0].tolist()
+    [0.125, 0.125, 0.125, 0.625]
+    """
+
+    total: float = 1.0
+    support: Support = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the total, and copy the support."""
+        object.__setattr__(self, "total", checked_concentration(self.total, "total"))
+        object.__setattr__(self, "support", checked_support(self.support))
+
+    @property
+    def looks_at_data(self) -> bool:
+        """Never: support and weight are fixed in advance."""
+        return False
+
+    def concentrations(
+        self, pair: IntArray, counts: Counts, task: Task
+    ) -> tuple[Rows, FloatArray]:
+        """Dirichlet parameters before the data, for sorted pairs ``[R]``."""
+        rows = support_rows(self.support, pair, task)
+        length = np.diff(rows.indptr)
+        each = np.maximum(self.total / np.maximum(length, 1), LEAST)
+        return rows, np.repeat(each, length)

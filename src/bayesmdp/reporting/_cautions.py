@@ -8,14 +8,21 @@ printing that gain large, and has a ``remedy``.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bayesmdp._checks import many
 from bayesmdp._typing import FloatArray
-from bayesmdp.diagnostics import Check, CheckTest
-from bayesmdp.evaluation import between, mean_and_mcse, rounded
+from bayesmdp.diagnostics import (
+    Check,
+    CheckTest,
+    CrossFit,
+    NegativeControl,
+    PriorSensitivity,
+)
+from bayesmdp.evaluation import OffPolicy, between, mean_and_mcse, rounded
 from bayesmdp.model import Rewards, Task
 from bayesmdp.reporting._inputs import (
     SURE,
@@ -192,19 +199,11 @@ _READ = "WIS", "WDR"  # estimates without a model, in this order
 _MOSTLY = 0.5  # share of observed returns that the belief completed, worth a note
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
-Entry = dict[str, Any]
+_UNKNOWN = "Not known for tasks with a horizon or averages per step."
+_PRIORS = "report RUN --prior-sensitivity"
 
-
-def checks_made(inputs: Inputs, n_verdicts: dict[str, int]) -> list[Entry]:
-    """List all checks; ``n_verdicts`` are states by what the explorer says of them."""
-    return [
-        _fit(inputs),
-        _null(inputs),
-        _cross_fitted(inputs),
-        _off_policy(inputs),
-        _states(inputs, n_verdicts),
-        _other_priors(inputs),
-    ]
+#: Level, text, and the remedy where it contradicts a recommended gain.
+Found = tuple[str, str, str]
 
 
 def _recommends(inputs: Inputs) -> bool:
@@ -218,31 +217,7 @@ def _is_sure(inputs: Inputs) -> bool:
     return better is not None and better >= SURE
 
 
-def _entry(name: str, title: str, level: str, text: str, remedy: str = "") -> Entry:
-    return {
-        "name": name,
-        "title": title,
-        "level": level,
-        "text": text,
-        "command": None,
-        "contradicts": bool(remedy),
-        "remedy": remedy or None,
-    }
-
-
-def _not_run(inputs: Inputs, name: str, title: str, command: str) -> Entry:
-    if not inputs.task.is_plain:
-        text = "Not known for tasks with a horizon or averages per step."
-        return _entry(name, title, "note", text)
-    found = _entry(name, title, "note", "Not run.")
-    return found | {"command": f"bayesmdp {command}"}
-
-
-def _fit(inputs: Inputs) -> Entry:
-    name, title = "check", "Observed and predicted"
-    found = inputs.check
-    if found is None:
-        return _not_run(inputs, name, title, "check RUN LOG")
+def _fit(inputs: Inputs, found: Check) -> Found:
     low, high = found.predicted_interval
     censored = ""
     if found.n_censored:
@@ -262,18 +237,18 @@ def _fit(inputs: Inputs) -> Entry:
     if not found.problems:
         if found.model_share > _MOSTLY:
             text += ". Both are mostly the belief's, so that this hardly tests it."
-            return _entry(name, title, "note", text)
-        return _entry(name, title, "ok", f"{text}. No problem detected.")
+            return "note", text, ""
+        return "ok", f"{text}. No problem detected.", ""
     text += f". {' '.join(found.problems)}"
     if not (_recommends(inputs) and _is_serious(found, inputs)):
-        return _entry(name, title, "warning", text)
+        return "warning", text, ""
     remedy = (
         "The belief does not fit this log: compare priors (bayesmdp compare-priors), "
         "look at what defines a state, and do not act on the predicted gain."
     )
     if found.n_actions == 1:
         remedy = "Do not act on the predicted gain: no logged episode speaks for it."
-    return _entry(name, title, "warning", text, remedy)
+    return "warning", text, remedy
 
 
 def _is_serious(found: Check, inputs: Inputs) -> bool:
@@ -309,11 +284,7 @@ def _alike(*gains: float) -> list[str]:
     return [f"{x:+.{decimals}f}" for x in gains]
 
 
-def _null(inputs: Inputs) -> Entry:
-    name, title = "negative_control", "Gain without effect"
-    found = inputs.negative_control
-    if found is None:
-        return _not_run(inputs, name, title, "negative-control RUN LOG")
+def _null(inputs: Inputs, found: NegativeControl) -> Found:
     how = "among visits of a state" if found.permute == "state" else "between episodes"
     n = found.null_gains.size
     claimed, mean, most = _alike(
@@ -332,7 +303,7 @@ def _null(inputs: Inputs) -> Entry:
             " Rewards depend on the action and stay with it, so that this asks about "
             "next states alone: a gain in rewards is in all of these numbers."
         )
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     if found.p_value <= _RARE:
         past = inputs.check is not None and _failed(inputs.check)
         if found.permute == "state" and past:
@@ -340,25 +311,21 @@ def _null(inputs: Inputs) -> Entry:
                 " By the tests above the past matters beside the state: this p value "
                 "may be small without any effect."
             )
-            return _entry(name, title, "note", text)
-        return _entry(name, title, "ok", f"{text} No problem detected.")
+            return "note", text, ""
+        return "ok", f"{text} No problem detected.", ""
     if 1 / (n + 1) > _RARE:
-        return _entry(name, title, "note", f"{text} Too few permutations to tell.")
+        return "note", f"{text} Too few permutations to tell.", ""
     text += " Such a gain is within what no effect gives."
     if not _recommends(inputs):
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     remedy = (
         "Treat the gain as noise: the log does not tell these actions apart. More "
         "episodes may tell whether they differ."
     )
-    return _entry(name, title, "warning", text, remedy)
+    return "warning", text, remedy
 
 
-def _cross_fitted(inputs: Inputs) -> Entry:
-    name, title = "cross_fit", "Cross-fitted gain"
-    found = inputs.cross_fit
-    if found is None:
-        return _not_run(inputs, name, title, "cross-fit RUN LOG")
+def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
     low, high = found.interval
     text = (
         f"Chosen on some episodes and judged by the others, the nominal policy gains "
@@ -380,23 +347,19 @@ def _cross_fitted(inputs: Inputs) -> Entry:
                 "episodes choose worse policies, or too much is predicted. Quote both."
             )
         if above or not judged:
-            return _entry(name, title, "note", text)
-        return _entry(name, title, "ok", f"{text} No problem detected.")
+            return "note", text, ""
+        return "ok", f"{text} No problem detected.", ""
     text += " By themselves they do not confirm a gain."
     if not _recommends(inputs) or found.gain > 0:
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     remedy = (
         "Episodes that did not choose the policy do not confirm its gain: do not act "
         "on it."
     )
-    return _entry(name, title, "warning", text, remedy)
+    return "warning", text, remedy
 
 
-def _off_policy(inputs: Inputs) -> Entry:
-    name, title = "off_policy", "Without a model"
-    found = inputs.off_policy
-    if found is None:
-        return _not_run(inputs, name, title, "off-policy RUN LOG")
+def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
     said = []
     for estimator in _READ:
         interval = found.intervals[estimator]
@@ -421,11 +384,11 @@ def _off_policy(inputs: Inputs) -> Entry:
     interval = found.intervals["WDR"] or found.intervals["WIS"]
     if interval is None or found.n_open:
         text += f" {' '.join(found.notes)}"
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     known = {x: of for x in _READ if (of := found.intervals[x]) is not None}
     beyond = [x for x, (a, b) in known.items() if not a <= predicted <= b]
     if not beyond:
-        return _entry(name, title, "ok", f"{text} No problem detected.")
+        return "ok", f"{text} No problem detected.", ""
     text += f" That is outside the interval of {' and '.join(beyond)}."
     if not found.n_folds and _recommends(inputs):
         text += (
@@ -434,17 +397,16 @@ def _off_policy(inputs: Inputs) -> Entry:
         )
     inside = interval[0] <= predicted <= interval[1]
     if inside or not _recommends(inputs) or other:
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     remedy = (
         "What episodes say without a model and what the belief predicts differ: check "
         "that starts and rewards of log and task agree, then the Markov tests of "
         "bayesmdp check."
     )
-    return _entry(name, title, "warning", text, remedy)
+    return "warning", text, remedy
 
 
-def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
-    name, title = "states", "States with evidence"
+def _states(inputs: Inputs, n: dict[str, int]) -> Found:
     changed = n.get("recommend", 0)
     defer = n.get("thin", 0) + n.get("unclear", 0)
     total = sum(n.values()) - n.get("end", 0)
@@ -454,32 +416,31 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Entry:
             "same; whether the evidence suffices in the others is not known for tasks "
             "with a horizon or averages per step."
         )
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     text = (
         f"In {changed:,} of {total:,} states the evidence suffices to act otherwise "
         f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies take the "
         f"same action most often, in {defer:,} one should defer."
     )
     if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
-        return _entry(name, title, "ok" if changed else "note", text)
-    if inputs.negative_control is not None and _null(inputs)["level"] == "ok":
+        return "ok" if changed else "note", text, ""
+    if (
+        inputs.negative_control is not None
+        and _null(inputs, inputs.negative_control)[0] == "ok"
+    ):
         text += (
             " No state is certain alone; that actions differ is told by all together, "
             "for exchanged ones do not explain the gain."
         )
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     remedy = (
         "The gain is a sum over states of which none is certain: do not change what "
         "is done in a single state on this evidence."
     )
-    return _entry(name, title, "warning", text, remedy)
+    return "warning", text, remedy
 
 
-def _other_priors(inputs: Inputs) -> Entry:
-    name, title = "other_priors", "Gain under other priors"
-    found = inputs.prior_sensitivity
-    if found is None:
-        return _not_run(inputs, name, title, "report RUN --prior-sensitivity")
+def _other_priors(inputs: Inputs, found: PriorSensitivity) -> Found:
     gains = ", ".join(
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
         f"{rounded(gain, error)} (95 % {between(low, high)})"
@@ -498,10 +459,38 @@ def _other_priors(inputs: Inputs) -> Entry:
         )
     if inputs.recommended not in inputs.examined:
         text += " This was asked of another policy than the recommended one."
-        return _entry(name, title, "note", text)
+        return "note", text, ""
     above = found.gain > 2 * found.gain_mcse
     below = found.gain < -2 * found.gain_mcse
     if not (_recommends(inputs) and above.any() and below.any()):
-        return _entry(name, title, "ok" if above.all() else "note", text)
+        return "ok" if above.all() else "note", text, ""
     remedy = "The sign of the gain depends on the prior: report it under each of them."
-    return _entry(name, title, "warning", text, remedy)
+    return "warning", text, remedy
+
+
+_CHECKS: dict[str, tuple[str, str, Callable[[Inputs, Any], Found]]] = {
+    "check": ("Observed and predicted", "check RUN LOG", _fit),
+    "negative_control": ("Gain without effect", "negative-control RUN LOG", _null),
+    "cross_fit": ("Cross-fitted gain", "cross-fit RUN LOG", _cross_fitted),
+    "off_policy": ("Without a model", "off-policy RUN LOG", _off_policy),
+    "states": ("States with evidence", "", _states),
+    "other_priors": ("Gain under other priors", _PRIORS, _other_priors),
+}
+
+
+def checks_made(inputs: Inputs, n_verdicts: dict[str, int]) -> list[dict[str, Any]]:
+    """List all checks; ``n_verdicts`` are states by what the explorer says of them."""
+    of = {"states": n_verdicts, "other_priors": inputs.prior_sensitivity}
+    made = []
+    for name, (title, command, look) in _CHECKS.items():
+        found: Any = of[name] if name in of else getattr(inputs, name)
+        plain, run = inputs.task.is_plain, None
+        level, text, remedy = "note", "Not run." if plain else _UNKNOWN, ""
+        if found is not None:
+            level, text, remedy = look(inputs, found)
+        elif plain:
+            run = f"bayesmdp {command}"
+        said = {"name": name, "title": title, "level": level, "text": text}
+        more = {"contradicts": bool(remedy), "remedy": remedy or None}
+        made.append({**said, "command": run, **more})
+    return made

@@ -14,7 +14,7 @@ from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Evaluation, as_draws
 from bayesmdp.model import Log
 from bayesmdp.posterior import Belief, Draws
-from bayesmdp.reporting._plot_axes import (
+from bayesmdp.reporting._plot_states import (
     BLUE,
     COLOURS,
     GREEN,

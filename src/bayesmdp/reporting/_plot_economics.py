@@ -10,7 +10,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError
 from bayesmdp.information import Information
-from bayesmdp.reporting._plot_axes import (
+from bayesmdp.reporting._plot_states import (
     BLUE,
     COLOURS,
     FAINT,

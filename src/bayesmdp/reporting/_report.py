@@ -33,7 +33,7 @@ from bayesmdp.reporting._summary import known, percent
 
 _FOLDER = Path(__file__).parent / "page"
 _STYLES = ("report.css",)
-_SCRIPTS = ("core.js", "tables.js", "plots.js", "explorer.js")
+_SCRIPTS = ("page.js", "explorer.js")
 _NOTHING = "\N{EN DASH}"
 _ESCAPES = {
     "<": "\\u003c",

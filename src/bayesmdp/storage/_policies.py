@@ -17,12 +17,18 @@ from pathlib import Path
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._io import check_file, check_plain, read_array, worded, write_atomic
+from bayesmdp._io import (
+    as_path,
+    check_file,
+    check_plain,
+    read_array,
+    worded,
+    write_atomic,
+)
 from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike
 from bayesmdp.errors import PolicyError
 from bayesmdp.model import Task, as_policy, check_knows, restrict, used_pairs
 from bayesmdp.posterior import Belief
-from bayesmdp.storage._file import as_path
 
 _COLUMNS = ("state", "action", "probability")
 

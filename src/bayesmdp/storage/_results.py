@@ -15,26 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from bayesmdp._checks import argument
-from bayesmdp._io import check_file, check_plain, worded
+from bayesmdp._io import as_path, check_file, check_plain, worded, writing
 from bayesmdp.errors import StorageError
 from bayesmdp.evaluation import Comparison
 from bayesmdp.model import Task
-from bayesmdp.storage._file import (
+from bayesmdp.storage._records import (
     Arrays,
-    as_path,
+    Packing,
+    Unpacking,
     read_record,
     sound,
     write_record,
-    writing,
 )
-from bayesmdp.storage._records import Packing, Unpacking
 
 HEAD = "config.json"
 FOLDER = "results"
 _TRIES = 50
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _RUN = re.compile(  # how a result begins: whose it is, without reading the rest
-    rb'\{\s*"format": "bayesmdp result",\s*("schema": \d+,\s*)?"run": "([0-9a-f]{64})"'
+    rb'\{\s*"format": "bayesmdp result",\s*"schema": \d+,\s*"run": "([0-9a-f]{64})"'
 )
 
 
@@ -203,17 +202,9 @@ def result_names(directory: Path, run: str) -> tuple[str, ...]:
 def drop_results(directory: Path, run: str) -> None:
     """Delete results of other runs: of those that stood here before."""
     with suppress(OSError):  # they are not listed any more, and the next save tries
-        _drop_arrays(directory / HEAD)
         for head in (directory / FOLDER).glob("*.json"):
             if _run_of(head) not in (run, None):
-                _drop_arrays(head)
                 head.unlink()
-
-
-def _drop_arrays(head: Path) -> None:
-    """Delete what schema 1 kept beside a file that was replaced: its arrays."""
-    for path in head.parent.glob(f"{head.stem}-{'[0-9a-f]' * 16}.npz"):
-        path.unlink()
 
 
 def _run_of(head: Path) -> str | None:
@@ -224,7 +215,7 @@ def _run_of(head: Path) -> str | None:
             found = _RUN.match(stream.read(1000))
     except (OSError, StorageError):
         return None
-    return found and found[2].decode()
+    return found and found[1].decode()
 
 
 def in_words(directory: Path, name: str) -> str:

@@ -9,7 +9,7 @@
 
 Rows are made again from counts, task, prior and ``min_count``, chains are read; nothing
 is ever unpickled. How a run is written so that a kill cannot spoil it stands in
-``_file.py``.
+``_records.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
-from bayesmdp._io import worded
+from bayesmdp._io import as_path, worded, writing
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
@@ -39,15 +39,13 @@ from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task, said_start
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._file import (
-    EarlierSchemaError,
-    as_path,
+from bayesmdp.storage._records import (
+    Packing,
+    Unpacking,
     read_record,
     sound,
     write_record,
-    writing,
 )
-from bayesmdp.storage._records import Packing, Unpacking
 from bayesmdp.storage._results import (
     HEAD,
     check_place,
@@ -385,8 +383,6 @@ def _check_replaceable(directory: Path, overwrite: bool) -> None:
         )
     try:
         read_record(directory / HEAD, "run")
-    except EarlierSchemaError:
-        return
     except StorageError as problem:
         raise StorageError(
             f"`{directory}` is not replaced, since it may be no run of this bayesmdp; "

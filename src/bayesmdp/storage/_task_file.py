@@ -37,13 +37,12 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._io import check_plain, worded
+from bayesmdp._io import as_path, check_plain, worded
 from bayesmdp._memory import check_room
 from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
 from bayesmdp.model import RewardTriplets, Task, reward_triplets
-from bayesmdp.storage._file import as_path
 
 _TIMED = ("horizon", "cycle", "criterion")
 _KEYS = (

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._io import check_file, worded, write_atomic
+from bayesmdp._io import as_path, check_file, worded, write_atomic
 from bayesmdp._typing import ArrayLike
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, CountsError
-from bayesmdp.storage._file import as_path
 
 #: Names, case aside, of ends of which nothing is known.
 _OPEN = {"na", "n/a", "nan", "null", "none", "missing", "unknown", "alive"}

@@ -24,9 +24,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
-from bayesmdp.data import Transitions
-from bayesmdp.errors import ArgumentError, DynamicsError
+from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp.errors import DynamicsError
 from bayesmdp.model import Dynamics, Rows, Task, as_policy
 from bayesmdp.worlds._mdp import MDP
 
@@ -63,41 +62,6 @@ class SepsisMDP(MDP):
         MDP.__init__(self, dynamics, task)
         object.__setattr__(self, "expert", as_policy(expert, self, "expert"))
         object.__setattr__(self, "sofa", _checks.frozen(sofa))
-
-    def simulate(
-        self,
-        policy: PolicyLike,
-        n_patients: int,
-        seed: Seed = 0,
-        *,
-        max_steps: int = 1000,
-    ) -> Transitions:
-        """Treat a cohort of patients, each an episode from admission to its end.
-
-        Fewer patients are the beginning of more with the same seed. A patient still
-        treated after ``max_steps`` steps is truncated, not terminated.
-
-        Parameters
-        ----------
-        policy
-            ``[S, A]`` or ``[S]``, such as ``world.expert``.
-        n_patients
-            How many.
-        seed
-            Which.
-        max_steps
-            When to stop following a patient; the expert needs nine steps on average.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> world = bm.worlds.icu_sepsis()
-        >>> cohort = world.simulate(world.expert, 100, seed=0)
-        >>> cohort.counts().total == cohort.n_rows
-        True
-        """
-        n_patients = _checks.integer("n_patients", n_patients, 1, ArgumentError)
-        return MDP.simulate(self, policy, n_patients, seed, max_steps=max_steps)
 
 
 def icu_sepsis(*, discount: float = 0.999) -> SepsisMDP:

@@ -1,51 +1,29 @@
 """``bayesmdp check``: whether a belief fits the log it was learnt from."""
 
-from pathlib import Path
-from typing import Any
-
 import click
 
-from bayesmdp.cli._options import (
-    Work,
-    reward_option,
-    work_options,
-)
-from bayesmdp.cli._runs import (
-    keep_and_show,
-    load_run_and_log,
-    run_and_log_arguments,
-)
+from bayesmdp.cli._options import count
+from bayesmdp.cli._runs import Job, job_options, run_and_log_arguments
+
+_NAME = "check"
 
 
 @click.command()
 @run_and_log_arguments
-@click.option(
-    "--draws",
-    "n_draws",
-    type=click.IntRange(2),
-    default=500,
-    show_default=True,
-    help="Posterior draws; each makes one replicate of the log.",
+@count(
+    "--draws n_draws",
+    2,
+    500,
+    "Posterior draws; each makes one replicate of the log.",
 )
-@click.option(
-    "--permutations",
-    "n_permutations",
-    type=click.IntRange(1),
-    default=999,
-    show_default=True,
-    help="For the test of order 1 against order 2.",
+@count(
+    "--permutations n_permutations",
+    1,
+    999,
+    "For the test of order 1 against order 2.",
 )
-@reward_option
-@work_options
-def command(
-    run: Path,
-    files: tuple[str, ...],
-    reading: dict[str, Any],
-    n_draws: int,
-    n_permutations: int,
-    reward: str | dict[str, float] | None,
-    work: Work,
-) -> None:
+@job_options
+def command(job: Job, n_draws: int, n_permutations: int) -> None:
     """Set what FILE observed beside what RUN, a directory of `fit`, predicts.
 
     FILE is the log that RUN was fitted from, with an episode column; --columns and
@@ -56,12 +34,11 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, reward, result="check")
     found = bm.check(
-        posterior,
-        log,
+        job.posterior,
+        job.log(_NAME),
         n_draws=n_draws,
         n_permutations=n_permutations,
-        **work.how,
+        **job.how,
     )
-    keep_and_show(run, "check", found, work)
+    job.keep_and_tell(_NAME, found)

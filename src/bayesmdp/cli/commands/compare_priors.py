@@ -1,42 +1,19 @@
 """``bayesmdp compare-priors``: what priors predict of episodes that were held out."""
 
-from pathlib import Path
-from typing import Any
-
 import click
 
-from bayesmdp.cli._options import (
-    Work,
-    priors_beside,
-    priors_options,
-    reward_option,
-    work_options,
-)
-from bayesmdp.cli._runs import load_run_and_log, run_and_log_arguments
+from bayesmdp.cli._options import count, priors_beside, priors_options
+from bayesmdp.cli._runs import Job, job_options, run_and_log_arguments
+
+_NAME = "compare_priors"
 
 
 @click.command()
 @run_and_log_arguments
 @priors_options
-@click.option(
-    "--folds",
-    type=click.IntRange(2),
-    default=5,
-    show_default=True,
-    help="Parts of the episodes, each of which is held out once.",
-)
-@reward_option
-@work_options
-def command(
-    run: Path,
-    files: tuple[str, ...],
-    names: tuple[str, ...],
-    fallback: str | None,
-    folds: int,
-    reading: dict[str, Any],
-    reward: str | dict[str, float] | None,
-    work: Work,
-) -> None:
+@count("--folds", 2, 5, "Parts of the episodes, each of which is held out once.")
+@job_options
+def command(job: Job, names: tuple[str, ...], fallback: str | None, folds: int) -> None:
     """Set the prior of RUN, a directory of `fit`, beside others.
 
     FILE is the log that RUN was fitted from, with an episode column: whole episodes are
@@ -51,19 +28,15 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, data = load_run_and_log(
-        run, files, reading, reward, result="compare_priors"
-    )
+    log, posterior = job.log(_NAME), job.posterior
     comparison = bm.compare_priors(
         priors_beside(posterior, names, fallback),
-        data,
+        log,
         posterior.task,
         min_count=posterior.min_count,
         n_folds=folds,
-        seed=work.seed,
-        threads=work.threads,
+        seed=job.seed,
+        threads=job.threads,
     )
-    found = {"comparison": comparison, "fallback": fallback}
-    bm.storage.save_result(run, "compare_priors", found, overwrite=True)
-    record = {"run": str(run), **comparison.to_dict(), "fallback": fallback}
-    work.show(comparison.summary(), record)
+    job.keep(_NAME, {"comparison": comparison, "fallback": fallback})
+    job.tell(comparison, fallback=fallback)

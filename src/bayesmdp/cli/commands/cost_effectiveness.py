@@ -1,38 +1,26 @@
 """``bayesmdp cost-effectiveness``: costs beside effects, on the same draws."""
 
-from pathlib import Path
-
 import click
 
-from bayesmdp.cli._options import (
-    Work,
-    draws_option,
-    load_run,
-    restrict_option,
-    reward_option,
-    run_argument,
-    work_options,
-)
-from bayesmdp.cli._runs import find_policies, keep_and_show
+from bayesmdp.cli._options import draws_option, restrict_option
+from bayesmdp.cli._runs import Job, job_options, policies_argument, run_argument
 
-_RESULT = "cost_effectiveness"
+_NAME = "cost_effectiveness"
 
 
 @click.command()
 @run_argument
-@click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
+@policies_argument
 @click.option(
     "--cost",
     metavar="REWARD",
     default="cost",
-    show_default=True,
     help="Reward of the task that counts against a policy.",
 )
 @click.option(
     "--effect",
     metavar="REWARD",
     default="qaly",
-    show_default=True,
     help="Reward of the task that counts for it.",
 )
 @click.option(
@@ -43,20 +31,16 @@ _RESULT = "cost_effectiveness"
     help="What one unit of effect may cost; may be repeated; 0 to 100000 in steps of "
     "5000 where not given.",
 )
-@reward_option
 @draws_option
 @restrict_option
-@work_options
+@job_options
 def command(
-    run: Path,
+    job: Job,
     policies: tuple[str, ...],
     cost: str,
     effect: str,
     thresholds: tuple[float, ...],
-    reward: str | dict[str, float] | None,
     n_draws: int,
-    restricted: bool,
-    work: Work,
 ) -> None:
     """Set costs beside effects of policies, and keep the analysis in RUN.
 
@@ -76,15 +60,14 @@ def command(
         raise bm.errors.ArgumentError(
             f"`POLICY` has {policies[0]!r:.60} alone: name two policies or more."
         )
-    loaded = bm.storage.load(run)
-    bm.storage.check_target(run, _RESULT, overwrite=True)
+    every = bm.storage.load(job.path).posterior  # of all rewards
+    job.reserve(_NAME)
     found = bm.cost_effectiveness(
-        find_policies(load_run(run, reward), policies, work, restricted=restricted),
-        loaded.posterior.draws(n_draws, work.seed),
+        job.policies(policies),
+        every.draws(n_draws, job.seed),
         cost=cost,
         effect=effect,
         thresholds=thresholds or None,
-        threads=work.threads,
-        progress=work.progress,
+        **job.seedless,
     )
-    keep_and_show(run, _RESULT, found, work)
+    job.keep_and_tell(_NAME, found)

@@ -1,39 +1,23 @@
 """``bayesmdp cross-fit``: a gain judged by episodes that did not choose the policy."""
 
-from pathlib import Path
-from typing import Any
-
 import click
 
-from bayesmdp.cli._options import Work, reward_option, work_options
-from bayesmdp.cli._runs import (
-    keep_and_show,
-    load_run_and_log,
-    run_and_log_arguments,
-)
+from bayesmdp.cli._options import count
+from bayesmdp.cli._runs import Job, job_options, run_and_log_arguments
 
 _NAME = "cross_fit"
 
 
 @click.command()
 @run_and_log_arguments
-@click.option(
+@count(
     "--folds",
-    type=click.IntRange(2),
-    default=2,
-    show_default=True,
-    help="Parts of the episodes, each of which judges what the others chose.",
+    2,
+    2,
+    "Parts of the episodes, each of which judges what the others chose.",
 )
-@reward_option
-@work_options
-def command(
-    run: Path,
-    files: tuple[str, ...],
-    reading: dict[str, Any],
-    folds: int,
-    reward: str | dict[str, float] | None,
-    work: Work,
-) -> None:
+@job_options
+def command(job: Job, folds: int) -> None:
     """Judge the gain of a chosen policy by episodes that did not choose it.
 
     FILE is the log that RUN was fitted from, with an episode column. In turns, the
@@ -44,14 +28,14 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, reward, result=_NAME)
-    result = bm.cross_fit(
+    log, posterior = job.log(_NAME), job.posterior
+    found = bm.cross_fit(
         log,
         posterior.task,
         posterior.prior,
         n_folds=folds,
         min_count=posterior.min_count,
-        seed=work.seed,
-        threads=work.threads,
+        seed=job.seed,
+        threads=job.threads,
     )
-    keep_and_show(run, _NAME, result, work)
+    job.keep_and_tell(_NAME, found)

@@ -23,7 +23,7 @@ import bayesmdp as bm
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.cli._options import Work, remark, work_options
+from bayesmdp.cli._options import Work, count, remark, work_options
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import rounded
 from bayesmdp.posterior import Fitted
@@ -370,25 +370,10 @@ def _placed(x: Prediction) -> str:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo"),
-    show_default=True,
     help="Where to write report.html and report.json.",
 )
-@click.option(
-    "--patients",
-    "n_patients",
-    type=click.IntRange(50),
-    default=PATIENTS,
-    show_default=True,
-    help="Patients to simulate.",
-)
-@click.option(
-    "--draws",
-    "n_draws",
-    type=click.IntRange(2),
-    default=N_DRAWS,
-    show_default=True,
-    help="Draws of the posterior to compare policies on.",
-)
+@count("--patients n_patients", 50, PATIENTS, "Patients to simulate.")
+@count("--draws n_draws", 2, N_DRAWS, "Draws of the posterior to compare policies on.")
 @work_options
 def command(
     out: Path,

@@ -1,19 +1,9 @@
 """``bayesmdp evaluate``: how good a policy is, and how sure we are."""
 
-from pathlib import Path
-
 import click
 
-from bayesmdp.cli._options import (
-    Work,
-    draws_option,
-    load_run,
-    restrict_option,
-    reward_option,
-    run_argument,
-    work_options,
-)
-from bayesmdp.cli._runs import find_policies
+from bayesmdp.cli._options import count, draws_option, restrict_option
+from bayesmdp.cli._runs import Job, job_options, run_argument
 
 
 @click.command()
@@ -26,26 +16,16 @@ from bayesmdp.cli._runs import find_policies
     help="Stop at this Monte Carlo error of the start value, in units of reward; all "
     "draws are used where not given.",
 )
-@click.option(
-    "--states",
-    "n_states",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    help="How many states to show, the most visited first; --json has all.",
+@count(
+    "--states n_states",
+    0,
+    10,
+    "How many states to show, the most visited first; --json has all.",
 )
 @restrict_option
-@reward_option
-@work_options
+@job_options
 def command(
-    run: Path,
-    policy: str,
-    n_draws: int,
-    tolerance: float | None,
-    n_states: int,
-    restricted: bool,
-    reward: str | dict[str, float] | None,
-    work: Work,
+    job: Job, policy: str, n_draws: int, tolerance: float | None, n_states: int
 ) -> None:
     """Value of POLICY in RUN, a directory of `fit`, with both standard deviations.
 
@@ -59,16 +39,7 @@ def command(
     """
     import bayesmdp as bm
 
-    loaded = load_run(run, reward)
-    ((name, found),) = find_policies(
-        loaded, [policy], work, restricted=restricted
-    ).items()
-    evaluation = bm.evaluate(
-        found,
-        loaded.posterior.draws(n_draws, work.seed),
-        tolerance=tolerance,
-        threads=work.threads,
-        progress=work.progress,
-    )
-    record = {"run": str(run), "policy": name, **evaluation.to_dict()}
-    work.show(evaluation.summary(n_states), record)
+    name, found = job.policy(policy)
+    draws = job.posterior.draws(n_draws, job.seed)
+    evaluation = bm.evaluate(found, draws, tolerance=tolerance, **job.seedless)
+    job.tell(evaluation, evaluation.summary(n_states), policy=name)

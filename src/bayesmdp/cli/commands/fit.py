@@ -9,7 +9,7 @@ import click
 from bayesmdp._checks import many
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
-    READING,
+    count,
     fallback_of,
     fallback_option,
     files_argument,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     "--prior",
     type=click.Choice(PRIOR_NAMES),
     default="hierarchical",
-    show_default=True,
     help="What is assumed of next states; sparse: only those observed, and the "
     "fallback.",
 )
@@ -75,13 +74,7 @@ if TYPE_CHECKING:
     "prior's own (1, or chosen by the data).",
 )
 @fallback_option
-@click.option(
-    "--min-count",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Visits a pair needs to be available to policies.",
-)
+@count("--min-count", 0, 0, "Visits a pair needs to be available to policies.")
 @click.option("--overwrite", is_flag=True, help="Replace what is there.")
 @output_options
 @click.pass_context
@@ -129,8 +122,8 @@ def command(
         prior = _prior(task, how)
         posterior = bm.fit(data, task, prior=prior, min_count=how["min_count"])
         findings = bm.validate(data)
-        given = {x: reading[x] for x in READING[1:]}
-        kept = {x: y for x, y in given.items() if y not in (None, {}, ())}
+        kept = {x: y for x, y in reading.items() if y not in (None, {}, ())}
+        kept.pop("columns", None)  # those of the data are kept
         _warn_of(findings, task)
         bm.storage.save(
             posterior,

@@ -6,17 +6,12 @@ import click
 
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
-    Work,
+    count,
     effort_option,
-    load_run,
     policy_out_option,
-    remark,
     restrict_option,
-    reward_option,
-    run_argument,
-    work_options,
 )
-from bayesmdp.cli._runs import find_policies
+from bayesmdp.cli._runs import Job, job_options, run_argument
 
 
 @click.command()
@@ -24,7 +19,6 @@ from bayesmdp.cli._runs import find_policies
 @click.option(
     "--baseline",
     default="behaviour",
-    show_default=True,
     metavar="POLICY",
     help="Policy to improve on: a name or a file, as in `bayesmdp evaluate`.",
 )
@@ -32,34 +26,25 @@ from bayesmdp.cli._runs import find_policies
     "--tail",
     type=float,
     default=0.25,
-    show_default=True,
     help="Tail mass of the draws that count: 0.25 is the worst quarter.",
 )
-@click.option(
-    "--changes",
-    "n_changes",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    help="How many changes to show, those that matter most first; --json has all.",
+@count(
+    "--changes n_changes",
+    0,
+    10,
+    "How many changes to show, those that matter most first; --json has all.",
 )
 @effort_option
 @policy_out_option
 @restrict_option
-@reward_option
-@work_options
-@click.pass_context
+@job_options
 def command(
-    ctx: click.Context,
-    run: Path,
+    job: Job,
     baseline: str,
     tail: float,
     n_changes: int,
     effort: str,
     policy_out: Path | None,
-    restricted: bool,
-    reward: str | dict[str, float] | None,
-    work: Work,
 ) -> None:
     """Improve on a baseline where the evidence suffices, in RUN, a directory of `fit`.
 
@@ -76,28 +61,15 @@ def command(
 
     if policy_out is not None:
         check_file(policy_out, ".csv")
-    loaded = load_run(run, reward)
-    ((name, policy),) = find_policies(
-        loaded, [baseline], work, restricted=restricted
-    ).items()
-    found = bm.improve(
-        loaded.posterior,
-        policy,
-        tail,
-        seed=work.seed,
-        effort=effort,
-        threads=work.threads,
-        progress=work.progress,
-    )
+    name, policy = job.policy(baseline)
+    found = bm.improve(job.posterior, policy, tail, effort=effort, **job.how)
     if policy_out is not None:
-        bm.storage.write_policy(found.policy, loaded.posterior, policy_out)
-    record = {"run": str(run), "baseline": name, **found.to_dict()}
-    rows = bm.model.used_pairs(found.policy, loaded.posterior.task)
-    said = found.summary(n_changes)
-    work.show(said, record | {"policy": rows})
+        bm.storage.write_policy(found.policy, job.posterior, policy_out)
+    record = {"run": str(job.path), "baseline": name, **found.to_dict()}
+    rows = bm.model.used_pairs(found.policy, job.posterior.task)
+    job.show(found.summary(n_changes), record | {"policy": rows})
     if found.optimisation.interrupted:
-        remark("interrupted; this is the best policy found so far.")
-        ctx.exit(130)
+        job.end(130, "interrupted; this is the best policy found so far.")
     if found.changes and not found.optimisation.converged:
-        remark("warning: the search ended before it converged: take more --effort.")
-        ctx.exit(1)
+        said = "warning: the search ended before it converged: take more --effort."
+        job.end(1, said)

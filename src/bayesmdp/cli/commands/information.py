@@ -1,20 +1,12 @@
 """``bayesmdp information``: what knowing more is worth, and where to look."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bayesmdp._sheet import Sheet, Table, as_plain
-from bayesmdp.cli._options import (
-    Work,
-    load_run,
-    restrict_option,
-    reward_option,
-    run_argument,
-    work_options,
-)
-from bayesmdp.cli._runs import find_policies
+from bayesmdp.cli._options import count, restrict_option
+from bayesmdp.cli._runs import Job, job_options, run_argument
 
 if TYPE_CHECKING:
     from bayesmdp.information import Information
@@ -31,23 +23,19 @@ _NAME = "information"
     type=click.IntRange(1),
     multiple=True,
     default=(10, 100, 1000),
-    show_default=True,
     help="Size of a study of a pair or a state; may be repeated.",
 )
-@click.option(
+@count(
     "--patients",
-    type=click.IntRange(0),
-    default=500,
-    show_default=True,
-    help="Further episodes, treated as before, whose worth is asked state by state.",
+    0,
+    500,
+    "Further episodes, treated as before, whose worth is asked state by state.",
 )
-@click.option(
-    "--states",
-    "n_states",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    help="How many states, and studies, to show, those worth most first.",
+@count(
+    "--states n_states",
+    0,
+    10,
+    "How many states, and studies, to show, those worth most first.",
 )
 @click.option(
     "--population",
@@ -59,21 +47,18 @@ _NAME = "information"
     "--cost",
     type=click.FloatRange(0),
     default=0.0,
-    show_default=True,
     help="Of one visit of a study, in the unit of the rewards; with --population.",
 )
 @click.option(
     "--setup",
     type=click.FloatRange(0),
     default=0.0,
-    show_default=True,
     help="Cost of a study whatever its size; with --population.",
 )
 @restrict_option
-@reward_option
-@work_options
+@job_options
 def command(
-    run: Path,
+    job: Job,
     policies: tuple[str, ...],
     n_visits: tuple[int, ...],
     patients: int,
@@ -81,9 +66,6 @@ def command(
     population: float | None,
     cost: float,
     setup: float,
-    restricted: bool,
-    reward: str | dict[str, float] | None,
-    work: Work,
 ) -> None:
     """Say what knowing more would be worth in RUN, a directory of `fit`, and where.
 
@@ -104,27 +86,21 @@ def command(
             "`--cost` and `--setup` need `--population`: how many patients the "
             "decision concerns."
         )
-    loaded = load_run(run, reward)
-    bm.storage.check_target(run, _NAME, overwrite=True)
-    among = None
-    if policies:
-        among = find_policies(loaded, policies, work, restricted=restricted)
+    posterior = job.posterior
+    job.reserve(_NAME)
+    among = job.policies(policies) or None
     found = bm.value_of_information(
-        loaded.posterior,
-        among,
-        n_visits,
-        n_patients=patients,
-        **work.how,
+        posterior, among, n_visits, n_patients=patients, **job.how
     )
-    bm.storage.save_result(run, _NAME, found, overwrite=True)
-    record = {"run": str(run), **found.to_dict(), "sampling": None}
+    job.keep(_NAME, found)
+    record: dict[str, Any] = {"sampling": None}
     text = found.summary(n_states)
     if population is not None:
         asked = {"population": population, "cost": cost, "setup": setup}
         studies = found.ranked_studies(**asked, n=n_states)
         record["sampling"] = {**asked, "studies": as_plain(studies)}
         text += f"\n{_sampling(found, studies, population)}"
-    work.show(text, record)
+    job.tell(found, text, **record)
 
 
 def _sampling(

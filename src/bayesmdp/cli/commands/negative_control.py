@@ -1,21 +1,10 @@
 """``bayesmdp negative-control``: what would be claimed if actions did nothing."""
 
-from pathlib import Path
-from typing import Any
-
 import click
 
 from bayesmdp._io import OtherJobsError
-from bayesmdp.cli._options import (
-    Work,
-    reward_option,
-    work_options,
-)
-from bayesmdp.cli._runs import (
-    keep_and_show,
-    load_run_and_log,
-    run_and_log_arguments,
-)
+from bayesmdp.cli._options import count
+from bayesmdp.cli._runs import Job, job_options, run_and_log_arguments
 
 _NAME = "negative_control"
 
@@ -26,28 +15,12 @@ _NAME = "negative_control"
     "--permute",
     type=click.Choice(["auto", "state", "episode"]),
     default="auto",
-    show_default=True,
     help="Exchange actions among the visits of a state, or arms among episodes that "
     "begin in the same state; auto: episode, if every episode keeps one action.",
 )
-@click.option(
-    "--permutations",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="How often to exchange, fit, choose and claim again.",
-)
-@reward_option
-@work_options
-def command(
-    run: Path,
-    files: tuple[str, ...],
-    reading: dict[str, Any],
-    permute: str,
-    permutations: int,
-    reward: str | dict[str, float] | None,
-    work: Work,
-) -> None:
+@count("--permutations", 1, 100, "How often to exchange, fit, choose and claim again.")
+@job_options
+def command(job: Job, permute: str, permutations: int) -> None:
     """Set the gain that RUN claims beside gains claimed if actions did nothing.
 
     FILE is the log that RUN was fitted from. Its actions are exchanged at random, and
@@ -62,8 +35,8 @@ def command(
     """
     import bayesmdp as bm
 
-    posterior, log = load_run_and_log(run, files, reading, reward, result=_NAME)
-    file = run / f"{_NAME}.jsonl"
+    log, posterior = job.log(_NAME), job.posterior
+    file = job.path / f"{_NAME}.jsonl"
 
     def control() -> bm.diagnostics.NegativeControl:
         return bm.negative_control(
@@ -73,13 +46,13 @@ def command(
             permute=permute,
             n_permutations=permutations,
             min_count=posterior.min_count,
-            **work.how,
+            **job.how,
             resume=file,
         )
 
     try:
-        result = control()
+        found = control()
     except OtherJobsError:  # of an earlier run here, or of other options
         file.unlink()
-        result = control()
-    keep_and_show(run, _NAME, result, work)
+        found = control()
+    job.keep_and_tell(_NAME, found)

@@ -5,32 +5,16 @@ from pathlib import Path
 import click
 
 from bayesmdp._io import check_file
-from bayesmdp.cli._options import (
-    Work,
-    effort_option,
-    load_run,
-    policy_out_option,
-    remark,
-    reward_option,
-    run_argument,
-    work_options,
-)
-from bayesmdp.cli._runs import OPTIMISED
+from bayesmdp.cli._options import count, effort_option, policy_out_option
+from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_argument
 
 
 @click.command()
 @run_argument
-@click.option(
-    "--steps",
-    type=click.IntRange(1),
-    default=150,
-    show_default=True,
-    help="Most steps from one start.",
-)
+@count("--steps", 1, 150, "Most steps from one start.")
 @click.option(
     "--objective",
     default="mean",
-    show_default=True,
     metavar="NAME",
     help="What to make large: mean, cvar:TAIL (cvar:0.1 is the mean over the worst "
     "tenth of draws), quantile:LEVEL, mean-sd:WEIGHT, soft-robust:WEIGHT:TAIL, "
@@ -40,7 +24,6 @@ from bayesmdp.cli._runs import OPTIMISED
     "--of",
     type=click.Choice(["value", "improvement", "regret"]),
     default="value",
-    show_default=True,
     help="Of what: the value, its improvement over the behaviour, or the regret.",
 )
 @effort_option
@@ -60,12 +43,9 @@ from bayesmdp.cli._runs import OPTIMISED
 @click.option("--resume", is_flag=True, help="Go on from the policy kept in RUN.")
 @click.option("--overwrite", is_flag=True, help="Replace the policy kept in RUN.")
 @policy_out_option
-@reward_option
-@work_options
-@click.pass_context
+@job_options
 def command(
-    ctx: click.Context,
-    run: Path,
+    job: Job,
     steps: int,
     objective: str,
     of: str,
@@ -75,8 +55,6 @@ def command(
     resume: bool,
     overwrite: bool,
     policy_out: Path | None,
-    reward: str | dict[str, float] | None,
-    work: Work,
 ) -> None:
     """Find the policy of the largest posterior mean value, and keep it in RUN.
 
@@ -96,44 +74,40 @@ def command(
 
     if resume and starts:
         raise click.UsageError("--resume goes on from what is kept: leave out --start.")
-    loaded = load_run(run, reward)
-    if OPTIMISED in loaded.results and not (overwrite or resume):
+    if OPTIMISED in job.run.results and not (overwrite or resume):
         raise click.UsageError(
-            f"{run} has an optimised policy already: --resume goes on from it, "
+            f"{job.path} has an optimised policy already: --resume goes on from it, "
             "--overwrite replaces it."
         )
-    bm.storage.check_target(run, OPTIMISED, overwrite=overwrite or resume)
+    job.reserve(OPTIMISED, overwrite=overwrite or resume)
     if policy_out is not None:
         check_file(policy_out, ".csv")
     earlier = None
     if resume:
-        earlier = bm.storage.load_result(run, OPTIMISED, bm.Optimisation)
+        earlier = bm.storage.load_result(job.path, OPTIMISED, bm.Optimisation)
     try:
         result = bm.optimise(
-            loaded.posterior,
+            job.posterior,
             bm.optimisation.named_objective(objective, of),
             method=bm.MirrorAscent(n_steps=steps),
             starts=starts or None,
-            seed=work.seed,
             resume=earlier,
             effort=effort,
             max_seconds=max_seconds,
-            threads=work.threads,
-            progress=work.progress,
+            **job.how,
         )
     except KeyboardInterrupt:  # before there is a policy, or for the second time
-        remark("interrupted; nothing of this search is kept.")
-        ctx.exit(130)
-    kept = bm.storage.save_result(run, OPTIMISED, result, overwrite=overwrite or resume)
+        job.end(130, "interrupted; nothing of this search is kept.")
+    kept = bm.storage.save_result(
+        job.path, OPTIMISED, result, overwrite=overwrite or resume
+    )
     if policy_out is not None:
-        bm.storage.write_policy(result.policy, loaded.posterior, policy_out)
-    record = {"run": str(run), "result": str(kept), **result.to_dict()}
-    rows = bm.model.used_pairs(result.policy, loaded.posterior.task)
+        bm.storage.write_policy(result.policy, job.posterior, policy_out)
+    record = {"run": str(job.path), "result": str(kept), **result.to_dict()}
+    rows = bm.model.used_pairs(result.policy, job.posterior.task)
     said = f"{result.summary()}\nSaved in {kept}"
-    work.show(said, record | {"policy": rows})
+    job.show(said, record | {"policy": rows})
     if result.interrupted:
-        remark("interrupted; the best so far is kept, and `--resume` goes on.")
-        ctx.exit(130)
+        job.end(130, "interrupted; the best so far is kept, and `--resume` goes on.")
     if not result.converged:
-        remark(f"warning: {result.status}")
-        ctx.exit(1)
+        job.end(1, f"warning: {result.status}")

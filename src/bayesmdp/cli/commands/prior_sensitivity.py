@@ -1,20 +1,14 @@
 """``bayesmdp prior-sensitivity``: a policy's value and gain under other priors."""
 
-from pathlib import Path
-
 import click
 
 from bayesmdp.cli._options import (
-    Work,
-    load_run,
+    count,
     priors_beside,
     priors_options,
     restrict_option,
-    reward_option,
-    run_argument,
-    work_options,
 )
-from bayesmdp.cli._runs import find_policies
+from bayesmdp.cli._runs import Job, job_options, run_argument
 
 
 @click.command()
@@ -24,41 +18,32 @@ from bayesmdp.cli._runs import find_policies
     "--baseline",
     metavar="POLICY",
     default="behaviour",
-    show_default=True,
     help="The policy that the gain is over.",
 )
 @priors_options
-@click.option(
-    "--draws",
-    "n_draws",
-    type=click.IntRange(2),
-    default=1000,
-    show_default=True,
-    help="Draws of each posterior; errors shrink with the root of their number.",
+@count(
+    "--draws n_draws",
+    2,
+    1000,
+    "Draws of each posterior; errors shrink with the root of their number.",
 )
-@click.option(
-    "--states",
-    "n_states",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    help="How many states to show whose recommendation depends on the prior, the most "
+@count(
+    "--states n_states",
+    0,
+    10,
+    "How many states to show whose recommendation depends on the prior, the most "
     "visited first; --json has all.",
 )
 @restrict_option
-@reward_option
-@work_options
+@job_options
 def command(
-    run: Path,
+    job: Job,
     policy: str,
     baseline: str,
     names: tuple[str, ...],
     fallback: str | None,
     n_draws: int,
     n_states: int,
-    restricted: bool,
-    reward: str | dict[str, float] | None,
-    work: Work,
 ) -> None:
     """Evaluate POLICY under the prior of RUN, a directory of `fit`, and under others.
 
@@ -71,14 +56,8 @@ def command(
     """
     import bayesmdp as bm
 
-    loaded = load_run(run, reward)
-    ((name, found),) = find_policies(
-        loaded, [policy], work, restricted=restricted
-    ).items()
-    ((over, base),) = find_policies(
-        loaded, [baseline], work, restricted=restricted
-    ).items()
-    posterior = loaded.posterior
+    (name, found), (over, base) = job.policy(policy), job.policy(baseline)
+    posterior = job.posterior
     under = bm.prior_sensitivity(
         found,
         posterior,
@@ -87,9 +66,7 @@ def command(
         baseline=base,
         min_count=posterior.min_count,
         n_draws=n_draws,
-        seed=work.seed,
-        threads=work.threads,
+        seed=job.seed,
+        threads=job.threads,
     )
-    made = {"run": str(run), "policy": name, "baseline": over}
-    record = {**made, **under.to_dict()}
-    work.show(under.summary(n_states), record)
+    job.tell(under, under.summary(n_states), policy=name, baseline=over)

@@ -5,26 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayesmdp.cli._options import (
-    Work,
-    draws_option,
-    load_run,
-    priors_beside,
-    remark,
-    reward_option,
-    run_argument,
-    work_options,
-)
-from bayesmdp.cli._runs import (
-    COMPARISON,
-    OPTIMISED,
-    find_policies,
-    load_optimised,
-)
+from bayesmdp.cli._options import draws_option, priors_beside
+from bayesmdp.cli._runs import COMPARISON, OPTIMISED, Job, job_options, run_argument
 
 if TYPE_CHECKING:
     from bayesmdp import Comparison, Optimisation, Task
-    from bayesmdp.storage import Run
 
 _USUAL = ("behaviour", "mle", "nominal")
 
@@ -36,7 +21,6 @@ _USUAL = ("behaviour", "mle", "nominal")
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("report.html"),
-    show_default=True,
     help="The page; its data are written beside it, ending in .json.",
 )
 @click.option(
@@ -45,16 +29,8 @@ _USUAL = ("behaviour", "mle", "nominal")
     help="Also what other priors would say; as costly as three evaluations and more.",
 )
 @draws_option
-@reward_option
-@work_options
-def command(
-    run: Path,
-    out: Path,
-    prior_sensitivity: bool,
-    n_draws: int,
-    reward: str | dict[str, float] | None,
-    work: Work,
-) -> None:
+@job_options
+def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
 
     It shows what `check`, `negative-control`, `cross-fit`, `off-policy`, `information`
@@ -70,18 +46,17 @@ def command(
     import bayesmdp as bm
 
     data = bm.reporting.check_page(out)
-    loaded = load_run(run, reward)
-    posterior, task = loaded.posterior, loaded.posterior.task
+    loaded, posterior, task = job.run, job.posterior, job.posterior.task
     task.no_cost("report")  # before anything is made for it
-    best = load_optimised(loaded)
+    best = job.optimised()
     if best is not None and best.evaluation.task.chosen != task.chosen:
-        remark("the optimised policy kept is of another reward", quiet=work.quiet)
+        job.remark("the optimised policy kept is of another reward")
         best = None
-    comparison, why = _comparison(loaded, best, n_draws, work)
+    comparison, why = _comparison(job, best, n_draws)
     if why:
-        remark(why, quiet=work.quiet)
+        job.remark(why)
     made: dict[str, Any] = {
-        name: bm.storage.load_result(run, name, kind)
+        name: bm.storage.load_result(job.path, name, kind)
         for name, kind in (
             ("check", bm.diagnostics.Check),
             ("negative_control", bm.diagnostics.NegativeControl),
@@ -94,11 +69,11 @@ def command(
     }
     for name in [x for x in made if _reward_of(made[x], task) != task.chosen]:
         command = name.replace("_", "-")
-        remark(f"what `{command}` found is of another reward", quiet=work.quiet)
+        job.remark(f"what `{command}` found is of another reward")
         del made[name]
     predictor, fallback = None, None
     if "compare_priors" in loaded.results:
-        kept = bm.storage.load_result(run, "compare_priors", dict)
+        kept = bm.storage.load_result(job.path, "compare_priors", dict)
         predictor, fallback = kept["comparison"].best, kept["fallback"]
     tried = None
     if prior_sensitivity:
@@ -109,8 +84,8 @@ def command(
             task,
             priors_beside(posterior, (), fallback, also=predictor),
             min_count=posterior.min_count,
-            seed=work.seed,
-            threads=work.threads,
+            seed=job.seed,
+            threads=job.threads,
         )
     page = bm.report(
         posterior,
@@ -127,7 +102,7 @@ def command(
     page.save(out)
     page.save(data)
     record = {
-        "run": str(run),
+        "run": str(job.path),
         "html": str(out),
         "json": str(data),
         "policies": [row.name for row in comparison.rows],
@@ -135,11 +110,11 @@ def command(
         "comparison_made": bool(why),
         "prior_sensitivity": prior_sensitivity,
     }
-    work.show(f"Wrote {out} and {data}", record)
+    job.show(f"Wrote {out} and {data}", record)
 
 
 def _comparison(
-    run: "Run", best: "Optimisation | None", n_draws: int, work: Work
+    job: Job, best: "Optimisation | None", n_draws: int
 ) -> "tuple[Comparison, str]":
     """Return the comparison kept with a run, made again where it is not up to date.
 
@@ -148,16 +123,16 @@ def _comparison(
     """
     import bayesmdp as bm
 
-    kept: Comparison | None = None
+    run, kept = job.run, None
     if COMPARISON in run.results:
-        kept = bm.storage.load_result(run.path, COMPARISON, bm.Comparison)
+        kept = bm.storage.load_result(job.path, COMPARISON, bm.Comparison)
     other = kept is not None and _chosen(kept) != run.posterior.task.chosen
     kept = None if other else kept
     if kept is not None and _knows(kept, best):
         return kept, ""
-    bm.storage.check_target(run.path, COMPARISON, overwrite=True)
+    job.reserve(COMPARISON)
     if kept is None:
-        policies = find_policies(run, _USUAL, work)
+        policies = job.policies(_USUAL)
         reference, min_count, why = _USUAL[0], 5, "no comparison was kept"
         why = "the comparison kept is of another reward" if other else why
     else:
@@ -166,16 +141,11 @@ def _comparison(
         why = "the comparison kept lacks the optimised policy as it is now"
     if best is not None:
         policies[OPTIMISED] = best.policy
-    draws = run.posterior.draws(n_draws, work.seed)
+    draws = run.posterior.draws(n_draws, job.seed)
     made = bm.compare(
-        policies,
-        draws,
-        reference=reference,
-        min_count=min_count,
-        threads=work.threads,
-        progress=work.progress,
+        policies, draws, reference=reference, min_count=min_count, **job.seedless
     )
-    bm.storage.save_result(run.path, COMPARISON, made, overwrite=True)
+    job.keep(COMPARISON, made)
     return made, f"{why}, so that one is made: {', '.join(policies)}"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp.cli._options import (
+    count,
     files_argument,
     output_options,
     reading_options,
@@ -29,19 +30,16 @@ _PLAIN_WIDTH = 100  # of what is piped
     type=click.Path(path_type=Path),
     help="Task file (TOML) to hold the log against, where it can be read at all.",
 )
-@click.option(
+@count(
     "--min-count",
-    type=click.IntRange(0),
-    default=5,
-    show_default=True,
-    help="Tell pairs of state and action that were observed fewer times.",
+    0,
+    5,
+    "Tell pairs of state and action that were observed fewer times.",
 )
-@click.option("--n-states", type=click.IntRange(1), help="How many states there are.")
-@click.option("--n-actions", type=click.IntRange(1), help="How many actions there are.")
+@count("--n-states", 1, None, "How many states there are.")
+@count("--n-actions", 1, None, "How many actions there are.")
 @output_options
-@click.pass_context
 def command(
-    ctx: click.Context,
     files: tuple[str, ...],
     reading: dict[str, Any],
     task_file: Path | None,
@@ -82,7 +80,7 @@ def command(
         )
     said = _table(found)
     show(said, found.to_dict(), as_json=as_json, quiet=quiet, styled=True)
-    ctx.exit(found.exit_code)
+    raise click.exceptions.Exit(found.exit_code)
 
 
 def _table(found: "Findings") -> str:

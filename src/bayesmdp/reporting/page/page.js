@@ -1,4 +1,151 @@
 "use strict";
+// Shared by all parts: the data, numbers with their errors, elements, colours.
+const byId = (id) => document.getElementById(id);
+const DATA = JSON.parse(byId("report-data").textContent);
+const STATES = DATA.states;
+const MINUS = "\u2212", NOTHING = "\u2013";
+const POLICIES = DATA.policies.rows.map((row) => row.name);
+
+function fixed(x, digits) {
+  const text = x.toFixed(Math.min(Math.max(digits, 0), 12));
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", MINUS);
+}
+function sig(x, digits = 3) {
+  if (x === null || x === undefined) return NOTHING;
+  if (x === 0) return "0";
+  const size = Math.floor(Math.log10(Math.abs(x)));
+  if (size < -5 || size > 8) return x.toExponential(digits - 1).replace("-", MINUS);
+  return fixed(x, digits - 1 - size);
+}
+// A number to the precision its error allows; as `rounded` in Python.
+function withError(x, error) {
+  if (x === null) return NOTHING;
+  if (!(error > 0)) return sig(x, 5);
+  const digits = -Math.floor(Math.log10(error));
+  if (digits > 10) return sig(x, 6);
+  return `${fixed(x, digits)} ± ${fixed(error, digits)}`;
+}
+function percent(x) {
+  if (x === null || x === undefined) return NOTHING;
+  if (x > 0.995 && x < 1) return "> 99\u00a0%";
+  if (x > 0 && x < 0.005) return "< 1\u00a0%";
+  return `${(100 * x).toFixed(0)}\u00a0%`;
+}
+// A probability that is approximate: never certain.
+function likely(x) {
+  if (x === null || x === undefined) return NOTHING;
+  return percent(Math.min(Math.max(x, 1e-9), 1 - 1e-9));
+}
+const thousands = (n) => n.toLocaleString("en-GB");
+
+// Text from users enters the page here only, as text, never as markup.
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name === "onclick") element.addEventListener("click", value);
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((x) => x !== null && x !== undefined));
+  return element;
+}
+const narrow = () => window.innerWidth < 760;
+function short(text) {  // a name beside a plot
+  const characters = [...String(text)], most = narrow() ? 16 : 32;
+  return characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : String(text);
+}
+// Plotly reads a little markup in its texts.
+const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+const darkTheme = window.matchMedia("(prefers-color-scheme: dark)");
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+const PLACE = new Map(STATES.state.map((state, i) => [state, i]));
+const BY_LABEL = new Map(STATES.label.map((label, i) => [label, i]));
+function stateName(state) {
+  const i = PLACE.get(state);
+  return i === undefined ? String(state) : STATES.label[i];
+}
+const stateLink = (i) => `#state=${encodeURIComponent(STATES.label[i])}`;
+
+// Draw what comes near the window, not before.
+function whenNear(element, act) {
+  const watcher = new IntersectionObserver((entries) => {
+    if (entries.some((entry) => entry.isIntersecting)) { watcher.disconnect(); act(); }
+  }, { rootMargin: "400px" });
+  watcher.observe(element);
+}
+
+// Sorting: a button in every heading; the table of states is made from columns.
+function sortButton(heading, act) {
+  const button = make("button", { type: "button" });
+  button.append(...heading.childNodes);
+  heading.append(button);
+  button.addEventListener("click", () => {
+    const up = heading.getAttribute("aria-sort")
+      ? heading.getAttribute("aria-sort") === "descending"
+      : !heading.classList.contains("n");  // numbers: the largest first
+    for (const other of heading.parentElement.children) other.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+    act(up ? 1 : -1);
+  });
+}
+function order(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+function cellKey(cell) {
+  const key = cell.dataset.sort;
+  return key === undefined || Number.isNaN(Number(key)) ? cell.textContent.trim() : Number(key);
+}
+function sortable(table) {
+  const body = table.tBodies[0];
+  [...table.tHead.rows[0].cells].forEach((heading, j) => sortButton(heading, (sign) => {
+    body.append(...[...body.rows].sort((a, b) => sign * order(cellKey(a.cells[j]), cellKey(b.cells[j]))));
+  }));
+  return table;
+}
+document.querySelectorAll("table.sortable").forEach(sortable);
+
+const FIRST_ROWS = 15;
+function stateTable(a, b) {
+  const one = STATES.policies[a], two = STATES.policies[b];
+  const some = STATES.state.map((_, i) => i).filter((i) => !STATES.terminal[i]);
+  const columns = [
+    { name: "State", key: (i) => STATES.label[i], cell: (i) => make("a", { href: stateLink(i) }, STATES.label[i]) },
+    STATES.visits && { name: "Logged visits", number: true, key: (i) => STATES.visits[i], cell: (i) => thousands(STATES.visits[i]) },
+    { name: `Expected visits, ${a}`, number: true, key: (i) => one.occupancy[i], cell: (i) => sig(one.occupancy[i], 2) },
+    ...[["Value", "value"], ["Epistemic sd", "epistemic_sd"], ["Aleatoric sd", "aleatoric_sd"]].map(([name, q]) => ({
+      name, number: true, key: (i) => one[q][i], cell: (i) => withError(one[q][i], one[`${q}_mcse`][i]),
+    })),
+    { name: `Minus ${b}`, number: true, key: (i) => one.value[i] - two.value[i],
+      cell: (i) => withError(one.value[i] - two.value[i], Math.hypot(one.value_mcse[i], two.value_mcse[i])) },
+  ].filter(Boolean);
+  let list = some, all = false;
+  const body = make("tbody");
+  const headings = columns.map((c) => make("th", { scope: "col", class: c.number && "n" }, c.name));
+  const more = make("button", { type: "button", class: "plain no-print" });
+  const fill = () => {
+    body.replaceChildren(...list.slice(0, all ? list.length : FIRST_ROWS).map((i) => make("tr", {},
+      ...columns.map((c, j) => make(j ? "td" : "th", j ? { class: c.number && "n" } : { scope: "row" }, c.cell(i))))));
+    more.textContent = all ? "Show fewer" : `Show all ${thousands(list.length)} states`;
+  };
+  columns.forEach((c, j) => sortButton(headings[j], (sign) => {
+    list = [...some].sort((x, y) => sign * order(c.key(x) ?? -Infinity, c.key(y) ?? -Infinity));
+    fill();
+  }));
+  more.addEventListener("click", () => { all = !all; fill(); });
+  list = [...some].sort((x, y) => order(one.occupancy[y] ?? 0, one.occupancy[x] ?? 0));
+  headings[columns.findIndex((c) => c.name.startsWith("Expected visits"))].setAttribute("aria-sort", "descending");
+  fill();
+  const caption = make("caption", {}, `Every state under ${a}. Expected visits are discounted, of one episode from the start. Monte Carlo errors of differences are those of unpaired draws, as a rule too large.`);
+  byId("state-table").replaceChildren(
+    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "States, a table" },
+      make("table", {}, caption, make("thead", {}, make("tr", {}, ...headings)), body)),
+    some.length > FIRST_ROWS ? more : "");
+}
+
 // Plots: drawn when they come into view, and again when the theme changes.
 let plotlyReady = false;
 function ensurePlotly() {

@@ -1,9 +1,15 @@
-"""Random MDPs of the benchmark of safe policy improvement (Laroche et al. 2019).
+"""Random worlds: the paper's synthetic problems, and a benchmark of safe improvement.
 
-Every pair leads to a few states, drawn without replacement, with probabilities that cut
-the unit interval at uniform points. An episode starts in state 0 and pays 1 on reaching
-the goal, which ends it: the state that the best policy needs longest to reach, as long
-as its discounted value is above that of 50 steps.
+**Synthetic** (section 5.2 of the paper): no structure, many of them. Every row of the
+dynamics is drawn from a flat Dirichlet distribution, the reward of each state from a
+standard normal one. The reward has a seed of its own, so that it stays the same when
+the dynamics change.
+
+**Random MDPs** (Laroche et al. 2019). Every pair leads to a few states, drawn without
+replacement, with probabilities that cut the unit interval at uniform points. An episode
+starts in state 0 and pays 1 on reaching the goal, which ends it: the state that the
+best policy needs longest to reach, as long as its discounted value is above that of 50
+steps.
 
 The baseline is a softmax policy of the best action values, made softer until it is
 within ``(1 + ratio) / 2`` of the way from the uniform random policy to the best; then
@@ -20,6 +26,46 @@ from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics, Task
 from bayesmdp.worlds._mdp import MDP
+
+
+def synthetic(
+    seed: Seed,
+    n_states: int = 5,
+    n_actions: int = 5,
+    reward_seed: Seed = 0,
+    *,
+    discount: float = 0.999,
+) -> MDP:
+    """Random dynamics without structure.
+
+    Parameters
+    ----------
+    seed
+        Which dynamics.
+    n_states, n_actions
+        Sizes.
+    reward_seed
+        Which rewards; the same for all ``seed``.
+    discount
+        In [0, 1).
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> one, two = bm.worlds.synthetic(1), bm.worlds.synthetic(2)
+    >>> (one.task.reward == two.task.reward).all()
+    np.True_
+    """
+    n_states = _checks.size("n_states", n_states, ArgumentError)
+    n_actions = _checks.size("n_actions", n_actions, ArgumentError)
+    rng = np.random.default_rng(_checks.seed_integer(seed))
+    dense = rng.dirichlet(np.ones(n_states), size=(n_states, n_actions))
+    reward_rng = np.random.default_rng(_checks.seed_integer(reward_seed))
+    task = Task(
+        n_states, n_actions, reward_rng.standard_normal(n_states), discount=discount
+    )
+    return MDP(Dynamics.from_dense(dense), task)
+
 
 _LONGEST = 50  # steps that the goal may be away
 _SOFTER, _FIRST = 0.9, 1e6  # inverse temperature: factor, and where it begins
