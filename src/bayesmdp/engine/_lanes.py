@@ -6,16 +6,12 @@ pass serves all of them, and those that have converged stand still.
 
 A pass costs as many loads as entries. So vectors are interleaved, ``x[width * state +
 lane]``: what an entry is multiplied by lies side by side, two or four lanes wide, and
-is one load. That is said to the compiler in its own terms (`_sweep_two` and
-`_sweep_four`), because numba does not find it out. Elsewhere a vector is one flat array
-that is worked on in chunks, over which the scalars of lanes are repeated. Kernels take
-the width as a tuple of so many zeros, whose length is known when they are compiled.
+is one load (`bayesmdp.engine._vectors`). Elsewhere a vector is one flat array that is
+worked on in chunks, over which the scalars of lanes are repeated. Kernels take the
+width as a tuple of so many zeros, whose length is known when they are compiled.
 """
 
-from typing import Any
-
 import numpy as np
-from numba.extending import intrinsic as _intrinsic
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray
@@ -33,83 +29,13 @@ from bayesmdp.engine._krylov import (
     are_short,
     size_of,
 )
+from bayesmdp.engine._vectors import sweep_four, sweep_two
 
 TWO, FOUR = (0.0, 0.0), (0.0, 0.0, 0.0, 0.0)  # as many zeros as there are lanes
 WIDEST = 4  # right-hand sides that are solved together
 N_LANES = 9  # work space, vectors over states and lanes
 Wide = tuple[float, ...]
 _CHUNK = 256  # elements worked on together; a multiple of the widths
-
-
-def _row(width: int) -> Any:
-    """Make the sweep of one state, whose lanes begin at ``place``.
-
-    ``x[place] = (weight rhs[place] + g sum_k value[k] x[column[k]]) inverse``, itself
-    left out; in four sums, as `bayesmdp.engine._krylov.gather` has them.
-    """
-
-    def sweep(  # type: ignore[no-untyped-def]
-        context, value, column, rhs, x, first, last, place, weight, g, inverse
-    ):
-        from llvmlite import ir
-        from numba.core import cgutils, types
-
-        word, lanes = ir.IntType(64), ir.VectorType(ir.DoubleType(), width)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-        nothing, loose = ir.Constant(lanes, ir.Undefined), ("contract",)
-
-        def generate(target, builder, signature, given):  # type: ignore[no-untyped-def]
-            entries, states, right, vector = (
-                target.make_array(kind)(target, builder, array).data
-                for kind, array in zip(signature.args[:4], given[:4], strict=True)
-            )
-            first, last, place, *scalars = given[4:]
-
-            def wide(scalar):  # type: ignore[no-untyped-def]
-                one = builder.insert_element(nothing, scalar, ir.IntType(32)(0))
-                return builder.shuffle_vector(one, nothing, zeros)
-
-            def there(array, at):  # type: ignore[no-untyped-def]
-                return builder.bitcast(builder.gep(array, [at]), lanes.as_pointer())
-
-            def times(a, b):  # type: ignore[no-untyped-def]
-                return builder.fmul(a, b, flags=loose)
-
-            def add(at, total):  # type: ignore[no-untyped-def]
-                entry = builder.load(builder.gep(entries, [at]))
-                state = builder.zext(builder.load(builder.gep(states, [at])), word)
-                ahead = there(vector, builder.mul(state, word(width)))
-                more = times(wide(entry), builder.load(ahead, align=8))
-                sum_ = builder.fadd(builder.load(total), more, flags=loose)
-                builder.store(sum_, total)
-
-            zero = ir.Constant(lanes, [0.0] * width)
-            own = there(vector, place)
-            builder.store(zero, own, align=8)
-            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(4)]
-            length = builder.sub(last, first)
-            whole = builder.sub(last, builder.urem(length, word(4)))
-            loop = cgutils.for_range_slice
-            with loop(builder, first, whole, word(4), word) as (at, _):
-                for i in range(4):
-                    add(builder.add(at, word(i)), sums[i])
-            with loop(builder, whole, last, word(1), word) as (at, _):
-                add(at, sums[0])
-            a, b, c, d = (builder.load(total) for total in sums)
-            total = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
-            weight, g, inverse = (wide(scalar) for scalar in scalars)
-            paid = times(weight, builder.load(there(right, place), align=8))
-            total = builder.fadd(paid, times(g, total), flags=loose)
-            builder.store(times(total, inverse), own, align=8)
-            return target.get_dummy_value()
-
-        given = value, column, rhs, x, first, last, place, weight, g, inverse
-        return types.void(*given), generate
-
-    return _intrinsic(sweep)
-
-
-_sweep_two, _sweep_four = _row(2), _row(4)
 
 
 @jit
@@ -127,9 +53,9 @@ def _relax(
         first, last = np.int64(begin[at]), np.int64(stop[at])
         scale = inverse[at]
         if len(wide) == 2:  # here, and not in a part: the compiler would lose the lanes
-            _sweep_two(value, column, rhs, x, first, last, place, weight, g, scale)
+            sweep_two(value, column, rhs, x, first, last, 0, place, weight, g, scale)
         else:
-            _sweep_four(value, column, rhs, x, first, last, place, weight, g, scale)
+            sweep_four(value, column, rhs, x, first, last, 0, place, weight, g, scale)
         i += step
 
 
@@ -255,9 +181,9 @@ def _settle(  # noqa: C901 - loops over sweeps, states and lanes
             for lane in range(len(wide)):
                 old[lane] = x[place + lane]
             if len(wide) == 2:
-                _sweep_two(value, column, rhs, x, first, last, place, 1.0, g, scale_)
+                sweep_two(value, column, rhs, x, first, last, 0, place, 1.0, g, scale_)
             else:
-                _sweep_four(value, column, rhs, x, first, last, place, 1.0, g, scale_)
+                sweep_four(value, column, rhs, x, first, last, 0, place, 1.0, g, scale_)
             for lane in range(len(wide)):
                 new = x[place + lane]
                 change[lane] += new - old[lane]
