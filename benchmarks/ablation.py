@@ -19,7 +19,7 @@ import numpy as np
 import bayesmdp as bm
 from bayesmdp.optimisation import Objective
 from bayesmdp.optimisation import _search as search
-from bayesmdp.optimisation._judging import Selection, objective_difference
+from bayesmdp.optimisation._oracle import Selection, objective_difference
 from bayesmdp.optimisation._settings import EFFORTS, Effort
 from bayesmdp.posterior import Fitted
 from benchmarks.policies import golden
@@ -93,7 +93,7 @@ STAGES = (
     ),
     Stage(
         "without hindsight bound",
-        without=_instead("_judging.hindsight_bound", lambda *_: (np.nan, np.nan)),
+        without=_instead("_oracle.hindsight_bound", lambda *_: (np.nan, np.nan)),
     ),
 )
 

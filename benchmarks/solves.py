@@ -16,6 +16,7 @@ from bayesmdp.engine import _solve
 from bayesmdp.engine._bellman import bellman_mean
 from bayesmdp.engine._chain import Chain, build_chain
 from bayesmdp.engine._dense import assemble
+from bayesmdp.engine._kernel import Method
 
 Array = NDArray[np.float64]
 
@@ -43,17 +44,14 @@ class Solves:
 
     @cached_property
     def _space(self) -> _solve.Space:
-        return self._space_for(self.nominal.solver.method)
+        return self._space_for(self.nominal.solver)
 
     @cached_property
     def _dense_space(self) -> _solve.Space:
-        return self._space_for(_solve.Method())
+        return self._space_for(Method())
 
-    def _space_for(self, method: _solve.Method) -> _solve.Space:
-        problem = self.problem
-        rows = self.problem.rows
-        sizes = problem.n_live, rows.start.size, rows.target.size
-        return _solve.make_space(method, *sizes)
+    def _space_for(self, method: Method) -> _solve.Space:
+        return method.space(*self.problem.sizes[:3])
 
     @cached_property
     def _out(self) -> _solve.Solution:
@@ -68,7 +66,7 @@ class Solves:
         out.value[0] = nominal.reference[0, 0]
         out.occupancy[0] = nominal.reference[2, 0]
         products = _solve.solve_iteratively(
-            nominal.solver.method.krylov,
+            nominal.solver.krylov,
             chain,
             space,
             self.want,

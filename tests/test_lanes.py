@@ -10,8 +10,9 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import spsolve
 
 import bayesmdp as bm
+from bayesmdp.engine._kernel import Method
 from bayesmdp.engine._krylov import System, fill_inverse
-from bayesmdp.engine._solve import Krylov, Method, bounded, make_space
+from bayesmdp.engine._solve import Krylov, bounded
 
 Array = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ def solved(
     """Products, and solutions [K, S] of a chain among its first ``n`` states."""
     n_states = table.shape[1]
     krylov = Krylov(backward)
-    space = make_space(Method(krylov=krylov), n, n_states, table.nnz, 2)
+    space = Method(krylov=krylov).space(n, n_states, table.nnz, 2)
     begin, stop = table.indptr[:-1].astype(np.uint32), table.indptr[1:].astype("u4")
     column = table.indices.astype(np.uint32)
     system = System(g, backward, begin, stop, column, table.data, space.inverse)

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 import bayesmdp as bm
 from bayesmdp.errors import EndlessError
 from bayesmdp.optimisation import Outcome, Stage
-from bayesmdp.optimisation._judging import Selection
-from bayesmdp.optimisation._oracle import Oracle
+from bayesmdp.optimisation._oracle import Oracle, Selection
 from bayesmdp.optimisation._search import Search, rounded
 from bayesmdp.optimisation._settings import EFFORTS
 
@@ -201,7 +200,7 @@ STAGES: dict[str, tuple[Any, str, int]] = {
     "while policies found are compared": (Selection, "order", 2),
     "at the choice": (Search, "choose", 1),
     "while it is judged": ("bayesmdp.evaluation", "evaluate", 1),
-    "at the bound": ("bayesmdp.optimisation._judging", "hindsight_bound", 1),
+    "at the bound": ("bayesmdp.optimisation._oracle", "hindsight_bound", 1),
 }
 
 

@@ -15,7 +15,6 @@ from scipy.sparse.linalg import spsolve
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.engine import _choose
 from bayesmdp.errors import ArgumentError
 
 Array = NDArray[np.float64]
@@ -124,7 +123,8 @@ def assert_close(found: Array, expected: Array, name: str, limit: float = 1e-8) 
 def chosen(posterior: bm.Posterior, wanted: str = "auto") -> str:
     policies = policy_of(posterior, mixed=False)[None]
     problem = engine.Problem.of_draws(posterior.draws(2), policies)
-    return _choose.choose(problem, wanted).name
+    name: str = engine.CPU().choose(problem, wanted, adjoint=True).name
+    return name
 
 
 # ------------------------------------------------------------ the choice

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp.optimisation import RiskObjective
-from bayesmdp.optimisation._judging import objective_estimate
+from bayesmdp.optimisation._oracle import objective_estimate
 
 pytestmark = pytest.mark.integration
 

@@ -5,10 +5,10 @@ import pytest
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.engine import Problem, _choose, _planner
+from bayesmdp.engine import Problem, _choose, planning
 from bayesmdp.engine.planning import plan
 from bayesmdp.evaluation.paired import start_values
-from bayesmdp.optimisation import _judging
+from bayesmdp.optimisation import _oracle
 from bayesmdp.optimisation._oracle import Oracle
 
 pytestmark = pytest.mark.integration  # for its time
@@ -104,7 +104,7 @@ def test_a_planner_that_fails_says_so_and_hands_over_no_wrong_value(
     found = plan(Problem.of_dynamics(world.dynamics, world.task))
     assert found.converged
     assert found.value == pytest.approx(world.value(np.zeros(600, dtype=int)), rel=1e-8)
-    monkeypatch.setattr(_planner, "_LARGE", 100)  # elimination is out of reach
+    monkeypatch.setattr(planning, "_LARGE", 100)  # elimination is out of reach
     failed = plan(Problem.of_dynamics(world.dynamics, world.task))
     assert not failed.converged
     assert "converges too slowly" in failed.status
@@ -129,7 +129,7 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     posterior = ring_posterior()
-    monkeypatch.setattr(_planner, "_LARGE", 100)
+    monkeypatch.setattr(planning, "_LARGE", 100)
     from bayesmdp.engine import Problem
     from bayesmdp.engine.multisample import multi_sample_induction
 
@@ -140,7 +140,7 @@ def test_msbi_and_the_bound_do_not_claim_what_was_not_solved(
     assert not found.converged
     with engine.workers(1, None) as pool:
         oracle = Oracle(posterior, bm.PosteriorMean(), 0, pool)
-        gap, _ = _judging.hindsight_bound(oracle, np.ones((600, 1)), 16)
+        gap, _ = _oracle.hindsight_bound(oracle, np.ones((600, 1)), 16)
     assert np.isnan(gap)
 
 
@@ -148,7 +148,7 @@ def test_a_bound_that_was_not_found_is_said_in_the_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        _judging, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
+        _oracle, "hindsight_values", lambda _, n, *__: np.full(n, np.nan)
     )
     world = bm.worlds.synthetic(0)
     posterior = bm.fit(world.sample(100, seed=0), world.task, prior=bm.SymmetricPrior())

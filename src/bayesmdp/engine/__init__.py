@@ -4,7 +4,7 @@ Everything here compiles with numba, so the room is imported where work is done,
 where names are listed.
 """
 
-from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine import _backend as channels
 from bayesmdp.engine._backend import (
     BLOCK,
     MAX_INVERSE,
@@ -15,13 +15,19 @@ from bayesmdp.engine._backend import (
     backend_of,
     register,
 )
-from bayesmdp.engine._choose import check_solver
-from bayesmdp.engine._cpu import CPU
-from bayesmdp.engine._dense import invert
+from bayesmdp.engine._cpu import CPU, check_solver
 from bayesmdp.engine._ending import Ending, check_ending
+from bayesmdp.engine._kernel import invert
 from bayesmdp.engine._rows import Problem, SweepRows
-from bayesmdp.engine._sweep import Want, nominal, solve_known, sweep
-from bayesmdp.engine._workers import Pool, results, workers
+from bayesmdp.engine._sweep import (
+    Pool,
+    Want,
+    nominal,
+    results,
+    solve_known,
+    sweep,
+    workers,
+)
 from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 
 register(CPU())

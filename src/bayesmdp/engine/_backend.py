@@ -17,21 +17,51 @@ the few largest subtrees it covers; ranges computed apart join at their common e
 whoever computed them, in whatever parts, the tree is the same.
 """
 
+from __future__ import annotations
+
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, StatusArray
-from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._solve import RETRIED, SOLVED, UNSOLVED
+from bayesmdp.engine._solve import (
+    CONTROL_STATES,
+    GRADIENT,
+    OCCUPANCY,
+    RETRIED,
+    SOLVED,
+    UNSOLVED,
+    VARIANCE,
+)
 from bayesmdp.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from bayesmdp.engine._rows import Problem
+
 BLOCK = 16  # draws reduced together; part of the definition of a result
+
+# Channels of the per-state sums. V value, R return variance, D occupancy (all minus
+# their reference), Y, Z first and second control variate.
+# Those that are not wanted at the end of the list are not held.
+V, VV, VVV, VVVV, R, RR, VR, VVR, D, DD, Y, YY, Z, ZZ, VY, VZ, YZ = range(17)
+
+# Per-draw results from the start distribution: value, aleatoric variance, controls.
+START_VALUE, START_VARIANCE, START_Y, START_Z = range(4)
+N_START = 4
+
+
+def n_channels(want: int) -> int:
+    """Count the channels that a sweep needs for what is wanted."""
+    if want & CONTROL_STATES:
+        return YZ + 1
+    if want & (OCCUPANCY | GRADIENT):
+        return DD + 1
+    return (VVR if want & VARIANCE else VVVV) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +70,7 @@ class Node:
 
     level: int
     index: int
-    state: FloatArray  # [P, C, S], channels as in `_reduce`
+    state: FloatArray  # [P, C, S], by channel
     row: FloatArray  # [P, 2, R], gradient and its square; or [P, 2, 0]
 
     @property
@@ -53,12 +83,12 @@ class Node:
         """First block after it."""
         return (self.index + 1) << self.level
 
-    def joins(self, other: "Node") -> bool:
+    def joins(self, other: Node) -> bool:
         """Whether another node is the right half where this is the left."""
         together = self.level == other.level and self.index + 1 == other.index
         return together and self.index % 2 == 0
 
-    def joined(self, other: "Node") -> "Node":
+    def joined(self, other: Node) -> Node:
         """Return the sum of both halves."""
         return Node(
             self.level + 1,
@@ -114,7 +144,7 @@ class Sums:
         """Sums of slopes and their squares, ``[P, 2, R]``."""
         return _folded([node.row for node in self.nodes])
 
-    def join(self, after: "Sums") -> "Sums":
+    def join(self, after: Sums) -> Sums:
         """Return the results of both ranges; ``after`` begins where this one ends."""
         joiner = Joiner()
         joiner.add(self)
@@ -203,7 +233,6 @@ class Nominal:
     """Reference values, how to solve, and what control variates need."""
 
     reference: FloatArray  # [3, P, S] value, variance, occupancy
-    theta_bar: FloatArray  # [E]
     inverse: FloatArray  # [P, N, N], transposes of X; or [P, 0, 0]. P: as in `Sums`
     solver: Any  # of the backend
     controls: bool = False  # whether control variates are formed
@@ -222,13 +251,12 @@ def blank(problem: Problem, solver: Any) -> Nominal:
     n_states = problem.rows.start.size
     return Nominal(
         reference=np.zeros((3, n_policies, n_states)),
-        theta_bar=problem.rows.mean,
         inverse=np.empty((n_policies, 0, 0)),
         solver=solver,
     )
 
 
-_BACKENDS: dict[str, "Backend"] = {}
+_BACKENDS: dict[str, Backend] = {}
 
 
 class Backend(ABC):
@@ -262,7 +290,7 @@ class Backend(ABC):
     def sweep(
         self,
         problem: Problem,
-        nominal: "Nominal",
+        nominal: Nominal,
         bits: int,
         first: int,
         weights: FloatArray,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IndexArray, IntArray
+from bayesmdp._typing import FloatArray, IndexArray, IntArray, StatusArray
 
 
 class Layout(NamedTuple):
@@ -32,6 +32,31 @@ class References(NamedTuple):
     length: FloatArray  # [2, S] of episodes, and its like for the transpose; or 0
     theta_bar: FloatArray  # [E]
     inverse: FloatArray  # [K, N, N], the transposes of X; or [K, 0, 0]
+
+
+class Setting(NamedTuple):
+    """What is the same in all W draws of a sweep of one policy."""
+
+    want: int  # bits of what is wanted, see `_solve`
+    rows: Layout
+    pi: FloatArray  # [R], probability of each row's action
+    start: FloatArray  # [S]
+    weights: FloatArray  # [W]
+    nominal: References
+
+
+class Results(NamedTuple):
+    """What the sweep of a policy fills: W draws in B blocks, K rewards."""
+
+    state: FloatArray  # [K, B, C, S], sums over the draws of a block
+    row: FloatArray  # [K, B, 2, R], of slopes and their squares; or [K, B, 2, 0]
+    start: FloatArray  # [K, 4, W], of each draw
+    #: [W], what became of each. Only those left out so far are looked at, so that a
+    #: second call can try another method where the first failed.
+    status: StatusArray
+    products: IntArray  # [W], of iterations
+    kept: FloatArray  # [K, 2, W, S], value and return variance; or [K, 2, 0, S]
+    cross: FloatArray  # [X, W], covariances of returns of pairs of rewards; or [0, W]
 
 
 class Held(NamedTuple):

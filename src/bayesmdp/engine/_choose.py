@@ -1,23 +1,20 @@
-"""Which method solves the chains of a problem.
+"""Which method solves the chains of a problem that is not small.
 
-Small chains are eliminated. For larger ones the nominal model is solved by iterations,
-in either direction of sweeps; its products of matrix and vector, counted, tell what a
-draw will cost. Where elimination (dense, or within the band that reverse
-Cuthill-McKee finds) costs less, or iterations do not converge, it is taken. The choice
-depends on counts of operations, never on a clock or on free memory, so it is the same
-in every process.
+The nominal model is solved by iterations, in either direction of sweeps; its products
+of matrix and vector, counted, tell what a draw will cost. Where elimination (dense, or
+within the band that reverse Cuthill-McKee finds) costs less, or iterations do not
+converge, it is taken. The choice depends on counts of operations, never on a clock or
+on free memory, so it is the same in every process.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
-from bayesmdp._memory import available_bytes, gigabytes
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import FloatArray
 from bayesmdp.engine._chain import Layout, build_chain, fill_chain
 from bayesmdp.engine._dense import copy_to
+from bayesmdp.engine._kernel import ELIMINATION, ENTRY, STATE, Method
 from bayesmdp.engine._krylov import (
     ACCEPTED,
     MOST_PRODUCTS,
@@ -28,129 +25,53 @@ from bayesmdp.engine._krylov import (
     iterate,
 )
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._solve import Band, Krylov, Method, Space, make_space
-from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.engine._solve import Band, Krylov, Space
 
-SOLVERS = ("auto", "dense", "iterative")
-_SMALL = 64  # live states up to which elimination is not worth a thought
 _FAILED = 10 * MOST_PRODUCTS  # stands for a solve that failed
 _PATIENT = 60  # products beyond which the other direction and a band are looked at
-# Rough nanoseconds: an operation of elimination, an entry and a state of a product.
-_ELIMINATION, _ENTRY, _STATE = 0.05, 0.4, 3.0
-_SUBSTITUTION = 2.0  # an element of a factorised matrix, filled and used
 # Limits of an elimination nobody asked for: a minute or so a draw, and a matrix. Fixed,
 # so that every process comes to the same choice.
 _MOST_OPERATIONS, _MOST_BYTES = 2e11, 1e9
 _FEW = 1000  # states that are eliminated for digits alone
 
 
-@dataclass(frozen=True, eq=False)
-class Solver:
-    """A method, and what it needs to know of the nominal model."""
-
-    method: Method
-    length: FloatArray  # [2, P, S], trial weights for bounds on errors; or zeros
-
-    @property
-    def name(self) -> str:
-        """What the method is called."""
-        return self.method.name
-
-
-def choose(problem: Problem, wanted: str = "auto", *, adjoint: bool = True) -> Solver:
+def choose(problem: Problem, wanted: str = "auto", *, adjoint: bool = True) -> Method:
     """Choose for the policies of a problem; ``adjoint`` where visits are wanted."""
-    check_solver(wanted)
     n = problem.n_live
-    nothing = np.zeros((2, problem.policies.shape[0], problem.rows.start.size))
-    if wanted == "dense" or (wanted == "auto" and n <= _SMALL):
-        check_dense(n)
-        return Solver(Method(), nothing)
     length, products = _lengths(problem, False, adjoint)
     backward = False
     if products > _PATIENT:
         other, fewer = _lengths(problem, True, adjoint)
         if fewer < products:
             length, products, backward = other, fewer, True
-    iterative = Method(krylov=Krylov(backward))
+    iterative = Method(krylov=Krylov(backward), length=length)
     if wanted == "iterative":
-        return Solver(iterative, length)
-    entries = _most_entries(problem)
-    cost = 2.0 * products * (_ENTRY * entries + _STATE * n)
-    if cost > _cost_of_dense(n) and 8 * n * n <= _MOST_BYTES:
-        return Solver(Method(), nothing)
+        return iterative
+    cost = 2.0 * products * (ENTRY * _most_entries(problem) + STATE * n)
+    if cost > Method().cost(n) and 8 * n * n <= _MOST_BYTES:
+        return Method()
     if products > _PATIENT:
         method = direct(problem)
-        failed = products >= _FAILED
-        if method is not None and (failed or cost > _cost_of_direct(n, method)):
-            return Solver(method, nothing)
-    return Solver(iterative, length)
-
-
-def check_solver(wanted: str) -> None:
-    """Refuse what is none of the solvers."""
-    if wanted not in SOLVERS:
-        raise ArgumentError(
-            f"`solver` must be one of {', '.join(SOLVERS)}; got {wanted!r:.60}."
-        )
-
-
-def check_dense(n: int) -> None:
-    """Refuse a matrix that does not fit."""
-    needed = 8 * n * n
-    if needed > (there := available_bytes(needed)):
-        raise TooLargeError(
-            f"`solver='dense'` needs {gigabytes(needed)} for a matrix of {n} states, "
-            f"and {gigabytes(there)} are free: about {int((there / 8) ** 0.5)} states "
-            "would fit. solver='iterative' needs far less."
-        )
+        if method is not None and (products >= _FAILED or cost > method.cost(n)):
+            return method
+    return iterative
 
 
 def direct(problem: Problem) -> Method | None:
     """Return the cheaper elimination, within a band or dense; None if neither fits."""
     n = problem.n_live
-    band = _band(problem)
-    methods = (Method(band=band), Method())
-    best = min(methods, key=lambda method: _cost_of_direct(n, method))
-    columns = n if best.band is None else 2 * band.width + 1
-    operations = _cost_of_direct(n, best) / _ELIMINATION
-    if operations > _MOST_OPERATIONS or 8 * n * columns > _MOST_BYTES:
+    best = min(Method(band=_band(problem)), Method(), key=lambda x: x.cost(n))
+    operations = best.cost(n) / ELIMINATION
+    if operations > _MOST_OPERATIONS or 8 * n * best.columns(n) > _MOST_BYTES:
         return None
     return best
 
 
-def quick_direct(problem: Problem) -> Solver | None:
+def quick_direct(problem: Problem) -> Method | None:
     """Return an elimination that costs no more than that of a thousand states."""
     method = direct(problem)
-    if method is None or _cost_of_direct(problem.n_live, method) > _cost_of_dense(_FEW):
-        return None
-    return Solver(
-        method, np.zeros((2, problem.policies.shape[0], problem.rows.start.size))
-    )
-
-
-def _cost_of_dense(n: int) -> float:
-    return _ELIMINATION * 2 / 3 * n**3 + _SUBSTITUTION * n**2
-
-
-def _cost_of_direct(n: int, method: Method) -> float:
-    if method.band is None:
-        return _cost_of_dense(n)
-    width = method.band.width
-    return 2 * n * (_ELIMINATION * width**2 + _SUBSTITUTION * (2 * width + 1))
-
-
-def rough_cost(problem: Problem, method: Method) -> float:
-    """Return rough nanoseconds of the three solves of a draw."""
-    if method.krylov is None:
-        return 2 * _cost_of_direct(problem.n_live, method)
-    return 100 * (_ENTRY * problem.rows.target.size + _STATE * problem.n_live)
-
-
-def _used_entries(problem: Problem) -> tuple[IntArray, IntArray]:
-    """Source and target of live entries that some policy uses."""
-    row = problem.rows.row_of_entry
-    kept = problem.used[row] & (problem.rows.target < problem.n_live)
-    return problem.rows.source[row[kept]], problem.rows.target[kept].astype(np.int64)
+    few = method is not None and method.cost(problem.n_live) <= Method().cost(_FEW)
+    return method if few else None
 
 
 def _most_entries(problem: Problem) -> int:
@@ -173,7 +94,10 @@ def _band(problem: Problem) -> Band:
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     n = problem.n_live
-    tail, head = _used_entries(problem)
+    row = problem.rows.row_of_entry
+    kept = problem.used[row] & (problem.rows.target < n)  # live, and used
+    tail = problem.rows.source[row[kept]]
+    head = problem.rows.target[kept].astype(np.int64)
     pattern = coo_array((np.ones(tail.size), (tail, head)), shape=(n, n)).tocsr()
     order = reverse_cuthill_mckee(pattern + pattern.T, symmetric_mode=True)
     position = np.empty(n, dtype=np.int64)
@@ -195,12 +119,7 @@ def _lengths(
             read_only(policy),
             problem.rows.layout,
             float(problem.discounts.max()),
-            make_space(
-                Method(krylov=krylov),
-                problem.n_live,
-                problem.rows.start.size,
-                problem.rows.target.size,
-            ),
+            Method(krylov=krylov).space(*problem.sizes[:3]),
             adjoint,
             length[0, p],
             length[1, p],

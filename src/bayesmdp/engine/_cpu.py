@@ -3,35 +3,72 @@
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
-from bayesmdp._typing import BoolArray, FloatArray, StatusArray
-from bayesmdp.engine import _reduce as channels
-from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Nominal, Sums, blank
-from bayesmdp.engine._chain import Chain, Held, References, build_chain
-from bayesmdp.engine._choose import (
-    Solver,
-    check_dense,
-    check_solver,
-    choose,
-    direct,
-    quick_direct,
-    rough_cost,
+from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._typing import FloatArray
+from bayesmdp.engine import _backend as channels
+from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Nominal, Sums
+from bayesmdp.engine._chain import Chain, Held, Results, Setting, build_chain
+from bayesmdp.engine._choose import choose, direct, quick_direct
+from bayesmdp.engine._kernel import (
+    ENTRY,
+    STATE,
+    Method,
+    invert,
+    setting,
+    solve_draw,
+    sweep_policy,
 )
-from bayesmdp.engine._dense import invert
-from bayesmdp.engine._kernel import solve_draw, sweep_policy
 from bayesmdp.engine._krylov import N_VECTORS
 from bayesmdp.engine._lanes import N_LANES, WIDEST
 from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._solve import (
+    CROSS,
+    GRADIENT,
+    KEEP,
+    LEFT_OUT,
+    OCCUPANCY,
+    RETRIED,
+    SOLVED,
+    UNSOLVED,
+    Krylov,
+    Solution,
+    Space,
+)
 from bayesmdp.engine._timed import Kernel, Products, Renewals, Timed
-from bayesmdp.errors import ConvergenceError, EndlessError
+from bayesmdp.errors import (
+    ArgumentError,
+    ConvergenceError,
+    EndlessError,
+    TooLargeError,
+)
 
+SOLVERS = ("auto", "dense", "iterative")
+_SMALL = 64  # live states up to which elimination is not worth a thought
 _BATCH_BYTES = 1_000_000  # sampled rows of a batch of draws: what stays in the cache
 _ENTRY_SECONDS = 15e-9  # to sample one
-_ITERATIVE = solving.Method(krylov=solving.Krylov(False))
 
 
 #: How policies are solved on the CPU.
-Way = Solver | Timed
+Way = Method | Timed
+
+
+def check_solver(wanted: str) -> None:
+    """Refuse what is none of the solvers."""
+    if wanted not in SOLVERS:
+        raise ArgumentError(
+            f"`solver` must be one of {', '.join(SOLVERS)}; got {wanted!r:.60}."
+        )
+
+
+def _check_dense(n: int) -> None:
+    """Refuse a matrix that does not fit."""
+    needed = 8 * n * n
+    if needed > (there := available_bytes(needed)):
+        raise TooLargeError(
+            f"`solver='dense'` needs {gigabytes(needed)} for a matrix of {n} states, "
+            f"and {gigabytes(there)} are free: about {int((there / 8) ** 0.5)} states "
+            "would fit. solver='iterative' needs far less."
+        )
 
 
 class CPU(Backend):
@@ -40,14 +77,17 @@ class CPU(Backend):
     name = "cpu"
 
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Way:
-        """Choose by counts of operations on the mean model."""
+        """Eliminate small chains; for larger ones, choose by counts of operations."""
+        check_solver(wanted)
+        n = problem.n_live
         if problem.stages is not None:
-            check_solver(wanted)
             return Products(problem.stages)
         if problem.task.criterion == "average":
-            check_solver(wanted)
-            check_dense(problem.n_live)
+            _check_dense(n)
             return Renewals(problem.anchors)
+        if wanted == "dense" or (wanted == "auto" and n <= _SMALL):
+            _check_dense(n)
+            return Method()
         return choose(problem, wanted, adjoint=adjoint)
 
     def solve_mean(self, problem: Problem, solver: Way, bits: int) -> FloatArray:
@@ -58,11 +98,21 @@ class CPU(Backend):
             if isinstance(solver, Timed):
                 found[:, p] = solver.solve_mean(problem, p, bits)
                 continue
-            status, out = _solve_mean(problem, p, solver.method, solver.length, bits)
-            retry = direct(problem) if status == solving.UNSOLVED else None
+            status, out = _solve_mean(problem, p, solver, bits)
+            retry = direct(problem) if status == UNSOLVED else None
             if retry is not None:
-                status, out = _solve_mean(problem, p, retry, solver.length, bits)
-            _check_solved(status, problem.n_live)
+                status, out = _solve_mean(problem, p, retry, bits)
+            if status == UNSOLVED:
+                raise ConvergenceError(
+                    f"The chain of {problem.n_live} states converges too slowly to be "
+                    "solved by iterations, and is too large to be solved directly; use "
+                    "a smaller discount."
+                )
+            if status != SOLVED:
+                raise EndlessError(
+                    "Episodes of this policy are too long to resolve; use a smaller "
+                    "discount."
+                )
             found[:, p] = out
         return found.reshape(3, n * m, -1)
 
@@ -90,57 +140,56 @@ class CPU(Backend):
         """Sweep one range; what iterations do not solve, elimination may."""
         task = Range(problem, nominal, bits, first, weights)
         if isinstance(nominal.solver, Timed):
-            task.sweep_by([nominal.solver.kernel(task, p) for p in range(task.n)])
+            task.sweep([nominal.solver.kernel(task, p) for p in range(task.n)])
             return task.sums()
-        task.sweep_with(nominal.solver.method)
-        failed = task.status == solving.UNSOLVED
+        task.sweep_with(nominal.solver)
+        status = task.out.status
+        failed = status == UNSOLVED
         if failed.any() and (method := direct(problem)) is not None:
-            task.status[failed] = solving.LEFT_OUT
+            status[failed] = LEFT_OUT
             task.sweep_with(method)
-            task.status[failed & (task.status == solving.SOLVED)] = solving.RETRIED
+            status[failed & (status == SOLVED)] = RETRIED
         return task.sums()
 
     def bytes_per_thread(self, problem: Problem, solver: Way, bits: int) -> int:
         """Count a batch of models, chains, work space."""
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.mean.size, problem.n_live
-        vectors = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
+        taken = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
         if problem.n_columns > 1:
-            vectors += 8 * n_states * N_LANES * WIDEST
-        batch = 8 * entries * _batch(entries)
+            taken += 8 * n_states * N_LANES * WIDEST
+        taken += 8 * entries * _batch(entries)
         if isinstance(solver, Timed):
-            return int(batch + vectors + solver.n_bytes(problem))
-        held = 0
+            return int(taken + solver.n_bytes(problem))
         if _holds(problem, bits):
-            held = 2 * 8 * n_policies * n_states * BLOCK
-        method = solver.method
-        if method.krylov is not None:  # the chain and its transpose, indices and values
-            solving_bytes = entries * (16 * n_policies + 16)
-        else:
-            columns = n if method.band is None else 2 * method.band.width + 1
-            solving_bytes = 8 * n * columns
-        return int(batch + vectors + held + solving_bytes)
+            taken += 2 * 8 * n_policies * n_states * BLOCK
+        if solver.krylov is not None:  # the chain and its transpose, indices and values
+            return int(taken + entries * (16 * n_policies + 16))
+        return int(taken + 8 * n * solver.columns(n))
 
     def seconds_per_draw(self, problem: Problem, solver: Way) -> float:
-        """Count sampling by entries, solving by operations."""
+        """Count sampling by entries, solving (three systems) by operations."""
+        entries, n = problem.rows.target.size, problem.n_live
         if isinstance(solver, Timed):
             each = solver.seconds(problem)
+        elif solver.krylov is not None:
+            each = 1e-9 * 100 * (ENTRY * entries + STATE * n)
         else:
-            each = 1e-9 * rough_cost(problem, solver.method)
+            each = 1e-9 * 2 * solver.cost(n)
         solved = problem.policies.shape[0] * each
         return float(solved) + _ENTRY_SECONDS * problem.rows.mean.size
 
     def iterates(self, solver: Way) -> bool:
         """Krylov methods do."""
-        return isinstance(solver, Solver) and solver.method.krylov is not None
+        return isinstance(solver, Method) and solver.krylov is not None
 
-    def lighter(self, solver: Way) -> Solver | None:
+    def lighter(self, solver: Way) -> Method | None:
         """Return iterations, which take less than a matrix."""
-        if not isinstance(solver, Solver) or self.iterates(solver):
+        if not isinstance(solver, Method) or self.iterates(solver):
             return None
-        return Solver(_ITERATIVE, solver.length)
+        return Method(krylov=Krylov(False))
 
-    def exact(self, problem: Problem, solver: Way) -> Solver | None:
+    def exact(self, problem: Problem, solver: Way) -> Method | None:
         """Elimination leaves no digit."""
         return quick_direct(problem) if self.iterates(solver) else None
 
@@ -154,7 +203,7 @@ def _holds(problem: Problem, bits: int) -> bool:
     """Whether gradients of unused rows are found from their means."""
     sampled = problem.stream is not None and problem.stream.independent
     unused = not (problem.policies > 0).all()
-    return bool(bits & solving.GRADIENT) and sampled and unused and _is_plain(problem)
+    return bool(bits & GRADIENT) and sampled and unused and _is_plain(problem)
 
 
 def _is_plain(problem: Problem) -> bool:
@@ -163,74 +212,33 @@ def _is_plain(problem: Problem) -> bool:
     return discounted and len(problem.order) == 1 and problem.lost == 0
 
 
-def _sampled(problem: Problem, bits: int) -> BoolArray:
-    """Which rows are sampled ``[R]``: those used, or all."""
-    every = bits & solving.GRADIENT and not _is_plain(problem)
-    return np.ones_like(problem.used) if every else problem.used
-
-
-def _solution(problem: Problem) -> solving.Solution:
-    return solving.Solution(*np.zeros((3, problem.n_columns, problem.rows.start.size)))
-
-
-def _chain(problem: Problem, p: int, method: solving.Method, bits: int) -> Chain | None:
+def _chain(problem: Problem, p: int, method: Method, bits: int) -> Chain | None:
     """Lay out a policy's chain, for iterations."""
     if method.krylov is None:
         return None
-    adjoint = bits & (solving.OCCUPANCY | solving.GRADIENT) != 0
+    adjoint = bits & (OCCUPANCY | GRADIENT) != 0
     pi = read_only(problem.policies[p])
     return build_chain(pi, problem.rows.layout, problem.n_live, adjoint)
 
 
 def _solve_mean(
-    problem: Problem, p: int, method: solving.Method, length: FloatArray, bits: int
-) -> tuple[int, solving.Solution]:
+    problem: Problem, p: int, method: Method, bits: int
+) -> tuple[int, Solution]:
     """Solve the mean model of one policy; what became of it, and the solution."""
-    rows, n_states = problem.rows, problem.rows.start.size
-    out = _solution(problem)
+    out = Solution(*np.zeros((3, problem.n_columns, problem.rows.start.size)))
     status, _ = solve_draw(
         method.dense,
         method.band,
         method.krylov,
         _chain(problem, p, method, bits),
-        solving.make_space(
-            method, problem.n_live, n_states, rows.target.size, problem.n_columns
-        ),
-        bits,
-        rows.mean.copy(),  # as kernels see the rows of a draw
-        read_only(problem.policies[p]),
-        rows.layout,
+        method.space(*problem.sizes),
+        setting(problem, p, bits, length=method.length),
+        problem.rows.mean.copy(),  # as kernels see the rows of a draw
         read_only(problem.reward),
         read_only(problem.discounts),
-        writable(rows.start),
-        _references(problem, blank(problem, Solver(method, length)), p),
         out,
     )
     return status, out
-
-
-def _references(problem: Problem, nominal: Nominal, p: int) -> References:
-    """Return what kernels read about the nominal model of one policy."""
-    return References(
-        problem.n_live,
-        writable(nominal.reference[:, problem.columns(p)]),
-        writable(nominal.solver.length[:, p]),
-        read_only(nominal.theta_bar),
-        read_only(nominal.inverse[problem.columns(p)]),
-    )
-
-
-def _check_solved(status: int, n_live: int) -> None:
-    if status == solving.UNSOLVED:
-        raise ConvergenceError(
-            f"The chain of {n_live} states converges too slowly to be solved by "
-            "iterations, and is too large to be solved directly; use a smaller "
-            "discount."
-        )
-    if status != solving.SOLVED:
-        raise EndlessError(
-            "Episodes of this policy are too long to resolve; use a smaller discount."
-        )
 
 
 class Range:
@@ -246,53 +254,53 @@ class Range:
     ) -> None:
         self.problem, self.nominal, self.bits = problem, nominal, bits
         self.first, self.weights = first, weights
-        n, n_blocks = weights.size, -(-weights.size // BLOCK)
-        self.n, n_rows = problem.policies.shape
-        n_slopes = n_rows if bits & solving.GRADIENT else 0
-        n_channels, m = channels.n_channels(bits), problem.n_columns
-        n_policies = self.n * m
-        shape = (n_policies, n_blocks)
-        self.state = np.zeros((*shape, n_channels, problem.rows.start.size))
-        self.row = np.zeros((*shape, 2, n_slopes))
-        self.start = np.zeros((n_policies, channels.N_START, n))
-        self.status: StatusArray = np.zeros((self.n, n), dtype=np.int8)
-        self.products = np.zeros((self.n, n), dtype=np.int64)
-        n_pairs = m * (m - 1) // 2 if bits & solving.CROSS else 0
-        self.cross = np.zeros((self.n, n_pairs, n))
-        n_kept = n if bits & solving.KEEP else 0
-        self.kept = np.zeros((n_policies, 2, n_kept, problem.rows.start.size))
+        (self.n, n_rows), m, n = problem.policies.shape, problem.n_columns, weights.size
+        shape, n_states = (self.n * m, -(-n // BLOCK)), problem.rows.start.size
+        n_pairs = m * (m - 1) // 2 if bits & CROSS else 0
+        self.out = Results(  # of all policies
+            np.zeros((*shape, channels.n_channels(bits), n_states)),
+            np.zeros((*shape, 2, n_rows if bits & GRADIENT else 0)),
+            np.zeros((self.n * m, channels.N_START, n)),
+            np.zeros((self.n, n), dtype=np.int8),
+            np.zeros((self.n, n), dtype=np.int64),
+            np.zeros((self.n * m, 2, n if bits & KEEP else 0, n_states)),
+            np.zeros((self.n, n_pairs, n)),
+        )
+
+    def of(self, p: int, length: FloatArray | None = None) -> tuple[Setting, Results]:
+        """Return what the kernel of policy ``p`` reads, and what it fills."""
+        given = self.problem, p, self.bits, self.nominal, self.weights, length
+        at = self.problem.columns(p)
+        state, row, start, status, products, kept, cross = self.out
+        own = status[p], products[p], kept[at], cross[p]
+        return setting(*given), Results(state[at], row[at], start[at], *own)
 
     def sums(self) -> Sums:
         """Return what was found, each policy once for each of its columns."""
-        total, m = Joiner(), self.problem.n_columns
-        total.add_blocks(self.first // BLOCK, self.state, self.row)
-        status, products = self.status, self.products
+        total, m, out = Joiner(), self.problem.n_columns, self.out
+        total.add_blocks(self.first // BLOCK, out.state, out.row)
+        status, products = out.status, out.products
         if m > 1:
             status, products = np.repeat(status, m, 0), np.repeat(products, m, 0)
-        given = self.start, status, products, self.weights, self.kept, self.cross
+        given = out.start, status, products, self.weights, out.kept, out.cross
         return Sums(total.nodes, *given)
 
-    def sweep_with(self, method: solving.Method) -> None:
+    def sweep_with(self, method: Method) -> None:
         """Sweep the draws that are left out so far with a method."""
-        problem, rows = self.problem, self.problem.rows
-        space = solving.make_space(
-            method,
-            problem.n_live,
-            rows.start.size,
-            rows.target.size,
-            problem.n_columns,
-        )
-        self.sweep_by([self._kernel(p, method, space) for p in range(self.n)])
+        space = method.space(*self.problem.sizes)
+        self.sweep([self._kernel(p, method, space) for p in range(self.n)])
 
-    def sweep_by(self, kernels: list[Kernel]) -> None:
+    def sweep(self, kernels: list[Kernel]) -> None:
         """Sweep the draws that are left out so far, in batches."""
         problem, rows, stream = self.problem, self.problem.rows, self.problem.stream
         assert stream is not None
         theta = np.empty((_batch(rows.mean.size), rows.mean.size))
-        sampled = _sampled(problem, self.bits)
+        sampled = problem.used
+        if self.bits & GRADIENT and not _is_plain(problem):
+            sampled = np.ones_like(sampled)
         for begin in range(0, self.weights.size, len(theta)):
             stop = min(begin + len(theta), self.weights.size)
-            todo = self.status[:, begin:stop] == solving.LEFT_OUT
+            todo = self.out.status[:, begin:stop] == LEFT_OUT
             if not (todo & (self.weights[begin:stop] != 0)).any():
                 continue
             draws = np.arange(self.first + begin, self.first + stop)
@@ -307,52 +315,36 @@ class Range:
             for kernel in kernels:
                 kernel(begin, part, read_only(reward), writable(final))
 
-    def _kernel(self, p: int, method: solving.Method, space: solving.Space) -> Kernel:
+    def _kernel(self, p: int, method: Method, space: Space) -> Kernel:
         """Return the kernel of one policy, ready but for its draws."""
-        problem, rows = self.problem, self.problem.rows
-        policy = read_only(problem.policies[p])
-        chain = _chain(problem, p, method, self.bits)
-        height = rows.start.size if _holds(problem, self.bits) else 0
-        held = Held(
-            np.zeros((height, BLOCK)), np.zeros((height, BLOCK)), np.zeros(BLOCK)
-        )
-        stream, columns = problem.stream, problem.columns(p)
+        problem, (given, out) = self.problem, self.of(p, method.length)
+        chain, stream = _chain(problem, p, method, self.bits), problem.stream
+        height = problem.rows.start.size if _holds(problem, self.bits) else 0
+        shape = height, BLOCK
+        held = Held(np.zeros(shape), np.zeros(shape), np.zeros(BLOCK))
         every_row = stream is not None and not stream.independent
         every_row = every_row or not _is_plain(problem)
-        start, weights = writable(rows.start), read_only(self.weights)
-        about = _references(problem, self.nominal, p)
+        dense, discounts = method.dense, read_only(problem.discounts)
 
         def call(
             begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
         ) -> None:
             sweep_policy(
                 begin,
-                BLOCK,
-                self.bits,
-                read_only(problem.discounts),
+                given,
+                discounts,
                 problem.lost,
-                method.dense,
+                dense,
                 method.band,
                 method.krylov,
                 chain,
-                rows.layout,
                 theta,
                 reward,
                 final,
-                policy,
-                start,
-                weights,
-                about,
                 every_row,
                 space,
                 held,
-                self.state[columns],
-                self.row[columns],
-                self.start[columns],
-                self.status[p],
-                self.products[p],
-                self.kept[columns],
-                self.cross[p],
+                out,
             )
 
         return call

@@ -22,15 +22,23 @@ Covariances of their returns solve ``(I - g_i g_j T) C_ij = sum_a pi sum_t theta
 
 States stand in sweep order, live ones first, so that a vector of values continues with
 zeros and no loop needs to ask where an episode ends.
+
+`Method` says how the chains of a draw are solved, and what that takes.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
+from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp._typing import FloatArray
+from bayesmdp.engine._backend import BLOCK, Nominal
 from bayesmdp.engine._bellman import add_arrivals
-from bayesmdp.engine._chain import Chain, Held, Layout, References
-from bayesmdp.engine._dense import copy_to
+from bayesmdp.engine._chain import Chain, Held, Layout, References, Results, Setting
+from bayesmdp.engine._dense import assemble, copy_to, factorise, solve
+from bayesmdp.engine._krylov import N_VECTORS
+from bayesmdp.engine._lanes import N_LANES, WIDEST
 from bayesmdp.engine._reduce import (
     add_cross,
     add_gradient,
@@ -39,6 +47,7 @@ from bayesmdp.engine._reduce import (
     reduce_draw,
     take_off_first,
 )
+from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import (
     CONTROL,
     CROSS,
@@ -57,6 +66,103 @@ from bayesmdp.engine._solve import (
     solve_iteratively,
 )
 
+# Rough nanoseconds: an operation of elimination, an entry and a state of a product, an
+# element of a factorised matrix, filled and used.
+ELIMINATION, ENTRY, STATE, SUBSTITUTION = 0.05, 0.4, 3.0, 2.0
+_NONE = np.empty(0)
+
+
+class Method(NamedTuple):
+    """How to solve: within a band, by iterations, or by dense elimination if neither.
+
+    Kernels take the three ways apart, two of which are None: numba drops what follows
+    ``is not None`` where it is, so that each compiles for one way only.
+    """
+
+    band: Band | None = None
+    krylov: Krylov | None = None
+    length: FloatArray | None = None  # [2, P, S], of iterations: weights of bounds
+
+    @property
+    def dense(self) -> Dense | None:
+        """Dense elimination, where that is the way."""
+        return Dense() if self.band is None and self.krylov is None else None
+
+    @property
+    def name(self) -> str:
+        """What the method is called."""
+        if self.krylov is not None:
+            return "iterative"
+        return "dense" if self.band is None else "banded"
+
+    def columns(self, n: int) -> int:
+        """Columns of the matrix of ``n`` live states that elimination fills."""
+        return n if self.band is None else 2 * self.band.width + 1
+
+    def cost(self, n: int) -> float:
+        """Return rough nanoseconds of one elimination."""
+        if self.band is None:
+            return ELIMINATION * 2 / 3 * n**3 + SUBSTITUTION * n**2
+        width = self.band.width
+        return 2 * n * (ELIMINATION * width**2 + SUBSTITUTION * (2 * width + 1))
+
+    def space(self, n: int, n_states: int, entries: int, n_rewards: int = 1) -> Space:
+        """Allocate for ``n`` live states and rows of so many entries.
+
+        NumPy asks for large pages, numba does not; vectors of a million states are read
+        a tenth faster with them. What is not touched takes no memory.
+        """
+        height, columns, n_vectors, lanes = n, self.columns(n), 1, None
+        if self.krylov is not None:
+            height, columns, n_vectors = 0, 0, N_VECTORS
+            if n_rewards > 1:
+                lanes = np.zeros((N_LANES, WIDEST * n_states))
+        else:
+            entries = 0
+        return Space(
+            np.empty((height, columns)),
+            np.empty(n),
+            np.zeros((n_vectors, n_states)),
+            np.empty(entries),
+            np.empty(entries),
+            np.empty(n),
+            np.empty(n),
+            np.zeros((n_rewards * (n_rewards + 1) // 2, n_states)),
+            np.ones(n_states),
+            lanes,
+        )
+
+
+def setting(
+    problem: Problem,
+    p: int,
+    want: int,
+    nominal: Nominal | None = None,
+    weights: FloatArray = _NONE,
+    length: FloatArray | None = None,
+) -> Setting:
+    """Return what kernels read of policy ``p``; zeros for what is not known."""
+    n_states, m = problem.rows.start.size, problem.n_columns
+    reference, inverse = np.zeros((3, m, n_states)), np.empty((m, 0, 0))
+    if nominal is not None:
+        at = problem.columns(p)
+        reference, inverse = nominal.reference[:, at], nominal.inverse[at]
+    about = References(
+        problem.n_live,
+        writable(reference),
+        np.zeros((2, n_states)) if length is None else writable(length[:, p]),
+        read_only(problem.rows.mean),
+        read_only(inverse),
+    )
+    return Setting(
+        want,
+        problem.rows.layout,
+        read_only(problem.policies[p]),
+        writable(problem.rows.start),
+        read_only(weights),
+        about,
+    )
+
 
 @jit
 def solve_draw(
@@ -65,18 +171,15 @@ def solve_draw(
     krylov: Krylov | None,
     chain: Chain | None,
     space: Space,
-    want: int,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     g: FloatArray,
-    start: FloatArray,
-    nominal: References,
     out: Solution,
 ) -> tuple[int, int]:
     """Fill ``out``; return what became of the draw, and products of iterations."""
-    status, products = UNSOLVED, 0
+    want, pi, rows, start = given.want, given.pi, given.rows, given.start
+    nominal, status, products = given.nominal, UNSOLVED, 0
     if krylov is not None and chain is not None:
         for k in range(g.size):
             copy_to(out.value[k], nominal.reference[0, k])
@@ -117,82 +220,50 @@ def solve_draw(
 @jit
 def sweep_policy(  # noqa: C901 - one loop over draws
     begin: int,
-    block: int,
-    want: int,
+    given: Setting,
     g: FloatArray,
     lost: float,
     dense: Dense | None,
     band: Band | None,
     krylov: Krylov | None,
     chain: Chain | None,
-    rows: Layout,
     theta: FloatArray,
     reward: FloatArray,
     terminal_value: FloatArray,
-    pi: FloatArray,
-    start: FloatArray,
-    weights: FloatArray,
-    nominal: References,
     every_row: bool,
     space: Space,
     held: Held,
-    state_sums: FloatArray,
-    row_sums: FloatArray,
-    start_draws: FloatArray,
-    status: StatusArray,
-    products: IntArray,
-    kept: FloatArray,
-    cross: FloatArray,
+    results: Results,
 ) -> None:
     """Sweep some draws of a range, those from number ``begin`` of it on.
 
     Parameters
     ----------
-    begin, block
-        Number of the first draw within its range of W, and draws of a block.
-    want
-        Bits of VARIANCE, OCCUPANCY, GRADIENT, CONTROL, CONTROL_STATES, KEEP, CROSS.
+    begin, given
+        Number of the first draw within its range; what is the same in all.
     g, lost
         Discounts [K]; by how much the first point of time counts less than 1.
     dense, band, krylov, chain
         How to solve.
-    rows, theta
-        Where rows lead; [n, E] their probabilities in each draw.
-    reward, terminal_value
-        [1, K, E], [1, K, S], or of each draw [n, K, E], [n, K, S].
-    pi
-        [R] probability of each row's action.
-    start, weights
-        [S]; [W], one for each draw.
-    nominal
-        What is known of the nominal model.
+    theta, reward, terminal_value
+        Of each draw: probabilities [n, E]; [1, K, E], [1, K, S], or of each [n, K, E],
+        [n, K, S].
     every_row
         Whether ``theta`` holds every row, so that gradients need no means.
     space, held
         Work space; values and visits of a block.
-    state_sums, row_sums
-        [K, B, C, S], [K, B, 2, R]: a set for each block, to which is added.
-    start_draws
-        [K, 4, W]: results of each draw.
-    status
-        [W]: what became of each; only those left out so far are looked at, so that a
-        second call can try another method where the first failed.
-    products
-        [W]: products of iterations.
-    kept
-        [K, 2, W, S]: value and return variance of each draw; or [K, 2, 0, S].
-    cross
-        [X, W]: covariances of returns of pairs of rewards; or [0, W].
+    results
+        To be filled.
     """
-    n_states, n_rewards = start.size, g.size
+    want, weights, status = given.want, given.weights, results.status
+    n_states, n_rewards = given.start.size, g.size
     out = Solution(
         np.zeros((n_rewards, n_states)),
-        np.zeros((n_rewards + cross.shape[0], n_states)),
+        np.zeros((n_rewards + results.cross.shape[0], n_states)),
         np.zeros((n_rewards, n_states)),
     )
     work = np.zeros((3, n_rewards, n_states))
-    covariance = out.variance[n_rewards:]
-    own = np.zeros((n_rewards, pi.size if lost != 0.0 else 0))
+    own = np.zeros((n_rewards, given.pi.size if lost != 0.0 else 0))
     less = np.zeros_like(own)
     plain = np.zeros((n_rewards, n_states))  # values, before the first point is lost
     holds = held.values.shape[0] > 0
@@ -202,105 +273,130 @@ def sweep_policy(  # noqa: C901 - one loop over draws
             paid = reward[d if reward.shape[0] > 1 else 0]
             final = terminal_value[d if terminal_value.shape[0] > 1 else 0]
             status[i], more = solve_draw(
-                dense,
-                band,
-                krylov,
-                chain,
-                space,
-                want,
-                theta[d],
-                pi,
-                rows,
-                paid,
-                g,
-                start,
-                nominal,
-                out,
+                dense, band, krylov, chain, space, given, theta[d], paid, g, out
             )
-            products[i] += more
+            results.products[i] += more
             if status[i] == SOLVED:
                 values, ends = out.value, final
                 if lost != 0.0:
                     plain[:] = out.value
                     values, ends = plain, (1.0 - lost) * final
                     take_off_first(
-                        lost,
-                        theta[d],
-                        pi,
-                        rows,
-                        paid,
-                        final,
-                        g,
-                        start,
-                        out.value,
-                        out.variance,
-                        covariance,
-                        own,
-                        less,
+                        lost, given, theta[d], paid, final, g, out, own, less
                     )
                 if want & CROSS:
-                    add_cross(start, out.value, ends, covariance, cross[:, i])
+                    pairs = out.variance[n_rewards:]
+                    add_cross(given.start, out.value, ends, pairs, results.cross[:, i])
                 for k in range(n_rewards):
-                    if kept.shape[2] > 0:
-                        copy_to(kept[k, 0, i], out.value[k])
-                        copy_to(kept[k, 1, i], out.variance[k])
-                    reduce_draw(
-                        weights[i],
-                        want,
-                        start,
-                        out.value[k],
-                        out.variance[k],
-                        out.occupancy[k],
-                        ends[k],
-                        nominal.reference[:, k],
-                        state_sums[k, i // block],
-                        start_draws[k, :, i],
-                    )
+                    reduce_draw(i, k, given, out, ends[k], results)
                     if want & GRADIENT:
                         add_gradient(
-                            weights[i],
+                            i,
+                            k,
+                            given,
                             theta[d],
-                            pi,
                             every_row,
-                            rows,
                             paid[k],
                             g[k],
                             values[k],
                             out.occupancy[k],
                             less[k],
-                            row_sums[k, i // block],
+                            results,
                         )
                 if want & CONTROL:
-                    control_draw(
-                        weights[i],
-                        want,
-                        theta[d],
-                        pi,
-                        rows,
-                        paid,
-                        g,
-                        start,
-                        nominal,
-                        out.value,
-                        work,
-                        i,
-                        block,
-                        state_sums,
-                        start_draws,
-                    )
+                    control_draw(i, given, theta[d], paid, g, out.value, work, results)
                 if holds:
-                    held.weights[i % block] = weights[i]
+                    held.weights[i % BLOCK] = weights[i]
                     for s in range(n_states):
-                        held.values[s, i % block] = out.value[0, s]
-                        held.visits[s, i % block] = out.occupancy[0, s]
-        if holds and (i % block == block - 1 or i == weights.size - 1):
-            add_mean_gradient(
-                nominal.theta_bar,
-                pi,
-                rows,
-                reward[0, 0],
-                g[0],
-                held,
-                row_sums[0, i // block],
-            )
+                        held.values[s, i % BLOCK] = out.value[0, s]
+                        held.visits[s, i % BLOCK] = out.occupancy[0, s]
+        if holds and (i % BLOCK == BLOCK - 1 or i == weights.size - 1):
+            sums = results.row[0, i // BLOCK]
+            add_mean_gradient(given, reward[0, 0], g[0], held, sums)
             held.weights[:] = 0.0
+
+
+@jit
+def _dot_four(
+    row: FloatArray, x: FloatArray, first: int, stop: int
+) -> tuple[float, float, float, float]:
+    """Return `dot` of a row with four others between two places, each to the bit."""
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+    c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
+    d0, d1, d2, d3 = 0.0, 0.0, 0.0, 0.0
+    whole = stop - (stop - first) % 4
+    xa, xb, xc, xd = x[0], x[1], x[2], x[3]
+    for i in range(first, whole, 4):
+        r0, r1, r2, r3 = row[i], row[i + 1], row[i + 2], row[i + 3]
+        a0 += r0 * xa[i]
+        a1 += r1 * xa[i + 1]
+        a2 += r2 * xa[i + 2]
+        a3 += r3 * xa[i + 3]
+        b0 += r0 * xb[i]
+        b1 += r1 * xb[i + 1]
+        b2 += r2 * xb[i + 2]
+        b3 += r3 * xb[i + 3]
+        c0 += r0 * xc[i]
+        c1 += r1 * xc[i + 1]
+        c2 += r2 * xc[i + 2]
+        c3 += r3 * xc[i + 3]
+        d0 += r0 * xd[i]
+        d1 += r1 * xd[i + 1]
+        d2 += r2 * xd[i + 2]
+        d3 += r3 * xd[i + 3]
+    for i in range(whole, stop):
+        a0 += row[i] * xa[i]
+        b0 += row[i] * xb[i]
+        c0 += row[i] * xc[i]
+        d0 += row[i] * xd[i]
+    return (
+        (a0 + a1) + (a2 + a3),
+        (b0 + b1) + (b2 + b3),
+        (c0 + c1) + (c2 + c3),
+        (d0 + d1) + (d2 + d3),
+    )
+
+
+@jit
+def _solve_four(lu: FloatArray, x: FloatArray, first: int) -> None:
+    """Solve for four right sides ``[4, N]`` that are 0 before place ``first``.
+
+    The matrix, which does not fit into the cache, is read once for the four.
+    """
+    n = lu.shape[0]
+    for i in range(first + 1, n):
+        a, b, c, d = _dot_four(lu[i], x, first, i)
+        x[0, i] -= a
+        x[1, i] -= b
+        x[2, i] -= c
+        x[3, i] -= d
+    for i in range(n - 1, -1, -1):
+        a, b, c, d = _dot_four(lu[i], x, i + 1, n)
+        x[0, i] = (x[0, i] - a) / lu[i, i]
+        x[1, i] = (x[1, i] - b) / lu[i, i]
+        x[2, i] = (x[2, i] - c) / lu[i, i]
+        x[3, i] = (x[3, i] - d) / lu[i, i]
+
+
+@jit
+def invert(
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    g: float,
+    transposed: FloatArray,
+) -> None:
+    """Fill ``transposed`` [N, N] with the transpose of ``(I - g T)^-1``."""
+    n = transposed.shape[0]
+    matrix, slack = np.empty((n, n)), np.empty(n)
+    assemble(theta, pi, rows, g, matrix, slack)
+    factorise(matrix, slack)
+    transposed[:] = 0.0
+    for column in range(n):
+        transposed[column, column] = 1.0
+    whole = n - n % 4
+    for column in range(0, whole, 4):
+        _solve_four(matrix, transposed[column : column + 4], column)
+    for column in range(whole, n):
+        solve(matrix, transposed[column])

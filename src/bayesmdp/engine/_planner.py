@@ -19,7 +19,7 @@ import numpy as np
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._chain import Layout
-from bayesmdp.engine._dense import ENDLESS, copy_to, dot, factorise, solve
+from bayesmdp.engine._dense import ENDLESS, copy_to, factorise, solve
 from bayesmdp.engine._krylov import (
     ACCEPTED,
     N_VECTORS,
@@ -31,25 +31,15 @@ from bayesmdp.engine._krylov import (
     largest,
     size_of,
 )
-from bayesmdp.engine._solve import Dense, Krylov, Method
+from bayesmdp.engine._solve import Dense, Krylov
 
 TIE = 2e-11  # gain, relative to the largest value, below which actions are tied
 _TOLERANCE = 2e-13  # bound on the error of iterations, well below a tie
-SMALL = 128  # live states up to which evaluation is by elimination
-_LARGE = 4000  # and beyond which it is out of reach
 MAX_ITERATIONS = 1000
 FAILED = -(10**9)
 # Modified policy iteration: at most so many rounds of so many sweeps, while more than
 # one state in so many still switches.
 _ROUNDS, _SWEEPS, _FEW = 30, 10, 20
-
-
-def methods(n_live: int) -> tuple[Method, ...]:
-    """How to evaluate policies, each way tried where the one before it fails."""
-    if n_live <= SMALL:
-        return (Method(),)
-    iterations = Method(krylov=Krylov(False))
-    return (iterations, Method()) if n_live <= _LARGE else (iterations,)
 
 
 class Bench(NamedTuple):
@@ -62,6 +52,15 @@ class Bench(NamedTuple):
     ones: FloatArray  # [S]
     begin: IndexArray  # [N]
     stop: IndexArray  # [N]
+
+
+class Known(NamedTuple):
+    """One known model, and what each of its rows pays."""
+
+    theta: FloatArray  # [E]
+    rows: Layout
+    paid: FloatArray  # [R], expected rewards
+    g: float
 
 
 @jit
@@ -95,25 +94,16 @@ def expect_rewards(
 
 
 @jit
-def lookahead(
-    row: int,
-    theta: FloatArray,
-    rows: Layout,
-    paid: FloatArray,
-    g: float,
-    value: FloatArray,
-) -> float:
-    """Return ``Q`` of one row; ``paid`` [R] is the expected reward of each."""
+def lookahead(row: int, known: Known, value: FloatArray) -> float:
+    """Return ``Q`` of one row."""
+    theta, rows = known.theta, known.rows
     first, last = rows.indptr[row], rows.indptr[row + 1]
-    return paid[row] + g * gather(theta, rows.target, first, last, value)
+    return known.paid[row] + known.g * gather(theta, rows.target, first, last, value)
 
 
 @jit
 def improve(
-    theta: FloatArray,
-    rows: Layout,
-    paid: FloatArray,
-    g: float,
+    known: Known,
     value: FloatArray,
     choice: IntArray,
     best: FloatArray,
@@ -130,13 +120,13 @@ def improve(
     scale = 0.0
     for i in range(n):
         scale = max(scale, abs(value[i]))
-        best[i] = lookahead(choice[i], theta, rows, paid, g, value)
+        best[i] = lookahead(choice[i], known, value)
     tie = max(TIE, 4.0 * off) * scale
     switches = 0
     switched = np.zeros(n, dtype=np.bool_)
-    for row in range(rows.source.size):
-        i = rows.source[row]
-        q = lookahead(row, theta, rows, paid, g, value)
+    for row in range(known.rows.source.size):
+        i = known.rows.source[row]
+        q = lookahead(row, known, value)
         if q > best[i] + tie and not banned[row]:
             best[i] = q
             choice[i] = row
@@ -150,10 +140,7 @@ def improve(
 def evaluate_choice(
     dense: Dense | None,
     krylov: Krylov | None,
-    theta: FloatArray,
-    rows: Layout,
-    paid: FloatArray,
-    g: float,
+    known: Known,
     choice: IntArray,
     bench: Bench,
     value: FloatArray,
@@ -166,38 +153,30 @@ def evaluate_choice(
     """
     n, off = choice.size, np.inf
     if dense is not None:
-        _assemble_choice(theta, rows, g, choice, bench.matrix, bench.slack)
+        _assemble_choice(known, choice, bench.matrix, bench.slack)
         for i in range(n):
-            value[i] = paid[choice[i]]
+            value[i] = known.paid[choice[i]]
         if factorise(bench.matrix, bench.slack) > ENDLESS:
             solve(bench.matrix, value)
             off = 0.0
     if krylov is not None:
-        off = _iterate_choice(krylov, theta, rows, paid, g, choice, bench, value)
+        off = _iterate_choice(krylov, known, choice, bench, value)
     return off
 
 
 @jit
 def _iterate_choice(
-    krylov: Krylov,
-    theta: FloatArray,
-    rows: Layout,
-    paid: FloatArray,
-    g: float,
-    choice: IntArray,
-    bench: Bench,
-    value: FloatArray,
+    krylov: Krylov, known: Known, choice: IntArray, bench: Bench, value: FloatArray
 ) -> float:
     """Solve by iterations, as `evaluate_choice`."""
-    n = choice.size
+    n, rows = choice.size, known.rows
     inverse, scale, rhs = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         bench.begin[i] = rows.indptr[choice[i]]
         bench.stop[i] = rows.indptr[choice[i] + 1]
-        rhs[i] = paid[choice[i]]
-    system = System(
-        g, krylov.backward, bench.begin, bench.stop, rows.target, theta, inverse
-    )
+        rhs[i] = known.paid[choice[i]]
+    where = bench.begin, bench.stop, rows.target
+    system = System(known.g, krylov.backward, *where, known.theta, inverse)
     fill_inverse(system)
     if bounding_scale(system, bench.length, bench.ones, scale, bench.vectors) == 0:
         return np.inf
@@ -211,15 +190,10 @@ def _iterate_choice(
 
 @jit
 def _assemble_choice(
-    theta: FloatArray,
-    rows: Layout,
-    g: float,
-    choice: IntArray,
-    matrix: FloatArray,
-    slack: FloatArray,
+    known: Known, choice: IntArray, matrix: FloatArray, slack: FloatArray
 ) -> None:
     """Fill ``matrix`` with ``I - g T`` and ``slack`` with its row sums."""
-    n = choice.size
+    n, theta, rows, g = choice.size, known.theta, known.rows, known.g
     matrix[:] = 0.0
     for i in range(n):
         matrix[i, i] = 1.0
@@ -233,23 +207,17 @@ def _assemble_choice(
 
 @jit
 def approach(
-    theta: FloatArray,
-    rows: Layout,
-    paid: FloatArray,
-    g: float,
-    value: FloatArray,
-    choice: IntArray,
-    banned: BoolArray,
+    known: Known, value: FloatArray, choice: IntArray, banned: BoolArray
 ) -> None:
     """Run modified policy iteration from ``value`` until the policy stays."""
     best = np.empty(choice.size)
     for _ in range(_ROUNDS):
-        switches = improve(theta, rows, paid, g, value, choice, best, banned, 0.0)
+        switches = improve(known, value, choice, best, banned, 0.0)
         if switches * _FEW <= choice.size:
             return
         for _ in range(_SWEEPS):
             for i in range(choice.size):
-                value[i] = lookahead(choice[i], theta, rows, paid, g, value)
+                value[i] = lookahead(choice[i], known, value)
 
 
 @jit
@@ -279,10 +247,7 @@ def nearest_choice(theta: FloatArray, rows: Layout, choice: IntArray) -> bool:
 @jit
 def ban_endless(
     dense: Dense,
-    theta: FloatArray,
-    rows: Layout,
-    paid: FloatArray,
-    g: float,
+    known: Known,
     before: IntArray,
     choice: IntArray,
     bench: Bench,
@@ -301,10 +266,7 @@ def ban_endless(
         if choice[i] != before[i]:
             last = choice[i]
             trial[i] = choice[i]
-            off = evaluate_choice(
-                dense, None, theta, rows, paid, g, trial, bench, value
-            )
-            if off == np.inf:
+            if evaluate_choice(dense, None, known, trial, bench, value) == np.inf:
                 banned[choice[i]] = True
                 found = True
             trial[i] = before[i]
@@ -334,84 +296,35 @@ def plan_model(
     """
     n = choice.size
     bench = make_bench(krylov, n, value.size)
-    best = np.empty(n)
+    best, before = np.empty(n), np.empty_like(choice)
     banned = np.zeros(rows.source.size, dtype=np.bool_)
-    paid = np.empty(rows.source.size)
-    expect_rewards(theta, rows, reward, paid)
-    before = np.empty_like(choice)
+    known = Known(theta, rows, np.empty(rows.source.size), g)
+    expect_rewards(theta, rows, reward, known.paid)
     value[:] = 0.0
     if cold and g < 1.0:
-        approach(theta, rows, paid, g, value, choice, banned)
+        approach(known, value, choice, banned)
     copy_to(before, choice)
     bans = False
     if g == 1.0 and (
-        evaluate_choice(dense, krylov, theta, rows, paid, g, choice, bench, value)
-        == np.inf
+        evaluate_choice(dense, krylov, known, choice, bench, value) == np.inf
     ):
         if not nearest_choice(theta, rows, choice):
             return -1
         copy_to(before, choice)
         value[:] = 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        off = evaluate_choice(dense, krylov, theta, rows, paid, g, choice, bench, value)
+        off = evaluate_choice(dense, krylov, known, choice, bench, value)
         if off == np.inf:
             if dense is not None:
-                bans = (
-                    ban_endless(
-                        dense,
-                        theta,
-                        rows,
-                        paid,
-                        g,
-                        before,
-                        choice,
-                        bench,
-                        value,
-                        banned,
-                    )
-                    or bans
-                )
+                if ban_endless(dense, known, before, choice, bench, value, banned):
+                    bans = True
                 copy_to(choice, before)
-                off = evaluate_choice(
-                    dense, krylov, theta, rows, paid, g, choice, bench, value
-                )
+                off = evaluate_choice(dense, krylov, known, choice, bench, value)
             if krylov is not None:
                 copy_to(choice, before)
                 return FAILED
         copy_to(before, choice)
-        if improve(theta, rows, paid, g, value, choice, best, banned, off) == 0:
+        if improve(known, value, choice, best, banned, off) == 0:
             return -iteration if bans else iteration
     copy_to(choice, before)
     return -MAX_ITERATIONS
-
-
-@jit
-def plan_models(
-    dense: Dense | None,
-    krylov: Krylov | None,
-    g: float,
-    rows: Layout,
-    table: FloatArray,
-    rewards: FloatArray,
-    terminal_values: FloatArray,
-    start: FloatArray,
-    cold: bool,
-    choice: IntArray,
-    value: FloatArray,
-    iterations: IntArray,
-    out: FloatArray,
-) -> None:
-    """Plan for each of the models ``table`` [D, E].
-
-    Rewards are [1, E] or [D, E], values of terminal states [1, S] or [D, S]. Planning
-    starts from the rows ``choice`` [D, N] and leaves those it ends with; ``value`` is
-    [D, S], ``iterations`` [D] are as of `plan_model`, and ``out`` [D] gets the start
-    values.
-    """
-    for i in range(out.size):
-        reward = rewards[i if rewards.shape[0] > 1 else 0]
-        iterations[i] = plan_model(
-            dense, krylov, table[i], rows, reward, g, choice[i], value[i], cold
-        )
-        ends = terminal_values[i if terminal_values.shape[0] > 1 else 0]
-        out[i] = dot(start, value[i]) + dot(start, ends)

@@ -15,53 +15,40 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine._chain import Held, Layout, References
-from bayesmdp.engine._dense import dot, times_transposed
+from bayesmdp.engine import _backend as c
+from bayesmdp.engine._backend import BLOCK
+from bayesmdp.engine._chain import Held, References, Results, Setting
+from bayesmdp.engine._dense import copy_to, dot, times_transposed
 from bayesmdp.engine._solve import (
+    CONTROL,
     CONTROL_STATES,
     GRADIENT,
     OCCUPANCY,
     VARIANCE,
+    Solution,
     run_of,
 )
-
-# Channels of the per-state sums. V value, R return variance, D occupancy (all minus
-# their reference), Y, Z first and second control variate.
-# Those that are not wanted at the end of the list are not held.
-V, VV, VVV, VVVV, R, RR, VR, VVR, D, DD, Y, YY, Z, ZZ, VY, VZ, YZ = range(17)
-
-# Per-draw results from the start distribution: value, aleatoric variance, controls.
-START_VALUE, START_VARIANCE, START_Y, START_Z = range(4)
-N_START = 4
-
-
-def n_channels(want: int) -> int:
-    """Count the channels that a sweep needs for what is wanted."""
-    if want & CONTROL_STATES:
-        return YZ + 1
-    if want & (OCCUPANCY | GRADIENT):
-        return DD + 1
-    return (VVR if want & VARIANCE else VVVV) + 1
 
 
 @jit
 def add_gradient(
-    weight: float,
+    i: int,
+    k: int,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
     every_row: bool,
-    rows: Layout,
     reward: FloatArray,
     g: float,
     value: FloatArray,
     occupancy: FloatArray,
     less: FloatArray,
-    sums: FloatArray,
+    out: Results,
 ) -> None:
-    """Add ``d (Q - V)`` and its square to ``sums`` [2, R], of rows in use or all.
+    """Add ``d (Q - V)`` and its square to the sums of rows in use or all.
 
-    ``less`` [R] is taken off each slope; or [0].
+    Of draw ``i`` and reward ``k``; ``less`` [R] is taken off each slope; or [0].
     """
+    rows, pi, sums = given.rows, given.pi, out.row[k, i // BLOCK]
     for row in range(rows.source.size):
         if not (every_row or pi[row] > 0.0):
             continue
@@ -69,24 +56,18 @@ def add_gradient(
         for at in range(rows.indptr[row], rows.indptr[row + 1]):
             e = np.uint64(at)
             q += theta[e] * (reward[e] + g * value[rows.target[e]])
-        i = rows.source[row]
-        slope = occupancy[i] * (q - value[i])
+        s = rows.source[row]
+        slope = occupancy[s] * (q - value[s])
         if less.size > 0:
             slope -= less[row]
-        gain = weight * slope
+        gain = given.weights[i] * slope
         sums[0, row] += gain
         sums[1, row] += gain * gain
 
 
 @jit
 def add_mean_gradient(
-    theta_bar: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    g: float,
-    held: Held,
-    sums: FloatArray,
+    given: Setting, reward: FloatArray, g: float, held: Held, sums: FloatArray
 ) -> None:
     """Add the same for the other rows, a block of draws at once.
 
@@ -95,6 +76,7 @@ def add_mean_gradient(
     and the noise less. One pass over the entries serves all draws of the block.
     """
     values, visits, weights = held.values, held.visits, held.weights
+    rows, pi, theta_bar = given.rows, given.pi, given.nominal.theta_bar
     n = weights.size
     q = np.empty(n)
     for row in range(rows.source.size):
@@ -119,10 +101,8 @@ def add_mean_gradient(
 
 @jit
 def deviate(
+    given: Setting,
     theta: FloatArray,
-    theta_bar: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     paid: float,
     scale: FloatArray,
@@ -133,6 +113,7 @@ def deviate(
 
     Row by row, so that entries are read once for all K rewards.
     """
+    rows, pi, theta_bar = given.rows, given.pi, given.nominal.theta_bar
     out[:] = 0.0
     for row in range(pi.size):
         if not pi[row] > 0.0:
@@ -157,126 +138,124 @@ def deviate(
 
 
 @jit
-def add_value(w: float, value: FloatArray, ref: FloatArray, sums: FloatArray) -> None:
-    """Add powers of ``V`` to the channels."""
-    for i in range(value.size):
-        v = value[i] - ref[i]
-        square = v * v
-        sums[V, i] += w * v
-        sums[VV, i] += w * square
-        sums[VVV, i] += w * square * v
-        sums[VVVV, i] += w * square * square
-
-
-@jit
-def add_variance(
-    w: float,
-    value: FloatArray,
-    variance: FloatArray,
-    value_ref: FloatArray,
-    variance_ref: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Add the return variance and its products with ``V``."""
-    for i in range(value.size):
-        v = value[i] - value_ref[i]
-        r = variance[i] - variance_ref[i]
-        sums[R, i] += w * r
-        sums[RR, i] += w * r * r
-        sums[VR, i] += w * v * r
-        sums[VVR, i] += w * v * v * r
-
-
-@jit
-def add_controls(
-    w: float,
-    value: FloatArray,
-    ref: FloatArray,
-    y: FloatArray,
-    z: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Add the control variates and their products."""
-    for i in range(value.size):
-        v = value[i] - ref[i]
-        sums[Y, i] += w * y[i]
-        sums[YY, i] += w * y[i] * y[i]
-        sums[Z, i] += w * z[i]
-        sums[ZZ, i] += w * z[i] * z[i]
-        sums[VY, i] += w * v * y[i]
-        sums[VZ, i] += w * v * z[i]
-        sums[YZ, i] += w * y[i] * z[i]
-
-
-@jit
 def reduce_draw(
-    w: float,
-    want: int,
-    start: FloatArray,
-    value: FloatArray,
-    variance: FloatArray,
-    occupancy: FloatArray,
-    terminal_value: FloatArray,
-    reference: FloatArray,
-    sums: FloatArray,
-    results: FloatArray,
+    i: int, k: int, given: Setting, found: Solution, ends: FloatArray, out: Results
 ) -> None:
-    """Add one solved draw to the sums [C, S], and its start values to results [4]."""
-    add_value(w, value, reference[0], sums)
-    mean = dot(start, value) + dot(start, terminal_value)
-    results[START_VALUE] = mean
+    """Add draw ``i`` of reward ``k`` to the sums of its block, and what starts get.
+
+    ``ends`` [S] are the values of terminal states.
+    """
+    w, start, want = given.weights[i], given.start, given.want
+    sums, results = out.state[k, i // BLOCK], out.start[k, :, i]
+    value, variance, reference = (
+        found.value[k],
+        found.variance[k],
+        given.nominal.reference,
+    )
+    for s in range(value.size):
+        v = value[s] - reference[0, k, s]
+        square = v * v
+        sums[c.V, s] += w * v
+        sums[c.VV, s] += w * square
+        sums[c.VVV, s] += w * square * v
+        sums[c.VVVV, s] += w * square * square
+    mean = dot(start, value) + dot(start, ends)
+    results[c.START_VALUE] = mean
     if want & (OCCUPANCY | GRADIENT):
-        for s in range(occupancy.size):
-            d = occupancy[s] - reference[2, s]
-            sums[D, s] += w * d
-            sums[DD, s] += w * d * d
+        for s in range(value.size):
+            d = found.occupancy[k, s] - reference[2, k, s]
+            sums[c.D, s] += w * d
+            sums[c.DD, s] += w * d * d
     if want & VARIANCE:
-        add_variance(w, value, variance, reference[0], reference[1], sums)
         spread = 0.0
         for s in range(value.size):
-            gap = value[s] + terminal_value[s] - mean
+            v, r = value[s] - reference[0, k, s], variance[s] - reference[1, k, s]
+            sums[c.R, s] += w * r
+            sums[c.RR, s] += w * r * r
+            sums[c.VR, s] += w * v * r
+            sums[c.VVR, s] += w * v * v * r
+        for s in range(value.size):  # apart, so that the sums are vectorised
+            gap = value[s] + ends[s] - mean
             spread += start[s] * (variance[s] + gap * gap)
-        results[START_VARIANCE] = spread
+        results[c.START_VARIANCE] = spread
+    if out.kept.shape[2] > 0:
+        copy_to(out.kept[k, 0, i], value)
+        copy_to(out.kept[k, 1, i], variance)
+
+
+@jit
+def end_draw(
+    i: int,
+    given: Setting,
+    found: Solution,
+    ends: FloatArray,
+    theta: FloatArray,
+    direction: FloatArray,
+    slope: FloatArray,
+    out: Results,
+) -> None:
+    """Add draw ``i`` of all columns, with a control linear in the rows, and slopes.
+
+    ``ends`` is [K, S], ``direction`` [K, F * E], of which unused rows do not count, and
+    ``slope`` [K, R].
+    """
+    rows, pi, theta_bar = given.rows, given.pi, given.nominal.theta_bar
+    for k in range(found.value.shape[0]):
+        reduce_draw(i, k, given, found, ends[k], out)
+        if given.want & CONTROL:
+            total = 0.0
+            for base in range(0, theta_bar.size, rows.target.size):
+                for row in range(pi.size):
+                    if pi[row] > 0.0:
+                        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                            e = np.uint64(base + at)
+                            total += (theta[e] - theta_bar[e]) * direction[k, e]
+            out.start[k, c.START_Y, i] = total
+        if given.want & GRADIENT:
+            sums = out.row[k, i // BLOCK]
+            for row in range(pi.size):
+                gain = given.weights[i] * slope[k, row]
+                sums[0, row] += gain
+                sums[1, row] += gain * gain
 
 
 @jit
 def control_draw(
-    w: float,
-    want: int,
+    i: int,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     g: FloatArray,
-    start: FloatArray,
-    nominal: References,
     value: FloatArray,
     work: FloatArray,
-    at: int,
-    block: int,
-    sums: FloatArray,
-    results: FloatArray,
+    out: Results,
 ) -> None:
-    """Add the control variates of K rewards of draw ``at`` to sums and results.
-
-    These are of all blocks, [K, B, C, S], and of all draws, [K, 4, W].
-    """
-    bar, bars = nominal.theta_bar, nominal.reference[0]
-    deviate(theta, bar, pi, rows, reward, 1.0, g, bars, work[0])
-    if want & CONTROL_STATES:
+    """Add the control variates of K rewards of draw ``i`` to sums and results."""
+    start, nominal, bars = given.start, given.nominal, given.nominal.reference[0]
+    deviate(given, theta, reward, 1.0, g, bars, work[0])
+    if given.want & CONTROL_STATES:
         y, z = work[1], work[2]
         _times_inverse(nominal, g, work[0], y)
-        deviate(theta, bar, pi, rows, reward, 0.0, g, y, work[0])
+        deviate(given, theta, reward, 0.0, g, y, work[0])
         _times_inverse(nominal, g, work[0], z)
         for k in range(g.size):
-            add_controls(w, value[k], bars[k], y[k], z[k], sums[k, at // block])
-            results[k, START_Y, at] = dot(start, y[k])
-            results[k, START_Z, at] = dot(start, z[k])
+            sums, w = out.state[k, i // BLOCK], given.weights[i]
+            for s in range(start.size):
+                v = value[k, s] - bars[k, s]
+                sums[c.Y, s] += w * y[k, s]
+                sums[c.YY, s] += w * y[k, s] * y[k, s]
+                sums[c.Z, s] += w * z[k, s]
+                sums[c.ZZ, s] += w * z[k, s] * z[k, s]
+                sums[c.VY, s] += w * v * y[k, s]
+                sums[c.VZ, s] += w * v * z[k, s]
+                sums[c.YZ, s] += w * y[k, s] * z[k, s]
+            out.start[k, c.START_Y, i] = dot(start, y[k])
+            out.start[k, c.START_Z, i] = dot(start, z[k])
     else:  # X is too large to hold: its product with the start is enough for y
         n = nominal.n_live
         for k in range(g.size):
             visits_bar = nominal.reference[2, k]
-            results[k, START_Y, at] = dot(visits_bar[:n], work[0, k, :n])
+            out.start[k, c.START_Y, i] = dot(visits_bar[:n], work[0, k, :n])
 
 
 @jit
@@ -317,16 +296,12 @@ def add_cross(
 @jit
 def take_off_first(  # noqa: C901 - loops over rewards, pairs of them and rows
     lost: float,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     final: FloatArray,
     g: FloatArray,
-    start: FloatArray,
-    value: FloatArray,
-    variance: FloatArray,
-    covariance: FloatArray,
+    found: Solution,
     own: FloatArray,
     less: FloatArray,
 ) -> None:
@@ -341,7 +316,8 @@ def take_off_first(  # noqa: C901 - loops over rewards, pairs of them and rows
     with ``e = o - o_s``.
     ``own`` [K, R] and ``less`` [K, R] are filled: ``o``, and what the gradient loses.
     """
-    n_rewards = g.size
+    rows, pi, start, n_rewards = given.rows, given.pi, given.start, g.size
+    value, variance, covariance = found.value, found.variance, found.variance[g.size :]
     of_state = np.zeros((n_rewards, start.size))
     gain = np.zeros((n_rewards, pi.size))
     for k in range(n_rewards):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp._checks import read_only
+from bayesmdp._checks import read_only, sealed
 from bayesmdp._typing import BoolArray, FloatArray, IndexArray, IntArray
 from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._stages import Stages
@@ -127,6 +127,12 @@ class SweepRows:
         out = np.zeros((self.task.n_states, self.task.n_actions))
         out[self.row_id[:, 0], self.row_id[:, 1]] = rows
         return out
+
+    def of_choice(self, choice: IntArray) -> FloatArray:
+        """Rows ``[N]``, one for each live state, as a policy ``[S, A]``; read-only."""
+        rows = np.zeros(self.source.size)
+        rows[choice] = 1.0
+        return sealed(self.as_policy(rows))
 
     @classmethod
     def of(cls, row: IntArray, rows: BeliefRows, task: Task) -> "SweepRows":
@@ -322,6 +328,12 @@ class Problem:
     def n_live(self) -> int:
         """Number of live states."""
         return self.rows.n_live
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Live states, states, entries and columns: what work space depends on."""
+        rows = self.rows
+        return self.n_live, rows.start.size, rows.target.size, self.n_columns
 
     @cached_property
     def used(self) -> BoolArray:

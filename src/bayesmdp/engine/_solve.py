@@ -30,14 +30,13 @@ from bayesmdp.engine._dense import (
 )
 from bayesmdp.engine._krylov import (
     ACCEPTED,
-    N_VECTORS,
     TOLERANCE,
     System,
     bounding_scale,
     fill_inverse,
     iterate,
 )
-from bayesmdp.engine._lanes import FOUR, N_LANES, TWO, WIDEST, solve_lanes
+from bayesmdp.engine._lanes import FOUR, TWO, WIDEST, solve_lanes
 
 # What became of a draw. Left out: of weight 0, or not yet looked at.
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
@@ -67,29 +66,6 @@ class Krylov(NamedTuple):
     backward: bool  # whether they sweep from the last state to the first
 
 
-class Method(NamedTuple):
-    """How to solve: within a band, by iterations, or by dense elimination if neither.
-
-    Kernels take the three ways apart, two of which are None: numba drops what follows
-    ``is not None`` where it is, so that each compiles for one way only.
-    """
-
-    band: Band | None = None
-    krylov: Krylov | None = None
-
-    @property
-    def dense(self) -> Dense | None:
-        """Dense elimination, where that is the way."""
-        return Dense() if self.band is None and self.krylov is None else None
-
-    @property
-    def name(self) -> str:
-        """What the method is called."""
-        if self.krylov is not None:
-            return "iterative"
-        return "dense" if self.band is None else "banded"
-
-
 class Space(NamedTuple):
     """Work space of one thread; what a method does not need is empty."""
 
@@ -111,37 +87,6 @@ class Solution(NamedTuple):
     value: FloatArray
     variance: FloatArray  # [K or K + X, S], covariances of X pairs of rewards at last
     occupancy: FloatArray  # of the first reward of each discount
-
-
-def make_space(
-    method: Method, n: int, n_states: int, entries: int, n_rewards: int = 1
-) -> Space:
-    """Allocate for ``n`` live states and rows of so many entries.
-
-    NumPy asks for large pages, numba does not; vectors of a million states are read a
-    tenth faster with them. What is not touched takes no memory.
-    """
-    height, columns, n_vectors = n, n, 1
-    if method.band is not None:
-        columns = 2 * method.band.width + 1
-    lanes = None
-    if method.krylov is not None:
-        height, columns, n_vectors = 0, 0, N_VECTORS
-        lanes = np.zeros((N_LANES, WIDEST * n_states)) if n_rewards > 1 else None
-    else:
-        entries = 0
-    return Space(
-        np.empty((height, columns)),
-        np.empty(n),
-        np.zeros((n_vectors, n_states)),
-        np.empty(entries),
-        np.empty(entries),
-        np.empty(n),
-        np.empty(n),
-        np.zeros((n_rewards * (n_rewards + 1) // 2, n_states)),
-        np.ones(n_states),
-        lanes,
-    )
 
 
 @jit

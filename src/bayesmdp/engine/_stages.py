@@ -24,12 +24,11 @@ nominal model times the deviation from it, with mean 0.
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, StatusArray
-from bayesmdp.engine._chain import Layout
+from bayesmdp._typing import FloatArray
+from bayesmdp.engine._chain import Layout, Results, Setting
 from bayesmdp.engine._dense import copy_to
-from bayesmdp.engine._reduce import START_Y, add_cross, reduce_draw
+from bayesmdp.engine._reduce import add_cross, end_draw
 from bayesmdp.engine._solve import (
-    CONTROL,
     CROSS,
     GRADIENT,
     LEFT_OUT,
@@ -156,16 +155,13 @@ def _interleave(one: FloatArray, two: FloatArray, out: FloatArray) -> None:
 def _forward(  # noqa: C901 - one loop over times
     stages: Stages,
     space: StageSpace,
-    want: int,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    start: FloatArray,
-    n: int,
     occupancy: FloatArray,
     slope: FloatArray,
 ) -> None:
     """Add up visits ``[M, S]`` and, if wanted, the gradient ``[M, R]``."""
+    rows, pi, start, n = given.rows, given.pi, given.start, given.nominal.n_live
     entries, last, table = rows.target.size, stages.phase.size - 1, space.row_own
     n_columns = stages.own.shape[0]
     now, after = space.visits[0], space.visits[1]
@@ -180,7 +176,7 @@ def _forward(  # noqa: C901 - one loop over times
         for m in range(n_columns):
             for s in range(n):
                 occupancy[m, s] += stages.visits[m, t] * now[s]
-            if want & GRADIENT:
+            if given.want & GRADIENT:
                 own, ahead = stages.own[m], space.value[m, t + 1]
                 for row in range(pi.size):
                     s = rows.source[row]
@@ -207,47 +203,40 @@ def _forward(  # noqa: C901 - one loop over times
 def solve_stages(
     stages: Stages,
     space: StageSpace,
-    want: int,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     final: FloatArray,
-    start: FloatArray,
-    n_live: int,
     out: Solution,
     covariance: FloatArray,
     slope: FloatArray,
 ) -> None:
     """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
+    pi, rows, n_live = given.pi, given.rows, given.nominal.n_live
     fill_rewards(stages, space, theta, rows, reward, final, n_live)
     _backward(stages, space, theta, pi, rows, n_live)
     for m in range(stages.own.shape[0]):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
-    if want & VARIANCE:
+    if given.want & VARIANCE:
         fill_variances(stages, space, theta, pi, rows, reward, out.variance, covariance)
-    if want & (OCCUPANCY | GRADIENT):
-        _forward(
-            stages, space, want, theta, pi, rows, start, n_live, out.occupancy, slope
-        )
+    if given.want & (OCCUPANCY | GRADIENT):
+        _forward(stages, space, given, theta, out.occupancy, slope)
 
 
 @jit
 def fill_direction(
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
     reward: FloatArray,
-    start: FloatArray,
-    n_live: int,
     out: FloatArray,
 ) -> None:
     """Fill ``out`` [M, F * E], derivatives of start values; after `solve_stages`."""
+    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
     entries, n_rewards = rows.target.size, stages.discount.size
     now, after = space.visits[0], space.visits[1]
-    copy_to(now, start)
+    copy_to(now, given.start)
     out[:] = 0.0
     for t in range(stages.phase.size):
         base = stages.phase[t] * entries
@@ -269,117 +258,48 @@ def fill_direction(
 
 
 @jit
-def _along(
-    direction: FloatArray,
-    theta: FloatArray,
-    theta_bar: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-) -> float:
-    """Return the control variate: rows that are not used are not filled."""
-    total, entries = 0.0, rows.target.size
-    for base in range(0, theta_bar.size, entries):
-        for row in range(pi.size):
-            if pi[row] > 0.0:
-                for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                    e = np.uint64(base + at)
-                    total += (theta[e] - theta_bar[e]) * direction[e]
-    return total
-
-
-@jit
-def sweep_stages(  # noqa: C901 - one loop over draws
+def sweep_stages(
     begin: int,
-    block: int,
-    want: int,
+    given: Setting,
     stages: Stages,
     space: StageSpace,
-    rows: Layout,
     theta: FloatArray,
     reward: FloatArray,
     terminal_value: FloatArray,
-    pi: FloatArray,
-    start: FloatArray,
-    weights: FloatArray,
-    n_live: int,
-    reference: FloatArray,
-    theta_bar: FloatArray,
     direction: FloatArray,
-    state_sums: FloatArray,
-    row_sums: FloatArray,
-    start_draws: FloatArray,
-    status: StatusArray,
-    kept: FloatArray,
-    cross: FloatArray,
+    results: Results,
 ) -> None:
     """Sweep some draws of a range, as `bayesmdp.engine._kernel.sweep_policy` does.
 
     ``theta`` is [n, F * E], one set of rows for each phase; ``reward`` is [1 or n, K,
-    F * E], ``terminal_value`` [1 or n, K, S]; ``reference`` [3, M, S] and ``direction``
-    [M, F * E] are of the nominal model. Every row is sampled where gradients are
-    wanted.
+    F * E], ``terminal_value`` [1 or n, K, S]; ``direction`` [M, F * E] is of the
+    nominal model. Every row is sampled where gradients are wanted.
     """
-    n_columns, n_states = stages.own.shape[0], start.size
+    n_columns, n_states = stages.own.shape[0], given.start.size
+    n_live, cross = given.nominal.n_live, results.cross
     out = Solution(
         np.zeros((n_columns, n_states)),
         np.zeros((n_columns, n_states)),
         np.zeros((n_columns, n_states)),
     )
-    slope = np.zeros((n_columns, pi.size))
+    slope = np.zeros((n_columns, given.pi.size))
     ends = np.zeros((n_columns, n_states))
     covariance = np.zeros((cross.shape[0], n_states))
     for d in range(theta.shape[0]):
         i = begin + d
-        if weights[i] == 0.0 or status[i] != LEFT_OUT:
+        if given.weights[i] == 0.0 or results.status[i] != LEFT_OUT:
             continue
         paid = reward[d if reward.shape[0] > 1 else 0]
         final = terminal_value[d if terminal_value.shape[0] > 1 else 0]
         solve_stages(
-            stages,
-            space,
-            want,
-            theta[d],
-            pi,
-            rows,
-            paid,
-            final,
-            start,
-            n_live,
-            out,
-            covariance,
-            slope,
+            stages, space, given, theta[d], paid, final, out, covariance, slope
         )
-        status[i] = SOLVED
+        results.status[i] = SOLVED
         ends[:] = 0.0
         for m in range(n_columns):
             for k in range(final.shape[0]):
                 for s in range(n_live, n_states):
                     ends[m, s] += stages.own[m, k, 0] * final[k, s]
-        if want & CROSS:
-            add_cross(start, out.value, ends, covariance, cross[:, i])
-        for m in range(n_columns):
-            if kept.shape[2] > 0:
-                copy_to(kept[m, 0, i], out.value[m])
-                copy_to(kept[m, 1, i], out.variance[m])
-            reduce_draw(
-                weights[i],
-                want,
-                start,
-                out.value[m],
-                out.variance[m],
-                out.occupancy[m],
-                ends[m],
-                reference[:, m],
-                state_sums[m, i // block],
-                start_draws[m, :, i],
-            )
-            if want & CONTROL:
-                start_draws[m, START_Y, i] = _along(
-                    direction[m], theta[d], theta_bar, pi, rows
-                )
-            if want & GRADIENT:
-                sums = row_sums[m, i // block]
-                for row in range(pi.size):
-                    gain = weights[i] * slope[m, row]
-                    sums[0, row] += gain
-                    sums[1, row] += gain * gain
+        if given.want & CROSS:
+            add_cross(given.start, out.value, ends, covariance, cross[:, i])
+        end_draw(i, given, out, ends, theta[d], direction, slope, results)

@@ -6,17 +6,34 @@ nor on how the draws were split. What is done with a range is a backend's busine
 nothing grows with draws times model size.
 
 What a sweep will take is looked at before it is begun (`Footprint`).
+
+Who does the work is the caller's thread, threads, or an executor of the caller's
+(`workers`). A task comes back with its number, so that an executor that mixes answers
+up, or makes them up, is found out. ``BAYESMDP_TIMEOUT`` limits the wait for one task of
+an executor.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
+from bayesmdp import _checks
 from bayesmdp._memory import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine import _backend as channels
 from bayesmdp.engine import _solve as solving
 from bayesmdp.engine._backend import (
     BLOCK,
@@ -25,18 +42,191 @@ from bayesmdp.engine._backend import (
     Joiner,
     Nominal,
     Sums,
+    backend_of,
     blank,
 )
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import CONTROL, CONTROL_STATES, GRADIENT, KEEP
-from bayesmdp.engine._workers import Inline, Pool, results
-from bayesmdp.errors import TooLargeError
+from bayesmdp.errors import ArgumentError, ExecutorError, TooLargeError
 
+_R = TypeVar("_R")
+_LONGEST = 1e9  # seconds; waits of 300 years and more overflow
 _DENSE_IS_SLOW = 10_000  # live states
 _TASK_SECONDS = 1.0  # roughly, so that Ctrl-C is heard
 _LEAST_SECONDS = 1e-3  # less than that, and handing over takes longer than it saves
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 _NO_CONTROLS = "no control variates (control=False in `evaluate`)"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An executor, how many workers it has, and what computes there."""
+
+    executor: Executor
+    n_workers: int
+    backend: Backend
+
+    @property
+    def in_flight(self) -> int:
+        """Tasks to keep at work or waiting."""
+        return 2 * self.n_workers
+
+    @property
+    def local(self) -> bool:
+        """Whether tasks share the memory of this process."""
+        return isinstance(self.executor, ThreadPoolExecutor)
+
+    @property
+    def threads(self) -> int:
+        """Threads of this process at work; others have a memory of their own."""
+        return self.n_workers if self.local else 1
+
+
+class Threads(ThreadPoolExecutor):
+    """Threads of this process, which answer for certain."""
+
+
+class Inline(Threads):
+    """One thread, the caller's: handing small tasks over takes longer than they do."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]:
+        """Do it at once."""
+        future: Future[_R] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as problem:
+            future.set_exception(problem)
+        return future
+
+
+@contextmanager
+def workers(
+    threads: int | None, executor: Executor | None, device: str | None = None
+) -> Iterator[Pool]:
+    """Open an executor for one or several sweeps."""
+    n, backend = _checks.thread_count(threads), backend_of(device)
+    if executor is not None:
+        _checks.of_type("executor", executor, Executor, ArgumentError)
+        try:
+            yield Pool(executor, n, backend)
+        except BrokenExecutor as broken:
+            raise ExecutorError(
+                "`executor` lost a worker and cannot go on; make a new one and call "
+                "again. Workers die for lack of memory, or at once where a script that "
+                'starts processes has no `if __name__ == "__main__":`.'
+            ) from broken
+        return
+    pool = Threads(n) if n > 1 else Inline()
+    try:
+        yield Pool(pool, n, backend)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def results(
+    pool: Pool, call: Callable[..., _R], jobs: Iterable[tuple[Any, ...]]
+) -> AbstractContextManager[Iterator[_R]]:
+    """Open what ``call(*job)`` returns for each job, in the order of jobs.
+
+    Few are at work or waiting at a time, and leaving calls off what has not begun.
+    """
+    return closing(_results(pool, call, jobs))
+
+
+def _results(
+    pool: Pool, call: Callable[..., _R], jobs: Iterable[tuple[Any, ...]]
+) -> Generator[_R, None, None]:
+    executor = pool.executor
+    inline = isinstance(executor, Inline)  # what waits is done there
+    most = 1 if inline else pool.in_flight
+    limit = None if isinstance(executor, Threads) else _time_limit()
+    waiting = enumerate(jobs)
+    pending: deque[tuple[int, Future[tuple[int, _R]]]] = deque()
+    try:
+        while True:
+            for number, job in islice(waiting, most - len(pending)):
+                pending.append((number, _submitted(executor, number, call, job)))
+            if not pending:
+                return
+            number, future = pending.popleft()
+            yield _answer(future, number, limit)
+    finally:
+        for _, future in pending:
+            future.cancel()
+
+
+def _numbered(number: int, call: Callable[..., _R], *job: Any) -> tuple[int, _R]:
+    """Do a task and say which it was; runs wherever the executor does."""
+    return number, call(*job)
+
+
+def _submitted(
+    executor: Executor, number: int, call: Callable[..., _R], job: tuple[Any, ...]
+) -> Future[tuple[int, _R]]:
+    """Hand a job over; say it in a sentence where nobody takes it."""
+    try:
+        future = executor.submit(_numbered, number, call, *job)
+    except NotImplementedError as problem:
+        raise ExecutorError(
+            f"`executor` takes no tasks: {type(executor).__name__} has no `submit`."
+        ) from problem
+    except RuntimeError as problem:
+        if isinstance(problem, BrokenExecutor) or "shutdown" not in str(problem):
+            raise
+        raise ExecutorError(
+            "`executor` is shut down already: call within its `with` block, or make a "
+            "new one."
+        ) from problem
+    if not isinstance(future, Future):
+        raise ExecutorError(
+            "`executor` must return a Future from `submit`; got "
+            f"{type(future).__name__}."
+        )
+    return future
+
+
+def _answer(future: Future[tuple[int, _R]], number: int, limit: float | None) -> _R:
+    """Wait for a task; say it in a sentence where the answer is none, or another's."""
+    try:
+        answer: Any = future.result(limit)
+    except CancelledError as problem:
+        raise ExecutorError(
+            f"`executor` cancelled task {number}: call again with one that does all it "
+            "is given."
+        ) from problem
+    except TimeoutError as problem:
+        if future.done():  # what the task itself raised
+            raise
+        future.cancel()
+        raise ExecutorError(
+            f"`executor` did not answer within {limit:g} seconds for task {number}: "
+            "look after its workers, or allow more with BAYESMDP_TIMEOUT."
+        ) from problem
+    whole = isinstance(answer, tuple) and len(answer) == 2
+    if not (whole and type(answer[0]) is int and answer[0] == number):
+        raise ExecutorError(
+            f"`executor` gave something else for task {number} than the task returned "
+            f"(of type {type(answer).__name__}): an executor must hand back just that."
+        )
+    value: _R = answer[1]
+    return value
+
+
+def _time_limit() -> float | None:
+    """Read how many seconds a task of an executor may take, if that is limited."""
+    said = os.environ.get("BAYESMDP_TIMEOUT", "").strip()
+    try:
+        seconds = float(said) if said else None
+    except ValueError:
+        seconds = -1.0
+    if seconds is not None and not 0 < seconds <= _LONGEST:
+        raise ArgumentError(
+            f"`BAYESMDP_TIMEOUT` must be a number of seconds above 0; got {said!r:.40}."
+        )
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -194,29 +384,11 @@ def sweep(
     after: Sums | None = None,
     progress: Progress | None = None,
 ) -> Sums:
-    """Sweep ``n_draws`` draws of a problem.
+    """Sweep ``n_draws`` draws of a problem, from number ``first`` on.
 
-    Parameters
-    ----------
-    problem
-        Arrays of the belief and the policies.
-    nominal
-        Reference model.
-    n_draws
-        How many, those of ``after`` included.
-    want
-        What to compute beside the value.
-    pool
-        Who works, from `workers`.
-    first
-        Number of the first draw.
-    weights
-        One for each draw, ``[D]``; 1 where not given.
-    after
-        Earlier result to go on from; its draws, a multiple of the block, are not
-        computed again.
-    progress
-        Called with the number of draws done.
+    They have ``weights`` [D], or all 1. Those of an earlier result ``after``, whole
+    blocks, are among them and not computed again. ``progress`` is called with the
+    number of draws done.
     """
     done = 0 if after is None else after.n_draws
     w = np.ones(n_draws) if weights is None else weights
@@ -232,9 +404,10 @@ def sweep(
     total = Joiner()
     if after is not None:
         total.add(after)
+    size = blocks * BLOCK
     jobs = (
-        (problem, nominal, bits, first + begin, w[begin:stop])
-        for begin, stop in _ranges(done, n_draws, blocks)
+        (problem, nominal, bits, first + begin, w[begin : begin + size])
+        for begin in range(done, n_draws, size)
     )
     with results(pool, pool.backend.sweep, jobs) as parts:
         for part in parts:
@@ -244,31 +417,22 @@ def sweep(
     return total.sums()
 
 
-def _ranges(first: int, stop: int, blocks: int) -> Iterator[tuple[int, int]]:
-    """Split draws into tasks of so many blocks."""
-    for begin in range(first, stop, blocks * BLOCK):
-        yield begin, min(begin + blocks * BLOCK, stop)
-
-
 _EVERYTHING = Want(variance=True, occupancy=True)
 _SMALL_SHARE = 1e-4  # of the largest; six digits are right then
 _MOST = 1e70  # a value whose fourth power can be summed, also where draws are larger
 
 
 def solve_known(
-    problem: Problem, backend: Backend, want: Want = _EVERYTHING
+    problem: Problem, backend: Backend, want: Want = _EVERYTHING, solver: Any = None
 ) -> FloatArray:
     """Value, return variance and occupancy of the mean model, ``[3, P, S]``.
 
-    In sweep order, terminal values not added; zeros for what is not wanted.
+    In sweep order, terminal values not added; zeros for what is not wanted. Values
+    whose powers cannot be summed are refused.
     """
-    solver = backend.choose(problem, "auto", adjoint=want.adjoint)
-    return _solved(problem, backend, solver, want.bits())
-
-
-def _solved(problem: Problem, backend: Backend, solver: Any, bits: int) -> FloatArray:
-    """Solve the mean model, and refuse values whose powers cannot be summed."""
-    out = backend.solve_mean(problem, solver, bits)
+    if solver is None:
+        solver = backend.choose(problem, "auto", adjoint=want.adjoint)
+    out = backend.solve_mean(problem, solver, want.bits())
     if not np.abs(out[0]).max(initial=0.0) <= _MOST:
         raise TooLargeError(
             f"Values of this policy are above {_MOST:g} in size, too large for their "
@@ -304,17 +468,17 @@ def nominal(
     bits = want.bits(control, fits)
     planned = Footprint(backend, problem, chosen, bits, n_draws, pool.threads, inverses)
     planned.check()
-    reference = _solved(problem, backend, chosen, want.bits())
+    reference = solve_known(problem, backend, want, chosen)
     few = lacks_digits(problem, reference)
     exact = backend.exact(problem, chosen) if any(few) and solver == "auto" else None
     if exact is not None:
         chosen = exact
         replace(planned, solver=chosen).check()
-        reference = _solved(problem, backend, chosen, want.bits())
+        reference = solve_known(problem, backend, want, chosen)
     iterates = backend.iterates(chosen)
     inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse
-    given = reference, problem.rows.mean, inverse, chosen, control
-    return Nominal(*given, few if iterates else (), iterates)
+    known = few if iterates else ()
+    return Nominal(reference, inverse, chosen, control, known, iterates)
 
 
 def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:
@@ -324,10 +488,7 @@ def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:
     variance. Where those from the start are far smaller (rewards of another size that
     the start hardly sees, or an end far away), less is right of them.
     """
-    live = slice(0, problem.n_live)
-    weight = problem.rows.start[live]
-    found = []
-    for p in range(reference.shape[1]):
-        size = np.abs(reference[:2, p, live])  # [value and variance, N]
-        found.append(bool((size @ weight < _SMALL_SHARE * size.max(axis=1)).any()))
-    return tuple(found) if weight.any() else (False,) * len(found)
+    weight = problem.rows.start[: problem.n_live]
+    size = np.abs(reference[:2, :, : problem.n_live])  # [value and variance, P, N]
+    few = (size @ weight < _SMALL_SHARE * size.max(axis=2)).any(axis=0)
+    return tuple((few & weight.any()).tolist())

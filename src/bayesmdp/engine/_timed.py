@@ -13,9 +13,10 @@ import numpy as np
 
 from bayesmdp._checks import read_only, writable
 from bayesmdp._typing import FloatArray
-from bayesmdp.engine import _solve as solving
-from bayesmdp.engine._backend import BLOCK
+from bayesmdp.engine._chain import Setting
+from bayesmdp.engine._kernel import setting
 from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._solve import CONTROL, GRADIENT, Solution
 from bayesmdp.engine._stages import (
     Stages,
     StageSpace,
@@ -62,6 +63,24 @@ class Timed(ABC):
         """Rough time of one policy and draw."""
 
 
+def solved_by_time(
+    problem: Problem,
+    given: Setting,
+    theta: FloatArray,
+    reward: FloatArray,
+    final: FloatArray,
+) -> tuple[Solution, StageSpace, FloatArray]:
+    """Solve one model ``[F * E]``: results, values of all times, slopes ``[M, R]``."""
+    stages, rows, m = problem.stages, problem.rows, problem.n_columns
+    assert stages is not None
+    space = stage_space(stages, rows.start.size, rows.source.size)
+    out = Solution(*np.zeros((3, m, rows.start.size)))
+    slope, nothing = np.zeros((m, rows.source.size)), np.zeros((0, rows.start.size))
+    model = theta.copy(), read_only(reward), writable(final)
+    solve_stages(stages, space, given, *model, out, nothing, slope)
+    return out, space, slope
+
+
 @dataclass(frozen=True, eq=False)
 class Products(Timed):
     """A horizon: one product for each cycle."""
@@ -71,80 +90,28 @@ class Products(Timed):
 
     def solve_mean(self, problem: Problem, p: int, bits: int) -> FloatArray:
         """Solve the mean model."""
-        return np.stack(self._solved(problem, p, bits)[0])
-
-    def _solved(
-        self, problem: Problem, p: int, bits: int
-    ) -> tuple[solving.Solution, StageSpace]:
-        space, rows = self._space(problem), problem.rows
-        m = problem.n_columns
-        out = solving.Solution(*np.zeros((3, m, rows.start.size)))
-        solve_stages(
-            self.stages,
-            space,
-            bits & ~solving.GRADIENT,
-            rows.mean.copy(),
-            read_only(problem.policies[p]),
-            rows.layout,
-            read_only(problem.reward),
-            writable(problem.terminal_value),
-            writable(rows.start),
-            problem.n_live,
-            out,
-            np.zeros((0, rows.start.size)),
-            np.zeros((m, rows.source.size)),
-        )
-        return out, space
-
-    def _space(self, problem: Problem) -> StageSpace:
-        rows = problem.rows
-        return stage_space(self.stages, rows.start.size, rows.source.size)
-
-    def _direction(self, problem: Problem, p: int) -> FloatArray:
-        """Return derivatives of start values by the mean rows, ``[M, E]``."""
-        rows, policy = problem.rows, read_only(problem.policies[p])
-        out = np.empty((problem.n_columns, rows.mean.size))
-        space = self._solved(problem, p, 0)[1]
-        given = rows.mean.copy(), policy, rows.layout, read_only(problem.reward)
-        start = writable(rows.start)
-        fill_direction(self.stages, space, *given, start, problem.n_live, out)
-        return out
+        given = setting(problem, p, bits & ~GRADIENT)
+        model = problem.rows.mean, problem.reward, problem.terminal_value
+        return np.stack(solved_by_time(problem, given, *model)[0])
 
     def kernel(self, part: "Range", p: int) -> Kernel:
         """Return the kernel of one policy."""
-        problem, rows = part.problem, part.problem.rows
-        columns, space = problem.columns(p), self._space(problem)
+        problem, rows, given, out = part.problem, part.problem.rows, *part.of(p)
+        space = stage_space(self.stages, rows.start.size, rows.source.size)
         direction = np.zeros((problem.n_columns, 0))
-        if part.bits & solving.CONTROL:
-            direction = self._direction(problem, p)
+        if part.bits & CONTROL:  # derivatives of start values by the mean rows
+            direction = np.empty((problem.n_columns, rows.mean.size))
+            plain, reward = setting(problem, p, 0), read_only(problem.reward)
+            mean = rows.mean, problem.reward, problem.terminal_value
+            values = solved_by_time(problem, plain, *mean)[1]
+            theta = rows.mean.copy()
+            fill_direction(self.stages, values, plain, theta, reward, direction)
 
         def call(
             begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
         ) -> None:
-            sweep_stages(
-                begin,
-                BLOCK,
-                part.bits,
-                self.stages,
-                space,
-                rows.layout,
-                theta,
-                reward,
-                final,
-                read_only(problem.policies[p]),
-                writable(rows.start),
-                read_only(part.weights),
-                problem.n_live,
-                writable(part.nominal.reference[:, columns]),
-                read_only(rows.mean),
-                direction,
-                part.state[columns],
-                part.row[columns],
-                part.start[columns],
-                part.status[p],
-                part.kept[columns],
-                part.cross[p],
-            )
+            how = begin, given, self.stages, space
+            sweep_stages(*how, theta, reward, final, direction, out)
 
         return call
 
@@ -189,39 +156,21 @@ class Renewals(Timed):
 
     def kernel(self, part: "Range", p: int) -> Kernel:
         """Return the kernel of one policy."""
-        problem, rows = part.problem, part.problem.rows
-        columns, policy = problem.columns(p), read_only(problem.policies[p])
-        direction = np.zeros((problem.n_columns, rows.mean.size))
-        at = self._solved(problem, p)
-        if part.bits & solving.CONTROL:
+        problem, at, given, out = (
+            part.problem,
+            self._solved(part.problem, p),
+            *part.of(p),
+        )
+        direction = np.zeros((problem.n_columns, problem.rows.mean.size))
+        if part.bits & CONTROL:
             paid = read_only(problem.reward)
-            fill_derivative(policy, rows.layout, paid, at, direction)
+            fill_derivative(given.pi, given.rows, paid, at, direction)
+        anchor = self.anchors[p]
 
         def call(
             begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
         ) -> None:
-            sweep_average(
-                begin,
-                BLOCK,
-                part.bits,
-                self.anchors[p],
-                at,
-                rows.layout,
-                theta,
-                reward,
-                policy,
-                writable(rows.start),
-                read_only(part.weights),
-                writable(part.nominal.reference[:, columns]),
-                read_only(rows.mean),
-                direction,
-                part.state[columns],
-                part.row[columns],
-                part.start[columns],
-                part.status[p],
-                part.kept[columns],
-                part.cross[p],
-            )
+            sweep_average(begin, given, anchor, at, theta, reward, direction, out)
 
         return call
 

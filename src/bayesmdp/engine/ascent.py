@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.engine import _reduce as channels
+from bayesmdp.engine import _backend as channels
 from bayesmdp.engine._backend import BLOCK, Nominal, Sums, blank
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._sweep import Want, sweep
-from bayesmdp.engine._workers import Pool
+from bayesmdp.engine._sweep import Pool, Want, sweep
 from bayesmdp.errors import EndlessError
 
 _ENDLESS = "No draw of this policy ends or can be solved for."

@@ -32,9 +32,9 @@ import numpy as np
 
 from bayesmdp._checks import read_only
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IntArray, StatusArray
+from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._bellman import bellman_mean
-from bayesmdp.engine._chain import Layout
+from bayesmdp.engine._chain import Layout, Results, Setting
 from bayesmdp.engine._dense import (
     ENDLESS,
     copy_to,
@@ -43,10 +43,9 @@ from bayesmdp.engine._dense import (
     solve,
     solve_transposed,
 )
-from bayesmdp.engine._reduce import START_Y, reduce_draw
+from bayesmdp.engine._reduce import end_draw
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import (
-    CONTROL,
     CROSS,
     ENDLESS_CHAIN,
     GRADIENT,
@@ -164,85 +163,54 @@ def gains_of_rows(
 @jit
 def sweep_average(  # noqa: C901 - one loop over draws
     begin: int,
-    block: int,
-    want: int,
+    given: Setting,
     anchor: int,
     at: Renewal,
-    rows: Layout,
     theta: FloatArray,
     reward: FloatArray,
-    pi: FloatArray,
-    start: FloatArray,
-    weights: FloatArray,
-    reference: FloatArray,
-    theta_bar: FloatArray,
     direction: FloatArray,
-    state_sums: FloatArray,
-    row_sums: FloatArray,
-    start_draws: FloatArray,
-    status: StatusArray,
-    kept: FloatArray,
-    cross: FloatArray,
+    results: Results,
 ) -> None:
     """Sweep some draws of a range, as `bayesmdp.engine._kernel.sweep_policy` does.
 
     Values are gains, variances rates, the same in every state, and occupancies shares
     of time. ``kept`` [K, 2, W, S] takes the bias of each draw.
     """
-    n_rewards, n_states = reward.shape[1], start.size
-    nothing = np.zeros(n_states)
+    n_rewards, n_states = reward.shape[1], given.start.size
+    pi, rows = given.pi, given.rows
+    nothing = np.zeros((n_rewards, n_states))
     out = Solution(
         np.zeros((n_rewards, n_states)),
         np.zeros((n_rewards, n_states)),
         np.zeros((n_rewards, n_states)),
     )
-    slope = np.zeros(pi.size)
+    slope = np.zeros((n_rewards, pi.size))
     for d in range(theta.shape[0]):
         i = begin + d
-        if weights[i] == 0.0 or status[i] != LEFT_OUT:
+        if given.weights[i] == 0.0 or results.status[i] != LEFT_OUT:
             continue
         paid = reward[d if reward.shape[0] > 1 else 0]
         if not solve_renewal(theta[d], pi, rows, paid, anchor, at):
-            status[i] = ENDLESS_CHAIN
+            results.status[i] = ENDLESS_CHAIN
             continue
-        status[i] = SOLVED
-        if want & CROSS:
-            pair = 0
-            for k in range(n_rewards):
-                for j in range(k + 1, n_rewards):
-                    cross[pair, i] = at.rate[k, j]
-                    pair += 1
+        results.status[i], pair = SOLVED, 0
         for k in range(n_rewards):
+            for j in range(k + 1, n_rewards):
+                if given.want & CROSS:
+                    results.cross[pair, i] = at.rate[k, j]
+                    pair += 1
             out.value[k, :] = at.gain[k]
             out.variance[k, :] = at.rate[k, k]
             copy_to(out.occupancy[k], at.share)
-            if kept.shape[2] > 0:
-                copy_to(kept[k, 0, i], at.bias[k])
-            reduce_draw(
-                weights[i],
-                want,
-                start,
-                out.value[k],
-                out.variance[k],
-                out.occupancy[k],
-                nothing,
-                reference[:, k],
-                state_sums[k, i // block],
-                start_draws[k, :, i],
-            )
-            if want & CONTROL:
-                y = 0.0
-                for e in range(theta_bar.size):
-                    if direction[k, e] != 0.0:  # rows that are not used are not filled
-                        y += (theta[d, e] - theta_bar[e]) * direction[k, e]
-                start_draws[k, START_Y, i] = y
-            if want & GRADIENT:
-                gains_of_rows(theta[d], rows, paid[k], at.gain[k], at.bias[k], slope)
-                sums = row_sums[k, i // block]
+            if given.want & GRADIENT:
+                own = slope[k]
+                gains_of_rows(theta[d], rows, paid[k], at.gain[k], at.bias[k], own)
                 for row in range(pi.size):
-                    gain = weights[i] * at.share[rows.source[row]] * slope[row]
-                    sums[0, row] += gain
-                    sums[1, row] += gain * gain
+                    own[row] *= at.share[rows.source[row]]
+        end_draw(i, given, out, nothing, theta[d], direction, slope, results)
+        if results.kept.shape[2] > 0:
+            for k in range(n_rewards):
+                copy_to(results.kept[k, 0, i], at.bias[k])
 
 
 @jit

@@ -14,18 +14,19 @@ import numpy as np
 from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine import _solve as solving
 from bayesmdp.engine._chain import Layout
+from bayesmdp.engine._kernel import setting
 from bayesmdp.engine._rows import Problem
+from bayesmdp.engine._solve import GRADIENT, OCCUPANCY
 from bayesmdp.engine._stages import (
     Stages,
     StageSpace,
     fill_rewards,
     row_ahead,
     row_reward,
-    solve_stages,
     stage_space,
 )
+from bayesmdp.engine._timed import solved_by_time
 
 _MOST = 200  # changes
 _TIE = 1e-12  # share of a value; what is smaller is rounding
@@ -33,22 +34,10 @@ _TIE = 1e-12  # share of a value; what is smaller is rounding
 
 def improve_stationary(problem: Problem) -> tuple[IntArray, FloatArray, int]:
     """Rows ``[N]`` of a good stationary policy, its values ``[S]``, and evaluations."""
-    stages = problem.stages
-    assert stages is not None
-    space = _space(problem, stages)
     choice = np.zeros(problem.n_live, dtype=np.int64)
-    rows, reward, final = problem.rows, problem.reward, problem.terminal_value
-    best_stages(
-        stages,
-        space,
-        rows.mean.copy(),
-        rows.layout,
-        read_only(reward),
-        writable(final),
-        problem.n_live,
-        choice,
-    )
-    reached, value, slope = _solved(problem, stages, space, choice)
+    mean = problem.rows.mean.copy(), problem.reward, problem.terminal_value
+    _best_stages(problem, *mean, choice)
+    reached, value, slope = _solved(problem, choice)
     for step in range(1, _MOST):
         better = _best_rows(problem, slope, choice)
         changed = np.flatnonzero(better != choice)
@@ -56,7 +45,7 @@ def improve_stationary(problem: Problem) -> tuple[IntArray, FloatArray, int]:
         order = changed[np.argsort(-slope[better[changed]], kind="stable")]
         tries += [_with(choice, s, better[s]) for s in order if changed.size > 1]
         for candidate in tries:
-            found = _solved(problem, stages, space, candidate)
+            found = _solved(problem, candidate)
             if found[0] > reached + _TIE * max(abs(reached), 1e-300):
                 choice, (reached, value, slope) = candidate, found
                 break
@@ -79,35 +68,14 @@ def _best_rows(problem: Problem, slope: FloatArray, choice: IntArray) -> IntArra
     return np.where(slope[best] > slope[choice], best, choice)
 
 
-def _space(problem: Problem, stages: Stages) -> StageSpace:
-    rows = problem.rows
-    return stage_space(stages, rows.start.size, rows.source.size)
-
-
-def _solved(
-    problem: Problem, stages: Stages, space: StageSpace, choice: IntArray
-) -> tuple[float, FloatArray, FloatArray]:
+def _solved(problem: Problem, choice: IntArray) -> tuple[float, FloatArray, FloatArray]:
     """Start value, values ``[S]`` and gradient ``[R]`` of rows ``[N]``."""
-    rows, m = problem.rows, problem.n_columns
-    policy = np.zeros(rows.source.size)
-    policy[choice] = 1.0
-    out = solving.Solution(*np.zeros((3, m, rows.start.size)))
-    slope = np.zeros((m, policy.size))
-    solve_stages(
-        stages,
-        space,
-        solving.OCCUPANCY | solving.GRADIENT,
-        rows.mean.copy(),
-        read_only(policy),
-        rows.layout,
-        read_only(problem.reward),
-        writable(problem.terminal_value),
-        writable(rows.start),
-        problem.n_live,
-        out,
-        np.zeros((0, rows.start.size)),
-        slope,
-    )
+    rows = problem.rows
+    policy = np.zeros((1, rows.source.size))
+    policy[0, choice] = 1.0
+    given = setting(problem.with_policies(policy), 0, OCCUPANCY | GRADIENT)
+    model = rows.mean, problem.reward, problem.terminal_value
+    out, _, slope = solved_by_time(problem, given, *model)
     return float(rows.start @ out.value[0]), out.value[0], slope[0]
 
 
@@ -118,47 +86,24 @@ def sum_over_draws(
 
     By time, discounted to the start, of the first policy; ``around`` [T + 1, S].
     """
-    stages = problem.stages
-    assert stages is not None
-    space, out = _space(problem, stages), np.zeros((4, *around.shape))
+    out = np.zeros((4, *around.shape))
     for i, theta, reward, final in _models(problem, draws):
-        off = _values_by_time(problem, stages, space, theta, reward, final) - around
+        off = _values_by_time(problem, theta, reward, final) - around
         out += weights[i] * np.stack([off, off**2, off**3, off**4])
     return out
 
 
 def mean_values_by_time(problem: Problem) -> FloatArray:
     """Values of the mean model by time, ``[T + 1, S]``, as `sum_over_draws` has."""
-    assert problem.stages is not None
-    space, final = _space(problem, problem.stages), problem.terminal_value
-    given = problem.rows.mean, problem.reward, final
-    return _values_by_time(problem, problem.stages, space, *given)
+    given = problem.rows.mean, problem.reward, problem.terminal_value
+    return _values_by_time(problem, *given)
 
 
 def _values_by_time(
-    problem: Problem,
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    reward: FloatArray,
-    final: FloatArray,
+    problem: Problem, theta: FloatArray, reward: FloatArray, final: FloatArray
 ) -> FloatArray:
-    rows, n_states = problem.rows, problem.rows.start.size
-    solve_stages(
-        stages,
-        space,
-        0,
-        theta.copy(),
-        read_only(problem.policies[0]),
-        rows.layout,
-        read_only(reward),
-        writable(final),
-        writable(rows.start),
-        problem.n_live,
-        solving.Solution(*np.zeros((3, 1, n_states))),
-        np.zeros((0, n_states)),
-        np.zeros((1, rows.source.size)),
-    )
+    given = setting(problem, 0, 0)
+    space = solved_by_time(problem, given, theta, reward, final)[1]
     out = space.value[0, :-1].copy()  # at terminal states what arriving there pays
     out[0, problem.n_live :] = problem.of_columns(final)[0, problem.n_live :]
     return out
@@ -187,25 +132,30 @@ def best_start_values(problem: Problem, draws: IntArray) -> tuple[FloatArray, In
 
     And the rows that they begin with, ``[n, N]``.
     """
-    stages, rows = problem.stages, problem.rows
-    assert stages is not None
-    space, live = _space(problem, stages), slice(0, problem.n_live)
+    rows, live = problem.rows, slice(0, problem.n_live)
     out = np.empty(draws.size)
     choice = np.zeros((draws.size, problem.n_live), dtype=np.int64)
     for i, theta, reward, final in _models(problem, draws):
-        best_stages(
-            stages,
-            space,
-            theta,
-            rows.layout,
-            read_only(reward),
-            writable(final),
-            problem.n_live,
-            choice[i],
-        )
+        space = _best_stages(problem, theta, reward, final, choice[i])
         start = problem.of_columns(final)[0] @ rows.start
         out[i] = rows.start[live] @ space.value[0, 0, live] + start
     return out, choice
+
+
+def _best_stages(
+    problem: Problem,
+    theta: FloatArray,
+    reward: FloatArray,
+    final: FloatArray,
+    choice: IntArray,
+) -> StageSpace:
+    """Call `best_stages` for one model."""
+    stages, rows = problem.stages, problem.rows
+    assert stages is not None
+    space = stage_space(stages, rows.start.size, rows.source.size)
+    paid = read_only(reward), writable(final), problem.n_live
+    best_stages(stages, space, theta, rows.layout, *paid, choice)
+    return space
 
 
 @jit

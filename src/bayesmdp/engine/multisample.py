@@ -29,15 +29,16 @@ from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._planner import (
     TIE,
+    Known,
     evaluate_choice,
     expect_rewards,
     lookahead,
     make_bench,
-    methods,
 )
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import Dense, Krylov
-from bayesmdp.engine._workers import Pool, results, workers
+from bayesmdp.engine._sweep import Pool, results, workers
+from bayesmdp.engine.planning import methods
 
 __all__ = ["MultiSample", "multi_sample_induction"]
 
@@ -262,8 +263,9 @@ def sum_lookahead(
 ) -> None:
     """Add ``Q`` of every row over draws to ``sums`` [R]; ``values`` is [D, S]."""
     for i in range(table.shape[0]):
+        known = Known(table[i], rows, paid[i], g)
         for row in range(sums.size):
-            sums[row] += lookahead(row, table[i], rows, paid[i], g, values[i])
+            sums[row] += lookahead(row, known, values[i])
 
 
 @jit
@@ -278,8 +280,9 @@ def back_up(
     """Move ``values`` [D, S] one step back under a policy."""
     new = np.empty(choice.size)
     for i in range(table.shape[0]):
+        known = Known(table[i], rows, paid[i], g)
         for s in range(choice.size):
-            new[s] = lookahead(choice[s], table[i], rows, paid[i], g, values[i])
+            new[s] = lookahead(choice[s], known, values[i])
         copy_to(values[i], new)
 
 
@@ -298,9 +301,8 @@ def settle(
     bench = make_bench(krylov, choice.size, values.shape[1])
     ended = 0
     for i in range(table.shape[0]):
-        off = evaluate_choice(
-            dense, krylov, table[i], rows, paid[i], g, choice, bench, values[i]
-        )
+        known = Known(table[i], rows, paid[i], g)
+        off = evaluate_choice(dense, krylov, known, choice, bench, values[i])
         ended += off < np.inf
         bench.length[:] = 0.0  # a draw must not depend on the one before it
     return ended

@@ -26,13 +26,18 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only, writable
+from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._backend import BLOCK
+from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._cpu import CPU
+from bayesmdp.engine._dense import dot
 from bayesmdp.engine._ending import nearest_rows
-from bayesmdp.engine._planner import FAILED, methods, plan_models
+from bayesmdp.engine._kernel import Method
+from bayesmdp.engine._planner import FAILED, plan_model
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._workers import Pool, results
+from bayesmdp.engine._solve import Dense, Krylov
+from bayesmdp.engine._sweep import Pool, results
 from bayesmdp.engine.averages import best_averages, improve_average
 from bayesmdp.engine.horizons import best_start_values, improve_stationary
 from bayesmdp.errors import BayesmdpWarning
@@ -48,7 +53,17 @@ __all__ = [
     "warn_unfinished",
 ]
 
+_SMALL = 128  # live states up to which policies are evaluated by elimination
+_LARGE = 4000  # and beyond which it is out of reach
 _WHO = "no action ever leads to a terminal state; add one with FallbackPrior"
+
+
+def methods(n_live: int) -> tuple[Method, ...]:
+    """How to evaluate policies, each way tried where the one before it fails."""
+    if n_live <= _SMALL:
+        return (Method(),)
+    iterations = Method(krylov=Krylov(False))
+    return (iterations, Method()) if n_live <= _LARGE else (iterations,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,72 +92,44 @@ def plan(problem: Problem, who: str = _WHO) -> Plan:
         choice = nearest_rows(problem, who)
     else:  # the first row of each live state; rows are sorted by state
         choice = np.searchsorted(problem.rows.source, np.arange(problem.n_live))
-    value = np.zeros(task.n_states)
-    found = np.array([FAILED])
-    for method in methods(problem.n_live):
-        plan_models(
-            method.dense,
-            method.krylov,
-            task.discount,
-            problem.rows.layout,
-            writable(problem.rows.mean)[None],
-            read_only(problem.rows.reward[None]),
-            writable(problem.rows.terminal_value[None]),
-            writable(problem.rows.start),
-            True,
-            choice[None],
-            value[None],
-            found,
-            np.empty(1),
-        )
-        if found[0] != FAILED:
-            break
-    iterations = int(found[0])
-    converged = iterations > 0
-    failed = iterations == FAILED
-    if failed:  # nobody knows the value of what is returned
+    rows = problem.rows
+    model = rows.mean[None], rows.reward[None], rows.terminal_value[None]
+    _, values, choices, found = _planned(problem, *model, choice, cold=True)
+    value, iterations = values[0], int(found[0])
+    if iterations == FAILED:  # nobody knows the value of what is returned
         iterations, value = 0, np.full(task.n_states, np.nan)
-    policy = np.zeros((task.n_states, task.n_actions))
-    policy[problem.rows.row_id[choice, 0], problem.rows.row_id[choice, 1]] = 1.0
-    in_order = np.empty(task.n_states)
-    in_order[problem.rows.order] = value + problem.rows.terminal_value
-    if converged:
-        status = f"optimal after {iterations} exact evaluations"
-    elif failed:
         status = (
             "stopped before the optimum: the value of a policy converges too slowly to "
             "be solved for; the policy returned is the best met so far"
         )
+    elif iterations > 0:
+        status = f"optimal after {iterations} exact evaluations"
     else:
         status = (
             "stopped before the optimum: a better policy would never end, or the limit "
             "of iterations was reached; the policy returned is the best that ends"
         )
-    return Plan(
-        _checks.sealed(policy),
-        _checks.sealed(in_order),
-        abs(iterations),
-        converged,
-        status,
-        choice,
-    )
+    return _plan(problem, choices[0], value + rows.terminal_value, iterations, status)
+
+
+def _plan(
+    problem: Problem, choice: IntArray, value: FloatArray, steps: int, status: str
+) -> Plan:
+    """Put a plan together: values ``[S]`` in sweep order, steps above 0 if optimal."""
+    in_order = np.empty(problem.task.n_states)
+    in_order[problem.rows.order] = value
+    policy = problem.rows.of_choice(choice)
+    return Plan(policy, _checks.sealed(in_order), abs(steps), steps > 0, status, choice)
 
 
 def _plan_stages(problem: Problem) -> Plan:
     """Plan with a horizon: a stationary policy."""
     choice, value, steps = improve_stationary(problem)
-    task, rows = problem.task, problem.rows
-    policy, in_order = (
-        np.zeros((task.n_states, task.n_actions)),
-        np.empty(task.n_states),
-    )
-    policy[rows.row_id[choice, 0], rows.row_id[choice, 1]] = 1.0
-    in_order[rows.order] = value + problem.of_columns(problem.terminal_value)[0]
     status = "no change in a single state betters this stationary policy"
     if steps < 0:
         status = "stopped before the optimum: the limit of changes was reached"
-    policy, in_order = _checks.sealed(policy), _checks.sealed(in_order)
-    return Plan(policy, in_order, abs(steps), steps > 0, status, choice)
+    value = value + problem.of_columns(problem.terminal_value)[0]
+    return _plan(problem, choice, value, steps, status)
 
 
 _NEARLY = 0.999  # discount of the policy that improvement of averages begins with
@@ -154,13 +141,10 @@ def _plan_average(problem: Problem) -> Plan:
     faded = task.with_discount(_NEARLY)
     near = plan(Problem(replace(rows, task=faded), problem.policies))
     choice, gain, _, steps = improve_average(problem, near.choice)
-    policy = np.zeros((task.n_states, task.n_actions))
-    policy[rows.row_id[choice, 0], rows.row_id[choice, 1]] = 1.0
     status = f"optimal after {abs(steps)} exact evaluations"
     if steps < 0:
         status = "stopped before the optimum: the limit of iterations was reached"
-    value = _checks.sealed(np.full(task.n_states, gain))
-    return Plan(_checks.sealed(policy), value, abs(steps), steps > 0, status, choice)
+    return _plan(problem, choice, np.full(task.n_states, gain), steps, status)
 
 
 def warn_unfinished(what: str, result: Plan) -> None:
@@ -242,38 +226,57 @@ def _best_values(
     table = np.empty((n, rows.target.size))
     stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), table)
     reward, final = stream.rewards(draws), stream.terminal_values(draws)
-    reward = read_only(rows.reward[None] if reward is None else reward)
-    final = writable(
-        rows.terminal_value[None] if final is None else final[:, rows.order]
-    )
-    out, choices = np.full(n, -np.inf), np.tile(warm, (n, 1))
+    reward = rows.reward[None] if reward is None else reward
+    final = rows.terminal_value[None] if final is None else final[:, rows.order]
+    out, values, choices, steps = _planned(problem, table, reward, final, warm)
+    if problem.lost:
+        out = _less_of_first(problem, table, reward, final, values)
+    out[steps <= 0] = np.nan  # a better policy would never end, or none was solved for
+    return out, choices
+
+
+def _planned(
+    problem: Problem,
+    table: FloatArray,
+    reward: FloatArray,
+    final: FloatArray,
+    warm: IntArray,
+    *,
+    cold: bool = False,
+) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+    """Plan for models ``[D, E]`` from rows ``warm`` [N], as `plan_models` takes them.
+
+    Each way is tried where the one before it fails. Returns start values ``[D]``,
+    values ``[D, S]``, rows ``[D, N]`` and iterations ``[D]``.
+    """
+    rows, n = problem.rows, len(table)
+    start, steps = np.empty(n), np.full(n, FAILED)
+    values, choices = np.empty((n, rows.start.size)), np.tile(warm, (n, 1))
     for method in methods(problem.n_live):
-        found, iterations = np.empty(n), np.empty(n, dtype=np.int64)
-        choice, value = np.tile(warm, (n, 1)), np.empty((n, rows.start.size))
+        at = np.flatnonzero(steps == FAILED)
+        if not at.size:
+            break
+        some = (x if len(x) in (1, at.size) else x[at] for x in (table, reward, final))
+        models, paid, ends = some
+        found, iterations = np.empty(at.size), np.empty(at.size, dtype=np.int64)
+        value, choice = np.empty((at.size, rows.start.size)), choices[at]
         plan_models(
             method.dense,
             method.krylov,
             problem.task.discount,
             rows.layout,
-            table,
-            reward,
-            final,
+            writable(models),
+            read_only(paid),
+            writable(ends),
             writable(rows.start),
-            False,
+            cold,
             choice,
             value,
             iterations,
             found,
         )
-        if problem.lost:
-            found = _less_of_first(problem, table, reward, final, value)
-        found[iterations <= 0] = np.nan  # a better policy would never end
-        found[iterations == FAILED] = -np.inf
-        choices[np.isneginf(out)] = choice[np.isneginf(out)]
-        out = np.where(np.isneginf(out), found, out)
-        if not np.isneginf(out).any():
-            break
-    return np.where(np.isneginf(out), np.nan, out), choices
+        start[at], values[at], choices[at], steps[at] = found, value, choice, iterations
+    return start, values, choices, steps
 
 
 def _less_of_first(
@@ -298,6 +301,38 @@ def _less_of_first(
     top = np.maximum.reduceat(each, at, axis=1)  # [D, N]
     ends = (1.0 - lost) * (final @ rows.start)
     return np.asarray(top @ rows.start[:n] + ends)
+
+
+@jit
+def plan_models(
+    dense: Dense | None,
+    krylov: Krylov | None,
+    g: float,
+    rows: Layout,
+    table: FloatArray,
+    rewards: FloatArray,
+    terminal_values: FloatArray,
+    start: FloatArray,
+    cold: bool,
+    choice: IntArray,
+    value: FloatArray,
+    iterations: IntArray,
+    out: FloatArray,
+) -> None:
+    """Plan for each of the models ``table`` [D, E].
+
+    Rewards are [1, E] or [D, E], values of terminal states [1, S] or [D, S]. Planning
+    starts from the rows ``choice`` [D, N] and leaves those it ends with; ``value`` is
+    [D, S], ``iterations`` [D] are as of `plan_model`, and ``out`` [D] gets the start
+    values.
+    """
+    for i in range(out.size):
+        reward = rewards[i if rewards.shape[0] > 1 else 0]
+        iterations[i] = plan_model(
+            dense, krylov, table[i], rows, reward, g, choice[i], value[i], cold
+        )
+        ends = terminal_values[i if terminal_values.shape[0] > 1 else 0]
+        out[i] = dot(start, value[i]) + dot(start, ends)
 
 
 @dataclass(frozen=True, eq=False)

@@ -177,7 +177,7 @@ def action_values(
             progress=False,
             keep=True,
         )
-        for note in swept.endings[0].notes:
+        for note in [x for each in swept.endings for x in each.notes]:
             warnings.warn(note, BayesmdpWarning, stacklevel=2)
         ended = swept.sums.ended[0]
         if not ended.any():

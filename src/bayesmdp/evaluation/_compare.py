@@ -30,7 +30,7 @@ from bayesmdp.evaluation._evaluation import (
     interval_of,
     rounded,
 )
-from bayesmdp.model import Task, as_policy
+from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
@@ -284,14 +284,11 @@ def compare(
     for note in dict.fromkeys(n for e in evaluations.values() for n in e.notes):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     found = Comparison(tuple(rows), reference, min_count, evaluations)
-    return _in_costs(found, belief.task)
+    return _in_costs(found) if belief.task.is_cost else found
 
 
-def _in_costs(found: Comparison, task: Task) -> Comparison:
-    """Return the comparison, in costs if the task has some: the least one first."""
-    if not task.is_cost:
-        return found
-    each = found.evaluations.items()
+def _in_costs(found: Comparison) -> Comparison:
+    """Return the comparison of minus costs in costs: the least one first."""
     rows = []
     for row in found.rows:
         gap = row.difference_interval
@@ -302,7 +299,7 @@ def _in_costs(found: Comparison, task: Task) -> Comparison:
             "difference_interval": None if gap is None else (-gap[1], -gap[0]),
         }
         rows.append(replace(row, **turned))
-    turned = {name: in_costs(x, task) for name, x in each}
+    turned = {name: in_costs(x) for name, x in found.evaluations.items()}
     return replace(found, rows=tuple(rows), evaluations=turned)
 
 

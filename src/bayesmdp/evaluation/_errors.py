@@ -64,11 +64,12 @@ neither policy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from bayesmdp._typing import BoolArray, FloatArray
+from bayesmdp.errors import TooLargeError
 
 _FEW = 30  # draws that cannot show their kurtosis: at least a normal's
 _ENOUGH = 16  # draws, below which coefficients are not estimated
@@ -91,6 +92,20 @@ class Estimates:
     aleatoric_sd_mcse: FloatArray
     total_sd: FloatArray
     total_sd_mcse: FloatArray
+
+    def __post_init__(self) -> None:
+        """Refuse estimates that overflowed, also those of the start."""
+        for name in ESTIMATED:
+            for found in (getattr(self, name), getattr(self, f"start_{name}", 0.0)):
+                if not np.isfinite(found).all():
+                    raise TooLargeError(
+                        f"`{name}` of this policy is not finite: its values are too "
+                        "large; use a smaller discount, or give rewards in larger "
+                        "units."
+                    )
+
+
+ESTIMATED = tuple(x.name for x in fields(Estimates))
 
 
 @dataclass(frozen=True, eq=False)

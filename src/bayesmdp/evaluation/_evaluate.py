@@ -161,7 +161,7 @@ def evaluate(
     result = joint(swept, each) if m > 1 else each[0]
     for note in result.notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
-    return in_costs(result, task)
+    return in_costs(result) if task.is_cost else result
 
 
 def as_draws(
@@ -194,7 +194,7 @@ class Swept:
     problem: Problem
     nominal: Nominal
     sums: Sums
-    endings: tuple[Ending, ...]  # [P]
+    endings: tuple[Ending, ...]  # [P], at discount 1; else none
 
 
 def sweep_policies(
@@ -220,7 +220,9 @@ def sweep_policies(
     from bayesmdp.evaluation._measure import measure
 
     problem = engine.Problem.of_draws(draws, policies)
-    endings = engine.check_ending(problem, draws.belief)
+    endings: tuple[Ending, ...] = ()
+    if problem.must_end:
+        endings = engine.check_ending(problem, draws.belief)
     more = not values_only
     cross = more and problem.n_columns > 1
     want = engine.Want(variance=more, occupancy=more, values=keep, cross=cross)
@@ -280,9 +282,8 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     )
     n = swept.sums.n_draws
     policy = p // swept.problem.n_columns
-    ending = swept.endings[policy]
     floor = _floor(measured, draws.belief.chain_noise)
-    notes = ending.notes + _remarks(measured, tolerance, n, floor)
+    notes = _remarks(measured, tolerance, n, floor)
     if any(swept.nominal.few_digits[p : p + 1]):
         notes.append(
             "Iterations are right to 1e-10, or somewhat less, of the largest value and "
@@ -290,9 +291,12 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
             "times smaller, and has fewer digits. Leave out states that the start "
             "never reaches, or take solver='dense'."
         )
-    if not ending.visits_exist:
-        for array in (measured.occupancy, measured.occupancy_mcse):
-            array[draws.belief.task.live] = np.nan
+    if swept.endings:
+        ending = swept.endings[policy]
+        notes = ending.notes + notes
+        if not ending.visits_exist:
+            for array in (measured.occupancy, measured.occupancy_mcse):
+                array[draws.belief.task.live] = np.nan
     fields: dict[str, Any] = {}
     for name, value in vars(measured.states).items():
         fields[name] = _checks.sealed(value)

@@ -17,7 +17,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation._errors import ESTIMATED, Estimates
 from bayesmdp.model import Task
 
 #: Values ``[D, ...]`` by name, each with the name and labels of its second axis.
@@ -71,7 +72,6 @@ def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> 
 _FEW = 30  # draws below which their spread says little about itself
 ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
-_WITH_ERRORS = tuple(x for q in _QUANTITIES for x in (q, f"{q}_mcse"))
 _BIAS = ("bias", "bias_mcse", "bias_sd", "bias_sd_mcse")
 _COVARIANCES = tuple(
     f"start_{kind}_covariance{what}"
@@ -81,7 +81,7 @@ _COVARIANCES = tuple(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Record):
+class Evaluation(Record, Estimates):
     """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
@@ -101,14 +101,7 @@ class Evaluation(Record):
     ((25,), 200)
     """
 
-    value: FloatArray  # [S]
-    value_mcse: FloatArray  # [S]
-    epistemic_sd: FloatArray  # [S]
-    epistemic_sd_mcse: FloatArray  # [S]
-    aleatoric_sd: FloatArray  # [S]
-    aleatoric_sd_mcse: FloatArray  # [S]
-    total_sd: FloatArray  # [S]
-    total_sd_mcse: FloatArray  # [S]
+    # first the fields of `Estimates`, [S] each
     occupancy: FloatArray  # [S]
     occupancy_mcse: FloatArray  # [S]
     start_value: float
@@ -144,17 +137,6 @@ class Evaluation(Record):
     bias_mcse: FloatArray | None = None  # [S]
     bias_sd: FloatArray | None = None  # [S], epistemic
     bias_sd_mcse: FloatArray | None = None  # [S]
-
-    def __post_init__(self) -> None:
-        """Refuse estimates that overflowed."""
-        for name in _WITH_ERRORS:
-            for found in (getattr(self, name), getattr(self, f"start_{name}")):
-                if not np.isfinite(found).all():
-                    raise TooLargeError(
-                        f"`{name}` of this policy is not finite: its values are too "
-                        "large; use a smaller discount, or give rewards in larger "
-                        "units."
-                    )
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Equal-tailed posterior interval of the start value.
@@ -194,10 +176,10 @@ class Evaluation(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, for JSON; what is not finite is None."""
-        names = [f"start_{x}" for x in _WITH_ERRORS]
+        names = [f"start_{x}" for x in ESTIMATED]
         names += ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
         names += ["variance_reduction", "prior_share", "seed", "notes"]
-        of_states = [*_WITH_ERRORS, "occupancy", "occupancy_mcse"]
+        of_states = [*ESTIMATED, "occupancy", "occupancy_mcse"]
         of_states += _BIAS if self.bias is not None else ()
         columns = {name: as_plain(getattr(self, name)) for name in of_states}
         return {
@@ -383,14 +365,11 @@ class Evaluation(Record):
         )
 
 
-def in_costs(found: Evaluation, task: Task) -> Evaluation:
-    """Return the evaluation, in costs if the task has some.
+def in_costs(found: Evaluation) -> Evaluation:
+    """Return the evaluation of minus a cost in costs.
 
-    Inside, a cost is minus a reward. What has no sign stays: standard deviations,
-    errors, visits.
+    What has no sign stays: standard deviations, errors, visits.
     """
-    if not task.is_cost:
-        return found
     names = ("value", "start_values", "values", "bias")
     turned: dict[str, Any] = {
         name: _checks.sealed(0.0 - x)

@@ -208,11 +208,8 @@ def restrict(policy: PolicyLike, belief: Belief) -> FloatArray:
 
 def _probabilities(policy: PolicyLike, task: Task, name: str) -> FloatArray:
     """Return ``[S, A]`` probabilities, zero in terminal states."""
-    if isinstance(policy, str):
-        policy = _always(policy, task, name)
-    if isinstance(policy, Mapping):
-        policy = _listed(policy, task, name)
-    policy = in_order(name, policy, ("state", "action"), PolicyError, task)
+    if not isinstance(policy, np.ndarray):
+        policy = _in_order(policy, task, name)
     array = _checks.any_array(name, policy, PolicyError)
     if array.dtype.kind in "UO" and array.shape == (task.n_states,):
         array = _numbered(array, task, name)
@@ -251,6 +248,15 @@ def _probabilities(policy: PolicyLike, task: Task, name: str) -> FloatArray:
         )
     found[task.live] /= total[task.live, None]
     return found
+
+
+def _in_order(policy: PolicyLike, task: Task, name: str) -> Any:
+    """Return actions or probabilities as the task counts states and actions."""
+    if isinstance(policy, str):
+        return _always(policy, task, name)
+    if isinstance(policy, Mapping):
+        return _listed(policy, task, name)
+    return in_order(name, policy, ("state", "action"), PolicyError, task)
 
 
 def _always(policy: str, task: Task, name: str) -> IntArray:

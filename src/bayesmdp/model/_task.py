@@ -379,7 +379,8 @@ class Task(Shown):
 
     def plain(self, what: str) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
-        refuse_unless_plain(self, what)
+        if self.is_cost or not self.is_plain:
+            refuse_unless_plain(self, what)
 
     def __repr__(self) -> str:
         said = _checks.sizes(state=self.n_states, action=self.n_actions)

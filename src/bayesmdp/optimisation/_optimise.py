@@ -129,7 +129,7 @@ def optimise(
         device=device,
         progress=progress,
     )
-    return optimisation_in_costs(found, task)
+    return optimisation_in_costs(found, task) if task.is_cost else found
 
 
 def find_policy(
@@ -284,7 +284,7 @@ def _keep_those_that_end(
 def _judged(search: Search, began: float, taken: int) -> tuple[Optimisation, Draws]:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
-    from bayesmdp.optimisation._judging import hindsight_bound, objective_estimate
+    from bayesmdp.optimisation._oracle import hindsight_bound, objective_estimate
 
     oracle, effort, objective = search.oracle, search.effort, search.oracle.objective
     chosen = search.choose()

@@ -215,12 +215,10 @@ def _told(value: float, error: float, unknown: str = "") -> str:
 
 
 def optimisation_in_costs(found: Optimisation, task: Task) -> Optimisation:
-    """Return the result, in costs if the task has some; ``gap`` stays above 0."""
-    if not task.is_cost:
-        return found
+    """Return the result of minus a task's cost in costs; ``gap`` stays above 0."""
     return replace(
         found,
-        evaluation=in_costs(replace(found.evaluation, task=task), task),
+        evaluation=in_costs(replace(found.evaluation, task=task)),
         objective_value=-found.objective_value,
         objective_title=found.objective_title.replace("value", "cost"),
         history=tuple(replace(step, value=-step.value) for step in found.history),

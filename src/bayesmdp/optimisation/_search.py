@@ -25,8 +25,7 @@ from bayesmdp.engine.planning import plan, warn_unfinished
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.evaluation.paired import moments, start_values
 from bayesmdp.model import as_policy
-from bayesmdp.optimisation._judging import Selection
-from bayesmdp.optimisation._oracle import Oracle
+from bayesmdp.optimisation._oracle import Oracle, Selection
 from bayesmdp.optimisation._result import Candidate, Outcome, Stage, Step
 from bayesmdp.optimisation._settings import Effort, MirrorAscent
 from bayesmdp.posterior import Belief

@@ -389,10 +389,7 @@ def msbi(
             BayesmdpWarning,
             stacklevel=2,
         )
-    policy = np.zeros((posterior.task.n_states, posterior.task.n_actions))
-    chosen = rows.row_id[result.choice]
-    policy[chosen[:, 0], chosen[:, 1]] = 1.0
-    return _checks.sealed(policy)
+    return rows.of_choice(result.choice)
 
 
 _NAMED: dict[str, Callable[..., FloatArray]] = {

@@ -37,7 +37,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,9 @@ from bayesmdp.posterior._diagnostics import Diagnostics, diagnose, ess
 from bayesmdp.posterior._posterior import Fitted
 from bayesmdp.posterior._stream import Stream, stream_key
 from bayesmdp.priors import Cells, HierarchicalPrior
+
+if TYPE_CHECKING:
+    from bayesmdp.posterior._shared_rows import SharedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,33 +76,25 @@ class HierarchicalStream(Stream):
         layout = self.layout.take(row)
         return replace(self, layout=layout, count=count, cell=self.cell[row])
 
-    def _states(self, draws: IntArray) -> IntArray:
-        """State of the chains that each draw takes."""
-        order = self.chains.order
-        return np.asarray(order[draws % order.size])
+    @property
+    def shared(self) -> SharedRows:
+        """What kernels read."""
+        from bayesmdp.posterior._shared_rows import SharedRows  # numba
+
+        rows, chains = self.layout, self.chains
+        where = rows.state, rows.action, rows.indptr, self.count, self.cell
+        of_chains = chains.tables, chains.strength, chains.k
+        given = *where, self.cells.base, *of_chains
+        return SharedRows(*(read_only(x) for x in given))
 
     def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
         """Sample the rows that are used; others get their mean given the state's."""
         from bayesmdp.posterior._shared_rows import sample_shared  # numba
 
-        rows, chains = self.layout, self.chains
-        sample_shared(
-            self.key,
-            read_only(draws),
-            read_only(self._states(draws)),
-            read_only(rows.state),
-            read_only(rows.action),
-            read_only(rows.indptr),
-            read_only(self.count),
-            read_only(self.cell),
-            read_only(self.cells.base),
-            read_only(chains.tables),
-            read_only(chains.strength),
-            read_only(chains.k),
-            rows.n_actions,
-            read_only(used),
-            theta,
-        )
+        order = self.chains.order  # states of the chains that draws take
+        which = read_only(draws), read_only(order[draws % order.size])
+        n_actions = self.layout.n_actions
+        sample_shared(self.key, *which, self.shared, n_actions, read_only(used), theta)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,26 +114,19 @@ class HierarchicalPosterior(Fitted):
     def _cell(self) -> IntArray:
         return self.cells.start[self.layout.state]
 
+    @property
+    def _every_row(self) -> HierarchicalStream:
+        given = self.layout, self.count, self._cell, self.cells, self.chains
+        return HierarchicalStream(stream_key(0, ""), *given)
+
     def _moments(self, squares: bool) -> FloatArray:
         """Return means over the chain of probabilities, or of their squares, [E]."""
         from bayesmdp.posterior._shared_rows import add_means  # numba
 
-        rows, chains = self.layout, self.chains
         first = np.zeros(self.count.size)
         second = np.zeros(self.count.size if squares else 0)
-        add_means(
-            read_only(rows.state),
-            read_only(rows.indptr),
-            read_only(self.count),
-            read_only(self._cell),
-            read_only(self.cells.base),
-            read_only(chains.tables),
-            read_only(chains.strength),
-            read_only(chains.k),
-            first,
-            second,
-        )
-        return (second if squares else first) / len(chains.k)
+        add_means(self._every_row.shared, first, second)
+        return (second if squares else first) / len(self.chains.k)
 
     @cached_property
     def _rows(self) -> BeliefRows:
@@ -172,20 +160,8 @@ class HierarchicalPosterior(Fitted):
         best[order[np.append(np.diff(state[order]) != 0, True)]] = 1.0
         weight = visits[state] * np.stack([policy, best - policy])
         mean, variance = np.zeros((2, len(chains.k), 2))
-        add_linear(
-            read_only(self.layout.state),
-            read_only(self.layout.indptr),
-            read_only(self.count),
-            read_only(self._cell),
-            read_only(self.cells.base),
-            read_only(chains.tables),
-            read_only(chains.strength),
-            read_only(chains.k),
-            read_only(h),
-            read_only(weight),
-            mean,
-            variance,
-        )
+        given = read_only(h), read_only(weight)
+        add_linear(self._every_row.shared, *given, mean, variance)
         return mean, variance
 
     def _logged_policy(self) -> FloatArray:
@@ -219,9 +195,7 @@ class HierarchicalPosterior(Fitted):
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose."""
-        key = stream_key(seed, purpose)
-        given = self.layout, self.count, self._cell, self.cells, self.chains
-        return HierarchicalStream(key, *given)
+        return replace(self._every_row, key=stream_key(seed, purpose))
 
     def exits(self) -> Iterator[Exits]:
         """Say that visits are sure, and the rest possible."""

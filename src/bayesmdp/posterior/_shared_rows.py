@@ -6,6 +6,7 @@ n) / (c + N)``.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,21 @@ from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior._random import dirichlet_row, open_stream
 
-__all__ = ["add_linear", "add_means", "sample_shared"]
+__all__ = ["SharedRows", "add_linear", "add_means", "sample_shared"]
+
+
+class SharedRows(NamedTuple):
+    """Rows in order of states, and M states of the chains."""
+
+    state: IntArray  # [R]
+    action: IntArray  # [R]
+    indptr: IntArray  # [R + 1]
+    logged: FloatArray  # [E], visits
+    cell: IntArray  # [R], first cell of each row
+    base: FloatArray  # [K]
+    tables: IntArray  # [M, K]
+    strength: FloatArray  # [M, S], c
+    k: FloatArray  # [M, S]
 
 
 @jit
@@ -21,15 +36,7 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
     key: BitArray,
     draws: IntArray,
     members: IntArray,
-    state: IntArray,
-    action: IntArray,
-    indptr: IntArray,
-    count: FloatArray,
-    cell: IntArray,
-    base: FloatArray,
-    tables: IntArray,
-    strength: FloatArray,
-    k: FloatArray,
+    rows: SharedRows,
     n_actions: int,
     used: BoolArray,
     theta: FloatArray,
@@ -38,6 +45,8 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
 
     A row that is not ``used`` [R] gets its mean given the latent row of its state.
     """
+    state, indptr, count, cell = rows.state, rows.indptr, rows.logged, rows.cell
+    base, tables, strength, k = rows.base, rows.tables, rows.strength, rows.k
     stream = np.empty(4, dtype=np.uint64)
     longest = 0
     for row in range(state.size):
@@ -60,7 +69,7 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
                 for j in range(n):
                     out[j] = mu[j]
             elif used[row]:
-                open_stream(stream, key, draws[i], s, action[row])
+                open_stream(stream, key, draws[i], s, rows.action[row])
                 for j in range(n):
                     shape[j] = max(c * mu[j] + count[first + j], 1e-300)
                 dirichlet_row(shape[:n], stream, out)
@@ -74,14 +83,7 @@ def sample_shared(  # noqa: C901 - one loop over rows, so that a latent row is d
 
 @jit
 def add_means(  # noqa: C901 - one loop over rows
-    state: IntArray,
-    indptr: IntArray,
-    count: FloatArray,
-    cell: IntArray,
-    base: FloatArray,
-    tables: IntArray,
-    strength: FloatArray,
-    k: FloatArray,
+    rows: SharedRows,
     first: FloatArray,
     second: FloatArray,
 ) -> None:
@@ -89,6 +91,8 @@ def add_means(  # noqa: C901 - one loop over rows
 
     Sums of each row's factors are kept apart, so that the inner loop is one product.
     """
+    state, indptr, count, cell = rows.state, rows.indptr, rows.logged, rows.cell
+    base, tables, strength, k = rows.base, rows.tables, rows.strength, rows.k
     longest = 0
     for row in range(state.size):
         longest = max(longest, indptr[row + 1] - indptr[row])
@@ -137,14 +141,7 @@ def add_means(  # noqa: C901 - one loop over rows
 
 @jit
 def add_linear(  # noqa: C901 - one loop over rows
-    state: IntArray,
-    indptr: IntArray,
-    count: FloatArray,
-    cell: IntArray,
-    base: FloatArray,
-    tables: IntArray,
-    strength: FloatArray,
-    k: FloatArray,
+    rows: SharedRows,
     h: FloatArray,
     weight: FloatArray,
     mean: FloatArray,
@@ -155,6 +152,8 @@ def add_linear(  # noqa: C901 - one loop over rows
     Given each state of the chains. With ``x = theta.h``: rows of a state have their own
     variance around the latent row, and that of the latent row in common.
     """
+    state, indptr, count, cell = rows.state, rows.indptr, rows.logged, rows.cell
+    base, tables, strength, k = rows.base, rows.tables, rows.strength, rows.k
     n_policies = weight.shape[0]
     lean = np.zeros(n_policies)
     visits, paid, square = np.zeros((3, state.size))
