@@ -10,26 +10,27 @@ import bayesmdp as bm
 pytestmark = pytest.mark.integration
 
 
-#: States, actions, draws, share of next states, task, most that two may cost of one.
-#: What was measured, and why it is no less, is in docs/rewards.md.
+#: States, actions, draws, share of next states, task. What was measured is in
+#: docs/rewards.md.
+YEARS = {"horizon": 75, "cycle": "half"}
 SIZES = {
-    "4": (4, 4, 4000, 1.0, {}, 1.4),
-    "25": (25, 4, 2000, 1.0, {}, 1.35),
-    "716": (716, 3, 64, 0.06, {}, 1.55),
-    "4, T": (4, 4, 4000, 1.0, {"horizon": 75, "cycle": "half"}, 1.4),
-    "25, T": (25, 4, 1000, 1.0, {"horizon": 75, "cycle": "half"}, 1.5),
-    "716, T": (716, 3, 64, 0.06, {"horizon": 75, "cycle": "half"}, 1.5),
+    "4": (4, 4, 4000, 1.0, {}),
+    "25": (25, 4, 2000, 1.0, {}),
+    "716": (716, 3, 256, 0.06, {}),
+    "4, T": (4, 4, 4000, 1.0, YEARS),
+    "25, T": (25, 4, 1000, 1.0, YEARS),
+    "716, T": (716, 3, 64, 0.06, YEARS),
 }
+MOST = 1.2  # times one reward that two may cost
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=list(SIZES))
-def test_a_second_reward_costs_less_than_a_second_evaluation(size: tuple) -> None:
-    """Ratio of processor time in one run, alternating; the least of each of nine.
+def test_a_second_reward_costs_a_fifth_at_most(size: tuple) -> None:
+    """Ratio of processor time in one run, alternating; the least of each of fifteen.
 
-    Covariances are among what the second reward adds. Bounds leave room for a machine
-    that others use, too.
+    Covariances are among what the second reward adds.
     """
-    n, n_actions, n_draws, share, more, most = size
+    n, n_actions, n_draws, share, more = size
     rng = np.random.default_rng(0)
     table = rng.poisson(2.0, size=(n, n_actions, n))
     table *= rng.random(table.shape) < share
@@ -41,14 +42,14 @@ def test_a_second_reward_costs_less_than_a_second_evaluation(size: tuple) -> Non
         bm.fit(counts, bm.Task(n, n_actions, one, discount=0.97, **more), prior=prior)
         for one in (paid["cost"], paid)
     ]
-    for _ in range(10):
+    for _ in range(16):
         for taken, posterior in zip(seconds, both, strict=True):
             began = time.process_time()
             bm.evaluate(policy, posterior, n_draws=n_draws, threads=1)
             taken.append(time.process_time() - began)
     one, two = (min(taken[1:]) for taken in seconds)
     print(f"{n} states: {two / one:.2f} of {1e6 * one / n_draws:.1f} us per draw")  # noqa: T201
-    assert two / one < most
+    assert two / one < MOST
 
 
 def test_averages_are_those_of_quantecon() -> None:

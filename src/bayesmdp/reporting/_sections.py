@@ -239,6 +239,7 @@ def economics_section(inputs: Inputs) -> dict[str, Any] | None:
                 else None,
                 "dominated": row.dominated,
                 "extendedly_dominated": row.extendedly_dominated,
+                "same_as": row.same_as,
             }
         )
     return {
