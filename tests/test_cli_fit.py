@@ -225,7 +225,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit", "ward.csv", "--task", "x", "-o", "y"), "`x` cannot be read"),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--concentration", "0"),
-            "`concentration` must",
+            "`--concentration` must",
         ),
         (
             ("fit", *GIVEN, *OUTCOME, "--concentration", "1"),
@@ -233,7 +233,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         ),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "deth"),
-            "`fallback` 'deth' is not among the labels (did you mean 'death'?).",
+            "`--fallback` 'deth' is not among the labels (did you mean 'death'?).",
         ),
         (("fit", *GIVEN[:-1], "no/such", *OUTCOME), "there is no directory `no`"),
         (("fit", *GIVEN[:-1], "ward.csv", *OUTCOME), "`ward.csv` is a file"),

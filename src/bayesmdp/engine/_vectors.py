@@ -21,7 +21,8 @@ class _Vectors:
         from numba.core import cgutils
 
         self.target, self.builder, self.width = target, builder, width
-        self.word, self.tools = ir.IntType(64), cgutils
+        tools: Any = cgutils
+        self.word, self.tools = ir.IntType(64), tools
         self.lanes = ir.VectorType(ir.DoubleType(), width)
         self.zero = ir.Constant(self.lanes, [0.0] * width)
         self._place = ir.IntType(32)(0)
@@ -68,13 +69,14 @@ class _Vectors:
         return self.builder.fadd(x, y, flags=("contract",))
 
     def total(
-        self, entries: Any, states: Any, first: Any, last: Any, base: Any, term: Any
+        self, entries: Any, states: Any, these: tuple[Any, Any, Any], term: Any
     ) -> Any:
         """Sum entries times a term of their state's place, in four sums.
 
-        States stand at ``first..last-1``, entries ``base`` later.
+        States stand from the first to before the last of these, entries ``base`` later.
         """
         builder, word = self.builder, self.word
+        first, last, base = these
         sums = [self.tools.alloca_once_value(builder, self.zero) for _ in range(4)]
 
         def add(at: Any, into: Any) -> None:
@@ -110,10 +112,11 @@ def _row(width: int) -> Any:
         def generate(target, builder, signature, given):  # type: ignore[no-untyped-def]
             at = _Vectors(target, builder, width)
             value, column, rhs, x = at.data(signature.args[:4], given[:4])
-            *these, place = given[4:8]
+            first, last, base, place = given[4:8]
             weight, g, inverse = (at.wide(scalar) for scalar in given[8:])
             at.store(at.zero, x, place)
-            total = at.total(value, column, *these, lambda j: at.load(x, j))
+            these = first, last, base
+            total = at.total(value, column, these, lambda j: at.load(x, j))
             total = at.plus(at.times(weight, at.load(rhs, place)), at.times(g, total))
             at.store(at.times(total, inverse), x, place)
             return target.get_dummy_value()
@@ -124,8 +127,7 @@ def _row(width: int) -> Any:
     return _intrinsic(sweep)
 
 
-@_intrinsic
-def spread_four(  # type: ignore[no-untyped-def]
+def _spread(  # type: ignore[no-untyped-def]
     context, value, column, x, y, z, out, first, last, base, place, x0, y0, weight
 ):
     """Add ``weight sum_k value[k] ((x[j] - u) (y[j] - v) + z[j])`` to ``out[place]``.
@@ -137,7 +139,8 @@ def spread_four(  # type: ignore[no-untyped-def]
     def generate(target, builder, signature, given):  # type: ignore[no-untyped-def]
         at = _Vectors(target, builder, 4)
         value, column, x, y, z, out = at.data(signature.args[:6], given[:6])
-        *these, place, x0, y0, weight = given[6:]
+        first, last, base, place, x0, y0, weight = given[6:]
+        these = first, last, base
         u, v = at.made(x0, y0, x0), at.made(x0, y0, y0)
 
         def term(j: Any) -> Any:
@@ -145,7 +148,7 @@ def spread_four(  # type: ignore[no-untyped-def]
             right = builder.fsub(at.load(y, j), v)
             return at.plus(at.times(left, right), at.load(z, j))
 
-        more = at.times(at.wide(weight), at.total(value, column, *these, term))
+        more = at.times(at.wide(weight), at.total(value, column, these, term))
         at.store(at.plus(at.load(out, place), more), out, place)
         return target.get_dummy_value()
 
@@ -154,3 +157,4 @@ def spread_four(  # type: ignore[no-untyped-def]
 
 
 sweep_two, sweep_four = _row(2), _row(4)
+spread_four: Any = _intrinsic(_spread)
