@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import bayesmdp
-from benchmarks import Row, scale, start
+from benchmarks import Row, scale, start, weigh
 from benchmarks.__main__ import DOCS, RESULTS, TABLES, main
 
 
@@ -231,3 +231,18 @@ def test_stages_of_a_search_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert "\n## What each stage is worth\n" in page
     assert all(f"| {x.name} | " in page for x in ablation.STAGES)
+
+
+def test_what_the_package_weighs_adds_up() -> None:
+    every = weigh.weights()
+    for of in every.values():
+        parts = of["code"] + of["docstrings"] + of["comments"] + of["blank"]
+        assert parts == of["lines"]
+    names = {path.suffix for path in weigh.PACKAGE.rglob("*.*")}
+    assert set(weigh.SUFFIXES) <= names
+    own = (weigh.PACKAGE / "errors.py").read_text().splitlines()
+    assert weigh._weight(weigh.PACKAGE / "errors.py")["lines"] == len(own)
+    casino = bayesmdp.worlds.casino()
+    ran = weigh.files_run(lambda: bayesmdp.evaluate([1, 0, 0], casino))
+    assert "evaluation/_evaluate.py" in ran
+    assert not any(name.startswith("cli/") for name in ran)

@@ -1,5 +1,6 @@
 """Costs are shown as costs: each number is minus that of the reward ``-cost``."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,6 @@ def test_the_least_cost_is_found_and_its_worst_tail_is_the_dearest(
 
 def test_what_shows_rewards_refuses_costs() -> None:
     costs, _ = both(discount=0.9)
-    table = bm.compare(POLICIES, costs.draws(16))
     policy, task = [0] * S, costs.task
     dynamics = costs.mean()
     fitted = bm.fit(LOG, task, prior=bm.SymmetricPrior())
@@ -115,7 +115,6 @@ def test_what_shows_rewards_refuses_costs() -> None:
             policy, COUNTS, task, {"a": bm.SymmetricPrior()}
         ),
         "check_calibration": lambda: bm.check_calibration(task, bm.SymmetricPrior()),
-        "report": lambda: bm.report(costs, table),
         "msbi": lambda: bm.policies.msbi(costs),
         "second_order": lambda: bm.policies.second_order(costs),
         "MDP": lambda: bm.MDP(dynamics, task),
@@ -127,6 +126,48 @@ def test_what_shows_rewards_refuses_costs() -> None:
     timed, _ = both(discount=0.9, horizon=3)
     with pytest.raises(TaskError, match="knows rewards, not `cost`"):
         bm.evaluation.values_to_go(policy, timed)
+
+
+def test_a_report_shows_costs_and_the_least_is_best() -> None:
+    """Numbers are minus those of the same page in rewards; who is best is the same."""
+    made = []
+    for posterior in both(discount=0.9):
+        best = bm.optimise(posterior, effort="quick")
+        policies = {**POLICIES, "optimised": best.policy}
+        table = bm.compare(policies, posterior.draws(64))
+        made.append(bm.report(posterior, table, optimisation=best))
+    (mine, other), (page, _) = (x.data for x in made), (x.html() for x in made)
+    here, there = mine["summary"], other["summary"]
+    assert here["recommended"] == there["recommended"] == "optimised"
+    for name in ("value", "difference", "upper_bound"):
+        assert here[name]["value"] == -there[name]["value"]
+    assert here["difference"]["value"] < 0 < here["probability_better"]["value"]
+    low, high = (here["difference_interval"][x]["value"] for x in ("low", "high"))
+    assert low <= here["difference"]["value"] <= high < 0
+    for name in ("epistemic_share", "total_sd", "probability_better"):
+        assert here[name] == there[name]
+    for row, plain in zip(
+        mine["policies"]["rows"], other["policies"]["rows"], strict=True
+    ):
+        assert row["name"] == plain["name"]
+        assert row["probability_best"] == plain["probability_best"]
+    assert mine["policies"]["acceptability"] == other["policies"]["acceptability"]
+    assert [x["level"] for x in here["cautions"]] == [
+        x["level"] for x in there["cautions"]
+    ]
+    assert "expected cost" in here["sentences"]["value"]
+    assert " less than that of " in here["sentences"]["gain"]
+    assert "Expected cost" in page
+    assert "at least" in page
+    said = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)
+    assert re.findall(r"\bvalue of|[Vv]alue (from|under)", said) == []
+    unknown = {x["text"] for x in here["checks"] if x["name"] != "states"}
+    assert unknown == {
+        "Not known for tasks with a horizon, averages per step or a cost."
+    }
+    values = mine["states"]["policies"]["optimised"]["value"]
+    assert min(values) > 0
+    assert mine["explorer"]["value"] is None
 
 
 def test_a_task_says_and_keeps_its_cost(tmp_path: Path) -> None:

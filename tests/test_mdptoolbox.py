@@ -144,19 +144,19 @@ def spoilt(value: float, *where: int) -> np.ndarray:
 
 
 BAD: dict[str, tuple[Any, Any, type, str]] = {
-    "sum": (spoilt(0.2, 0, 1, 0), PAY, DynamicsError, "action 0, state 1 sums to 1.1"),
-    "no row": (spoilt(0.0, 1, 2, 0), PAY, DynamicsError, "action 1, state 2 sums to 0"),
+    "sum": (spoilt(0.2, 0, 1, 0), PAY, DynamicsError, "state 1, action 0 sums to 1.1"),
+    "no row": (spoilt(0.0, 1, 2, 0), PAY, DynamicsError, "state 2, action 1 sums to 0"),
     "sparse sum": (
         [sparse.csr_array(spoilt(0.5, 1, 2, 0)[a]) for a in range(2)],
         PAY,
         DynamicsError,
-        "action 1, state 2 sums to 0.5",
+        "state 2, action 1 sums to 0.5",
     ),
     "sign": (
         spoilt(-0.1, 0, 1, 0),
         PAY,
         DynamicsError,
-        "negative: action 0, state 1 has -0.1",
+        "negative: state 1, action 0, next state 0 has -0.1",
     ),
     "NaN": (spoilt(np.nan, 1, 1, 1), PAY, DynamicsError, "of action 1` must be finite"),
     "axes": (FOREST[0], PAY, DynamicsError, r"\[A, S, S\].*got \(3, 3\)"),
@@ -165,17 +165,17 @@ BAD: dict[str, tuple[Any, Any, type, str]] = {
         FOREST.transpose(1, 0, 2),
         PAY,
         DynamicsError,
-        r"square matrices .*action 0 has shape \(2, 3\)",
+        r"one \[S, S\] per action.*got \(2, 3\)",
     ),
     "none": ([], PAY, DynamicsError, "one for each action"),
     "None": (None, PAY, DynamicsError, "got NoneType"),
     "text": ("forest", PAY, DynamicsError, "got str"),
-    "ragged": ([FOREST[0], [[1.0]]], PAY, DynamicsError, "`transitions` must be an"),
+    "ragged": ([FOREST[0], [[1.0]]], PAY, DynamicsError, r"\(3, 3\) and \(1, 1\)"),
     "sizes": (
         [sparse.eye_array(3), sparse.eye_array(2)],
         PAY,
         DynamicsError,
-        "action 0 has 3, action 1 has 2",
+        r"got \(3, 3\) and \(2, 2\)",
     ),
     "words": (
         objects([FOREST[0], [["a", "b"], ["c", "d"]]]),

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
-from bayesmdp.data._columns import Coding
+from bayesmdp.data._columns import Coding, Grid
 from bayesmdp.data._frames import FrameTable
-from bayesmdp.data._grid import Grid
 from bayesmdp.data._queries import fetch_one, first_bad, how_many, worded
 from bayesmdp.data._read import Source, Told, open_source, prepare, sound_rows
 from bayesmdp.data._transitions import Transitions

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bayesmdp import _checks
 from bayesmdp._checks import argument, column, did_you_mean, nearest
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -146,6 +147,51 @@ def _is_one(frame: "Frame", column: str, labels: Sequence[str]) -> "nw.Expr":
 
 #: The column of each role; of the state, maybe several.
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How visits become steps."""
+
+    time: str | None = None  # column
+    every: float | None = None  # None: a step is a visit
+    limit: int | None = None
+
+    @classmethod
+    def of(
+        cls, time: str | None, every: float | None, carry: str, limit: Any
+    ) -> "Grid":
+        """Check what a caller said."""
+        if time is not None and not isinstance(time, str):
+            raise ArgumentError(f"`time` must name a column; got {time!r:.80}.")
+        if carry != "last":
+            raise ArgumentError(
+                "`carry` must be 'last', the last observation carried forward; got "
+                f"{carry!r:.40}."
+            )
+        if every is not None:
+            every = _checks.real("every", every, ArgumentError, 0, open_low=True)
+        if limit is not None:
+            limit = _checks.integer("limit", limit, 0, ArgumentError)
+        if every is not None and time is None:
+            raise ArgumentError(
+                "`every` is a length of time: say which column holds times, "
+                f"{argument('time')}."
+            )
+        if limit is not None and every is None:
+            raise ArgumentError(
+                "`limit` is for a grid: give the length of a step, "
+                f"{argument('every')}, as well."
+            )
+        return cls(time, every, limit)
+
+    def columns(self, columns: Columns | None) -> Columns | None:
+        """Add the column of times to those that a caller named."""
+        if self.time is None or not isinstance(columns, Mapping | None):
+            return columns
+        return {**(columns or {}), "time": self.time}
+
+
 #: Names in use for each role, in lower case; case never matters.
 CONVENTIONS: dict[str, tuple[str, ...]] = {
     "state": ("state", "s", "obs", "observation"),

@@ -12,7 +12,7 @@ longer a step is; half a step is what a life table takes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.data._columns import Columns
+from bayesmdp.data._columns import Grid
 from bayesmdp.data._findings import Fault, Severity, is_empty
 from bayesmdp.data._queries import (
     capital,
@@ -31,7 +31,7 @@ from bayesmdp.data._queries import (
     sortable,
     worded,
 )
-from bayesmdp.errors import ArgumentError, TooLargeError
+from bayesmdp.errors import TooLargeError
 
 if TYPE_CHECKING:
     from bayesmdp.data._queries import Frame, connect
@@ -41,49 +41,6 @@ VISIT = ("episode", "time", "state", "action", "outcome", "end_time")
 NO_ACTION = "none"  # of a log without actions
 MAX_POINTS = 10**8
 SLACK = 1e-9  # of a step: 0.3 is three times 0.1
-
-
-@dataclass(frozen=True)
-class Grid:
-    """How visits become steps."""
-
-    time: str | None = None  # column
-    every: float | None = None  # None: a step is a visit
-    limit: int | None = None
-
-    @classmethod
-    def of(
-        cls, time: str | None, every: float | None, carry: str, limit: Any
-    ) -> "Grid":
-        """Check what a caller said."""
-        if time is not None and not isinstance(time, str):
-            raise ArgumentError(f"`time` must name a column; got {time!r:.80}.")
-        if carry != "last":
-            raise ArgumentError(
-                "`carry` must be 'last', the last observation carried forward; got "
-                f"{carry!r:.40}."
-            )
-        if every is not None:
-            every = _checks.real("every", every, ArgumentError, 0, open_low=True)
-        if limit is not None:
-            limit = _checks.integer("limit", limit, 0, ArgumentError)
-        if every is not None and time is None:
-            raise ArgumentError(
-                "`every` is a length of time: say which column holds times, "
-                f"{argument('time')}."
-            )
-        if limit is not None and every is None:
-            raise ArgumentError(
-                "`limit` is for a grid: give the length of a step, "
-                f"{argument('every')}, as well."
-            )
-        return cls(time, every, limit)
-
-    def columns(self, columns: Columns | None) -> Columns | None:
-        """Add the column of times to those that a caller named."""
-        if self.time is None or not isinstance(columns, Mapping | None):
-            return columns
-        return {**(columns or {}), "time": self.time}
 
 
 class Gridded(NamedTuple):

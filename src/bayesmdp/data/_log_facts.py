@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmdp._labelled import Named
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._columns import FLAGS
 from bayesmdp.data._derive import KEYS, Levels, names_in, numbers
@@ -39,24 +40,12 @@ _MOST = 1000  # values that a query is given
 
 
 @runtime_checkable
-class KnownTask(Protocol):
-    """What is asked of a task; `bayesmdp.Task` has it."""
+class KnownTask(Named, Protocol):
+    """What is asked of a task beside names; `bayesmdp.Task` has it."""
 
     @property
     def n_states(self) -> int:
         """Number of states."""
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-
-    @property
-    def state_labels(self) -> tuple[str, ...] | None:
-        """Names of states."""
-
-    @property
-    def action_labels(self) -> tuple[str, ...] | None:
-        """Names of actions."""
 
     @property
     def start(self) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column, many
-from bayesmdp.data._columns import FLAGS, PART, TIMES, Coding, Columns, Labels
+from bayesmdp.data._columns import FLAGS, PART, TIMES, Coding, Columns, Grid, Labels
 from bayesmdp.data._counts import Counts
 from bayesmdp.data._derive import (
     KEYS,
@@ -39,7 +39,7 @@ from bayesmdp.data._findings import (
     tally,
 )
 from bayesmdp.data._frames import FrameTable, converted, open_frame, recognised, settled
-from bayesmdp.data._grid import Grid, on_grid
+from bayesmdp.data._grid import on_grid
 from bayesmdp.data._queries import FILE, fetch_one, how_many, lazy, numbered, worded
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError

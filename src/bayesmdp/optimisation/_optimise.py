@@ -149,10 +149,12 @@ def find_policy(
     progress: bool | None,
     held: Held | None = None,
     also: Mapping[str, FloatArray] | None = None,
+    judge: Belief | None = None,
 ) -> tuple[Optimisation, Draws]:
     """Search as `optimise` does, with pairs that are held, and more starts.
 
-    Returns what was found, and the draws that it was judged on.
+    Returns what was found, and the draws that it was judged on: those of ``judge``,
+    where another belief than the one that is searched says how good it is.
     """
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
@@ -196,12 +198,12 @@ def find_policy(
             announce("interrupted; judging the best policy so far (again: give up)")
             search.interrupt()
         try:
-            return _judged(search, began, taken)
+            return _judged(search, judge, began, taken)
         except KeyboardInterrupt:
             if search.outcome is Outcome.INTERRUPTED:  # the second one
                 raise
             search.interrupt()
-            return _judged(search, began, taken)
+            return _judged(search, judge, began, taken)
 
 
 def _more_starts(
@@ -281,12 +283,15 @@ def _keep_those_that_end(
         )
 
 
-def _judged(search: Search, began: float, taken: int) -> tuple[Optimisation, Draws]:
+def _judged(
+    search: Search, judge: Belief | None, began: float, taken: int
+) -> tuple[Optimisation, Draws]:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._oracle import hindsight_bound, objective_estimate
 
-    oracle, effort, objective = search.oracle, search.effort, search.oracle.objective
+    oracle = search.oracle if judge is None else search.oracle.of(judge)
+    effort, objective = search.effort, oracle.objective
     chosen = search.choose()
     draws = oracle.draws("judge", oracle.affordable(effort.budget, effort.judge, 256))
     evaluation = evaluate(
@@ -325,7 +330,7 @@ def _judged(search: Search, began: float, taken: int) -> tuple[Optimisation, Dra
         steps_before=taken,
         history=tuple(search.history),
         outcome=search.outcome,
-        draws_used=oracle.used,
+        draws_used=search.oracle.used,
         seconds=time.perf_counter() - began,
         seed=oracle.seed,
     )

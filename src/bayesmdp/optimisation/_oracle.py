@@ -69,6 +69,10 @@ class Oracle:
         self.baseline = self._checked_baseline()
         self._references: dict[tuple[str, int, int], FloatArray] = {}
 
+    def of(self, belief: Belief) -> "Oracle":
+        """Return that of another belief about the same task, with draws of its own."""
+        return Oracle(belief, self.objective, self.seed, self.pool, solver=self.solver)
+
     def _of_rows(self, held: Held) -> tuple[BoolArray, FloatArray]:
         """Which rows are held, and at which probability, both ``[R]``."""
         of_rows = self.problem.rows.of_rows

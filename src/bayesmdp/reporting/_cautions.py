@@ -147,6 +147,7 @@ def _ahead(inputs: Inputs) -> list[Caution]:
     found = []
     gaps = gaps_to(inputs.recommended, values, inputs.evaluations)
     for name, gap in gaps.items():
+        gap = -gap if inputs.task.is_cost else gap
         chain = inputs.posterior.chain_noise
         mean, error = mean_and_mcse(gap, weights, exact=inputs.best.exact, chain=chain)
         if mean > _AHEAD * error:
@@ -199,7 +200,7 @@ _READ = "WIS", "WDR"  # estimates without a model, in this order
 _MOSTLY = 0.5  # share of observed returns that the belief completed, worth a note
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
-_UNKNOWN = "Not known for tasks with a horizon or averages per step."
+_UNKNOWN = "Not known for tasks with a horizon, averages per step or a cost."
 _PRIORS = "report RUN --prior-sensitivity"
 
 #: Level, text, and the remedy where it contradicts a recommended gain.
@@ -410,11 +411,11 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Found:
     changed = n.get("recommend", 0)
     defer = n.get("thin", 0) + n.get("unclear", 0)
     total = sum(n.values()) - n.get("end", 0)
-    if not inputs.task.is_plain:
+    if not inputs.knows_actions:
         text = (
             f"In {n.get('same', 0):,} of {total:,} states both policies mostly do the "
             "same; whether the evidence suffices in the others is not known for tasks "
-            "with a horizon or averages per step."
+            "with a horizon, averages per step or a cost."
         )
         return "note", text, ""
     text = (
@@ -484,7 +485,7 @@ def checks_made(inputs: Inputs, n_verdicts: dict[str, int]) -> list[dict[str, An
     made = []
     for name, (title, command, look) in _CHECKS.items():
         found: Any = of[name] if name in of else getattr(inputs, name)
-        plain, run = inputs.task.is_plain, None
+        plain, run = inputs.knows_actions, None
         level, text, remedy = "note", "Not run." if plain else _UNKNOWN, ""
         if found is not None:
             level, text, remedy = look(inputs, found)

@@ -87,12 +87,12 @@ def explorer_section(inputs: Inputs) -> dict[str, Any]:
 
 
 def _action_values(inputs: Inputs, reference: FloatArray) -> ActionValues | None:
-    """Values of all actions, on as many draws as can be afforded; None with a horizon.
+    """Values of all actions, on as many draws as can be afforded.
 
-    There they change with time.
+    None with a horizon, where they change with time, and of costs.
     """
     belief, drawn = inputs.posterior, inputs.best
-    if not belief.task.is_plain:
+    if not inputs.knows_actions:
         return None
     if drawn.exact:
         every = belief.draws()
@@ -212,7 +212,8 @@ def _how(inputs: Inputs, values: ActionValues | None) -> str:
     if values is None:
         return (
             "Values of single actions are left out: they are known for discounted "
-            f"rewards without a horizon, and this task has {inputs.task.said_time}."
+            "rewards without a horizon, and this task has "
+            f"{'a cost' if inputs.task.is_cost else inputs.task.said_time}."
         )
     drawn = "models" if inputs.best.exact else "draws"
     return (

@@ -8,9 +8,9 @@ where there is none. What is not finite is None.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -140,22 +140,10 @@ class Inputs:
         """Refuse records of other kinds, and of another task."""
         check_belief(self.posterior)
         _checks.of_type("comparison", self.comparison, Comparison, ArgumentError)
-        for name, kind in (
-            ("optimisation", Optimisation),
-            ("findings", Findings),
-            ("evidence", EvidenceCurve),
-            ("prior_sensitivity", PriorSensitivity),
-            ("best_predictor", str),
-            ("check", Check),
-            ("negative_control", NegativeControl),
-            ("cross_fit", CrossFit),
-            ("off_policy", OffPolicy),
-            ("cost_effectiveness", CostEffectiveness),
-            ("information", Information),
-        ):
-            given = getattr(self, name)
+        for field in fields(self)[2:]:
+            given, (kind, _) = getattr(self, field.name), get_args(field.type)
             if given is not None:
-                _checks.of_type(name, given, kind, ArgumentError)
+                _checks.of_type(field.name, given, kind, ArgumentError)
         wanted = self.posterior.available.shape
         policies = {f"comparison[{n!r}]": e.policy for n, e in self.evaluations.items()}
         if self.optimisation is not None:
@@ -210,6 +198,16 @@ class Inputs:
     def task(self) -> Task:
         """The known part."""
         return self.posterior.task
+
+    @property
+    def measure(self) -> str:
+        """What policies are judged by: the least cost, or the highest value."""
+        return "cost" if self.task.is_cost else "value"
+
+    @property
+    def knows_actions(self) -> bool:
+        """Whether values of single actions, and all checks, are known for the task."""
+        return self.task.is_plain and not self.task.is_cost
 
     @property
     def evaluations(self) -> dict[str, Evaluation]:
@@ -340,6 +338,8 @@ def best_shares(
 ) -> dict[str, dict[str, float | None]]:
     """Probability that each policy is the best of all; ties are divided."""
     table = np.stack(list(values.values()))  # [P, D]
+    if next(iter(evaluations.values())).task.is_cost:
+        table = -table
     top = gaps(table, table.max(axis=0), _least(evaluations)) == 0
     hits = np.minimum((top / top.sum(axis=0)) @ weights, 1.0)
     exact = all(e.exact for e in evaluations.values())
@@ -348,10 +348,11 @@ def best_shares(
 
 
 def acceptability(
-    found: dict[str, FloatArray], weights: FloatArray, reference: str
+    found: dict[str, FloatArray], weights: FloatArray, reference: str, *, cost: bool
 ) -> dict[str, object]:
     """Probability that each policy beats the reference by more than ``x``."""
-    found = {name: gap for name, gap in found.items() if name != reference}
+    sign = -1.0 if cost else 1.0
+    found = {name: sign * gap for name, gap in found.items() if name != reference}
     ends = [
         quantile(gap, weights, level) for gap in found.values() for level in (0.001, 1)
     ]

@@ -223,7 +223,8 @@ def report(
     """Put an analysis together for people to read.
 
     The policy it recommends is the optimised one where that is among the policies
-    compared, otherwise the best of them. With a horizon, and of averages per step,
+    compared, otherwise the best of them. Of a task with a ``cost`` the page shows
+    costs, and the least is best. There, with a horizon, and of averages per step,
     values of single actions and the shares of uncertainty are left out.
 
     Parameters
@@ -270,7 +271,6 @@ def report(
     check_belief(posterior)
     if posterior.task.reward_names:
         posterior.task.one_reward("report")
-    posterior.task.no_cost("report")
     inputs = Inputs(
         posterior,
         comparison,

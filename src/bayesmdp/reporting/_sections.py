@@ -327,7 +327,9 @@ def policies_section(inputs: Inputs) -> dict[str, Any]:
         "recommended": inputs.recommended,
         "min_count": inputs.comparison.min_count,
         "rows": rows,
-        "acceptability": acceptability(gaps, weights, inputs.reference),
+        "acceptability": acceptability(
+            gaps, weights, inputs.reference, cost=inputs.task.is_cost
+        ),
     }
 
 
@@ -393,7 +395,7 @@ MAX_STATES = 2_000  # live ones: the inverse is dense
 def attribution_section(inputs: Inputs) -> dict[str, Any]:
     """Share of the start value's epistemic variance that each pair causes."""
     belief = inputs.posterior
-    fits = inputs.task.is_plain and inputs.task.live.size <= MAX_STATES
+    fits = inputs.knows_actions and inputs.task.live.size <= MAX_STATES
     if belief.rows().total is None or not fits:
         return {"left_out": _why_not(belief)}
     with warnings.catch_warnings():
@@ -450,7 +452,7 @@ def _why_not(belief: Belief) -> str:
             "The uncertainty is not divided among pairs of state and action: that "
             "needs independent Dirichlet rows."
         )
-    if not belief.task.is_plain:
+    if belief.task.is_cost or not belief.task.is_plain:
         return (
             "The uncertainty is not divided among pairs of state and action: that is "
             "known for discounted rewards without a horizon."

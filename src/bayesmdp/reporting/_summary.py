@@ -103,7 +103,8 @@ def _comparison(inputs: Inputs) -> str:
     return (
         f"All {len(inputs.rows)} policies meet the same draws, so that differences are "
         "paired. A policy's probability of being better is the share of draws in which "
-        f"its value is above that of “{inputs.reference}”; a tie is not better."
+        f"its {inputs.measure} is {'below' if inputs.task.is_cost else 'above'} that "
+        f"of “{inputs.reference}”; a tie is not better."
     )
 
 
@@ -111,12 +112,14 @@ def _optimisation(inputs: Inputs) -> list[str]:
     result = inputs.optimisation
     if result is None:
         return []
-    what = "the posterior mean of the value from the start"
+    what = f"the posterior mean of the {inputs.measure} from the start"
     if result.objective != repr(PosteriorMean()):
-        what = f"{result.objective} of the values from the start over the posterior"
+        of = f"{inputs.measure}s from the start over the posterior"
+        what = f"{result.objective} of the {of}"
     starts = _checks.many(len(result.starts), "starting policy")
+    aim = "minimises" if inputs.task.is_cost else "maximises"
     return [
-        f"The optimised policy maximises {what}, by ascent from {starts} "
+        f"The optimised policy {aim} {what}, by ascent from {starts} "
         f"({', '.join(result.starts)}). {_judged(inputs)} Status: {result.status}."
     ]
 
@@ -156,6 +159,7 @@ def summary_section(
     reference = next(r for r in policies["rows"] if r["name"] == inputs.reference)
     found: dict[str, Any] = {
         "question": _question(inputs),
+        "measure": inputs.measure,
         "recommended": inputs.recommended,
         "reference": inputs.reference,
         "chosen_by": "optimisation" if inputs.optimised else "comparison",
@@ -219,7 +223,7 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     sd, ends = found["epistemic_sd"]["value"], found["interval"]
     said = inputs.task.reward_unit
     unit = f" {said}" if said else ""
-    what = "the expected value from the start"
+    what = f"the expected {inputs.measure} from the start"
     if inputs.task.criterion == "average":
         what = "the average per step"
     only = ""
@@ -252,7 +256,7 @@ def _gain(found: dict[str, Any]) -> str:
     sd = found["difference_sd"]
     size = {"value": abs(gap["value"]), "mcse": gap["mcse"]}
     return (
-        f"Its predicted value is {_with_noise(size, sd)} "
+        f"Its predicted {found['measure']} is {_with_noise(size, sd)} "
         f"{'more' if gap['value'] >= 0 else 'less'} than that of "
         f"“{found['reference']}” "
         f"({known(found['reference_value'], found['epistemic_sd']['value'])}); the "

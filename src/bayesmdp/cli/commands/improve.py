@@ -48,10 +48,11 @@ def command(
 ) -> None:
     """Improve on a baseline where the evidence suffices, in RUN, a directory of `fit`.
 
-    The mean improvement over the worst draws of the posterior is made large; actions
-    never observed in a state keep the baseline's probability. Where nothing helps, the
-    baseline is returned, and said to be. Exit code 1: the search ended before it
-    converged.
+    The mean improvement over the worst draws is made large. Half of the draws are of
+    the posterior, in the others every pair had one more visit, to the worst state.
+    Actions never observed in a state keep the baseline's probability. Where nothing
+    helps, the baseline is returned, and said to be. Exit code 1: the search ended
+    before it converged.
 
     Example: bayesmdp improve ward --policy-out safer.csv
 

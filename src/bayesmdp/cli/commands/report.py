@@ -47,7 +47,6 @@ def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
 
     data = bm.reporting.check_page(out)
     loaded, posterior, task = job.run, job.posterior, job.posterior.task
-    task.no_cost("report")  # before anything is made for it
     best = job.optimised()
     if best is not None and best.evaluation.task.chosen != task.chosen:
         job.remark("the optimised policy kept is of another reward")

@@ -246,7 +246,7 @@ function drawMap() {
     const best = pairsOf(i).sort((p, q) => plays(EXPLORER.policy, q) - plays(EXPLORER.policy, p))[0];
     const arrow = STATES.terminal[i] ? "■" : grid.arrow[EXPLORER.action[best]];
     const part = STATES.terminal[i] ? 0 : Math.round(100 * (of.value[i] - low) / (high - low || 1));
-    const said = `State ${STATES.label[i]}: ${STATES.terminal[i] ? "terminal" : `value ${sig(of.value[i], 3)}, ${actionName(best)}`}`;
+    const said = `State ${STATES.label[i]}: ${STATES.terminal[i] ? "terminal" : `${MEASURE} ${sig(of.value[i], 3)}, ${actionName(best)}`}`;
     return make("button", {
       type: "button", "data-place": i, "aria-label": said, title: said, onclick: () => goTo(i),
       style: `grid-row:${grid.row[state] + 1};grid-column:${grid.column[state] + 1};`
@@ -254,7 +254,7 @@ function drawMap() {
     }, arrow);
   });
   byId("state-map").replaceChildren(
-    make("p", { class: "small" }, `Arrows: what ${EXPLORER.policy} does. The stronger the colour, the higher the value: from ${sig(low, 3)} to ${sig(high, 3)}.`),
+    make("p", { class: "small" }, `Arrows: what ${EXPLORER.policy} does. The stronger the colour, the higher the ${MEASURE}: from ${sig(low, 3)} to ${sig(high, 3)}.`),
     make("div", { class: "map", role: "group", "aria-label": "Map of the states" }, ...squares));
   markOnMap();
 }

@@ -3,6 +3,7 @@
 const byId = (id) => document.getElementById(id);
 const DATA = JSON.parse(byId("report-data").textContent);
 const STATES = DATA.states;
+const MEASURE = DATA.summary.measure, COSTS = MEASURE === "cost";
 const MINUS = "\u2212", NOTHING = "\u2013";
 const POLICIES = DATA.policies.rows.map((row) => row.name);
 
@@ -116,7 +117,7 @@ function stateTable(a, b) {
     { name: "State", key: (i) => STATES.label[i], cell: (i) => make("a", { href: stateLink(i) }, STATES.label[i]) },
     STATES.visits && { name: "Logged visits", number: true, key: (i) => STATES.visits[i], cell: (i) => thousands(STATES.visits[i]) },
     { name: `Expected visits, ${a}`, number: true, key: (i) => one.occupancy[i], cell: (i) => sig(one.occupancy[i], 2) },
-    ...[["Value", "value"], ["Epistemic sd", "epistemic_sd"], ["Aleatoric sd", "aleatoric_sd"]].map(([name, q]) => ({
+    ...[[COSTS ? "Cost" : "Value", "value"], ["Epistemic sd", "epistemic_sd"], ["Aleatoric sd", "aleatoric_sd"]].map(([name, q]) => ({
       name, number: true, key: (i) => one[q][i], cell: (i) => withError(one[q][i], one[`${q}_mcse`][i]),
     })),
     { name: `Minus ${b}`, number: true, key: (i) => one.value[i] - two.value[i],
@@ -194,7 +195,7 @@ function intervals(element) {
     },
     text: rows.map((row) => `${sig(row.interval.low.value, 4)} to ${sig(row.interval.high.value, 4)}`),
     hovertemplate: "%{customdata}: %{x:.4g}<br>95 %: %{text}<extra></extra>",
-  }], { xaxis: axis("value from the start"), yaxis: axis("", { ...named(rows.map((row) => row.name)), showgrid: false, range: [-0.6, rows.length - 0.4] }) });
+  }], { xaxis: axis(`${MEASURE} from the start`), yaxis: axis("", { ...named(rows.map((row) => row.name)), showgrid: false, range: [-0.6, rows.length - 0.4] }) });
 }
 function acceptability(element) {
   const { x, probability } = DATA.policies.acceptability;
@@ -203,10 +204,10 @@ function acceptability(element) {
     type: "scatter", mode: "lines", name: escaped(short(name)), x, y: probability[name],
     line: { color: name === DATA.summary.recommended ? colour("accent") : [colour("aleatoric"), colour("epistemic"), colour("other")][i % 3],
             width: name === DATA.summary.recommended ? 3 : 2, dash: LINES[i % LINES.length] },
-    hovertemplate: "%{y:.3f} to gain at least %{x:.3g}<extra>%{fullData.name}</extra>",
+    hovertemplate: `%{y:.3f} to ${COSTS ? "save" : "gain"} at least %{x:.3g}<extra>%{fullData.name}</extra>`,
   })), {
     showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, margin: { l: 56, r: 14, t: 40, b: 48 },
-    xaxis: axis(`gain over ${escaped(short(DATA.policies.reference))}, at least`, { zeroline: true, zerolinecolor: colour("muted") }),
+    xaxis: axis(`${COSTS ? "saving" : "gain"} over ${escaped(short(DATA.policies.reference))}, at least`, { zeroline: true, zerolinecolor: colour("muted") }),
     yaxis: axis("probability", { range: [-0.02, 1.02] }),
   });
 }
@@ -264,7 +265,7 @@ function diagonal(element) {
       marker: { size: 6, color: colour("accent"), opacity: 0.7 },
       hovertemplate: "state %{text}<br>%{x:.4g} and %{y:.4g}<extra></extra>",
     },
-  ], { xaxis: axis(`value under ${escaped(short(b))}`), yaxis: axis(`value under ${escaped(short(a))}`) });
+  ], { xaxis: axis(`${MEASURE} under ${escaped(short(b))}`), yaxis: axis(`${MEASURE} under ${escaped(short(a))}`) });
   openOnClick(element);
 }
 function attribution(element) {
