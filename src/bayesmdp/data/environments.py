@@ -120,11 +120,15 @@ def collect(
         raise ArgumentError(f"`add_end` must be True or False; got {add_end!r:.80}.")
     key = _checks.seed_integer(seed)
     with opened(env, "collect") as made, progress_bar("collect", n_episodes) as show:
-        runner, log = _runner(made, policy, max_steps, add_end), _Log()
+        runner = _runner(made, policy, max_steps, add_end)
+        log: _Log = {name: array(kind) for name, kind in _KINDS.items()}
         for episode in range(n_episodes):
             runner.run(episode, key, log)
             show(episode + 1)
-    columns = log.columns()
+    columns = {
+        name: np.array(x, dtype=np.bool_ if x.typecode == "b" else None)
+        for name, x in log.items()
+    }
     if add_end:
         columns["next_state"][columns["terminated"]] = runner.n_states - 1
     else:
@@ -134,21 +138,10 @@ def collect(
     )
 
 
-class _Log:
-    """Columns that grow, without a Python object a number."""
-
-    def __init__(self) -> None:
-        self.state, self.action, self.next_state = array("q"), array("q"), array("q")
-        self.episode, self.step = array("q"), array("q")
-        self.reward = array("d")
-        self.terminated, self.truncated = array("b"), array("b")
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the columns as arrays, flags as booleans."""
-        found = {name: np.array(column) for name, column in vars(self).items()}
-        for name in ("terminated", "truncated"):
-            found[name] = found[name].astype(np.bool_)
-        return found
+#: Columns that grow, without a Python object a number; flags are bytes.
+_KINDS = {"state": "q", "action": "q", "next_state": "q", "reward": "d"}
+_KINDS |= {"episode": "q", "step": "q", "terminated": "b", "truncated": "b"}
+_Log = dict[str, "array[Any]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,14 +168,11 @@ class _Runner:
             seen, reward, terminated, truncated, _ = self.env.step(sent)
             next_state = self._state(seen, episode)
             last = step == self.max_steps - 1 and not terminated
-            log.state.append(state)
-            log.action.append(action)
-            log.next_state.append(next_state)
-            log.reward.append(_reward(reward, episode))
-            log.episode.append(episode)
-            log.step.append(step)
-            log.terminated.append(bool(terminated))
-            log.truncated.append(bool(truncated) or last)
+            flags = bool(terminated), bool(truncated) or last
+            paid = _reward(reward, episode)
+            row = (state, action, next_state, paid, episode, step, *flags)
+            for column, value in zip(log.values(), row, strict=True):
+                column.append(value)
             if terminated or truncated:
                 return
             state = next_state

@@ -1,4 +1,4 @@
-"""What was assumed: one prior per file, one contract."""
+"""What was assumed: priors, and the one contract of all."""
 
 from bayesmdp.priors._contract import (
     OwnEvidence,
@@ -21,7 +21,7 @@ from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
 from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._named import PRIOR_NAMES, AnyPrior, named_prior, usual_priors
-from bayesmdp.priors._random_support import Imagined, OnSets, RandomSupportPrior, Sets
+from bayesmdp.priors._random_support import OnSets, RandomSupportPrior, Sets
 from bayesmdp.priors._sparse import SparsePrior
 from bayesmdp.priors._symmetric import ScaledPrior, SymmetricPrior
 
