@@ -115,6 +115,25 @@ def test_what_is_told_is_what_the_posterior_says() -> None:
     assert found.tail_improvement > 0.05
 
 
+def test_nothing_is_for_the_worse_in_the_posterior_s_own_tail() -> None:
+    """The data and a bad visit hope for more than a posterior with a strong prior.
+
+    Chances of the second treatment and of the first are then Beta(22, 15) and Beta(65,
+    65): by normal quantiles the second gains 0.02 over the worst half of the
+    posterior's draws, and loses 0.02 over the worst quarter.
+    """
+    support = np.zeros((3, 2, 3), dtype=bool)
+    support[0, :, 1:] = True
+    prior = bm.SymmetricPrior(15.0, support=support)
+    belief, base = bm.fit(treated(7, 0), TREATED, prior=prior), np.full((3, 2), 0.5)
+    objective = bm.CVaR(0.25, of="improvement", baseline=base)
+    free = bm.optimise(with_bad_visits(belief, base), objective, seed=0)
+    assert free.policy[0, 1] > 0.98
+    found = bm.improve(belief, base, seed=0)
+    assert found.policy[0].tolist() == [0.5, 0.5]
+    assert found.changes == ()
+
+
 @pytest.mark.parametrize("min_count", [0, 2])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_half_of_the_draws_are_the_posterior_s(mixed: bool, min_count: int) -> None:

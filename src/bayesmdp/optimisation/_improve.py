@@ -15,15 +15,16 @@ visit of each pair, to the worst of the states that are entered now and then::
 
 which hardly matters for pairs with many visits. The worst quarter of all draws holds at
 most the worst half of either belief's: where its mean is above 0, so is that of the
-worst half of the posterior's own draws. What is told of the policy is told by the
-posterior alone. Ensembles, and tasks with averages, are searched as they are.
-`docs/safe_improvement.md` has what else was tried.
+worst half of the posterior's own draws. Where the mean over their worst quarter is
+below 0 all the same, the posterior alone is searched. What is told of the policy is
+told by the posterior alone. Ensembles, and tasks with averages, are searched as they
+are. `docs/safe_improvement.md` has what else was tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,20 +235,28 @@ def improve(
     how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
     how |= {"progress": progress, "solver": solver}
     number = _checks.seed_integer(seed)
+    objective = CVaR(tail, of="improvement", baseline=base)
+
+    def search(belief: Belief) -> tuple[Optimisation, Draws]:
+        return find_policy(
+            belief,
+            objective,
+            None,
+            None,
+            number,
+            None,
+            effort=effort,
+            max_seconds=max_seconds,
+            held=_never_observed(posterior, base),
+            judge=posterior,
+            **how,
+        )
+
     searched = _with_bad_visits(posterior, base, number, how)
-    found, draws = find_policy(
-        searched,
-        CVaR(tail, of="improvement", baseline=base),
-        None,
-        None,
-        number,
-        None,
-        effort=effort,
-        max_seconds=max_seconds,
-        held=_never_observed(posterior, base),
-        judge=posterior,
-        **how,
-    )
+    found, draws = search(searched)
+    done = searched is posterior or found.interrupted
+    if not done and not _survives(found.policy, base, objective, draws, how):
+        found, draws = search(posterior)
     both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", **how)
     (row,) = (x for x in table.rows if x.name == "improved")
@@ -296,6 +305,27 @@ def _with_bad_visits(
         except EndlessError:
             return posterior
     return found
+
+
+def _survives(
+    policy: FloatArray,
+    base: FloatArray,
+    objective: CVaR,
+    draws: Draws,
+    how: dict[str, Any],
+) -> bool:
+    """Whether no change is for the worse in the tail of the posterior's own draws.
+
+    On draws that neither found the policy nor will judge it.
+    """
+    if np.array_equal(policy, base):
+        return True
+    apart = replace(draws, purpose="choose")
+    both = compare({"baseline": base, "improved": policy}, apart, **how).evaluations
+    gap = both["improved"].start_values - both["baseline"].start_values
+    known = np.isfinite(gap)
+    weights = apart.weights[known]
+    return objective.value(gap[known], weights / weights.sum()) >= 0
 
 
 def _worst_state(
