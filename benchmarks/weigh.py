@@ -97,10 +97,9 @@ def runs() -> dict[str, set[str]]:
         "evaluate": lambda: bm.evaluate(policy, posterior.draws(32)),
         "optimise": lambda: bm.optimise(posterior),
     }
+    # what is done once, such as reading kernels, is no part of a call
     bm.fit(log, world.task)
-    for (
-        call
-    ) in calls.values():  # what is done once, such as reading kernels, is no part
+    for call in calls.values():
         call()
     with tempfile.TemporaryDirectory() as folder:
         file, run = Path(folder, "log.csv"), str(Path(folder, "run"))
