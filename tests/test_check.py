@@ -264,6 +264,7 @@ def test_survival_is_kaplan_meier_and_returns_are_completed() -> None:
     returns = [3.5, 1 + 0.5 * value[0], 2.75]
     assert found.observed_value == pytest.approx(np.mean(returns))
     assert found.n_censored == 1
+    assert found.model_share == pytest.approx(0.5 * value[0] / sum(returns))
     assert "1 of 3 episodes are censored" in found.summary()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import bayesmdp as bm
 from bayesmdp._checks import argument, column, spelled_as_options
 from bayesmdp.cli import main
 from bayesmdp.cli.commands import info
@@ -236,6 +237,22 @@ def test_the_library_s_arguments_are_told_as_options() -> None:
             "--labels, --columns state=x, --columns step=NAME, --min-count 5"
         )
     assert said() == python
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_fit_says_where_episodes_begin(tmp_path: Path, known: bool) -> None:
+    head = "state,action,next_state,reward" + ",episode,step" * known
+    rows = [("1,0,2,0", "a,0"), ("2,0,0,1", "a,1"), ("1,0,0,1", "b,0")]
+    lines = [x + f",{y}" * known for x, y in rows]
+    (tmp_path / "log.csv").write_text("\n".join([head, *lines]) + "\n")
+    fit = ["fit", str(tmp_path / "log.csv"), "--discount", "0.9", "--terminal", "0"]
+    done = CliRunner().invoke(main, [*fit, "-o", str(tmp_path / "run")])
+    told = "in state 1, as those of the log do"
+    if not known:
+        told = "evenly in 2 states: the log does not tell where (no `episode` and"
+    assert f"Episodes begin {told}" in done.stdout
+    start = bm.storage.load(tmp_path / "run").posterior.task.start
+    assert start.tolist() == ([0, 1, 0] if known else [0, 0.5, 0.5])
 
 
 def test_what_the_options_lack_is_told_in_options(tmp_path: Path) -> None:

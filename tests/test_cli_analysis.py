@@ -302,14 +302,17 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
         (("evaluate", "ward", "optimised"), "has no optimised policy yet: `bayesmdp o"),
         (("evaluate", "ward", "mle", "--draws", "1"), "'--draws'"),
         (("evaluate", "ward", "mle", "--drwas", "9"), "--draws"),
-        (("evaluate", "ward", "mle", "--tolerance", "0"), "`tolerance` must be in"),
+        (("evaluate", "ward", "mle", "--tolerance", "0"), "`--tolerance` must be in"),
         (("compare", "ward", "mle"), "must map at least two names to policies"),
         (("compare", "ward", "mle", "mle"), "two policies 'mle'"),
         (
             ("compare", "ward", "mle", "nominal", "--reference", "mel"),
             "'mel' is not among the policies: mle, nominal (did you mean 'mle'?)",
         ),
-        (("optimise", "ward", "--start", "x"), "`starts` has 'x', which is none of: n"),
+        (
+            ("optimise", "ward", "--start", "x"),
+            "`--start` has 'x', which is none of: n",
+        ),
         (("optimise", "ward", "--start", "mel"), "has 'mel' (did you mean 'mle'?), wh"),
         (("optimise", "ward", "--resume"), "has no result 'optimised'"),
         (("optimise", "ward", "--resume", "--start", "mle"), "leave out --start"),
@@ -482,7 +485,7 @@ def test_improve_says_what_the_library_says() -> None:
     assert len(record["changes"]) == len(wanted.changes)
     refused = run("improve", "ward", "--tail", "2")
     assert refused.exit_code == 2
-    assert refused.stderr == "bayesmdp: `tail` must be in (0, 1]; got 2.\n"
+    assert refused.stderr == "bayesmdp: `--tail` must be in (0, 1]; got 2.\n"
 
 
 def test_an_objective_is_given_by_name() -> None:

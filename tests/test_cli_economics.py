@@ -149,8 +149,8 @@ def test_costs_and_effects_are_those_of_evaluate() -> None:
     [
         ((TWO[0],), "name two policies or more"),
         ((*TWO, "--effect", "qualy"), "did you mean 'qaly'"),
-        ((*TWO, "--cost", "qaly"), "`cost` and `effect` must be two rewards"),
-        ((*TWO, "--threshold", "-5"), "`thresholds` must be 0 or more"),
+        ((*TWO, "--cost", "qaly"), "`--cost` and `--effect` must be two rewards"),
+        ((*TWO, "--threshold", "-5"), "`--threshold` must be 0 or more"),
         ((), "Missing argument 'POLICY...'"),
     ],
 )

@@ -57,7 +57,8 @@ def test_fit_saves_what_the_library_would_fit() -> None:
     )
     prior = bm.SparsePrior(0.5, "death")
     wanted = bm.fit(data, task, prior=prior, min_count=1)
-    assert result.stdout == f"{wanted.summary()}\nSaved in ward\n"
+    begin = "Episodes begin evenly in 2 states"
+    assert result.stdout == f"{wanted.summary()}\n{begin}\nSaved in ward\n"
     loaded = bm.storage.load("ward")
     found = loaded.posterior
     assert np.array_equal(found.alpha, wanted.alpha)
@@ -224,7 +225,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         (("fit", "ward.csv", "--task", "x", "-o", "y"), "`x` cannot be read"),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--concentration", "0"),
-            "`concentration` must",
+            "`--concentration` must",
         ),
         (
             ("fit", *GIVEN, *OUTCOME, "--concentration", "1"),
@@ -232,7 +233,7 @@ def test_a_run_is_replaced_only_when_asked() -> None:
         ),
         (
             ("fit", *GIVEN, *OUTCOME, "--prior", "sparse", "--fallback", "deth"),
-            "`fallback` 'deth' is not among the labels (did you mean 'death'?).",
+            "`--fallback` 'deth' is not among the labels (did you mean 'death'?).",
         ),
         (("fit", *GIVEN[:-1], "no/such", *OUTCOME), "there is no directory `no`"),
         (("fit", *GIVEN[:-1], "ward.csv", *OUTCOME), "`ward.csv` is a file"),

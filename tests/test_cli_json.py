@@ -40,7 +40,7 @@ OPTIMISATION = (
 RUN = (
     "columns columns.{} discount log_sha256 min_count n_actions n_available "
     "n_distinct n_states n_transitions notes notes[] path prior results seed source "
-    "source.files source.files[] source.labels terminal terminal[] versions "
+    "source.files source.files[] source.labels start terminal terminal[] versions "
     "versions.bayesmdp versions.numpy versions.python warnings warnings[]"
 )
 FINDINGS = (

@@ -133,6 +133,7 @@ def test_equal_and_nearly_equal_policies_have_no_ratio() -> None:
     c, e = [10, 10, 20, 30], [1, 1, 1 + 1e-14, 2]
     table = from_samples([c, c], [e, e], thresholds=[0]).table
     assert [row.dominated for row in table] == [False, True, True, False]
+    assert [row.same_as for row in table] == [None, "0", None, None]
     assert table[3].icer == 20
 
 

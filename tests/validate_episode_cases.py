@@ -26,6 +26,15 @@ EPISODE_CASES: dict[str, Case] = {
         "step",
         1,
     ),
+    "one outcome recorded": (
+        without("terminated", "truncated"),
+        {},
+        "unfinished-episodes",
+        "warning",
+        1,
+        "episode",
+        6,
+    ),
     "a gap": (GAP, {}, "step-gaps", "warning", 1, "step", 0),
     "a gap in what is derived": (
         without("next_state", table=GAP),

@@ -10,24 +10,24 @@ import bayesmdp as bm
 pytestmark = pytest.mark.integration
 
 
-#: States, actions, draws, share of next states, task, most that two may cost of one.
-#: What was measured, and why it is no less, is in docs/rewards.md.
+YEARS = {"horizon": 75, "cycle": "half"}
+#: States, actions, draws, share of next states, task, most that two may cost of one:
+#: what was measured (docs/rewards.md), and some room for programs beside it.
 SIZES = {
-    "4": (4, 4, 4000, 1.0, {}, 1.4),
-    "25": (25, 4, 2000, 1.0, {}, 1.35),
-    "716": (716, 3, 64, 0.06, {}, 1.55),
-    "4, T": (4, 4, 4000, 1.0, {"horizon": 75, "cycle": "half"}, 1.4),
-    "25, T": (25, 4, 1000, 1.0, {"horizon": 75, "cycle": "half"}, 1.5),
-    "716, T": (716, 3, 64, 0.06, {"horizon": 75, "cycle": "half"}, 1.5),
+    "4": (4, 4, 4000, 1.0, {}, 1.35),
+    "25": (25, 4, 2000, 1.0, {}, 1.25),
+    "716": (716, 3, 256, 0.06, {}, 1.3),
+    "4, T": (4, 4, 4000, 1.0, YEARS, 1.3),
+    "25, T": (25, 4, 1000, 1.0, YEARS, 1.22),
+    "716, T": (716, 3, 64, 0.06, YEARS, 1.17),
 }
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=list(SIZES))
-def test_a_second_reward_costs_less_than_a_second_evaluation(size: tuple) -> None:
-    """Ratio of processor time in one run, alternating; the least of each of nine.
+def test_a_second_reward_costs_about_a_fifth(size: tuple) -> None:
+    """Ratio of processor time in one run, alternating; the least of each of fifteen.
 
-    Covariances are among what the second reward adds. Bounds leave room for a machine
-    that others use, too.
+    Covariances are among what the second reward adds.
     """
     n, n_actions, n_draws, share, more, most = size
     rng = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def test_a_second_reward_costs_less_than_a_second_evaluation(size: tuple) -> Non
         bm.fit(counts, bm.Task(n, n_actions, one, discount=0.97, **more), prior=prior)
         for one in (paid["cost"], paid)
     ]
-    for _ in range(10):
+    for _ in range(16):
         for taken, posterior in zip(seconds, both, strict=True):
             began = time.process_time()
             bm.evaluate(policy, posterior, n_draws=n_draws, threads=1)

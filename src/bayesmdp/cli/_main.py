@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -72,6 +72,7 @@ def patient_streams() -> Iterator[None]:
             sys.stdout, sys.stderr = before
 
 
+_GIVEN = "bayesmdp.given"  # words of the command line, without values after a =
 _OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
 
@@ -96,6 +97,7 @@ class _Commands(click.Group):
         end = args.index("--") if "--" in args else len(args)
         rest = [x for x in args[:end] if x != "--debug"]
         moved = ["--debug"] * (len(rest) < end)
+        ctx.meta[_GIVEN] = {x.partition("=")[0] for x in rest}
         with _told_interrupt():  # help imports every command
             return click.Group.parse_args(self, ctx, moved + rest + args[end:])
 
@@ -157,7 +159,7 @@ def _told(ctx: click.Context) -> Iterator[None]:
         except Exception as problem:  # told, and shown by --debug
             if debug:
                 traceback.print_exc()
-            _tell(problem)
+            _tell(problem, _spellings(ctx))
             ctx.exit(2)
     if warned:
         ctx.exit(1)
@@ -173,10 +175,30 @@ def _told_interrupt() -> Iterator[None]:
         raise click.exceptions.Exit(130) from None
 
 
-def _tell(problem: Exception) -> None:
-    """Say what happened in one sentence."""
+def _spellings(ctx: click.Context) -> dict[str, str]:
+    """Return options by the parameters that messages name.
+
+    Those that were given or have a default: what a message calls `discount` may stand
+    in a task file.
+    """
+    group, name, given = ctx.command, ctx.invoked_subcommand, ctx.meta.get(_GIVEN, ())
+    command = None
+    if isinstance(group, _Commands) and name is not None:
+        command = group.get_command(ctx, name)
+    found = {}
+    for x in [] if command is None else command.params:
+        known = isinstance(x.default, str | int | float) or {*x.opts} & {*given}
+        if isinstance(x, click.Option) and known:
+            found[str(x.name)] = x.opts[-1]
+    return found
+
+
+def _tell(problem: Exception, spellings: Mapping[str, str] = {}) -> None:
+    """Say what happened in one sentence, with options as they are spelled here."""
     if isinstance(problem, BayesmdpError):
         said = str(problem)
+        for name, option in spellings.items():
+            said = said.replace(f"`{name}`", f"`{option}`")
     elif (fault := limit_at_fault(problem)) is not None:
         said = fault
     elif isinstance(problem, OSError):

@@ -363,16 +363,20 @@ def _after_end(log: Log, role: str) -> Hit | None:
     )
 
 
-def _unfinished(log: Log, role: str) -> Hit | None:
+def _unfinished(log: Log, role: str, case: str) -> Hit | None:
     import narwhals as nw
 
-    said = log.terminal is not None or set(FLAGS) & set(log.found)
-    if not said or role not in log.found or not log.tally["open"]:
+    said = log.terminal is not None or bool(set(FLAGS) & set(log.found))
+    if said != (case == "ends known") or role not in log.found:
         return None
+    told = log.ready.derived is not None or not log.ends  # of last rows; or none ends
+    n, words = log.tally["open"], dict[str, Any](log.tally)
+    if not n or (not said and (told or n == log.tally["episodes"])):
+        return None
+    if not said:
+        words["end"] = log.ends[0]
     first = log.first_episode(nw.col("open") == 1, "high")
-    return Hit(
-        log.tally["open"], log.tally, log.row_of(first["episode"], first["high"])
-    )
+    return Hit(n, words, log.row_of(first["episode"], first["high"]))
 
 
 def _last_rows(log: Log, role: None) -> Hit | None:

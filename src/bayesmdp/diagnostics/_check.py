@@ -231,7 +231,9 @@ def _values(
     task, ended = episodes.task, episodes.ended
     length = np.diff(episodes.start)
     rest = task.discount**length * value[episodes.last_state]
-    returns = episodes.returns + np.where(ended, 0.0, rest)
+    rest[ended] = 0.0
+    returns = episodes.returns + rest
+    parts = np.abs(episodes.returns).sum(), np.abs(rest).sum()
     observed = float(returns.mean())
     se = float(returns.std(ddof=1) / math.sqrt(returns.size))
     start = np.bincount(episodes.first_state, minlength=task.n_states) / returns.size
@@ -250,6 +252,7 @@ def _values(
         "gap": (predicted - observed) / se if se > 0 else math.nan,
         "n_episodes": returns.size,
         "n_censored": int((~ended).sum()),
+        "model_share": float(parts[1] / sum(parts)) if any(parts) else 0.0,
     }
 
 

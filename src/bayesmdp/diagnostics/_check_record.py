@@ -140,6 +140,7 @@ class Check(Record):
     gap: float  # (predicted - observed) / se; NaN if all returns are equal
     n_episodes: int
     n_censored: int  # episodes that did not end in a terminal state
+    model_share: float  # of observed returns, in size: what completes censored episodes
     tests: tuple[CheckTest, ...]
     survival: Survival | None  # None for a task without terminal states
     endings: tuple[Ending, ...]
@@ -205,7 +206,8 @@ class Check(Record):
         if self.n_censored:
             body.append(
                 f"{self.n_censored} of {self.n_episodes} episodes are censored: their "
-                "returns are completed by the predicted value of their last state"
+                "returns are completed by the predicted value of their last state, "
+                f"{percent(self.model_share)} of the observed value"
             )
         if self.survival is None:
             body.append("no terminal states: endings and time to end are left out")

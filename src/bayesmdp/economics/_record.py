@@ -55,6 +55,7 @@ class CostEffectivenessRow:
     icer_mcse: float | None
     dominated: bool
     extendedly_dominated: bool
+    same_as: str | None = None  # an earlier policy, equal in every draw
 
 
 def incremental_table(
@@ -74,7 +75,7 @@ def incremental_table(
     order = sorted(range(c.size), key=lambda p: (c[p], -e[p], p))
     hull = _hull([p for p in order if not dominated[p]], c, e)
     before = dict(zip(hull[1:], hull[:-1], strict=True))
-    rows = []
+    rows, both = [], np.stack([cost, effect])
     for p in order:
         more: dict[str, float | None] = dict.fromkeys(_INCREMENTAL)
         if (q := before.get(p)) is not None:
@@ -96,6 +97,9 @@ def incremental_table(
                 **more,
                 dominated=dominated[p],
                 extendedly_dominated=not dominated[p] and p not in hull,
+                same_as=next(
+                    (names[q] for q in range(p) if _are_equal(p, q, both)), None
+                ),
             )
         )
     return tuple(rows)
@@ -106,6 +110,13 @@ _INCREMENTAL = tuple(
     for name in ("incremental_cost", "incremental_effect", "icer")
     for x in (name, f"{name}_mcse")
 )
+
+
+def _are_equal(p: int, q: int, both: FloatArray) -> bool:
+    """Whether two policies have the same costs and effects ``[2, P, D]``."""
+    most = np.abs(both).max(axis=(1, 2))
+    apart = np.abs(both[:, p] - both[:, q]).max(axis=1)
+    return all(x <= tie(y) for x, y in zip(apart, most, strict=True))
 
 
 def _is_dominated(p: int, c: FloatArray, e: FloatArray) -> bool:
@@ -306,6 +317,8 @@ def _as_rows(
 
 def _ratio(row: CostEffectivenessRow) -> str:
     """Write a ratio, or why there is none."""
+    if row.same_as is not None:
+        return f"same as {row.same_as}"
     if row.dominated:
         return "dominated"
     if row.extendedly_dominated:

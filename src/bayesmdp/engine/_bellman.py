@@ -25,13 +25,23 @@ def bellman_mean(
     """Set ``out[k, s] = b[k, s]``, the expected rewards [K, E] of a step."""
     out[:] = 0.0
     for row in range(pi.size):
-        if pi[row] > 0.0:
-            for k in range(reward.shape[0]):
-                total = 0.0
-                for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                    e = np.uint64(at)
-                    total += theta[e] * reward[k, e]
-                out[k, rows.source[row]] += pi[row] * total
+        if not pi[row] > 0.0:
+            continue
+        s = rows.source[row]
+        for k in range(0, reward.shape[0] - 1, 2):  # two sums take no longer than one
+            x, y = 0.0, 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                x += theta[e] * reward[k, e]
+                y += theta[e] * reward[k + 1, e]
+            out[k, s] += pi[row] * x
+            out[k + 1, s] += pi[row] * y
+        if reward.shape[0] % 2:
+            k, x = reward.shape[0] - 1, 0.0
+            for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(at)
+                x += theta[e] * reward[k, e]
+            out[k, s] += pi[row] * x
 
 
 @jit

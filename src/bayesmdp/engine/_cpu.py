@@ -19,6 +19,7 @@ from bayesmdp.engine._kernel import (
     sweep_policy,
 )
 from bayesmdp.engine._krylov import N_VECTORS
+from bayesmdp.engine._lanes import N_LANES, WIDEST
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import (
     CROSS,
@@ -155,6 +156,8 @@ class CPU(Backend):
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.mean.size, problem.n_live
         taken = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
+        if problem.n_columns > 1:
+            taken += 8 * n_states * N_LANES * WIDEST
         taken += 8 * entries * _batch(entries)
         if isinstance(solver, Timed):
             return int(taken + solver.n_bytes(problem))

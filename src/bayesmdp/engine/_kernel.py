@@ -38,6 +38,7 @@ from bayesmdp.engine._bellman import add_arrivals
 from bayesmdp.engine._chain import Chain, Held, Layout, References, Results, Setting
 from bayesmdp.engine._dense import assemble, copy_to, factorise, solve
 from bayesmdp.engine._krylov import N_VECTORS
+from bayesmdp.engine._lanes import N_LANES, WIDEST
 from bayesmdp.engine._reduce import (
     add_cross,
     add_gradient,
@@ -111,9 +112,11 @@ class Method(NamedTuple):
         NumPy asks for large pages, numba does not; vectors of a million states are read
         a tenth faster with them. What is not touched takes no memory.
         """
-        height, columns, n_vectors = n, self.columns(n), 1
+        height, columns, n_vectors, lanes = n, self.columns(n), 1, None
         if self.krylov is not None:
             height, columns, n_vectors = 0, 0, N_VECTORS
+            if n_rewards > 1:
+                lanes = np.zeros((N_LANES, WIDEST * n_states))
         else:
             entries = 0
         return Space(
@@ -126,6 +129,7 @@ class Method(NamedTuple):
             np.empty(n),
             np.zeros((n_rewards * (n_rewards + 1) // 2, n_states)),
             np.ones(n_states),
+            lanes,
         )
 
 

@@ -43,12 +43,12 @@ MOST_PRODUCTS = 1000
 N_VECTORS = 8  # work space, vectors over states
 _LOOSE = 0.5  # residual with which an episode length still bounds errors
 _ROUNDING = 1e-15  # of a residual, relative to the largest value
-_STALLS = 4  # restarts that gain nothing, after which it gives up
-_BLOWN = 1e8  # growth of a residual after which a restart is better
+STALLS = 4  # restarts that gain nothing, after which it gives up
+BLOWN = 1e8  # growth of a residual after which a restart is better
 _SHORT = 28  # entries a row, on average, below which one sum is faster than four
-_SPILLED = 1 << 13  # states beyond which vectors and short rows take more than 1 MB
-_WINDOW, _QUICK = 4, 0.1  # so many sweeps must bring a bound down to such a part
-_ASIDE = 0.1  # part of a bound that one direction may hold before it is taken off
+SPILLED = 1 << 13  # states beyond which vectors and short rows take more than 1 MB
+WINDOW, QUICK = 4, 0.1  # so many sweeps must bring a bound down to such a part
+ASIDE = 0.1  # part of a bound that one direction may hold before it is taken off
 _CHUNK = 1024  # elements worked on together, while they are in the nearest cache
 _U1, _U2, _U3, _U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -125,7 +125,7 @@ def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None
     i, step = 0, 1
     if system.backward:
         i, step = n - 1, -1
-    few = _are_short(begin, stop)
+    few = are_short(begin, stop)
     for _ in range(n):
         at = np.uint64(i)
         x[at] = 0.0
@@ -138,7 +138,7 @@ def relax(system: System, rhs: FloatArray, weight: float, x: FloatArray) -> None
 
 
 @jit
-def _are_short(begin: IndexArray, stop: IndexArray) -> bool:
+def are_short(begin: IndexArray, stop: IndexArray) -> bool:
     """Whether rows are short, by some of them spread over the states."""
     n = begin.size
     stride = max(n // 16, 1)
@@ -252,12 +252,12 @@ def settle(
     while going:
         bound, size, change = _sweep(system, rhs, scale, x)
         c = change / total
-        if abs(c) * most > _ASIDE * bound:
+        if abs(c) * most > ASIDE * bound:
             for i in range(n):  # c w before the sweep is c (w - k) after it
                 x[i] += c * (w[i] - k[i])
         going = bound > tolerance * size
-        if sweeps % _WINDOW == 0:
-            going = going and bound < _QUICK * before
+        if sweeps % WINDOW == 0:
+            going = going and bound < QUICK * before
             before = bound
         sweeps += 1
     return sweeps
@@ -274,7 +274,7 @@ def _sweep(
     i, step = 0, 1
     if system.backward:
         i, step = n - 1, -1
-    few = _are_short(begin, stop)
+    few = are_short(begin, stop)
     bound, size, total = 0.0, 0.0, 0.0
     for _ in range(n):
         at = np.uint64(i)
@@ -319,7 +319,7 @@ def iterate(
         return 1
     products, stalls = 0, 0
     best = np.inf
-    if given == 0.0 and n > _SPILLED and _are_short(system.begin, system.stop):
+    if given == 0.0 and n > SPILLED and are_short(system.begin, system.stop):
         products = settle(system, rhs, scale, tolerance, x, space)
     while True:
         copy_to(r, x[:n])
@@ -335,13 +335,13 @@ def iterate(
             stalls += 1
             if bound <= accepted * size:
                 return products
-            if stalls >= _STALLS or not np.isfinite(bound):
+            if stalls >= STALLS or not np.isfinite(bound):
                 return -products
         if products >= MOST_PRODUCTS:
             return products if bound <= accepted * size else -products
         best = min(best, bound)
         _set_shadow(r, shadow, n, stalls)
-        limit = _BLOWN * best
+        limit = BLOWN * best
         products += _run(system, scale, given, tolerance, limit, products, x, space)
 
 

@@ -36,6 +36,7 @@ from bayesmdp.engine._krylov import (
     fill_inverse,
     iterate,
 )
+from bayesmdp.engine._lanes import FOUR, TWO, WIDEST, solve_lanes
 
 # What became of a draw. Left out: of weight 0, or not yet looked at.
 LEFT_OUT, SOLVED, ENDLESS_CHAIN, UNSOLVED, RETRIED = range(5)
@@ -77,6 +78,7 @@ class Space(NamedTuple):
     scale: FloatArray  # [N]
     rhs: FloatArray  # [K + X, S], variances of K rewards, and X covariances
     ones: FloatArray  # [S]
+    lanes: FloatArray | None  # [9, 4 S], zero for terminal states; for several rewards
 
 
 class Solution(NamedTuple):
@@ -230,7 +232,8 @@ def solve_iteratively(  # noqa: C901 - three systems, each of some right-hand si
         last = run_of(g, first)
         system = _system(krylov, chain, value, g[first], space)
         some = space.rhs[first:last]
-        more = bounded(system, space, length, some, out.value[first:last])
+        into = out.value[first:last]
+        more = bounded(system, space, length, space.lanes, some, into)
         if more < 0:
             return more - products
         products, first = products + more, last
@@ -251,7 +254,8 @@ def solve_iteratively(  # noqa: C901 - three systems, each of some right-hand si
             last = run_of(both, first)
             system = _system(krylov, chain, value, both[first], space)
             some = rhs[first:last]
-            more = bounded(system, space, length, some, spread[first:last])
+            into = spread[first:last]
+            more = bounded(system, space, length, space.lanes, some, into)
             if more < 0:
                 return more - products
             products, first = products + more, last
@@ -305,23 +309,42 @@ def _iterate_visits(
         space.inverse,
     )
     given = start.reshape((1, start.size))
-    return bounded(transposed, space, length, given, out.reshape((1, out.size)))
+    return bounded(transposed, space, length, None, given, out.reshape((1, out.size)))
 
 
 @jit
 def bounded(
-    system: System, space: Space, length: FloatArray, rhs: FloatArray, x: FloatArray
+    system: System,
+    space: Space,
+    length: FloatArray,
+    lanes: FloatArray | None,
+    rhs: FloatArray,
+    x: FloatArray,
 ) -> int:
-    """Solve for ``rhs`` [K, S] with bounds on errors; products, negative if not."""
-    n = system.begin.size
+    """Solve for ``rhs`` [K, S] with bounds on errors; products, negative if not.
+
+    With ``lanes`` several are solved together: they read the chain once for all.
+    """
+    n, scale, vectors = system.begin.size, space.scale, space.vectors
     x[:, n:] = 0.0
-    products = bounding_scale(system, length, space.ones, space.scale, space.vectors)
+    products = bounding_scale(system, length, space.ones, scale, vectors)
     if products == 0:
         return -1
-    for k in range(rhs.shape[0]):
-        more = iterate(
-            system, rhs[k], space.scale, 0.0, TOLERANCE, ACCEPTED, x[k], space.vectors
-        )
+    done = 0
+    while done < rhs.shape[0]:
+        some, into, more = rhs[done:], x[done:], 0
+        if lanes is not None and some.shape[0] > 1:
+            some, into = some[:WIDEST], into[:WIDEST]
+            if some.shape[0] == 2:
+                more = solve_lanes(system, some, scale, TWO, into, vectors, lanes)
+            else:
+                more = solve_lanes(system, some, scale, FOUR, into, vectors, lanes)
+            done += some.shape[0]
+        else:
+            more = iterate(
+                system, some[0], scale, 0.0, TOLERANCE, ACCEPTED, into[0], vectors
+            )
+            done += 1
         if more < 0:
             return -products
         products += more

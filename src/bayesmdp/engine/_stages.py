@@ -21,12 +21,10 @@ The control variate is linear in the rows: the derivative of the start value at 
 nominal model times the deviation from it, with mean 0.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bayesmdp._jit import jit
-from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp._typing import FloatArray
 from bayesmdp.engine._chain import Layout, Results, Setting
 from bayesmdp.engine._dense import copy_to
 from bayesmdp.engine._reduce import add_cross, end_draw
@@ -39,30 +37,13 @@ from bayesmdp.engine._solve import (
     VARIANCE,
     Solution,
 )
-
-
-class Stages(NamedTuple):
-    """Weights of rewards at each point of time: M columns of K rewards, T cycles."""
-
-    own: FloatArray  # [M, K, T + 1], A
-    arrival: FloatArray  # [M, K, T + 1], B
-    visits: FloatArray  # [M, T + 1], weight of being in a live state, for occupancy
-    ends: FloatArray  # [M, T + 1], weight of arriving in a terminal one, at t + 1
-    phase: IntArray  # [T + 1], which rows are in force
-    paid: IntArray  # [T + 1], whose rewards are counted: those of a phase, or a mix
-    mixes: IntArray  # [X, 2], mixes of the rewards of two phases, half of each
-    discount: FloatArray  # [K]
-    moved: bool  # whether rewards are of transitions: they then differ within rows
-
-
-class StageSpace(NamedTuple):
-    """Work space of one thread; G phases and mixes."""
-
-    #: [M, T + 2, S]; at terminal states, what arriving there pays.
-    value: FloatArray
-    row_own: FloatArray  # [K, G * R], mean rewards of rows, less those of arrivals
-    visits: FloatArray  # [2, S]
-    carry: FloatArray  # [2, 3, S]
+from bayesmdp.engine._stage_variances import (
+    Stages,
+    StageSpace,
+    fill_variances,
+    row_reward,
+)
+from bayesmdp.engine._vectors import sweep_two
 
 
 def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
@@ -74,6 +55,7 @@ def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
         np.empty((n_rewards, n * n_rows)),
         np.zeros((2, n_states)),
         np.zeros((2, 3, n_states)),
+        np.zeros((4, 4 * n_states + 4)),
     )
 
 
@@ -81,13 +63,13 @@ def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
 def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     final: FloatArray,
-    n_live: int,
 ) -> None:
     """Take means of rewards over rows, and say what arrivals pay at each time."""
+    rows = given.rows
     entries, n_rows = rows.target.size, rows.source.size
     n_phases = theta.size // entries
     for k in range(reward.shape[0]):
@@ -106,22 +88,11 @@ def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
                 table[(n_phases + x) * n_rows + row] = 0.5 * both
     for m in range(stages.own.shape[0]):
         for t in range(stages.phase.size):
-            for s in range(n_live, final.shape[1]):
+            for s in range(given.nominal.n_live, final.shape[1]):
                 paid = 0.0
                 for k in range(final.shape[0]):
                     paid += stages.arrival[m, k, t] * final[k, s]
                 space.value[m, t + 1, s] = paid
-
-
-@jit
-def row_reward(own: FloatArray, table: FloatArray, t: int, at: int) -> float:
-    """Return ``A_t o`` of a row: weights ``own`` [K, T + 1], means ``table`` [K, .]."""
-    total = 0.0
-    for k in range(own.shape[0]):
-        weight = own[k, t]
-        if weight != 0.0:
-            total += weight * table[k, at]
-    return total
 
 
 @jit
@@ -137,129 +108,43 @@ def row_ahead(
 
 @jit
 def _backward(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    n_live: int,
+    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray
 ) -> None:
     """Fill the values of all times and columns: two read the entries together."""
+    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
     n_columns, n_rows, table = stages.own.shape[0], pi.size, space.row_own
+    x, own = space.lanes[0], 2 * space.visits.shape[1]  # where lanes of a row stand
     for t in range(stages.phase.size - 1, -1, -1):
         space.value[:, t, :n_live] = 0.0
         base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
-        for m in range(0, n_columns, 2):
-            n = min(m + 1, n_columns - 1)
-            one, two = space.value[m, t + 1], space.value[n, t + 1]
+        for m in range(0, n_columns - 1, 2):
+            n = m + 1
+            _interleave(space.value[m, t + 1], space.value[n, t + 1], x)
             for row in range(n_rows):
                 if not pi[row] > 0.0:
                     continue
-                p, q = 0.0, 0.0
-                if n > m:
-                    for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                        chance = theta[np.uint64(base + at)]
-                        p += chance * one[rows.target[np.uint64(at)]]
-                        q += chance * two[rows.target[np.uint64(at)]]
-                    q += row_reward(stages.own[n], table, t, paid + row)
-                    space.value[n, t, rows.source[row]] += pi[row] * q
-                else:
-                    p = row_ahead(theta, rows, base, row, one)
-                p += row_reward(stages.own[m], table, t, paid + row)
+                at = rows.indptr[row], rows.indptr[row + 1], base, own
+                sweep_two(theta, rows.target, x, x, *at, 0.0, 1.0, 1.0)
+                p = x[own] + row_reward(stages.own[m], table, t, paid + row)
+                q = x[own + 1] + row_reward(stages.own[n], table, t, paid + row)
                 space.value[m, t, rows.source[row]] += pi[row] * p
+                space.value[n, t, rows.source[row]] += pi[row] * q
+        if n_columns % 2:
+            m = n_columns - 1
+            ahead = space.value[m, t + 1]
+            for row in range(n_rows):
+                if pi[row] > 0.0:
+                    p = row_ahead(theta, rows, base, row, ahead)
+                    p += row_reward(stages.own[m], table, t, paid + row)
+                    space.value[m, t, rows.source[row]] += pi[row] * p
 
 
 @jit
-def _spread(  # noqa: C901 - one loop over times
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    m: int,
-    n: int,
-    out: FloatArray,
-) -> None:
-    """Set ``out`` [3, S] to variances of two columns' returns and their covariance.
-
-    Of one column, ``m == n``, the first alone.
-    """
-    entries, table = rows.target.size, space.row_own
-    ahead, now = space.carry[0], space.carry[1]
-    ahead[:] = 0.0
-    for t in range(stages.phase.size - 1, -1, -1):
-        base = stages.phase[t] * entries
-        one, two = space.value[m, t + 1], space.value[n, t + 1]
-        now[:] = 0.0
-        for row in range(pi.size):
-            if pi[row] == 0.0:
-                continue
-            s = rows.source[row]
-            xx, yy, xy = 0.0, 0.0, 0.0
-            x0, y0 = space.value[m, t, s], space.value[n, t, s]
-            if not stages.moved:  # the same for all entries of the row
-                at = stages.paid[t] * pi.size + row
-                x0 -= row_reward(stages.own[m], table, t, at)
-                y0 -= row_reward(stages.own[n], table, t, at)
-            if not stages.moved and m == n:
-                for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                    j = rows.target[np.uint64(at)]
-                    x = one[j] - x0
-                    xx += theta[np.uint64(base + at)] * (x * x + ahead[0, j])
-            elif not stages.moved:
-                for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                    chance, j = theta[np.uint64(base + at)], rows.target[np.uint64(at)]
-                    x, y = one[j] - x0, two[j] - y0
-                    xx += chance * (x * x + ahead[0, j])
-                    yy += chance * (y * y + ahead[1, j])
-                    xy += chance * (x * y + ahead[2, j])
-            else:
-                for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                    e, j = np.uint64(base + at), rows.target[np.uint64(at)]
-                    chance = theta[e]
-                    x, y = one[j] - x0, two[j] - y0
-                    for k in range(stages.discount.size):
-                        x += stages.own[m, k, t] * reward[k, e]
-                        y += stages.own[n, k, t] * reward[k, e]
-                    xx += chance * (x * x + ahead[0, j])
-                    yy += chance * (y * y + ahead[1, j])
-                    xy += chance * (x * y + ahead[2, j])
-            now[0, s] += pi[row] * xx
-            now[1, s] += pi[row] * yy
-            now[2, s] += pi[row] * xy
-        ahead, now = now, ahead
-    for i in range(3):
-        copy_to(out[i], ahead[i])
-
-
-@jit
-def fill_variances(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    variance: FloatArray,
-    covariance: FloatArray,
-) -> None:
-    """Fill ``variance`` [M, S], and ``covariance`` [X, S] of all pairs, or of none."""
-    n_columns = variance.shape[0]
-    found = np.zeros((3, variance.shape[1]))
-    if n_columns == 1 or covariance.shape[0] == 0:
-        for m in range(n_columns):
-            _spread(stages, space, theta, pi, rows, reward, m, m, found)
-            copy_to(variance[m], found[0])
-        return
-    at = 0
-    for m in range(n_columns):
-        for n in range(m + 1, n_columns):
-            _spread(stages, space, theta, pi, rows, reward, m, n, found)
-            copy_to(variance[m], found[0])
-            copy_to(variance[n], found[1])
-            copy_to(covariance[at], found[2])
-            at += 1
+def _interleave(one: FloatArray, two: FloatArray, out: FloatArray) -> None:
+    """Put two vectors [S] side by side."""
+    for s in range(one.size):
+        out[2 * s] = one[s]
+        out[2 * s + 1] = two[s]
 
 
 @jit
@@ -323,13 +208,14 @@ def solve_stages(
     slope: FloatArray,
 ) -> None:
     """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
-    pi, rows, n_live = given.pi, given.rows, given.nominal.n_live
-    fill_rewards(stages, space, theta, rows, reward, final, n_live)
-    _backward(stages, space, theta, pi, rows, n_live)
+    n_live = given.nominal.n_live
+    fill_rewards(stages, space, given, theta, reward, final)
+    _backward(stages, space, given, theta)
     for m in range(stages.own.shape[0]):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
     if given.want & VARIANCE:
-        fill_variances(stages, space, theta, pi, rows, reward, out.variance, covariance)
+        pi, rows, spread = given.pi, given.rows, out.variance
+        fill_variances(stages, space, theta, pi, rows, reward, spread, covariance)
     if given.want & (OCCUPANCY | GRADIENT):
         _forward(stages, space, given, theta, out.occupancy, slope)
 

@@ -1,8 +1,15 @@
 """What is known: the task, and models and policies in their one form."""
 
-from bayesmdp.model._align import Data, Log, align, as_data, as_log
+from bayesmdp.model._align import (
+    Data,
+    Log,
+    LoggedEpisodes,
+    align,
+    as_data,
+    as_log,
+    logged_episodes,
+)
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
-from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
 from bayesmdp.model._policies import (
     ALWAYS,
     AnyPair,
@@ -18,7 +25,7 @@ from bayesmdp.model._policies import (
 from bayesmdp.model._reward import RewardTriplets, reward_triplets
 from bayesmdp.model._several import Rewards
 from bayesmdp.model._task import Task
-from bayesmdp.model._task_readers import check_start
+from bayesmdp.model._task_readers import check_start, said_start
 
 __all__ = [
     "Availability",

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -327,7 +328,8 @@ def policy_table(
     """Return a data frame of what a policy does, one row per pair it may use.
 
     Needs pandas. ``.to_csv(path)`` and ``.to_markdown()`` are the frame's own, and so
-    is ``.to_excel(path)`` where openpyxl is installed.
+    is ``.to_excel(path)`` where openpyxl is installed; of this frame it writes labels
+    such as ``=1+1`` as text, not as formulas.
 
     Parameters
     ----------
@@ -372,7 +374,22 @@ def policy_table(
         found, _ = align(counts, task)
         visits = found.pair_totals(task.n_states, task.n_actions)
         table["visits"] = visits[checked > 0]
+    object.__setattr__(table, "to_excel", partial(_write_sheet, table))
     return table
+
+
+def _write_sheet(table: pd.DataFrame, file: Any, **how: Any) -> None:
+    """Write a sheet as pandas does, but every label as text."""
+    import pandas as pd
+
+    if isinstance(file, pd.ExcelWriter):  # of a workbook with other sheets
+        type(table).to_excel(table, file, **how)
+        return
+    with pd.ExcelWriter(file, engine="openpyxl") as writer:
+        type(table).to_excel(table, writer, **how)
+        for cell in (x for sheet in writer.book for row in sheet.rows for x in row):
+            if cell.data_type == "f":
+                cell.data_type = "s"
 
 
 def used_pairs(policy: FloatArray, task: Task) -> list[dict[str, Any]]:

@@ -197,6 +197,7 @@ def _data(inputs: Inputs) -> list[Caution]:
 
 _RARE = 0.05  # p value up to which a gain is more than no effect gives
 _READ = "WIS", "WDR"  # estimates without a model, in this order
+_MOSTLY = 0.5  # share of observed returns that the belief completed, worth a note
 _MUCH = 0.2  # share of visits that cross-fitting cannot judge, which is worth a note
 
 _UNKNOWN = "Not known for tasks with a horizon, averages per step or a cost."
@@ -223,7 +224,7 @@ def _fit(inputs: Inputs, found: Check) -> Found:
     if found.n_censored:
         censored = (
             f"; {found.n_censored:,} are censored, and completed by the belief's own "
-            "value of their last state"
+            f"value of their last state: {in_percent(found.model_share)} of this mean"
         )
     text = (
         f"Logged episodes had a mean return of "
@@ -235,9 +236,10 @@ def _fit(inputs: Inputs, found: Check) -> Found:
     if math.isfinite(found.gap):
         text += f", {round(found.gap, 1) + 0.0:+.1f} standard errors away"
     if not found.problems:
-        mostly = 2 * found.n_censored > found.n_episodes
-        level = "note" if mostly else "ok"  # then most of both is the belief's
-        return level, f"{text}. No problem detected.", ""
+        if found.model_share > _MOSTLY:
+            text += ". Both are mostly the belief's, so that this hardly tests it."
+            return "note", text, ""
+        return "ok", f"{text}. No problem detected.", ""
     text += f". {' '.join(found.problems)}"
     if not (_recommends(inputs) and _is_serious(found, inputs)):
         return "warning", text, ""
@@ -369,12 +371,17 @@ def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
                 ends = f"95 % {interval[0]:.4g} to {interval[1]:.4g}"
             said.append(f"{estimator} {value:.4g} ({ends})")
     size = found.effective_sample_size["WIS"]
-    predicted = inputs.best.start_value
+    other = found.name != inputs.recommended
+    judged = inputs.evaluations.get(found.name, inputs.best)
+    predicted = judged.start_value
     text = (
         f"Logged episodes weighted as “{found.name}” would act: "
-        f"{', '.join(said) or 'no estimate'}; {size:.3g} effective episodes. "
-        f"Predicted for “{inputs.recommended}”: {predicted:.4g}."
+        f"{', '.join(said) or 'no estimate'}; {size:.3g} effective episodes. Predicted "
+        f"for “{inputs.recommended if judged is inputs.best else found.name}”: "
+        f"{predicted:.4g}."
     )
+    if other:
+        text += f" The recommended policy is another one, “{inputs.recommended}”."
     interval = found.intervals["WDR"] or found.intervals["WIS"]
     if interval is None or found.n_open:
         text += f" {' '.join(found.notes)}"
@@ -390,7 +397,7 @@ def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
             "look better than it is (folds do not: bayesmdp off-policy RUN LOG)."
         )
     inside = interval[0] <= predicted <= interval[1]
-    if inside or not _recommends(inputs) or found.name != inputs.recommended:
+    if inside or not _recommends(inputs) or other:
         return "note", text, ""
     remedy = (
         "What episodes say without a model and what the belief predicts differ: check "

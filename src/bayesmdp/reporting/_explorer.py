@@ -218,7 +218,9 @@ def _how(inputs: Inputs, values: ActionValues | None) -> str:
     drawn = "models" if inputs.best.exact else "draws"
     return (
         f"Values are of taking the action once and following “{inputs.recommended}” "
-        f"afterwards, over {values.n_draws:,} {drawn} of every row."
+        f"afterwards, over {values.n_draws:,} {drawn} of every row. `improve` may "
+        "judge a state otherwise: it finds another policy, the best in the worst "
+        "draws, and values decisions that are followed by that one, on its own draws."
     )
 
 

@@ -239,6 +239,7 @@ def economics_section(inputs: Inputs) -> dict[str, Any] | None:
                 else None,
                 "dominated": row.dominated,
                 "extendedly_dominated": row.extendedly_dominated,
+                "same_as": row.same_as,
             }
         )
     return {
@@ -272,6 +273,7 @@ def information_section(inputs: Inputs) -> dict[str, Any]:
         "evpi_bound": quantity(found.evpi_bound, found.evpi_bound_mcse),
         "n_policies": len(found.names),
         "n_patients": found.n_patients,
+        "unit": f" {found.task.reward_unit}" if found.task.reward_unit else "",
         "per": PER,
         "n_visits": found.n_visits[-1],
         "states": states_worth_most(found, _SHOWN),

@@ -228,7 +228,9 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
         what = "the average per step"
     only = ""
     if inputs.cost_effectiveness is not None:
-        only = f" This is about {inputs.task.chosen or 'the reward'} alone"
+        about = inputs.task.chosen or "the reward"
+        about = about if isinstance(about, str) else "this sum"
+        only = f" This is about {about} alone"
         only += "; the section on cost-effectiveness has all rewards."
     return {
         "value": (

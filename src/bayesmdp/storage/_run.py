@@ -36,7 +36,7 @@ from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Findings, Transitions
 from bayesmdp.errors import BayesmdpWarning, StorageError
-from bayesmdp.model import Task
+from bayesmdp.model import Task, said_start
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
 from bayesmdp.storage._records import (
@@ -127,6 +127,7 @@ class Run:
             "discount": task.discount
             if np.isfinite(task.discount)
             else {name: part.discount for name, part in task.parts.items()},
+            "start": said_start(task),
             "n_transitions": self.posterior.counts.total,
             "n_distinct": int(self.posterior.counts.count.size),
             "n_available": int(self.posterior.available.sum()),

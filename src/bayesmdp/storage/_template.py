@@ -105,7 +105,7 @@ def _template(data: Transitions) -> str:
             "log with --censored."
         )
     keys = [_key(int(s), labels["state"]) for s in (ends if names else [0])]
-    logged = _begins_as_logged(data, ends if names else [])
+    logged = begins_as_logged(data, ends if names else [])
     return _TEMPLATE.format(
         rows=data.n_rows,
         n_states=n["state"],
@@ -123,7 +123,7 @@ def _template(data: Transitions) -> str:
     )
 
 
-def _begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:
+def begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:
     """Whether the log says where episodes begin, and never at an end."""
     if not {"episode", "step"} <= set(data.table.roles):
         return False

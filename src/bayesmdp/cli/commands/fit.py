@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "--discount",
     type=float,
     help="Without a task file: the discount of a step, above 0 and at most 1; rewards "
-    "come from the data.",
+    "come from the data, and so do starts where it has episodes and steps.",
 )
 @click.option(
     "--terminal",
@@ -135,7 +135,8 @@ def command(
             overwrite=overwrite,
         )
         record = bm.storage.load(out).describe() if as_json else {}
-        said = f"{posterior.summary()}\nSaved in {out}"
+        begin = f"Episodes begin {bm.model.said_start(posterior.task)}{_why(how)}"
+        said = f"{posterior.summary()}\n{begin}\nSaved in {out}"
     show(said, record, as_json=as_json, quiet=quiet)
 
 
@@ -191,12 +192,23 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
 
     if how["task_file"] is not None:
         return bm.storage.read_task(how["task_file"], data)
-    settings: dict[str, Any] = {"discount": how["discount"]}
+    how["logged"] = bm.storage.begins_as_logged(data, ())
+    start = "logged" if how["logged"] else "uniform"
+    settings: dict[str, Any] = {"discount": how["discount"], "start": start}
     if how["terminal"]:
         settings["terminal"] = list(how["terminal"])
     if how["cost"]:
         settings["cost"] = {"from_data": True}
     return bm.storage.read_task(settings, data)
+
+
+def _why(how: dict[str, Any]) -> str:
+    """Say why episodes begin where they do; a task file says it itself."""
+    if how["task_file"] is not None:
+        return ""
+    if how["logged"]:
+        return ", as those of the log do"
+    return ": the log does not tell where (no `episode` and `step`); a task file can"
 
 
 def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior":

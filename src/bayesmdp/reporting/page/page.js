@@ -308,9 +308,9 @@ function information(element) {
   const rows = [...DATA.information.states].reverse();
   draw(element, [{
     type: "bar", orientation: "h", x: rows.map((row) => row.gain), y: rows.map((_, i) => i), marker: { color: colour("accent") },
-    text: rows.map((row) => `try ${escaped(short(row.action))}`), textposition: "inside", insidetextanchor: "end", constraintext: "none", customdata: rows.map((row) => PLACE.get(row.state)),
+    text: rows.map((row) => `sample ${escaped(short(row.action))}`), textposition: "inside", insidetextanchor: "end", constraintext: "none", customdata: rows.map((row) => PLACE.get(row.state)),
     hovertemplate: "%{x:.3g} more<br>%{text}<extra></extra>",
-  }], { xaxis: axis(`expected gain for ${thousands(DATA.information.per)} later patients`), yaxis: axis("", { ...named(rows.map((row) => `state ${row.state_label}`)), ticks: "", showgrid: false }), bargap: 0.3 });
+  }], { xaxis: axis(`expected gain${DATA.information.unit} per ${thousands(DATA.information.per)} later patients`), yaxis: axis("", { ...named(rows.map((row) => `state ${row.state_label}`)), ticks: "", showgrid: false }), bargap: 0.3 });
   openOnClick(element);
 }
 function informationMap(element) {
@@ -322,7 +322,7 @@ function informationMap(element) {
     hovertemplate: "%{text}: %{z:.3g}<extra></extra>",
     colorbar: { title: { text: "gain", side: "top" }, thickness: 10, outlinewidth: 0, len: 0.9 },
   }], {
-    xaxis: axis("states, worth most first", { ...named(rows.map((row) => row.state_label)), showgrid: false }),
+    xaxis: axis("states, largest expected gain first", { ...named(rows.map((row) => row.state_label)), showgrid: false }),
     yaxis: axis("", { ...named(labels), ticks: "", showgrid: false, autorange: "reversed", tickfont: { size: narrow() ? 9 : 12 } }),
   });
 }
