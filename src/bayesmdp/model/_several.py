@@ -238,7 +238,8 @@ def refuse_cost(task: Task, what: str) -> None:
         raise TaskError(
             f"`{what}` knows rewards, not `cost`: give the task minus the cost as "
             "`reward` (`with_task(task.as_reward)` of a posterior; negative numbers "
-            "in a task file or log); `evaluate`, `compare` and `optimise` know costs."
+            "in a task file or log); `evaluate`, `compare`, `optimise` and `report` "
+            "know costs."
         )
 
 

@@ -17,8 +17,8 @@ which hardly matters for pairs with many visits. The worst quarter of all draws 
 most the worst half of either belief's: where its mean is above 0, so is that of the
 worst half of the posterior's own draws. Where the mean over their worst quarter is
 below 0 all the same, the posterior alone is searched. What is told of the policy is
-told by the posterior alone. Ensembles, and tasks with averages, are searched as they
-are. `docs/safe_improvement.md` has what else was tried.
+told by the posterior alone. Ensembles, beliefs by cycle, and tasks with averages are
+searched as they are. `docs/safe_improvement.md` has what else was tried.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def improve(
     number = _checks.seed_integer(seed)
     objective = CVaR(tail, of="improvement", baseline=base)
 
-    def search(belief: Belief) -> tuple[Optimisation, Draws]:
+    def search(belief: Belief, most: float | None) -> tuple[Optimisation, Draws]:
         return find_policy(
             belief,
             objective,
@@ -246,17 +246,18 @@ def improve(
             number,
             None,
             effort=effort,
-            max_seconds=max_seconds,
+            max_seconds=most,
             held=_never_observed(posterior, base),
             judge=posterior,
             **how,
         )
 
     searched = _with_bad_visits(posterior, base, number, how)
-    found, draws = search(searched)
+    found, draws = search(searched, max_seconds)
     done = searched is posterior or found.interrupted
     if not done and not _survives(found.policy, base, objective, draws, how):
-        found, draws = search(posterior)
+        left = None if max_seconds is None else max(max_seconds - found.seconds, 0.0)
+        found, draws = search(posterior, left)
     both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", **how)
     (row,) = (x for x in table.rows if x.name == "improved")
@@ -316,7 +317,7 @@ def _survives(
 ) -> bool:
     """Whether no change is for the worse in the tail of the posterior's own draws.
 
-    On draws that neither found the policy nor will judge it.
+    On draws that will not judge it; the search chose on some of them, too.
     """
     if np.array_equal(policy, base):
         return True

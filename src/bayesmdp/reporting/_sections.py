@@ -173,10 +173,10 @@ def _said(curve: EvidenceCurve) -> str:
 def _sensitivity(inputs: Inputs) -> dict[str, Any]:
     found = inputs.prior_sensitivity
     if found is None:
-        return {
-            "left_out": "The analysis was not repeated under other priors; "
-            "`bm.prior_sensitivity(policy, data, task, priors)` does that."
-        }
+        how = "; `bm.prior_sensitivity(policy, data, task, priors)` does that"
+        if not inputs.knows_actions:
+            how = ", which is known for discounted rewards without a horizon"
+        return {"left_out": f"The analysis was not repeated under other priors{how}."}
     rows = []
     for p, name in enumerate(found.names):
         row: dict[str, Any] = {"name": name}
