@@ -34,7 +34,7 @@ from bayesmdp.data._queries import (
 from bayesmdp.errors import TooLargeError
 
 if TYPE_CHECKING:
-    from bayesmdp.data._queries import Frame, connect
+    from bayesmdp.data._queries import Frame
 
 #: What becomes of visits; other columns say something of visits, not of steps.
 VISIT = ("episode", "time", "state", "action", "outcome", "end_time")

@@ -12,9 +12,9 @@ and the incremental cost-effectiveness ratio to the one before is ::
 Where a ratio is larger than the next one, the policy is **extendedly dominated**: some
 mixture of its neighbours costs less for the same effect. It is left out, and ratios are
 taken again, until they rise: what remains is the lower convex hull of the plane. Means
-that differ by rounding alone are equal. The
-error of a ratio ``R`` is that of the mean of ``(dc - R de) / mean(de)`` over draws (the
-delta method), where ``dc`` and ``de`` are the paired increments.
+that differ by rounding alone are equal. The error of a ratio ``R`` is that of the mean
+of ``(dc - R de) / mean(de)`` over draws (the delta method), where ``dc`` and ``de`` are
+the paired increments.
 """
 
 from __future__ import annotations
