@@ -47,8 +47,8 @@ class Row:
         """Plain fields, with the verdict; no verdict without a target."""
         met = None
         if self.target is not None:
-            above = self.measured >= self.target
-            met = bool(above == (self.sense == ">="))
+            short = self.target - self.measured
+            met = bool(short <= 0 if self.sense == ">=" else short >= 0)
         return {**asdict(self), "met": met}
 
 

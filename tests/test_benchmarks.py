@@ -246,3 +246,15 @@ def test_what_the_package_weighs_adds_up() -> None:
     ran = weigh.files_run(lambda: bayesmdp.evaluate([1, 0, 0], casino))
     assert "evaluation/_evaluate.py" in ran
     assert not any(name.startswith("cli/") for name in ran)
+    found = weigh.runs()
+    for name, most in weigh.MOST.items():
+        assert 10 < len(found[name]) <= most, sorted(found[name])
+    said = (DOCS / "design.md").read_text()
+    for name, most in weigh.MOST.items():
+        (row,) = (x for x in said.splitlines() if f"run in one `{name}` |" in x)
+        assert row.endswith(f" {most} |")
+
+
+def test_no_file_has_five_hundred_lines() -> None:
+    files = weigh.PACKAGE.rglob("*.py")
+    assert [x.name for x in files if len(x.read_text().splitlines()) >= 500] == []

@@ -177,7 +177,7 @@ def test_value_and_spread_to_first_order_are_those_of_the_draws() -> None:
 @pytest.mark.parametrize("rho", [0.0, 0.6, 0.9])
 def test_effective_sample_size_of_autoregressions(rho: float) -> None:
     """(1 - rho) / (1 + rho) of the states; 30 repeats, mean within 10 %."""
-    from bayesmdp.posterior._diagnostics import ess, rhat
+    from bayesmdp.posterior._chains import ess, rhat
 
     rng = np.random.default_rng(0)
     found, ratios = [], []
@@ -195,7 +195,7 @@ def test_effective_sample_size_of_autoregressions(rho: float) -> None:
 
 
 def test_chains_that_disagree_are_warned_of() -> None:
-    from bayesmdp.posterior._diagnostics import diagnose
+    from bayesmdp.posterior._chains import diagnose
 
     rng = np.random.default_rng(1)
     far = rng.normal(size=(4, 100)) + 5 * np.arange(4)[:, None]

@@ -6,7 +6,7 @@ from plain_gibbs import sample
 
 import bayesmdp as bm
 from bayesmdp.posterior import _chains
-from bayesmdp.posterior._diagnostics import ess
+from bayesmdp.posterior._chains import ess
 
 pytestmark = pytest.mark.integration
 

@@ -63,13 +63,13 @@ def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
 def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     final: FloatArray,
-    n_live: int,
 ) -> None:
     """Take means of rewards over rows, and say what arrivals pay at each time."""
+    rows = given.rows
     entries, n_rows = rows.target.size, rows.source.size
     n_phases = theta.size // entries
     for k in range(reward.shape[0]):
@@ -88,7 +88,7 @@ def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
                 table[(n_phases + x) * n_rows + row] = 0.5 * both
     for m in range(stages.own.shape[0]):
         for t in range(stages.phase.size):
-            for s in range(n_live, final.shape[1]):
+            for s in range(given.nominal.n_live, final.shape[1]):
                 paid = 0.0
                 for k in range(final.shape[0]):
                     paid += stages.arrival[m, k, t] * final[k, s]
@@ -108,15 +108,10 @@ def row_ahead(
 
 @jit
 def _backward(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    n_live: int,
-    m: int,
+    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray, m: int
 ) -> None:
     """Fill the values of all times of one column."""
+    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
     table, own = space.row_own, stages.own[m]
     for t in range(stages.phase.size - 1, -1, -1):
         space.value[m, t, :n_live] = 0.0
@@ -131,15 +126,10 @@ def _backward(
 
 @jit
 def _backward_two(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    n_live: int,
-    m: int,
+    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray, m: int
 ) -> None:
     """Fill those of two columns, which read the entries together."""
+    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
     table, x, n = space.row_own, space.lanes[0], m + 1
     own = 2 * space.visits.shape[1]  # where lanes of a row stand
     for t in range(stages.phase.size - 1, -1, -1):
@@ -225,17 +215,17 @@ def solve_stages(
     slope: FloatArray,
 ) -> None:
     """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
-    pi, rows, n_live = given.pi, given.rows, given.nominal.n_live
-    fill_rewards(stages, space, theta, rows, reward, final, n_live)
-    n_columns = stages.own.shape[0]
+    n_live, n_columns = given.nominal.n_live, stages.own.shape[0]
+    fill_rewards(stages, space, given, theta, reward, final)
     for m in range(0, n_columns - 1, 2):
-        _backward_two(stages, space, theta, pi, rows, n_live, m)
+        _backward_two(stages, space, given, theta, m)
     if n_columns % 2:
-        _backward(stages, space, theta, pi, rows, n_live, n_columns - 1)
+        _backward(stages, space, given, theta, n_columns - 1)
     for m in range(stages.own.shape[0]):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
     if given.want & VARIANCE:
-        fill_variances(stages, space, theta, pi, rows, reward, out.variance, covariance)
+        pi, rows, spread = given.pi, given.rows, out.variance
+        fill_variances(stages, space, theta, pi, rows, reward, spread, covariance)
     if given.want & (OCCUPANCY | GRADIENT):
         _forward(stages, space, given, theta, out.occupancy, slope)
 

@@ -14,7 +14,7 @@ import numpy as np
 from bayesmdp._checks import read_only, writable
 from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.engine._chain import Layout
+from bayesmdp.engine._chain import Setting
 from bayesmdp.engine._kernel import setting
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import GRADIENT, OCCUPANCY
@@ -153,8 +153,8 @@ def _best_stages(
     stages, rows = problem.stages, problem.rows
     assert stages is not None
     space = stage_space(stages, rows.start.size, rows.source.size)
-    paid = read_only(reward), writable(final), problem.n_live
-    best_stages(stages, space, theta, rows.layout, *paid, choice)
+    given, paid = setting(problem, 0, 0), (read_only(reward), writable(final))
+    best_stages(stages, space, given, theta, *paid, choice)
     return space
 
 
@@ -162,11 +162,10 @@ def _best_stages(
 def best_stages(
     stages: Stages,
     space: StageSpace,
+    given: Setting,
     theta: FloatArray,
-    rows: Layout,
     reward: FloatArray,
     final: FloatArray,
-    n_live: int,
     choice: IntArray,
 ) -> None:
     """Fill the first column's values by the best row of each state and time.
@@ -174,7 +173,8 @@ def best_stages(
     No policy, stationary or not, has a higher one; ``choice`` [N] is the row at the
     start.
     """
-    fill_rewards(stages, space, theta, rows, reward, final, n_live)
+    rows, n_live = given.rows, given.nominal.n_live
+    fill_rewards(stages, space, given, theta, reward, final)
     for t in range(stages.phase.size - 1, -1, -1):
         value, ahead = space.value[0, t], space.value[0, t + 1]
         n_rows, s = rows.source.size, 0

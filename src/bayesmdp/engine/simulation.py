@@ -63,44 +63,6 @@ def sample_pairs(
 
 
 @jit
-def run_episode(
-    key: BitArray,
-    episode: int,
-    max_steps: int,
-    start: FloatArray,
-    policy: FloatArray,
-    row_of_pair: IntArray,
-    indptr: IntArray,
-    next_state: IntArray,
-    cumulative: FloatArray,
-    terminal: BoolArray,
-    row: IntArray,
-    entry: IntArray,
-) -> int:
-    """Walk one episode, recording rows and entries; return its length.
-
-    ``start`` [S] and ``policy`` [S, A] hold cumulative probabilities. With empty
-    ``row`` and ``entry`` only the length is found.
-    """
-    stream = np.empty(4, dtype=np.uint64)
-    open_stream(stream, key, episode, _EPISODE, 0)
-    state = pick(start, uniform(stream))
-    n_actions = policy.shape[1]
-    for step in range(max_steps):
-        if terminal[state]:
-            return step
-        action = pick(policy[state], uniform(stream))
-        at = row_of_pair[state * n_actions + action]
-        first, last = indptr[at], indptr[at + 1]
-        chosen = first + pick(cumulative[first:last], uniform(stream))
-        if row.size:
-            row[step] = at
-            entry[step] = chosen
-        state = next_state[chosen]
-    return max_steps
-
-
-@jit
 def run_episodes(
     key: BitArray,
     max_steps: int,
@@ -115,26 +77,27 @@ def run_episodes(
     row: IntArray,
     entry: IntArray,
 ) -> None:
-    """Fill ``begin`` [n + 1] with offsets, or, where known, ``row`` and ``entry``."""
-    measure = row.size == 0
+    """Fill ``begin`` [n + 1] with offsets, or, where known, ``row`` and ``entry``.
+
+    ``start`` [S] and ``policy`` [S, A] hold cumulative probabilities.
+    """
+    stream = np.empty(4, dtype=np.uint64)
+    measure, n_actions = row.size == 0, policy.shape[1]
     for episode in range(begin.size - 1):
-        first, last = begin[episode], begin[episode + 1]
-        length = run_episode(
-            key,
-            episode,
-            max_steps,
-            start,
-            policy,
-            row_of_pair,
-            indptr,
-            next_state,
-            cumulative,
-            terminal,
-            row[first:last],
-            entry[first:last],
-        )
+        open_stream(stream, key, episode, _EPISODE, 0)
+        state, length = pick(start, uniform(stream)), 0
+        while length < max_steps and not terminal[state]:
+            action = pick(policy[state], uniform(stream))
+            at = row_of_pair[state * n_actions + action]
+            first, last = indptr[at], indptr[at + 1]
+            chosen = first + pick(cumulative[first:last], uniform(stream))
+            if not measure:
+                row[begin[episode] + length] = at
+                entry[begin[episode] + length] = chosen
+            state = next_state[chosen]
+            length += 1
         if measure:
-            begin[episode + 1] = first + length
+            begin[episode + 1] = begin[episode] + length
 
 
 class Ground(NamedTuple):

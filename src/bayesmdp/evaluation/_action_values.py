@@ -169,13 +169,7 @@ def action_values(
         progress_bar("valuing actions", draws.n_draws, progress) as show,
     ):
         swept = sweep_policies(
-            followed[None],
-            draws,
-            control=False,
-            solver=solver,
-            pool=pool,
-            progress=False,
-            keep=True,
+            followed[None], draws, pool, control=False, solver=solver, keep=True
         )
         for note in [x for each in swept.endings for x in each.notes]:
             warnings.warn(note, BayesmdpWarning, stacklevel=2)

@@ -227,6 +227,7 @@ def compare(
     >>> [(row.name, round(row.value, 2)) for row in table.rows]
     [('leave', -1.0), ('play', -45.55)]
     """
+    from bayesmdp import engine
     from bayesmdp.evaluation.paired import differences, paired
 
     draws = as_draws(draws, n_draws, seed)
@@ -250,15 +251,9 @@ def compare(
     probabilities = np.stack(
         [as_policy(p, draws.belief, f"policies[{n!r}]") for n, p in policies.items()]
     )
-    swept = sweep_policies(
-        probabilities,
-        draws,
-        solver=solver,
-        threads=threads,
-        executor=executor,
-        device=device,
-        progress=progress,
-    )
+    with engine.workers(threads, executor, device) as pool:
+        how: Any = {"solver": solver, "progress": progress}
+        swept = sweep_policies(probabilities, draws, pool, **how)
     at = names.index(reference)
     evaluations = {name: evaluation_of(swept, p) for p, name in enumerate(names)}
     difference, error = differences(swept, at)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +136,8 @@ def evaluate(
     >>> both.rewards["qaly"].start_values.shape, both.rewards["cost"].task.discount
     ((1000,), 0.97)
     """
+    from bayesmdp import engine
+
     draws = with_reward(as_draws(draws, n_draws, seed), reward)
     task = draws.belief.task
     if tolerance is not None:
@@ -144,18 +145,17 @@ def evaluate(
             "tolerance", tolerance, ArgumentError, 0, open_low=True
         )
     probabilities = as_policy(policy, draws.belief)
-    swept = sweep_policies(
-        probabilities[None],
-        draws,
-        tolerance=tolerance,
-        control=control,
-        solver=solver,
-        threads=threads,
-        executor=executor,
-        device=device,
-        progress=progress,
-        keep=keep_values or draws.belief.task.criterion == "average",
-    )
+    with engine.workers(threads, executor, device) as pool:
+        swept = sweep_policies(
+            probabilities[None],
+            draws,
+            pool,
+            tolerance=tolerance,
+            control=control,
+            solver=solver,
+            progress=progress,
+            keep=keep_values or draws.belief.task.criterion == "average",
+        )
     m = swept.problem.n_columns
     each = [evaluation_of(swept, k, tolerance) for k in range(m)]
     result = joint(swept, each) if m > 1 else each[0]
@@ -200,17 +200,14 @@ class Swept:
 def sweep_policies(
     policies: FloatArray,
     draws: Draws,
+    pool: Pool,
     *,
     tolerance: float | None = None,
     control: bool = True,
     solver: str = "auto",
-    threads: int | None = None,
-    executor: Executor | None = None,
-    device: str | None = None,
-    progress: bool | None = None,
+    progress: bool | None = False,
     values_only: bool = False,
     keep: bool = False,
-    pool: Pool | None = None,
 ) -> Swept:
     """Sweep checked policies ``[P, S, A]``; a tolerance looks at the first.
 
@@ -230,14 +227,10 @@ def sweep_policies(
     chain = draws.belief.chain_noise
     if draws.exact:
         tolerance = None
-    opened = engine.workers(threads, executor, device)
-    with (
-        opened if pool is None else nullcontext(pool) as at,
-        progress_bar("evaluating", n_draws, progress) as show,
-    ):
+    with progress_bar("evaluating", n_draws, progress) as show:
         nominal = engine.nominal(
             problem,
-            at,
+            pool,
             # the mean of a finite set of models may have rewards of its own
             control=control and draws.belief.n_models is None,
             solver=solver,
@@ -252,7 +245,7 @@ def sweep_policies(
                 nominal,
                 n,
                 want=want,
-                pool=at,
+                pool=pool,
                 weights=weights[:n],
                 after=sums,
                 progress=show,

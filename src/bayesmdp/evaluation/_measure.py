@@ -23,11 +23,11 @@ Mannor 2010, without their tensor of size S^4). ``g X k`` is at the same time th
 mean of the second control variate of the kernel.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import Nominal, Problem, Sums
 from bayesmdp.engine import channels as c
 from bayesmdp.errors import ConvergenceError, EndlessError
@@ -42,19 +42,8 @@ class Control:
 
     coefficients: FloatArray  # [2]
     inflation: float  # error of a mean over that of its residuals
-    mean: FloatArray  # [S], of y2, sweep order
+    mean: FloatArray  # [S], of y2
     start_mean: float
-
-    def in_order(self, order: IntArray) -> "Control":
-        """Return the same with states in their own order."""
-        mean = np.empty_like(self.mean)
-        mean[order] = self.mean
-        return replace(self, mean=mean)
-
-    def start_residuals(self, start: FloatArray) -> FloatArray:
-        """Start values ``[D]`` freed of what the controls explain; ``start`` [4, D]."""
-        controls = start_controls(start, self.start_mean)
-        return np.asarray(start[c.START_VALUE] - self.coefficients @ controls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +95,6 @@ def measure(
     reference = np.empty((3, problem.rows.start.size))
     reference[:, problem.rows.order] = nominal.reference[:, p]
     size = Size(n, sums.weights[ended], exact, chain)
-    of_states = of_states and of_states.in_order(problem.rows.order)
     with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
         from_start = start_estimates(start, size, control)
         states = estimates(state_sums, size, reference[:2], of_states)
@@ -179,7 +167,11 @@ def start_estimates(
     spread = variances - size.mean(variances)
     residuals, inflation = values, 1.0
     if control is not None:
-        residuals, inflation = control.start_residuals(start), control.inflation
+        controls = start_controls(start, control.start_mean)
+        residuals, inflation = (
+            values - control.coefficients @ controls,
+            control.inflation,
+        )
     centre = size.mean(residuals)
     return from_moments(
         size,
@@ -232,7 +224,9 @@ def fit_control(
         start_controls(start, start_mean),
         np.array([1.0, float(nominal.every_state)]),
     )
-    return Control(coefficients, inflation, mean, start_mean)
+    in_order = np.empty_like(mean)
+    in_order[problem.rows.order] = mean
+    return Control(coefficients, inflation, in_order, start_mean)
 
 
 def control_mean(problem: Problem, nominal: Nominal, p: int) -> FloatArray:

@@ -7,6 +7,8 @@ explain. Plain draws cannot tell such policies apart.
 Apart from the rest of the room because it needs numba.
 """
 
+from typing import Any
+
 import numpy as np
 
 from bayesmdp._typing import FloatArray
@@ -84,24 +86,15 @@ def sweep_paired(
     policies: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
 ) -> Swept:
     """Sweep checked policies ``[P, S, A]`` for their differences."""
-    return sweep_policies(
-        policies, draws, values_only=True, solver=solver, pool=pool, progress=False
-    )
+    return sweep_policies(policies, draws, pool, values_only=True, solver=solver)
 
 
 def start_values(
     policy: FloatArray, draws: Draws, *, pool: Pool, solver: str = "auto"
 ) -> FloatArray:
     """Start value of a checked policy in every draw, ``[D]``; NaN if not solved."""
-    swept = sweep_policies(
-        policy[None],
-        draws,
-        values_only=True,
-        control=False,
-        solver=solver,
-        pool=pool,
-        progress=False,
-    )
+    how: Any = {"values_only": True, "control": False, "solver": solver}
+    swept = sweep_policies(policy[None], draws, pool, **how)
     found = swept.sums.start[0, channels.START_VALUE]
     return np.where(swept.sums.ended[0] | (swept.sums.weights == 0), found, np.nan)
 

@@ -1,8 +1,15 @@
 """What is known: the task, and models and policies in their one form."""
 
-from bayesmdp.model._align import Data, Log, align, as_data, as_log
+from bayesmdp.model._align import (
+    Data,
+    Log,
+    LoggedEpisodes,
+    align,
+    as_data,
+    as_log,
+    logged_episodes,
+)
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
-from bayesmdp.model._logged import LoggedEpisodes, logged_episodes
 from bayesmdp.model._policies import (
     ALWAYS,
     AnyPair,

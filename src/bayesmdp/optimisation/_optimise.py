@@ -158,7 +158,6 @@ def find_policy(
     """
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
-    from bayesmdp.optimisation._published import run_published
     from bayesmdp.optimisation._search import Search, default_starts, make_starts
 
     began = time.perf_counter()
@@ -191,7 +190,7 @@ def find_policy(
             if isinstance(method, MirrorAscent):
                 search.climb(method)
             else:
-                run_published(search, method, taken)
+                search.publish(method, taken)
         except KeyboardInterrupt:
             if not search.starts:
                 raise

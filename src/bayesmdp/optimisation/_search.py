@@ -18,7 +18,7 @@ import numpy as np
 
 from bayesmdp import _checks, policies
 from bayesmdp._progress import Show
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
 from bayesmdp.engine.ascent import AscentState, climb, soften
 from bayesmdp.engine.planning import plan, warn_unfinished
@@ -27,7 +27,7 @@ from bayesmdp.evaluation.paired import moments, start_values
 from bayesmdp.model import as_policy
 from bayesmdp.optimisation._oracle import Oracle, Selection
 from bayesmdp.optimisation._result import Candidate, Outcome, Stage, Step
-from bayesmdp.optimisation._settings import Effort, MirrorAscent
+from bayesmdp.optimisation._settings import Effort, MirrorAscent, StochasticGradient
 from bayesmdp.posterior import Belief
 
 if TYPE_CHECKING:
@@ -125,6 +125,46 @@ class Search:
         if self.late and not over:
             self.outcome = Outcome.TIME
 
+    def publish(self, method: StochasticGradient, offset: int) -> None:
+        """Run algorithm 2 of the paper from every start, and keep its last policies.
+
+        ``offset`` is where the schedule of the rate begins.
+        """
+        self.published = True
+        for name, policy in self.starts.items():
+            last = self._published_steps(name, policy, method, offset)
+            self.found.append(Candidate(name, Stage.CLIMBED, last))
+            if self.late:
+                self.outcome = Outcome.TIME
+                return
+        self.outcome = Outcome.PUBLISHED
+
+    def _published_steps(
+        self, name: str, policy: FloatArray, method: StochasticGradient, offset: int
+    ) -> FloatArray:
+        """Take its steps from a policy; return the last one.
+
+        A policy that gives every action some probability is taken as it is, others are
+        softened as published.
+        """
+        oracle = self.oracle
+        source, n = oracle.problem.rows.source, oracle.problem.n_live
+        rows = oracle.rows(policy)
+        others = np.maximum(np.bincount(source, minlength=n)[source] - 1, 1)
+        if not (rows > 0).all():
+            rows = (1 - method.softness) * rows + method.softness * (1 - rows) / others
+        logits, first, every = np.log(rows), 0, method.resample_every
+        for step in range(method.n_steps):
+            pi = _softmax(logits, source, n)
+            if step == 0 or (every and step % every == 0):
+                first = oracle.take(method.batch)
+            found = oracle.slopes(pi, method.batch, first)
+            logits = logits + method.rate(offset + step) * pi * found.slope
+            taken = Step(name, step + 1, found.value, max(found.gap, 0.0), method.batch)
+            if not self.watch(taken, pi):
+                break
+        return oracle.problem.rows.as_policy(_softmax(logits, source, n))
+
     def _draws(self, most: int) -> int:
         return self.oracle.affordable(self.effort.budget, most)
 
@@ -190,6 +230,13 @@ class Search:
         if difference[1] < -2 * error[1]:
             return chosen
         return Candidate(chosen.start, Stage.ROUNDED, certain)
+
+
+def _softmax(logits: FloatArray, source: IntArray, n: int) -> FloatArray:
+    top = np.full(n, -np.inf)
+    np.maximum.at(top, source, logits)
+    weight = np.exp(logits - top[source])
+    return np.asarray(weight / np.bincount(source, weight, minlength=n)[source])
 
 
 def soften_rows(oracle: Oracle, policy: FloatArray, softness: float) -> FloatArray:

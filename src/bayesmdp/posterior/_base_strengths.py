@@ -1,5 +1,7 @@
 """Strengths of the base in each state, and what states share: moves of a chain.
 
+Before them what chains read, and arithmetic on lattices.
+
 With tables ``m``, ``M`` of them in a state, and mu integrated out ::
 
     p(m | k) = prod_t (k g[t]) ... (k g[t] + m[t] - 1) / (k (k + 1) ... (k + M - 1))
@@ -7,21 +9,65 @@ With tables ``m``, ``M`` of them in a state, and mu integrated out ::
 """
 
 import math
+from typing import NamedTuple
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
-from bayesmdp.posterior._lattice import (
-    LARGE,
-    MOST_FACTORS,
-    Grid,
-    Observed,
-    log_rising,
-    pick_log,
-    settle,
-)
 from bayesmdp.posterior._random import uniform
 
-__all__ = ["choose_k", "choose_k_shared", "draw_normal", "move_k"]
+MOST_FACTORS = 64  # visits up to which products are multiplied out
+LARGE = 1e150  # products are put into logarithms beyond
+
+
+class Observed(NamedTuple):
+    """What was observed: triplets of state, action and next state, by state."""
+
+    cell_start: IntArray  # [S + 1], observed next states of each state
+    base: FloatArray  # [K], base measure of each
+    rest: FloatArray  # [S], base measure of all other next states
+    start: IntArray  # [S + 1], triplets of each state
+    cell: IntArray  # [L], observed next state of each triplet
+    visits: IntArray  # [L]
+
+
+class Grid(NamedTuple):
+    """Strengths that are looked at, and ranges of hyperparameters."""
+
+    log_strength: FloatArray  # [C]
+    of_pairs: FloatArray  # [S, C], log likelihood of the pairs' visits
+    low: FloatArray  # [5], logit w, location and log scale of log c and of log k
+    high: FloatArray  # [5]
+
+
+@jit
+def log_rising(x: float, n: int) -> float:
+    """Log of x (x + 1) ... (x + n - 1)."""
+    return math.lgamma(x + n) - math.lgamma(x)
+
+
+@jit
+def settle(product: FloatArray, total: FloatArray) -> None:
+    """Move products into logarithms."""
+    for i in range(product.size):
+        total[i] += math.log(product[i])
+        product[i] = 1.0
+
+
+@jit
+def pick_log(log_weight: FloatArray, u: float) -> int:
+    """Pick by weights given in logarithms."""
+    top = -math.inf
+    for x in log_weight:
+        top = max(top, x)
+    mass = 0.0
+    for x in log_weight:
+        mass += math.exp(x - top)
+    u *= mass
+    for i in range(log_weight.size - 1):
+        u -= math.exp(log_weight[i] - top)
+        if u < 0.0:
+            return i
+    return log_weight.size - 1
 
 
 @jit

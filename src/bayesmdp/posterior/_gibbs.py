@@ -15,33 +15,38 @@ a lattice around themselves in random position, which is a Gibbs step for the la
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BitArray, FloatArray, IntArray
 from bayesmdp.posterior._base_strengths import (
-    choose_k,
-    choose_k_shared,
-    draw_normal,
-    move_k,
-)
-from bayesmdp.posterior._lattice import (
     LARGE,
     MOST_FACTORS,
     Grid,
     Observed,
+    choose_k,
+    choose_k_shared,
+    draw_normal,
     log_rising,
+    move_k,
     pick_log,
     settle,
 )
 from bayesmdp.posterior._random import gamma_row, open_stream, uniform
 
-__all__ = ["run_chain"]
-
 # Of the density at its peak: a state may differ from all others, and chains pass from
 # "no effect" to the strengths of most states through those in between.
 _FLOOR = 0.03
+
+
+class Likelihoods(NamedTuple):
+    """Of what was observed in each state, given its strength."""
+
+    like: FloatArray  # [S, C]
+    none: FloatArray  # [S], of no effect
+    slab: FloatArray  # [C], probabilities of strengths: work space
 
 
 @jit
@@ -76,15 +81,11 @@ def _likelihoods(  # noqa: C901 - one loop over what was observed
     o: Observed,
     grid: Grid,
     mu: FloatArray,
-    like: FloatArray,
-    none: FloatArray,
+    seen: Likelihoods,
     product: FloatArray,
     total: FloatArray,
 ) -> None:
-    """Fill likelihoods of strengths, ``like`` [S, C], and of no effect, ``none`` [S].
-
-    Scaled in each state such that the largest is 1.
-    """
+    """Fill likelihoods, scaled in each state such that the largest is 1."""
     inverse = np.exp(-grid.log_strength)
     for s in range(o.rest.size):
         total[:] = 0.0
@@ -111,8 +112,8 @@ def _likelihoods(  # noqa: C901 - one loop over what was observed
             total[i] -= grid.of_pairs[s, i]
             top = max(top, total[i])
         for i in range(inverse.size):
-            like[s, i] = math.exp(total[i] - top)
-        none[s] = math.exp(-top)
+            seen.like[s, i] = math.exp(total[i] - top)
+        seen.none[s] = math.exp(-top)
 
 
 @jit
@@ -135,11 +136,10 @@ def _log_posterior(
     hyper: FloatArray,
     grid: Grid,
     o: Observed,
-    like: FloatArray,
-    none: FloatArray,
-    slab: FloatArray,
+    seen: Likelihoods,
 ) -> float:
     """Log density of w, location and scale, strengths summed out, up to a constant."""
+    like, none, slab = seen.like, seen.none, seen.slab
     _fill_slab(grid.log_strength, hyper[1], hyper[2], slab)
     w = 1.0 / (1.0 + math.exp(-hyper[0]))
     for i in range(slab.size):
@@ -163,9 +163,7 @@ def _move(
     hyper: FloatArray,
     grid: Grid,
     o: Observed,
-    like: FloatArray,
-    none: FloatArray,
-    slab: FloatArray,
+    seen: Likelihoods,
     weight: FloatArray,
     stream: BitArray,
 ) -> None:
@@ -181,7 +179,7 @@ def _move(
             inside = inside and grid.low[j] <= hyper[j] <= grid.high[j]
         weight[i] = -math.inf
         if inside:
-            weight[i] = _log_posterior(hyper, grid, o, like, none, slab)
+            weight[i] = _log_posterior(hyper, grid, o, seen)
     steps = pick_log(weight, uniform(stream)) - here
     for j in range(3):
         hyper[j] = at[j] + steps * way[j]
@@ -192,14 +190,13 @@ def _choose_strengths(
     hyper: FloatArray,
     grid: Grid,
     o: Observed,
-    like: FloatArray,
-    none: FloatArray,
-    slab: FloatArray,
+    seen: Likelihoods,
     weight: FloatArray,
     stream: BitArray,
     c: FloatArray,
 ) -> None:
     """Draw the strength of each state, ``c`` [S]."""
+    like, none, slab = seen.like, seen.none, seen.slab
     _fill_slab(grid.log_strength, hyper[1], hyper[2], slab)
     w = 1.0 / (1.0 + math.exp(-hyper[0]))
     for s in range(none.size):
@@ -291,8 +288,8 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     c = np.full(n_states, math.inf)
     k = np.full(n_states, math.exp(hyper[3]))
     like, none = np.zeros((n_states, n_grid)), np.ones(n_states)
-    product, total = np.ones(n_grid), np.zeros(n_grid)
-    slab, weight = np.empty(n_grid), np.empty(n_grid)
+    seen = Likelihoods(like, none, np.empty(n_grid))
+    product, total, weight = np.ones(n_grid), np.zeros(n_grid), np.empty(n_grid)
     local, product2, total2 = np.empty(16), np.ones(16), np.zeros(16)
     each = np.empty(16)
     way = np.empty(3)
@@ -303,7 +300,7 @@ def run_chain(  # noqa: C901 - the steps of a sweep
     _seat(o, c, mu, stream, m)
     for sweep in range(n_warm + thin * hypers.shape[0]):
         _choose_mu(o, m, k, stream, shape, variate, mu)
-        _likelihoods(o, grid, mu, like, none, product, total)
+        _likelihoods(o, grid, mu, seen, product, total)
         for step in range(n_moves):
             for i in range(3):
                 way[i] = (grid.high[i] - grid.low[i]) * 0.12 * uniform(stream) ** 2
@@ -311,8 +308,8 @@ def run_chain(  # noqa: C901 - the steps of a sweep
                     way[i] = 0.0  # along one axis, or, every fourth time, across
                 if uniform(stream) < 0.5:
                     way[i] = -way[i]
-            _move(way, hyper, grid, o, like, none, slab, total2, stream)
-        _choose_strengths(hyper, grid, o, like, none, slab, weight, stream, c)
+            _move(way, hyper, grid, o, seen, total2, stream)
+        _choose_strengths(hyper, grid, o, seen, weight, stream, c)
         _seat(o, c, mu, stream, m)
         for step in range(n_base_moves):
             choose_k(o, m, hyper, stream, local, product2, total2, k)

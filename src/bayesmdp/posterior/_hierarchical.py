@@ -49,8 +49,7 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import BayesmdpWarning, PriorError
 from bayesmdp.model import Availability, Rows, Task, availability
 from bayesmdp.posterior._belief import BeliefRows, Exits
-from bayesmdp.posterior._chains import Chains, run_chains
-from bayesmdp.posterior._diagnostics import Diagnostics, diagnose, ess
+from bayesmdp.posterior._chains import Chains, Diagnostics, diagnose, ess, run_chains
 from bayesmdp.posterior._posterior import Fitted
 from bayesmdp.posterior._stream import Stream, stream_key
 from bayesmdp.priors import Cells, HierarchicalPrior
