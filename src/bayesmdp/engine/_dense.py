@@ -187,20 +187,14 @@ def solve_transposed(lu: FloatArray, x: FloatArray) -> None:
 @jit
 def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> None:
     """Multiply: ``out[k] = transposed' x[k]`` for ``[N, N]``, which is read once."""
-    n, n_rewards = transposed.shape[0], x.shape[0]
+    n = transposed.shape[0]
     out[:, :n] = 0.0
     for i in range(n):
-        row = transposed[i]
-        for k in range(0, n_rewards - 1, 2):  # two by one reading
-            a, b, one, two = x[k, i], x[k + 1, i], out[k], out[k + 1]
-            for j in range(n):
-                one[j] += a * row[j]
-                two[j] += b * row[j]
-        if n_rewards % 2:
-            a, one = x[n_rewards - 1, i], out[n_rewards - 1]
-            if a != 0.0:
+        for k in range(x.shape[0]):
+            factor, to = x[k, i], out[k]
+            if factor != 0.0:
                 for j in range(n):
-                    one[j] += a * row[j]
+                    to[j] += factor * transposed[i, j]
 
 
 @jit

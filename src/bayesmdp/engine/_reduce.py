@@ -116,25 +116,14 @@ def deviate(
     rows, pi, theta_bar = given.rows, given.pi, given.nominal.theta_bar
     out[:] = 0.0
     for row in range(pi.size):
-        if not pi[row] > 0.0:
-            continue
-        s = rows.source[row]
-        for k in range(0, scale.size - 1, 2):  # two sums take no longer than one
-            p, q = 0.0, 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                off, t = theta[e] - theta_bar[e], rows.target[e]
-                p += off * (paid * reward[k, e] + scale[k] * x[k, t])
-                q += off * (paid * reward[k + 1, e] + scale[k + 1] * x[k + 1, t])
-            out[k, s] += pi[row] * p
-            out[k + 1, s] += pi[row] * q
-        if scale.size % 2:
-            k, p = scale.size - 1, 0.0
-            for at in range(rows.indptr[row], rows.indptr[row + 1]):
-                e = np.uint64(at)
-                h = paid * reward[k, e] + scale[k] * x[k, rows.target[e]]
-                p += (theta[e] - theta_bar[e]) * h
-            out[k, s] += pi[row] * p
+        if pi[row] > 0.0:
+            for k in range(scale.size):
+                total = 0.0
+                for at in range(rows.indptr[row], rows.indptr[row + 1]):
+                    e = np.uint64(at)
+                    h = paid * reward[k, e] + scale[k] * x[k, rows.target[e]]
+                    total += (theta[e] - theta_bar[e]) * h
+                out[k, rows.source[row]] += pi[row] * total
 
 
 @jit

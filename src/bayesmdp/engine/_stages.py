@@ -108,35 +108,42 @@ def row_ahead(
 
 @jit
 def _backward(
-    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray
+    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray, m: int
 ) -> None:
-    """Fill the values of all times and columns: two read the entries together."""
+    """Fill the values of all times of one column."""
     rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
-    n_columns, n_rows, table = stages.own.shape[0], pi.size, space.row_own
-    x, own = space.lanes[0], 2 * space.visits.shape[1]  # where lanes of a row stand
+    table, own = space.row_own, stages.own[m]
     for t in range(stages.phase.size - 1, -1, -1):
-        space.value[:, t, :n_live] = 0.0
-        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
-        for m in range(0, n_columns - 1, 2):
-            n = m + 1
-            _interleave(space.value[m, t + 1], space.value[n, t + 1], x)
-            for row in range(n_rows):
-                if not pi[row] > 0.0:
-                    continue
+        space.value[m, t, :n_live] = 0.0
+        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * pi.size
+        ahead = space.value[m, t + 1]
+        for row in range(pi.size):
+            if pi[row] > 0.0:
+                total = row_ahead(theta, rows, base, row, ahead)
+                total += row_reward(own, table, t, paid + row)
+                space.value[m, t, rows.source[row]] += pi[row] * total
+
+
+@jit
+def _backward_two(
+    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray, m: int
+) -> None:
+    """Fill those of two columns, which read the entries together."""
+    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
+    table, x, n = space.row_own, space.lanes[0], m + 1
+    own = 2 * space.visits.shape[1]  # where lanes of a row stand
+    for t in range(stages.phase.size - 1, -1, -1):
+        space.value[m : m + 2, t, :n_live] = 0.0
+        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * pi.size
+        _interleave(space.value[m, t + 1], space.value[n, t + 1], x)
+        for row in range(pi.size):
+            if pi[row] > 0.0:
                 at = rows.indptr[row], rows.indptr[row + 1], base, own
                 sweep_two(theta, rows.target, x, x, *at, 0.0, 1.0, 1.0)
                 p = x[own] + row_reward(stages.own[m], table, t, paid + row)
                 q = x[own + 1] + row_reward(stages.own[n], table, t, paid + row)
                 space.value[m, t, rows.source[row]] += pi[row] * p
                 space.value[n, t, rows.source[row]] += pi[row] * q
-        if n_columns % 2:
-            m = n_columns - 1
-            ahead = space.value[m, t + 1]
-            for row in range(n_rows):
-                if pi[row] > 0.0:
-                    p = row_ahead(theta, rows, base, row, ahead)
-                    p += row_reward(stages.own[m], table, t, paid + row)
-                    space.value[m, t, rows.source[row]] += pi[row] * p
 
 
 @jit
@@ -208,9 +215,12 @@ def solve_stages(
     slope: FloatArray,
 ) -> None:
     """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
-    n_live = given.nominal.n_live
+    n_live, n_columns = given.nominal.n_live, stages.own.shape[0]
     fill_rewards(stages, space, given, theta, reward, final)
-    _backward(stages, space, given, theta)
+    for m in range(0, n_columns - 1, 2):
+        _backward_two(stages, space, given, theta, m)
+    if n_columns % 2:
+        _backward(stages, space, given, theta, n_columns - 1)
     for m in range(stages.own.shape[0]):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
     if given.want & VARIANCE:
