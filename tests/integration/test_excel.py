@@ -33,6 +33,6 @@ def test_a_label_is_text_and_no_formula(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     task = bm.Task(2, 1, [0, 1], discount=0.9, state_labels=["=1+1", "home"])
     path = tmp_path / "policy.xlsx"
-    bm.policy_table([0, 0], task).to_excel(path, index=False)
+    bm.policy_table([0, 0], task).to_excel(excel_writer=path, index=False)
     cell = openpyxl.load_workbook(path).active["A2"]
     assert (cell.value, cell.data_type) == ("=1+1", "s")

@@ -378,14 +378,17 @@ def policy_table(
     return table
 
 
-def _write_sheet(table: pd.DataFrame, file: Any, **how: Any) -> None:
-    """Write a sheet as pandas does, but every label as text."""
+def _write_sheet(table: pd.DataFrame, excel_writer: Any, **how: Any) -> None:
+    """Write a sheet as pandas does, but every label as text.
+
+    Not within a writer or by an engine of the caller's, which are left as they are.
+    """
     import pandas as pd
 
-    if isinstance(file, pd.ExcelWriter):  # of a workbook with other sheets
-        type(table).to_excel(table, file, **how)
+    if isinstance(excel_writer, pd.ExcelWriter) or how.get("engine") is not None:
+        type(table).to_excel(table, excel_writer, **how)
         return
-    with pd.ExcelWriter(file, engine="openpyxl") as writer:
+    with pd.ExcelWriter(excel_writer, engine="openpyxl") as writer:
         type(table).to_excel(table, writer, **how)
         for cell in (x for sheet in writer.book for row in sheet.rows for x in row):
             if cell.data_type == "f":
