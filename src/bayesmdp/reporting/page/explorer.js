@@ -121,7 +121,7 @@ function nextTable(p) {
   }
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Next states, a table" }, sortable(make("table", { id: "next-table" },
     make("caption", {}, `The ${rows.length} likeliest next states after ${actionName(p)}, ${percent(Math.min(sum, 1))} of the probability together. ${next.how}`),
-    make("thead", {}, make("tr", {}, ...["Next state", "Probability", "Range", "95 % interval", next.count && "Seen"].filter((x) => x !== null)
+    make("thead", {}, make("tr", {}, ...["Next state", "Probability", "Range", "95 % interval", next.count && "Observed"].filter((x) => x !== null)
       .map((name, j) => make("th", { scope: "col", class: j === 1 || j > 2 ? "n" : false }, name)))),
     make("tbody", {}, ...rows))));
 }
