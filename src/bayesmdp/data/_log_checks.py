@@ -369,7 +369,8 @@ def _unfinished(log: Log, role: str, case: str) -> Hit | None:
     said = log.terminal is not None or bool(set(FLAGS) & set(log.found))
     if said != (case == "ends known") or role not in log.found:
         return None
-    told = log.ready.derived is not None or not log.ends  # of last rows; or none ends
+    # Of last rows, or of censored ones, which were left out; or no episode ends.
+    told = log.ready.derived is not None or not log.whole or not log.ends
     n, words = log.tally["open"], dict[str, Any](log.tally)
     if not n or (not said and (told or n == log.tally["episodes"])):
         return None

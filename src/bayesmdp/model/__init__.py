@@ -9,7 +9,13 @@ from bayesmdp.model._align import (
     as_log,
     logged_episodes,
 )
-from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, is_sparse
+from bayesmdp.model._dynamics import (
+    Dynamics,
+    Rows,
+    as_dynamics,
+    coordinates,
+    is_sparse,
+)
 from bayesmdp.model._policies import (
     ALWAYS,
     AnyPair,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -227,7 +228,7 @@ class Dynamics:
                 is_sparse(first)
                 or _checks.any_array("matrices", first, DynamicsError).ndim == 2
             )
-        found = [_coordinates(x) for x in (matrices if listed else [matrices])]
+        found = [coordinates(x) for x in (matrices if listed else [matrices])]
         n_rows, n_states = found[0].shape
         fits = n_states and (n_rows == n_states if listed else n_rows % n_states == 0)
         other = next((x.shape for x in found if x.shape != found[0].shape), None)
@@ -238,7 +239,7 @@ class Dynamics:
             )
         n_actions = len(found) if listed else n_rows // n_states
         row = np.concatenate([x.row for x in found]).astype(np.int64)
-        action = np.repeat(np.arange(len(found)), [x.nnz for x in found])
+        action = np.repeat(np.arange(len(found)), [x.data.size for x in found])
         return cls.from_arrays(
             row if listed else row // n_actions,
             action if listed else row % n_actions,
@@ -366,10 +367,17 @@ def is_sparse(value: object) -> bool:
     return bool(issparse(value))
 
 
-def _coordinates(matrix: Any) -> Any:
-    """Return a matrix of numbers by row, column and value."""
-    from scipy.sparse import coo_array
+class Coordinates(NamedTuple):
+    """Entries of a matrix; SciPy's own have no half precision."""
 
+    row: IntArray
+    col: IntArray
+    data: NDArray[Any]
+    shape: tuple[int, int]
+
+
+def coordinates(matrix: Any) -> Coordinates:
+    """Return a matrix of numbers by row, column and value."""
     if not is_sparse(matrix):
         matrix = _checks.any_array("matrices", matrix, DynamicsError)
     if matrix.ndim != 2 or matrix.dtype.kind not in "iufb":
@@ -377,7 +385,11 @@ def _coordinates(matrix: Any) -> Any:
             "`matrices` must hold numbers, in one matrix [S, S] per action or one "
             f"[S * A, S]; got {matrix.dtype} of shape {matrix.shape}."
         )
-    return coo_array(matrix)
+    if is_sparse(matrix):
+        found = matrix.tocoo()
+        return Coordinates(found.row, found.col, found.data, found.shape)
+    row, col = np.nonzero(matrix)
+    return Coordinates(row, col, matrix[row, col], matrix.shape)
 
 
 def _joined(

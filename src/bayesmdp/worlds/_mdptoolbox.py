@@ -16,7 +16,7 @@ from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, IntArray, Name
 from bayesmdp.errors import BayesmdpError, DynamicsError, TaskError
-from bayesmdp.model import Dynamics, Task, is_sparse, reward_triplets
+from bayesmdp.model import Dynamics, Task, coordinates, is_sparse, reward_triplets
 from bayesmdp.worlds._mdp import MDP
 
 
@@ -87,9 +87,7 @@ def from_mdptoolbox(
 
 
 def _matrices(value: Any, name: str, error: type[BayesmdpError]) -> list[Any]:
-    """Return the matrix of each action, sparse; none where the value holds none."""
-    from scipy.sparse import coo_array
-
+    """Return the matrix of each action; none where the value holds none."""
     found: list[Any] = []
     listed = isinstance(value, np.ndarray) and value.ndim in (1, 3)
     for i, given in enumerate(value if listed or type(value) in (list, tuple) else ()):
@@ -100,9 +98,11 @@ def _matrices(value: Any, name: str, error: type[BayesmdpError]) -> list[Any]:
             if matrix.ndim != 2:
                 return []
             _checks.float_array(said, matrix, ("state", "next_state"), error)
-        found.append(coo_array(matrix))
-        found[-1].sum_duplicates()
-        _checks.float_array(said, found[-1].data, ("entry",), error)
+        else:
+            matrix = matrix.tocoo(copy=True)
+            matrix.sum_duplicates()
+            _checks.float_array(said, matrix.data, ("entry",), error)
+        found.append(matrix)
     return found
 
 
@@ -118,9 +118,10 @@ def _reward(reward: Any, n_states: int, n_actions: int) -> Any:
         reward = _checks.any_array("reward", reward, TaskError)
         shape = reward.shape
     if shape == (n_actions, n_states, n_states):
-        action = np.repeat(np.arange(n_actions), [x.nnz for x in matrices])
+        entries = [coordinates(x) for x in matrices]
+        action = np.repeat(np.arange(n_actions), [x.data.size for x in entries])
         state, next_state, pays = (
-            np.concatenate([getattr(x, name) for x in matrices])
+            np.concatenate([getattr(x, name) for x in entries])
             for name in ("row", "col", "data")
         )
         columns = state.astype(np.int64), action, next_state.astype(np.int64), pays
