@@ -193,6 +193,23 @@ def test_the_worst_end_is_the_worst_however_rewards_are_written(
     assert found.policy[0].tolist() == [1, 0]  # one recovery says little
 
 
+@pytest.mark.parametrize("form", ["states", "transitions"])
+def test_the_worst_end_of_a_sum_of_rewards(form: str) -> None:
+    """Of two discounts, so that the sum has none: cost counts against recovery."""
+    paid = {"cost": np.array([0.0, 5, 4]), "qaly": np.array([0.0, 1, 0])}
+    discount, reward = {"cost": 0.8, "qaly": 0.9}, dict(paid)
+    if form == "transitions":
+        for name, of_states in paid.items():
+            reward[name] = np.zeros((3, 2, 3))
+            reward[name][0] = discount[name] * of_states
+    task = bm.Task(3, 2, reward, discount=discount, horizon=4, terminal=[1, 2], start=0)
+    counts = bm.Counts.from_arrays([0, 0, 0], [0, 0, 1], [1, 2, 1], [70, 30, 1])
+    several, base = bm.fit(counts, task, prior=bm.SymmetricPrior(0.1)), [0, 0, 0]
+    for weight, worst in ((2.0, 2), (0.5, 1)):
+        belief = several.with_reward({"qaly": weight, "cost": -1.0})
+        assert _improve._worst_state(belief, np.eye(2)[base], 0, {}) == worst
+
+
 def test_where_bad_visits_never_end_the_posterior_is_searched() -> None:
     """At discount 1, where nobody has seen the baseline leave the worst state."""
     counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 0], [1, 1, 2], [9, 1, 9])
@@ -200,6 +217,14 @@ def test_where_bad_visits_never_end_the_posterior_is_searched() -> None:
     belief = bm.fit(counts, task, prior=bm.SymmetricPrior(2.0))
     assert with_bad_visits(belief, np.eye(2)[[0, 1, 0]]) is belief
     assert with_bad_visits(belief, np.eye(2)[[0, 0, 0]]) is not belief
+
+
+def test_a_baseline_that_does_not_end_is_refused_by_name() -> None:
+    counts = bm.Counts.from_arrays([0, 0, 1], [0, 1, 0], [1, 2, 0], [9, 5, 9])
+    task = bm.Task(3, 2, [-1.0, -2, 0], discount=1.0, terminal=[2], start=[1, 0, 0])
+    belief = bm.fit(counts, task, prior=bm.SparsePrior(), min_count=1)
+    with pytest.raises(bm.errors.ArgumentError, match="`baseline` need not end, or"):
+        bm.improve(belief, [0, 0, 0])
 
 
 def test_pairs_never_observed_keep_the_baseline_s_probability() -> None:

@@ -43,7 +43,7 @@ from bayesmdp.evaluation import (
     one_reward,
     rounded,
 )
-from bayesmdp.model import as_policy
+from bayesmdp.model import Rewards, as_policy
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation
@@ -282,13 +282,22 @@ def _with_bad_visits(
 ) -> Belief:
     """Return the belief that is searched: half of it is the data and one bad visit.
 
-    The given one where it has no data of its own, or where with bad visits the baseline
-    would not end.
+    The given one where it has no data of its own, or where the baseline would not end.
     """
     task = posterior.task
     if not isinstance(posterior, Fitted) or task.criterion == "average":
         return posterior
-    worst = _worst_state(posterior, base, seed, how)
+    try:
+        found = _half_of_each(posterior, _worst_state(posterior, base, seed, how))
+        if task.discount == 1.0:
+            evaluate(base, Draws(found, _FEW, seed, "worst"), **how)
+    except EndlessError:  # a search says so where that is without bad visits, too
+        return posterior
+    return found
+
+
+def _half_of_each(posterior: Fitted, worst: int) -> Fitted:
+    """Mix the belief with that of the data and one visit of each pair to a state."""
     kinds, pairs = Posterior | HierarchicalPosterior, posterior.availability
     parts = [part for part in posterior.components if isinstance(part, kinds)]
     half = np.append(posterior.component_weights, 1.0) / 2.0
@@ -299,13 +308,8 @@ def _with_bad_visits(
         for i, part in enumerate(parts)
         for name, array in part.kept().items()
     }
-    found = refit(posterior.counts, task, prior, pairs.min_count, kept, pairs)
-    if task.discount == 1.0:
-        try:
-            evaluate(base, Draws(found, _FEW, seed, "worst"), **how)
-        except EndlessError:
-            return posterior
-    return found
+    given = posterior.counts, posterior.task, prior, pairs.min_count
+    return refit(*given, kept, pairs)
 
 
 def _survives(
@@ -335,20 +339,34 @@ def _worst_state(
     """Return the state that under the baseline is furthest below the mean to enter.
 
     A state that is entered as often as the average one is trusted by half: the belief
-    may be far off for states that are rarely entered. Where rewards are for
-    transitions, what an end is worth was paid on the way into it.
+    may be far off for states that are rarely entered.
     """
     counts, task = posterior.counts, posterior.task
     value = evaluate(base, Draws(posterior, _FEW, seed, "worst"), **how).value
-    value = task.discount * value
-    entries = np.bincount(counts.next_state, counts.count, task.n_states)
+    entries = np.zeros(task.n_states)
+    np.add.at(entries, counts.next_state, counts.count)
     if not task.of_states:
-        paid = task.transition_reward(counts.state, counts.action, counts.next_state)
-        total = np.bincount(counts.next_state, counts.count * paid, task.n_states)
-        value = np.where(task.is_terminal, total / np.maximum(entries, 1), value)
+        value = np.where(task.is_terminal, _paid_on_entry(posterior, entries), value)
     below = value - entries @ value / entries.sum()
     trusted = below * entries / (entries + entries.mean())
     return int(np.where(entries > 0, trusted, np.inf).argmin())
+
+
+def _paid_on_entry(posterior: Fitted, entries: FloatArray) -> FloatArray:
+    """Mean reward of the transitions into each state, ``[S]``, as of being there.
+
+    Where rewards are for transitions, that is what an end is worth: its value is 0.
+    """
+    counts, task = posterior.counts, posterior.task
+    weights: tuple[float, ...] = (1.0,)
+    if isinstance(task.reward, Rewards):  # a sum of values
+        weights = task.reward.weights or ()
+    paid = np.zeros(task.n_states)
+    for weight, part in zip(weights, task.parts.values(), strict=True):
+        each = part.transition_reward(counts.state, counts.action, counts.next_state)
+        total = np.bincount(counts.next_state, counts.count * each, task.n_states)
+        paid += weight / (part.discount or 1.0) * total
+    return paid / np.maximum(entries, 1)
 
 
 def _never_observed(posterior: Belief, base: FloatArray) -> Held | None:
