@@ -117,6 +117,9 @@ class Job(Work):
         A name is one that `policies.named_policy` knows, ``optimised`` for what
         `optimise` kept, or a file, which is called by its name without ending.
         """
+        import numpy as np
+
+        import bayesmdp as bm
         from bayesmdp.errors import PolicyError
 
         found: dict[str, FloatArray] = {}
@@ -126,7 +129,12 @@ class Job(Work):
                 raise PolicyError(
                     f"There are two policies {name!r}: leave out {said!r}."
                 )
-            found[name] = self._find(said)
+            policy = self._find(said)
+            if self.restricted and said.startswith(bm.policies.ALWAYS):
+                whole, policy = policy, bm.restrict(policy, self.posterior)
+                if not np.array_equal(whole, policy):
+                    name = restricted_name(name)  # it no longer does what its name says
+            found[name] = policy
         return found
 
     def optimised(self) -> "Optimisation | None":
@@ -154,11 +162,9 @@ class Job(Work):
             return kept.policy
         always, known = said.startswith(bm.policies.ALWAYS), _known()
         if always or said in known:
-            policy = bm.policies.named_policy(
+            return bm.policies.named_policy(
                 said, self.posterior, seed=self.seed, threads=self.threads
             )
-            cut = always and self.restricted
-            return bm.restrict(policy, self.posterior) if cut else policy
         if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
             return bm.storage.read_policy(
                 said, self.posterior, restricted=self.restricted
@@ -184,6 +190,11 @@ def _called(said: str) -> str:
         return said
     file = Path(said)
     return file.name if {said, file.stem} & {*_known()} else file.stem
+
+
+def restricted_name(name: str) -> str:
+    """Name a policy that lost actions which are not available."""
+    return f"{name}, restricted"
 
 
 def job_options(function: Function) -> Function:

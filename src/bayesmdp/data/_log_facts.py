@@ -194,6 +194,7 @@ class Log:
     min_count: int
     seen: Groups  # with the ids of the table
     whole: bool  # no row was left out
+    cut: bool = False  # rows were left out when it was read, which its notes tell
 
     @property
     def found(self) -> Mapping[str, str]:

@@ -90,7 +90,8 @@ def validate(
     if ready is not None:
         groups = fetch_groups(ready, source.origin, labels, source.levels, names)
         whole = n_rows == ready.n_moves
-        log = Log(ready, source.origin, sizes, task, min_count, groups, whole)
+        cut = isinstance(data, Transitions) and bool(data.notes)
+        log = Log(ready, source.origin, sizes, task, min_count, groups, whole, cut)
         text = (None, None) if labels else names_in(groups.raw, False, source.levels)
         more = [*numbers_as_text(text, ready.found, source.origin), *run_checks(log)]
         made = [fault.finding(ready.found) for fault in more]

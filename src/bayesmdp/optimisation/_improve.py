@@ -148,7 +148,7 @@ class Improvement(Record):
         ]
         header = ["state", "change", "probability", "visits", "gain ± sd", "better"]
         left = len(self.changes) - len(rows)
-        after = [f"({left} more states are changed)"] * (left > 0)
+        after = [f"({_checks.many(left, 'more state')} changed)"] * (left > 0)
         if self.tail_improvement < 0:
             after.append("On draws that did not choose it, the tail is below 0.")
         if not self.optimisation.converged:

@@ -331,7 +331,7 @@ class HierarchicalPosterior(Fitted):
             f"no effect of actions: probability {none[left].mean():.2f} in a state "
             f"(share of such states {w.mean():.2f}, sd {w.std():.2f})",
         ]
-        if w.std() > _UNTOLD:
+        if w.std() > _UNTOLD and 0.05 < none[left].mean() < 0.95:
             said.append("the data hardly tell in how many states actions differ")
         return [*said, self.diagnostics.summary()]
 

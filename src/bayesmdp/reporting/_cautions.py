@@ -341,7 +341,7 @@ def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
         )
     predicted = inputs.row.difference
     if found.probability_better >= SURE:
-        above = _recommends(inputs) and predicted > high
+        above = _recommends(inputs) and inputs.over_behaviour and predicted > high
         if above:
             text += (
                 f" The predicted gain, {predicted:+.3g}, is above that: either fewer "

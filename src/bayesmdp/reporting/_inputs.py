@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from bayesmdp import _checks
+from bayesmdp import _checks, policies
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
@@ -34,7 +34,7 @@ from bayesmdp.evaluation import (
 from bayesmdp.information import Information
 from bayesmdp.model import Task
 from bayesmdp.optimisation import Optimisation
-from bayesmdp.posterior import Belief, check_belief
+from bayesmdp.posterior import Belief, Fitted, check_belief
 from bayesmdp.priors import EvidenceCurve
 
 VALUE_DIGITS, ERROR_DIGITS = 5, 2
@@ -260,6 +260,15 @@ class Inputs:
     def reference(self) -> str:
         """Policy that the others are compared with."""
         return self.comparison.reference
+
+    @property
+    def over_behaviour(self) -> bool:
+        """Whether gains of the page are over what was done, as those of checks."""
+        if not isinstance(self.posterior, Fitted):
+            return False
+        done = policies.behaviour(self.posterior)
+        reference = self.comparison.evaluations[self.reference].policy
+        return bool(np.allclose(reference, done, atol=1e-6))
 
     @property
     def best(self) -> Evaluation:

@@ -16,6 +16,7 @@ from bayesmdp._typing import IntArray
 from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.evaluation import ComparisonRow, Evaluation, evaluate_analytic
 from bayesmdp.information import Information
+from bayesmdp.model import Rewards, Task
 from bayesmdp.posterior import Belief, Fitted
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import (
@@ -34,13 +35,22 @@ from bayesmdp.reporting._inputs import (
 )
 
 
+def _discounts(task: Task) -> str:
+    if not isinstance(task.reward, Rewards):
+        return f"{task.discount:g}"
+    of = task.reward
+    return ", ".join(
+        f"{x:g} ({name})" for name, x in zip(of.names, of.discounts, strict=True)
+    )
+
+
 def data_section(inputs: Inputs) -> dict[str, Any]:
     """Summarise the data behind the belief."""
     belief, task = inputs.posterior, inputs.task
     facts: list[list[str]] = [
         ["States", f"{task.n_states:,} ({task.terminal.size} terminal)"],
         ["Actions", f"{task.n_actions:,}"],
-        ["Discount", f"{task.discount:g}"],
+        ["Discount", _discounts(task)],
     ]
     # not the lines of a text: a label may hold line breaks
     facts += [_fact(line) for line in task._sheet().body if isinstance(line, str)]

@@ -8,6 +8,7 @@ from bayesmdp.cli._runs import (
     Job,
     job_options,
     policies_argument,
+    restricted_name,
     run_argument,
 )
 
@@ -46,8 +47,12 @@ def command(
     import bayesmdp as bm
 
     job.reserve(COMPARISON)
+    found = job.policies(policies)
+    if reference is not None and reference not in found:
+        other = restricted_name(reference)
+        reference = other if other in found else reference
     comparison = bm.compare(
-        job.policies(policies),
+        found,
         job.posterior.draws(n_draws, job.seed),
         reference=reference,
         min_count=min_count,
