@@ -198,6 +198,14 @@ def test_a_gain_above_the_cross_fitted_one_is_told() -> None:
     found = entries(report)["cross_fit"]
     assert found["level"] == "note"
     assert "The predicted gain, +0.286, is above that" in str(found["text"])
+    policies = {
+        "worst": np.zeros(N + 2, int),
+        "nominal": bm.policies.nominal(posterior),
+    }
+    other = bm.compare(policies, posterior.draws(200), reference="worst")
+    made |= {"cross_fit": low, "comparison": other}
+    found = entries(bm.report(posterior, **made))["cross_fit"]
+    assert "is above that" not in str(found["text"])  # that gain is over another
 
 
 def test_more_of_a_good_action_is_no_contradiction() -> None:

@@ -366,6 +366,10 @@ def test_files_with_unavailable_actions_need_a_word() -> None:
     result = run("evaluate", "few", "mine.csv", *FEW, "--restrict")
     assert result.exit_code == 1
     assert "dropped probability in 1 of 2 states" in result.stderr
+    named = ("compare", "few", "always:0", "behaviour", "--reference", "always:0")
+    result = run(*named, *FEW, "--restrict")
+    assert result.exit_code == 1
+    assert "always:0, restricted" in result.stdout
 
 
 def test_a_place_that_cannot_be_written_is_told_before_the_search() -> None:

@@ -258,7 +258,7 @@ def test_changes_say_where_and_why(
     said = better.summary(2)
     assert said.startswith("Improvement over the baseline")
     assert "mean over the worst quarter of draws" in said
-    assert "more states are changed" in said
+    assert "more states changed" in said
     assert len(better.to_pandas()) == len(better.changes)
     assert better.to_dict()["changes"][0]["why"] == better.changes[0].why
     assert "<table" in better._repr_html_()

@@ -367,11 +367,10 @@ def _unfinished(log: Log, role: str, case: str) -> Hit | None:
     import narwhals as nw
 
     said = log.terminal is not None or bool(set(FLAGS) & set(log.found))
-    if said != (case == "ends known") or role not in log.found:
+    if said != (case == "ends known") or role not in log.found or log.cut:
         return None
     # Of last rows, or of censored ones, which were left out; or no episode ends.
-    left_out = log.cut or not log.whole
-    told = log.ready.derived is not None or left_out or not log.ends
+    told = log.ready.derived is not None or not log.whole or not log.ends
     n, words = log.tally["open"], dict[str, Any](log.tally)
     if not n or (not said and (told or n == log.tally["episodes"])):
         return None
