@@ -31,11 +31,7 @@ DISCOUNTS = {"one": (0.9, 0.9), "two": (0.95, 0.8), "with 1": (0.94, 1.0)}
 
 def rewards(form: str) -> dict[str, Array]:
     rng = np.random.default_rng(3)
-    found = {name: rng.normal(size=SHAPES[form]) for name in ("cost", "qaly")}
-    if form == "pairs":
-        for paid in found.values():
-            paid[END] = 0.0  # no action is taken there
-    return found
+    return {name: rng.normal(size=SHAPES[form]) for name in ("cost", "qaly")}
 
 
 def task(form: str, g: Sequence[float], **more: Any) -> bm.Task:

@@ -329,12 +329,3 @@ def test_the_message_names_what_is_wrong(
     error: type[bm.BayesmdpError], call: Callable[[], object], said: tuple[str, ...]
 ) -> None:
     check(error, call, said)
-
-
-def test_rewards_that_no_transition_pays_are_said() -> None:
-    """A cost of death as [S, A] would be lost: no action is taken there."""
-    cost = [[1.0, 2.0], [0.0, 10.0]]
-    with pytest.warns(bm.BayesmdpWarning, match=r"`cost` \[S, A\] of terminal state 1"):
-        task = bm.Task(2, 2, cost=cost, discount=0.9, terminal=[1])
-    np.testing.assert_array_equal(task.reward, [[-1.0, -2.0], [0.0, 0.0]])
-    bm.Task(2, 2, cost=[0.0, 10.0], discount=0.9, terminal=[1])  # once, on arrival

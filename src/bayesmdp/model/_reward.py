@@ -8,7 +8,6 @@ the smallest.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from bayesmdp.errors import BayesmdpWarning, TaskError
+from bayesmdp.errors import TaskError
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
@@ -122,23 +121,7 @@ def read_reward(
     axes = _AXES[:n_axes]
     found = _checks.float_array(name, reward, axes, TaskError, expected)
     check_size(found, axes, name)
-    return _without_terminal(found, task, name) if n_axes == 2 else found
-
-
-def _without_terminal(found: FloatArray, task: Task, name: str) -> FloatArray:
-    """Leave out what no transition pays, and say so where it is not 0."""
-    never = task.is_terminal[:, None] & (found != 0)
-    if not never.any():
-        return found
-    state, action = _checks.first_true(never)
-    warnings.warn(
-        f"`{name}` [S, A] of terminal state {task.state_name(state)} is "
-        f"{found[state, action]:g} and is left out: no transition leaves it. Give what "
-        "an arrival there pays as [S, A, S], or all of it as [S].",
-        BayesmdpWarning,
-        stacklevel=5,
-    )
-    return _checks.sealed(np.where(never, 0.0, found))
+    return found
 
 
 def _read_triplets(

@@ -74,7 +74,8 @@ def read_several(
         raise TaskError(
             f"`reward` must have one form for all: {names[0]!r} is {forms[0]} and "
             f"{names[other]!r} is {forms[other]}; give both as [S, A] (a reward of "
-            "states once for each action), or both as [S, A, S]."
+            "states once for each action; terminal states then earn nothing), or both "
+            "as [S, A, S], by which an arrival in a terminal state pays."
         )
     return Rewards(
         tuple(reward),

@@ -75,9 +75,8 @@ class Task(Shown):
         ``[S]`` is for being in a state, the others for a transition; they differ by one
         factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
         transition leaves a terminal state: what the other forms say about its rows is
-        left out, with a warning where ``[S, A]`` is not 0 there. A pandas object with
-        an index of labels, or a polars table with a column of them, is matched by
-        label. Several rewards are given by name,
+        ignored. A pandas object with an index of labels, or a polars table with a
+        column of them, is matched by label. Several rewards are given by name,
         ``{"cost": ..., "qaly": ...}``, all in the same form.
     discount
         In [0, 1]. With 1, every policy that is evaluated must end, or there must be a
