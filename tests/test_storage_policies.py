@@ -247,7 +247,7 @@ def test_policies_are_found_by_name() -> None:
     assert fixed.tolist() == [[0, 1], [0, 1], [0, 0], [0, 0]]
     with pytest.warns(bm.BayesmdpWarning, match="`restrict` dropped"):
         kept = replace(JOB, restricted=True).policies(["always:wait"])
-    assert kept["always:wait"].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
+    assert kept["always:wait, restricted"].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
     with pytest.raises(TaskError, match="'treet' is not among the labels"):
         job.policies(["always:treet"])
     with pytest.raises(StorageError, match="no optimised policy yet: `bayesmdp opti"):
