@@ -355,23 +355,6 @@ def test_a_result_of_another_run_is_not_taken() -> None:
     assert "has no optimised policy yet" in result.stderr
 
 
-def test_files_with_unavailable_actions_need_a_word() -> None:
-    Path("log.csv").write_text("s,a,sp,r,done\n0,0,1,0,0\n1,1,2,1,1\n")
-    options = ("--discount", "0.9", "--min-count", "1", "-o", "few")
-    assert run("fit", "log.csv", *options).exit_code in (0, 1)
-    Path("mine.csv").write_text("state,action\n0,1\n1,1\n")
-    result = run("evaluate", "few", "mine.csv", *FEW)
-    assert result.exit_code == 2
-    assert "unavailable pair: state 0, action 1; --restrict drops" in result.stderr
-    result = run("evaluate", "few", "mine.csv", *FEW, "--restrict")
-    assert result.exit_code == 1
-    assert "dropped probability in 1 of 2 states" in result.stderr
-    named = ("compare", "few", "always:0", "behaviour", "--reference", "always:0")
-    result = run(*named, *FEW, "--restrict")
-    assert result.exit_code == 1
-    assert "always:0, restricted" in result.stdout
-
-
 def test_a_place_that_cannot_be_written_is_told_before_the_search() -> None:
     Path("ward/results").write_text("a file where a folder should be")
     result = run("optimise", "ward")

@@ -279,3 +279,26 @@ def test_a_prior_that_outweighs_the_data_is_told_once() -> None:
     assert "dominated" in run("info", "ward").stdout
     assert run("fit", *GIVEN, *OUTCOME, *LEARNT, "--overwrite").stderr == ""
     assert run("fit", *GIVEN, *LEARNT, *SMALL, "--overwrite").exit_code == 2
+
+
+def test_a_policy_that_lost_actions_is_called_so_also_as_the_reference() -> None:
+    Path("log.csv").write_text("s,a,sp,r,done\n0,0,1,0,0\n1,1,2,1,1\n")
+    options = ("--discount", "0.9", "--min-count", "1", "-o", "few")
+    assert run("fit", "log.csv", *options).exit_code in (0, 1)
+    named = ("compare", "few", "always:0", "behaviour", "--reference", "always:0")
+    result = run(*named, "--draws", "50", "--restrict", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["reference"] == "always:0, restricted"
+
+
+def test_files_with_unavailable_actions_need_a_word() -> None:
+    Path("log.csv").write_text("s,a,sp,r,done\n0,0,1,0,0\n1,1,2,1,1\n")
+    options = ("--discount", "0.9", "--min-count", "1", "-o", "few")
+    assert run("fit", "log.csv", *options).exit_code in (0, 1)
+    Path("mine.csv").write_text("state,action\n0,1\n1,1\n")
+    result = run("evaluate", "few", "mine.csv", "--draws", "50")
+    assert result.exit_code == 2
+    assert "unavailable pair: state 0, action 1; --restrict drops" in result.stderr
+    result = run("evaluate", "few", "mine.csv", "--draws", "50", "--restrict")
+    assert result.exit_code == 1
+    assert "dropped probability in 1 of 2 states" in result.stderr

@@ -52,13 +52,10 @@ from bayesmdp.posterior import (
     Belief,
     Draws,
     Fitted,
-    HierarchicalPosterior,
-    Posterior,
     check_belief,
-    component_prefix,
-    refit,
+    half_under,
 )
-from bayesmdp.priors import MixturePrior, SparsePrior
+from bayesmdp.priors import SparsePrior
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -288,28 +285,13 @@ def _with_bad_visits(
     if not isinstance(posterior, Fitted) or task.criterion == "average":
         return posterior
     try:
-        found = _half_of_each(posterior, _worst_state(posterior, base, seed, how))
+        bad = _worst_state(posterior, base, seed, how)
+        found = half_under(posterior, SparsePrior(fallback=bad))
         if task.discount == 1.0:
             evaluate(base, Draws(found, _FEW, seed, "worst"), **how)
     except EndlessError:  # a search says so where that is without bad visits, too
         return posterior
     return found
-
-
-def _half_of_each(posterior: Fitted, worst: int) -> Fitted:
-    """Mix the belief with that of the data and one visit of each pair to a state."""
-    kinds, pairs = Posterior | HierarchicalPosterior, posterior.availability
-    parts = [part for part in posterior.components if isinstance(part, kinds)]
-    half = np.append(posterior.component_weights, 1.0) / 2.0
-    priors = [*(part.prior for part in parts), SparsePrior(fallback=worst)]
-    prior = MixturePrior(priors, posterior_weights=half)
-    kept = {  # so that no chain runs again
-        component_prefix(i) + name: array
-        for i, part in enumerate(parts)
-        for name, array in part.kept().items()
-    }
-    given = posterior.counts, posterior.task, prior, pairs.min_count
-    return refit(*given, kept, pairs)
 
 
 def _survives(

@@ -19,9 +19,10 @@ from bayesmdp.posterior._hierarchical import HierarchicalPosterior, fit_hierarch
 from bayesmdp.posterior._mixture import (
     MixturePosterior,
     component_prefix,
+    keep_components,
     weights_after,
 )
-from bayesmdp.posterior._posterior import Posterior
+from bayesmdp.posterior._posterior import Fitted, Posterior
 from bayesmdp.priors import (
     AnyPrior,
     HierarchicalPrior,
@@ -223,6 +224,17 @@ def _mix(
     components = prior.each(fitted)
     weights = weights_after(prior, (c.log_evidence() for c in components))
     return MixturePosterior(task, counts, prior, pairs, tuple(components), weights)
+
+
+def half_under(posterior: Fitted, prior: Prior) -> Fitted:
+    """Mix a belief, half and half, with that of the same data under another prior."""
+    kinds, pairs = Posterior | HierarchicalPosterior, posterior.availability
+    parts = [part for part in posterior.components if isinstance(part, kinds)]
+    half = np.append(posterior.component_weights, 1.0) / 2.0
+    mixed = MixturePrior([*(x.prior for x in parts), prior], posterior_weights=half)
+    kept = keep_components(parts)  # so that no chain runs again
+    given = posterior.counts, posterior.task, mixed, pairs.min_count
+    return refit(*given, kept, pairs)
 
 
 def _check_components(n: int, n_entries: int) -> None:

@@ -165,11 +165,7 @@ class MixturePosterior(Fitted):
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """Return what components keep, with their number in front."""
-        return {
-            component_prefix(i) + name: array
-            for i, part in enumerate(self.posteriors)
-            for name, array in part.kept().items()
-        }
+        return keep_components(self.posteriors)
 
     def _said_priors(self) -> list[str]:
         by = "as given" if self.prior.looks_at_data else "by evidence"
@@ -194,6 +190,15 @@ class MixturePosterior(Fitted):
             transition=self.counts.total,
         )
         return f"MixturePosterior({said})"
+
+
+def keep_components(parts: Iterable[Fitted]) -> dict[str, NDArray[Any]]:
+    """Return what each of them keeps, with its number in front."""
+    return {
+        component_prefix(i) + name: array
+        for i, part in enumerate(parts)
+        for name, array in part.kept().items()
+    }
 
 
 def component_prefix(number: int) -> str:
