@@ -181,10 +181,8 @@ def _levels(levels: object, n_draws: int) -> tuple[FloatArray, IntArray]:
 def _visits(value: object, source: Source, pairs: Pairs) -> IntArray | Episodes:
     """Check the design: visits of the source's rows ``[R]``, or episodes."""
     if isinstance(value, Episodes):
-        as_policy(value.policy, pairs, "n_visits.policy")
-        return Episodes(
-            as_policy(value.policy, pairs), value.n_episodes, value.max_steps
-        )
+        policy = as_policy(value.policy, pairs, "n_visits.policy")
+        return Episodes(policy, value.n_episodes, value.max_steps)
     task, rows = pairs.task, source.rows
     live = ~task.is_terminal[rows.state]
     if np.ndim(value) == 0:  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
             _evaluation(inputs),
             _comparison(inputs),
             *_optimisation(inputs),
-            _approximations(),
+            _APPROXIMATION,
         ],
         "assumptions": _ASSUMPTIONS,
         "references": [_PAPER, _SOBEL, _DELAGE, _DEARDEN],
@@ -64,6 +64,11 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
     }
 
 
+_APPROXIMATION = (
+    "One part is an approximation: the attribution of epistemic uncertainty to pairs, "
+    "where it is shown, expands the value to first order around the mean model "
+    "(Delage and Mannor 2010), and says how far that is from the draws."
+)
 _ASSUMPTIONS = [
     "The state is all that matters for what happens next (the Markov property).",
     "What was logged is what would happen: no unmeasured cause decided both the action "
@@ -128,14 +133,6 @@ def _judged(inputs: Inputs) -> str:
     if inputs.best.exact:
         return "It was learnt, chosen and judged on all models, exactly."
     return "It was learnt, chosen and judged on three separate streams of draws."
-
-
-def _approximations() -> str:
-    return (
-        "One part is an approximation: the attribution of epistemic uncertainty to "
-        "pairs, where it is shown, expands the value to first order around the mean "
-        "model (Delage and Mannor 2010), and says how far that is from the draws."
-    )
 
 
 def _seeds(inputs: Inputs) -> dict[str, int]:
