@@ -5,9 +5,10 @@ end 1e-16 below 1). For rewards up to 1e50 in size, sums of fourth powers stay b
 largest number there is, 1e308; and where the largest is at least 1e-50, they stay above
 the smallest.
 
-Several rewards have a discount and a unit each. All have the same form, so that a weighted sum of them (net benefit: ``k * effect -
-cost``) is a reward of that form, too. Where discounts differ there is no such reward,
-and the sum is one of values: the rewards are kept, with their weights.
+Several rewards have a discount and a unit each. All have the same form, so that a
+weighted sum of them (net benefit: ``k * effect - cost``) is a reward of that form, too.
+Where discounts differ there is no such reward, and the sum is one of values: the
+rewards are kept, with their weights.
 """
 
 from __future__ import annotations
