@@ -16,7 +16,7 @@ from bayesmdp._checks import argument, column
 from bayesmdp._typing import BoolArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
-from bayesmdp.model._reward import RewardTriplets, reward_triplets
+from bayesmdp.model._rewards import RewardTriplets, reward_triplets
 from bayesmdp.model._task_readers import listed, names_given
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ Inside, everything is a transition reward. The first kind becomes ::
 
     r[s, a, t] = r[s] + g r[t] [t terminal]
 
-A task may have several rewards by name (`bayesmdp.model._several`), a horizon with
+A task may have several rewards by name (`bayesmdp.model._rewards`), a horizon with
 weights of the points of time (`bayesmdp.model._task_readers`), or ask for averages
 per step. docs/rewards.md has the formulas.
 """
@@ -31,9 +31,10 @@ from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Name
 from bayesmdp.errors import TaskError
 from bayesmdp.model._from_data import task_from_data
-from bayesmdp.model._reward import RewardTriplets, array_reward, triplet_reward
-from bayesmdp.model._several import (
+from bayesmdp.model._rewards import (
     Rewards,
+    RewardTriplets,
+    array_reward,
     check_cost,
     choose_reward,
     minus,
@@ -41,6 +42,7 @@ from bayesmdp.model._several import (
     refuse_cost,
     refuse_several,
     refuse_unless_plain,
+    triplet_reward,
 )
 from bayesmdp.model._task_readers import (
     cycle_weights,
@@ -56,8 +58,6 @@ from bayesmdp.model._task_readers import (
     said_time,
     task_sheet,
 )
-
-_AXES = ("state", "action", "next_state")
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -24,8 +24,7 @@ from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import TaskError
-from bayesmdp.model._reward import RewardTriplets
-from bayesmdp.model._several import Rewards
+from bayesmdp.model._rewards import Rewards, RewardTriplets
 
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
