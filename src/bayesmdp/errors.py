@@ -68,6 +68,10 @@ class ExecutorError(BayesmdpError):
     """An executor that broke while it worked for us."""
 
 
+class BackendError(BayesmdpError):
+    """A device that is not there, or cannot do what was asked."""
+
+
 class StorageError(BayesmdpError):
     """A file or directory that cannot be written, or is not what it should be."""
 

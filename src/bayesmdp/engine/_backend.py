@@ -214,7 +214,7 @@ def _halved(blocks: FloatArray) -> FloatArray:
     """Add neighbours, a power of two of them, until one is left."""
     while blocks.shape[1] > 1:
         blocks = blocks[:, ::2] + blocks[:, 1::2]
-    return np.ascontiguousarray(blocks[:, 0])
+    return blocks[:, 0].copy()  # of the device that has them
 
 
 def _folded(arrays: list[FloatArray]) -> FloatArray:
@@ -267,6 +267,9 @@ class Backend(ABC):
     """
 
     name: str
+    one_at_a_time = (
+        False  # whether tasks wait for each other, so that few large are best
+    )
 
     @abstractmethod
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Any:

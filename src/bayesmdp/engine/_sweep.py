@@ -397,10 +397,12 @@ def sweep(
     bits = want.bits(nominal.controls, nominal.every_state)
     left = n_draws - done
     planned = Footprint(pool.backend, problem, nominal.solver, bits, left, pool.threads)
-    blocks = planned.blocks_per_task(pool.in_flight)
+    alone = pool.backend.one_at_a_time and pool.local
+    blocks = planned.blocks_per_task(1 if alone else pool.in_flight)
     if pool.local:
         planned.check()
-        pool = replace(pool, executor=Inline()) if blocks * BLOCK >= left else pool
+        if alone or blocks * BLOCK >= left:
+            pool = replace(pool, executor=Inline())
     total = Joiner()
     if after is not None:
         total.add(after)

@@ -12,10 +12,19 @@ from bayesmdp.posterior._belief import (
 from bayesmdp.posterior._by_cycle import BeliefsByCycle
 from bayesmdp.posterior._ensemble import Ensemble
 from bayesmdp.posterior._fit import fit, half_under, refit
-from bayesmdp.posterior._hierarchical import HierarchicalPosterior
+from bayesmdp.posterior._hierarchical import HierarchicalPosterior, HierarchicalStream
 from bayesmdp.posterior._mixture import MixturePosterior, weights_after
 from bayesmdp.posterior._posterior import Fitted, Posterior, evidence_of
-from bayesmdp.posterior._stream import Draws, Stream, stream_key
+from bayesmdp.posterior._stream import (
+    DirichletStream,
+    Draws,
+    KeptStream,
+    MixtureStream,
+    ModelStream,
+    RandomSupportStream,
+    Stream,
+    stream_key,
+)
 
 __all__ = [
     "Availability",

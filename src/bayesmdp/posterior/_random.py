@@ -282,6 +282,11 @@ _SIDES, _HEIGHT = _all_layers()
 _WHOLE = np.uint64(len(_BASE))
 
 
+def layers() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Edges and densities of the normal layers, sides and heights of all others."""
+    return _EDGE, _DENSITY, _SIDES, _HEIGHT
+
+
 @jit
 def _place(m: np.uint64, bits: np.uint64) -> tuple[np.uint64, float]:
     """Index of a layer, by the low 8 bits, and a point in it, by the top 52."""

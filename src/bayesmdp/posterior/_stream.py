@@ -85,20 +85,20 @@ class KeptStream(Stream):
     """
 
     def __init__(self, stream: Stream, room: int) -> None:
-        self._stream, self._room = stream, room
+        self.stream, self._room = stream, room
         self._left = [room]  # bytes; streams of some rows share them
         self._kept: dict[bytes, dict[int, FloatArray]] = {}  # by rows used, by draw
         self._parts: dict[bytes, KeptStream] = {}
         self.independent = stream.independent
 
     def __reduce__(self) -> tuple[type, tuple[Stream, int]]:
-        return KeptStream, (self._stream, self._room)
+        return KeptStream, (self.stream, self._room)
 
     def of_rows(self, row: IntArray) -> Stream:
         """Return the stream of some rows; the same one for the same rows."""
         key = row.tobytes()
         if key not in self._parts:
-            part = KeptStream(self._stream.of_rows(row), self._room)
+            part = KeptStream(self.stream.of_rows(row), self._room)
             part._left = self._left
             self._parts[key] = part
         return self._parts[key]
@@ -111,26 +111,26 @@ class KeptStream(Stream):
             for row, number in zip(theta, numbers, strict=True):
                 row[:] = kept[number]
             return
-        self._stream.fill(draws, used, theta)
+        self.stream.fill(draws, used, theta)
         if theta.nbytes <= self._left[0]:
             self._left[0] -= theta.nbytes
             kept.update(zip(numbers, theta.copy(), strict=True))
 
     def weights(self, n_draws: int) -> FloatArray:
         """Weight of each draw."""
-        return self._stream.weights(n_draws)
+        return self.stream.weights(n_draws)
 
     def members(self, draws: IntArray) -> IntArray:
         """Model or component of some draws."""
-        return self._stream.members(draws)
+        return self.stream.members(draws)
 
     def rewards(self, draws: IntArray) -> FloatArray | None:
         """Rewards of some draws."""
-        return self._stream.rewards(draws)
+        return self.stream.rewards(draws)
 
     def terminal_values(self, draws: IntArray) -> FloatArray | None:
         """Terminal values of some draws."""
-        return self._stream.terminal_values(draws)
+        return self.stream.terminal_values(draws)
 
 
 def stream_key(seed: int, purpose: str) -> NDArray[np.uint64]:
@@ -193,7 +193,7 @@ class RandomSupportStream(Stream):
         return replace(self, layout=self.layout.take(row), alpha=alpha, sets=sets)
 
     @cached_property
-    def _lump(self) -> IntArray:
+    def lump(self) -> IntArray:
         """Entry in its row that takes the mass of all unseen states; -1: none, [R]."""
         rows = self.layout
         if self.sets.fallback < 0:
@@ -216,7 +216,7 @@ class RandomSupportStream(Stream):
             read_only(sets.group),
             read_only(sets.start),
             read_only(sets.cumulative),
-            read_only(self._lump),
+            read_only(self.lump),
             read_only(used),
             sets.concentration,
             theta,

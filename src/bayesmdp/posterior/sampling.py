@@ -7,6 +7,7 @@ from bayesmdp._typing import BitArray, BoolArray, FloatArray, IntArray
 from bayesmdp.posterior._random import (
     advance,
     dirichlet_row,
+    layers,
     open_stream,
     uniform,
     unit,
@@ -15,6 +16,7 @@ from bayesmdp.posterior._random import (
 __all__ = [
     "advance",
     "dirichlet_row",
+    "layers",
     "open_stream",
     "pick",
     "sample_dirichlet",

@@ -1,0 +1,280 @@
+"""Rows of draws on a device: the same draws as the CPU's, up to rounding.
+
+Each kind of stream has a sampler here, which keeps on the device what draws are made
+from. A stream of another kind, such as a user's own, fills its rows on the CPU, and they
+are copied.
+
+Samplers fill the rows that are used, as `Stream.fill` does.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.engine._gpu_device import Array, Device, Launch
+from bayesmdp.posterior import (
+    DirichletStream,
+    HierarchicalStream,
+    KeptStream,
+    MixtureStream,
+    ModelStream,
+    RandomSupportStream,
+    Stream,
+)
+from bayesmdp.posterior.sampling import layers
+
+_WARPS = 4  # of a block; each takes a row of as many draws as it has lanes
+_TILE = 24  # entries that are written at once
+_SHARE_KEPT = 0.4  # of free memory that draws met again may take
+
+
+class Sampler(Protocol):
+    """Fills rows ``used`` [R] of draws [n] in an array [n, E] of the device."""
+
+    def __call__(self, draws: IntArray, used: BoolArray, theta: Array) -> None:
+        """Fill."""
+
+
+class _Kernels:
+    """The samplers' kernels and the tables they read."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.tables = tuple(device.put(table) for table in layers())
+
+    def launch(
+        self, name: str, n_rows: int, n_draws: int, arguments: tuple[Any, ...]
+    ) -> None:
+        """Run a sampler over rows and draws."""
+        warp = self.device.warp
+        warps = _WARPS if warp > 1 else 1
+        run: Launch = self.device.kernel(
+            ("common", "random", "sample"), name, TILE=_TILE
+        )
+        tasks = n_rows * -(-n_draws // warp)
+        run(-(-tasks // warps), warps * warp, arguments, 0)
+
+
+def _longest_first(length: IntArray, used: BoolArray) -> IntArray:
+    """Order of the rows that are used: long ones first, so that none is waited for."""
+    row = np.flatnonzero(used)
+    return np.asarray(row[np.argsort(-length[row], kind="stable")])
+
+
+class _Rows:
+    """What samplers of independent rows and of shared ones read of a layout."""
+
+    def __init__(self, kernels: _Kernels, stream: Any) -> None:
+        put, rows = kernels.device.put, stream.layout
+        self.kernels, self.put = kernels, put
+        self.state, self.action = put(rows.state), put(rows.action)
+        self.indptr, self.length = put(rows.indptr), np.diff(rows.indptr)
+        self.n_entries = int(rows.indptr[-1])
+        self.key = tuple(np.uint64(x) for x in stream.key)
+        self._order: dict[bytes, Array] = {}
+
+    def order(self, used: BoolArray) -> Array:
+        """Rows that are used, on the device."""
+        key = used.tobytes()
+        if key not in self._order:
+            self._order.clear()
+            found = _longest_first(self.length, used).astype(np.int32)
+            self._order[key] = self.put(found)
+        return self._order[key]
+
+
+def _dirichlet(kernels: _Kernels, stream: DirichletStream) -> Sampler:
+    at, alpha = _Rows(kernels, stream), kernels.device.put(stream.alpha)
+
+    def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
+        order = at.order(used)
+        sizes = draws.size, order.size, at.n_entries
+        of_rows = at.state, at.action, at.indptr, alpha
+        given = (*at.key, *sizes, at.put(draws), order, *of_rows)
+        given = *given, *kernels.tables, theta
+        kernels.launch("sample_dirichlet", order.size, draws.size, given)
+
+    return fill
+
+
+def _random_support(kernels: _Kernels, stream: RandomSupportStream) -> Sampler:
+    at, sets, put = _Rows(kernels, stream), stream.sets, kernels.device.put
+    of_sets = (
+        put(stream.alpha),
+        put(sets.shape),
+        put(np.asarray(sets.group, dtype=np.int64)),
+        put(np.asarray(sets.start, dtype=np.int64)),
+        put(sets.cumulative),
+        put(np.asarray(stream.lump, dtype=np.int64)),
+        float(sets.concentration),
+    )
+
+    def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
+        order = at.order(used)
+        sizes = draws.size, order.size, at.n_entries
+        of_rows = at.state, at.action, at.indptr
+        given = (*at.key, *sizes, at.put(draws), order, *of_rows, *of_sets)
+        given = *given, *kernels.tables, theta
+        kernels.launch("sample_random_support", order.size, draws.size, given)
+
+    return fill
+
+
+def _hierarchical(kernels: _Kernels, stream: HierarchicalStream) -> Sampler:
+    """Sample latent rows of states, then rows around them; chains stay on the device."""
+    at, put, rows = _Rows(kernels, stream), kernels.device.put, stream.layout
+    chains, n_states = stream.chains, stream.layout.n_states
+    first = np.flatnonzero(np.diff(rows.state, prepend=-1))  # rows of a state
+    length = np.diff(rows.indptr)[first]
+    begin = np.concatenate([[0], np.cumsum(length)])
+    which = np.searchsorted(rows.state[first], rows.state)
+    latent = put(begin[which])
+    n_kept = int(begin[-1])
+    of_latent = (
+        put(np.argsort(-length, kind="stable").astype(np.int32)),
+        put(rows.state[first]),
+        put(begin),
+        put(stream.cell[first]),
+        put(stream.cells.base),
+        put(chains.tables),
+        put(chains.k),
+    )
+    count, strength = put(stream.count), put(chains.strength)
+    visits = put(rows.row_sums(stream.count))
+    every = np.ones(rows.state.size, dtype=np.bool_)
+
+    def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
+        numbers, n = put(draws), draws.size
+        members = put(chains.order[draws % chains.order.size])
+        mu = kernels.device.xp.empty((n, n_kept))
+        sizes = n, first.size, chains.tables.shape[1], n_states, n_kept
+        given = (*at.key, *sizes, rows.n_actions, numbers, members, *of_latent)
+        given = *given, *kernels.tables, mu
+        kernels.launch("sample_latent", first.size, n, given)
+        order, mask = at.order(every), put(used.astype(np.uint8))
+        sizes = n, order.size, at.n_entries, n_states, n_kept
+        of_rows = at.state, at.action, at.indptr, latent, count, visits, strength
+        given = (*at.key, *sizes, numbers, members, order, *of_rows, mask, mu)
+        given = *given, *kernels.tables, theta
+        kernels.launch("sample_shared", order.size, n, given)
+
+    return fill
+
+
+def _models(kernels: _Kernels, stream: ModelStream) -> Sampler:
+    table = kernels.device.put(stream.table)
+
+    def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
+        theta[:] = table[kernels.device.put(stream.members(draws))]
+
+    return fill
+
+
+def _mixture(kernels: _Kernels, stream: MixtureStream) -> Sampler:
+    put, xp = kernels.device.put, kernels.device.xp
+    parts = []
+    for part in stream.parts:
+        place = part.place
+        place = place if isinstance(place, slice) else put(place)
+        parts.append((sampler(kernels, part.stream), put(part.mean), place))
+
+    def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
+        members = stream.members(draws)
+        theta[:] = 0.0
+        for number in np.unique(members):
+            of_part, mean, place = parts[number]
+            mine = np.flatnonzero(members == number)
+            own = xp.tile(mean, (mine.size, 1))  # rows that are not used
+            of_part(draws[mine], used, own)
+            at = put(mine)
+            if isinstance(place, slice):
+                theta[at] = own
+            else:
+                theta[at[:, None], place] = own
+
+    return fill
+
+
+class _Kept:
+    """Rows of draws that are met again, as far as there is room on the device.
+
+    Where rows are independent all of them are sampled, so that the next policy finds
+    those that it uses, too.
+    """
+
+    def __init__(self, kernels: _Kernels, stream: KeptStream) -> None:
+        self._device, self._independent = kernels.device, stream.independent
+        self._own = sampler(kernels, stream.stream)
+        self._kept: dict[tuple[bytes, bytes], Array] = {}
+
+    def filled(self, draws: IntArray, used: BoolArray, n_entries: int) -> Array | None:
+        """Return rows [n, E] that are kept, or can be; None where there is no room."""
+        used = np.ones_like(used) if self._independent else used
+        key = draws.tobytes(), used.tobytes()
+        if key not in self._kept:
+            shape = draws.size, n_entries
+            if 8 * shape[0] * shape[1] > _SHARE_KEPT * self._device.free_bytes():
+                return None
+            theta = self._device.xp.empty(shape)
+            self._own(draws, used, theta)
+            self._kept[key] = theta
+        return self._kept[key]
+
+    def __call__(self, draws: IntArray, used: BoolArray, theta: Array) -> None:
+        """Fill rows anew."""
+        self._own(draws, used, theta)
+
+
+def _by_cpu(kernels: _Kernels, stream: Stream) -> Sampler:
+    """Let a stream fill its rows itself, and copy them."""
+
+    def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
+        rows: FloatArray = np.empty(theta.shape)
+        rows[:] = 0.0
+        stream.fill(draws, used, rows)
+        theta[:] = kernels.device.put(rows)
+
+    return fill
+
+
+_MAKERS: dict[type[Stream], Callable[[_Kernels, Any], Sampler]] = {
+    DirichletStream: _dirichlet,
+    RandomSupportStream: _random_support,
+    HierarchicalStream: _hierarchical,
+    ModelStream: _models,
+    MixtureStream: _mixture,
+    KeptStream: _Kept,
+}
+_MADE: WeakKeyDictionary[Stream, dict[int, Sampler]] = WeakKeyDictionary()
+_KERNELS: dict[int, _Kernels] = {}
+
+
+def kernels_of(device: Device) -> _Kernels:
+    """Return the samplers' kernels of a device."""
+    return _KERNELS.setdefault(id(device), _Kernels(device))
+
+
+def sampler(kernels: _Kernels, stream: Stream) -> Sampler:
+    """Return what fills rows of a stream on the device; made once."""
+    made = _MADE.setdefault(stream, {})
+    key = id(kernels)
+    if key not in made:
+        made[key] = _MAKERS.get(type(stream), _by_cpu)(kernels, stream)
+    return made[key]
+
+
+def sampled(
+    device: Device, stream: Stream, draws: IntArray, used: BoolArray, n_entries: int
+) -> Array:
+    """Rows ``[n, E]`` of some draws; those that are not used may hold anything."""
+    fill = sampler(kernels_of(device), stream)
+    if isinstance(fill, _Kept):
+        found = fill.filled(draws, used, n_entries)
+        if found is not None:
+            return found
+    theta = device.xp.empty((draws.size, n_entries))
+    fill(draws, used, theta)
+    return theta

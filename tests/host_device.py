@@ -1,0 +1,83 @@
+"""The kernels of `bayesmdp.engine._gpu` compiled for the CPU, a block a single thread.
+
+It runs the same source and the same Python as a GPU does; what it cannot show is
+whether threads of a block get in each other's way.
+"""
+
+import ctypes
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+
+from bayesmdp.engine._gpu_device import Launch, source_of
+
+COMPILER = next((x for x in ("c++", "g++", "clang++") if shutil.which(x)), None)
+_SCALARS = {
+    int: ctypes.c_longlong,
+    float: ctypes.c_double,
+    np.uint64: ctypes.c_ulonglong,
+}
+
+
+def _given(argument: Any) -> Any:
+    """Return an argument as C takes it."""
+    if isinstance(argument, np.ndarray):
+        assert argument.flags.c_contiguous
+        return ctypes.c_void_p(argument.ctypes.data)
+    if isinstance(argument, np.integer) and not isinstance(argument, np.uint64):
+        argument = int(argument)
+    return _SCALARS[type(argument)](argument)
+
+
+@cache
+def _library(sources: tuple[str, ...], options: tuple[str, ...]) -> ctypes.CDLL:
+    assert COMPILER is not None
+    folder = Path(mkdtemp())
+    (folder / "kernels.cpp").write_text(source_of(*sources), "utf-8")
+    out = folder / "kernels.so"
+    command = [COMPILER, "-O2", "-std=c++17", "-shared", "-fPIC", *options]
+    subprocess.run([*command, "-o", out, folder / "kernels.cpp"], check=True)
+    return ctypes.CDLL(str(out))
+
+
+class HostDevice:
+    """Stands in for a GPU of one multiprocessor, whose warps have one lane."""
+
+    xp = np
+    name, n_processors, warp, most_threads = "the CPU", 3, 1, 1
+
+    def __init__(self, free: int = 2**30, shared_bytes: int = 200_000) -> None:
+        self.free, self.shared_bytes = free, shared_bytes
+        self.launched: list[str] = []
+
+    def kernel(
+        self, sources: tuple[str, ...], name: str, **constants: object
+    ) -> Launch:
+        options = tuple(f"-D{k}={v}" for k, v in constants.items())
+        library = _library(sources, options)
+        run = getattr(library, name)
+
+        def launch(
+            blocks: int, threads: int, arguments: tuple[Any, ...], shared: int = 0
+        ) -> None:
+            self.launched.append(name)
+            given = [_given(argument) for argument in arguments]
+            for block in range(blocks):
+                library.set_block(ctypes.c_longlong(block), ctypes.c_longlong(blocks))
+                run(*given)
+
+        return launch
+
+    def put(self, array: Any) -> Any:
+        return np.ascontiguousarray(array).copy()
+
+    def get(self, array: Any) -> Any:
+        return np.array(array)
+
+    def free_bytes(self) -> int:
+        return self.free
