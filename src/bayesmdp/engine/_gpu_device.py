@@ -6,10 +6,11 @@ compiled on disk. `Device` is all that the rest knows of CuPy: tests put one in 
 place that compiles the same sources for the CPU.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from bayesmdp.errors import BackendError
 
 _SOURCES = Path(__file__).parent / "cuda"
+_OLDEST = 8  # compute capability
 _SHARED_BY_DEFAULT = 48 * 1024  # bytes that a block has without asking
 
 #: An array of the device: CuPy's, which looks like NumPy's.
@@ -30,16 +32,66 @@ def source_of(*names: str) -> str:
     return "\n".join((_SOURCES / f"{name}.cu").read_text("utf-8") for name in names)
 
 
-class Device:
-    """One GPU."""
+class Device(ABC):
+    """What kernels run on."""
+
+    name: str
+    n_processors: int
+    shared_bytes: int  # that a block may have
+    warp: int  # threads that go together
+    most_threads: int  # of a block: registers allow no more
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp  # NumPy's functions for arrays of the device
+        self._scratch: dict[str, Array] = {}
+        self.lock = RLock()  # held by whoever uses scratch
+
+    def scratch(self, name: str, size: int) -> Array:
+        """Memory for numbers in single precision, kept from call to call.
+
+        It holds finite numbers: zeros, or what was left there.
+        """
+        if name not in self._scratch or self._scratch[name].size < size:
+            self._scratch.pop(name, None)
+            self._scratch[name] = self.xp.zeros(size, dtype=np.float32)
+        return self._scratch[name]
+
+    @abstractmethod
+    def kernel(
+        self, sources: tuple[str, ...], name: str, **constants: object
+    ) -> Launch:
+        """Return a kernel of some sources, compiled with constants."""
+
+    @abstractmethod
+    def put(self, array: Any) -> Array:
+        """Copy an array to the device, in one piece."""
+
+    @abstractmethod
+    def get(self, array: Array) -> Any:
+        """Copy an array from the device."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Memory that is left on the device, or held for the next array."""
+
+
+class CudaDevice(Device):
+    """One GPU, by CuPy."""
+
+    warp, most_threads = 32, 512
 
     def __init__(self) -> None:
-        self.xp: Any = _cupy()
+        super().__init__(_cupy())
         properties = self.xp.cuda.runtime.getDeviceProperties(0)
-        self.name: str = properties["name"].decode()
-        self.n_processors: int = properties["multiProcessorCount"]
-        self.shared_bytes: int = properties["sharedMemPerBlockOptin"]
-        self.warp, self.most_threads = 32, 512  # of a block: registers allow no more
+        self.name = properties["name"].decode()
+        self.n_processors = properties["multiProcessorCount"]
+        self.shared_bytes = properties["sharedMemPerBlockOptin"]
+        if properties["major"] < _OLDEST:
+            raise BackendError(
+                f"`device='cuda'` needs a GPU of compute capability {_OLDEST}.0 or "
+                f"newer; {self.name} has {properties['major']}.{properties['minor']}: "
+                "take device='cpu'."
+            )
         self._modules: dict[Any, Any] = {}
 
     def kernel(
@@ -73,11 +125,8 @@ class Device:
     def free_bytes(self) -> int:
         """Memory that is left on the device, or held by CuPy for the next array."""
         free, _ = self.xp.cuda.runtime.memGetInfo()
-        return int(free + self.xp.get_default_memory_pool().free_bytes())
-
-    def quietly(self) -> AbstractContextManager[Any]:
-        """Return a context in which arithmetic on arrays does not warn."""
-        return np.errstate(all="ignore")
+        held = self.xp.get_default_memory_pool().free_bytes()
+        return int(free + held + sum(x.nbytes for x in self._scratch.values()))
 
 
 @cache
@@ -106,4 +155,4 @@ def _cupy() -> Any:
 @cache
 def first_device() -> Device:
     """Return the GPU of this process; ``CUDA_VISIBLE_DEVICES`` says which."""
-    return Device()
+    return CudaDevice()
