@@ -253,9 +253,10 @@ class GPU(Backend):
     ) -> Sums:
         """Copy what is told of each draw, and join sums of blocks on the device."""
         get, m, n = self.device.get, problem.n_columns, weights.size
-        status = np.repeat([get(x.status) for x in found], m, 0).astype(np.int8)
-        products = np.repeat([get(x.products) for x in found], m, 0).astype(np.int64)
-        start = np.concatenate([get(x.start) for x in found])
+        told = [Found.parts(get(x.told), m, n) for x in found]
+        start = np.concatenate([x[0] for x in told])
+        status = np.repeat([x[1] for x in told], m, 0).astype(np.int8)
+        products = np.repeat([x[2] for x in told], m, 0).astype(np.int64)
         start *= (status == SOLVED)[:, None]
         kept = np.zeros((m * len(found), 2, n if bits & KEEP else 0, sums.n_states))
         for p, x in enumerate(found if bits & KEEP else []):

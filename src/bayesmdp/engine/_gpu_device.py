@@ -93,23 +93,32 @@ class CudaDevice(Device):
                 "take device='cpu'."
             )
         self._modules: dict[Any, Any] = {}
+        self._launches: dict[Any, Launch] = {}
 
     def kernel(
         self, sources: tuple[str, ...], name: str, **constants: object
     ) -> Launch:
-        """Return a kernel of some sources, compiled with constants."""
-        key = sources, tuple(sorted(constants.items()))
-        if key not in self._modules:
+        """Compile a kernel when it is first asked for."""
+        key = sources, name, *constants.items()
+        if key not in self._launches:
+            self._launches[key] = self._made(sources, name, constants)
+        return self._launches[key]
+
+    def _made(
+        self, sources: tuple[str, ...], name: str, constants: dict[str, object]
+    ) -> Launch:
+        module = sources, tuple(sorted(constants.items()))
+        if module not in self._modules:
             options = ("-std=c++17", *(f"-D{k}={v}" for k, v in constants.items()))
             code = source_of(*sources)
-            self._modules[key] = self.xp.RawModule(code=code, options=options)
-        found = self._modules[key].get_function(name)
+            self._modules[module] = self.xp.RawModule(code=code, options=options)
+        found, most = self._modules[module].get_function(name), [_SHARED_BY_DEFAULT]
 
         def launch(
             blocks: int, threads: int, arguments: tuple[Any, ...], shared: int = 0
         ) -> None:
-            if shared > _SHARED_BY_DEFAULT:
-                found.max_dynamic_shared_size_bytes = shared
+            if shared > most[0]:
+                found.max_dynamic_shared_size_bytes = most[0] = shared
             found((blocks,), (threads,), arguments, shared_mem=shared)
 
         return launch

@@ -10,6 +10,11 @@ slots, and as many of them as a warp has groups of lanes make a slice. A lane ta
 slots at a time, a quad; neighbouring lanes of a state take neighbouring quads. Rows of
 a slice are filled up to the longest of them. The slices are dealt out to the warps of a
 block, long ones first, each to the warp that has the least.
+
+Lanes read a vector at the columns of their slots, all at once. Shared memory has 32
+banks, and columns in the same bank are read one after the other: 3.5 of them, on
+average, where 32 lanes meet by chance. So a lane takes, of the slots that its state has
+left, one whose bank nobody reads at this step.
 """
 
 import heapq
@@ -21,12 +26,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._typing import IntArray
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._gpu_device import Array, Device
 from bayesmdp.engine._rows import SweepRows
 
 _QUAD = 4
-_FEW_SLICES = 64  # below, more lanes take a state
+_BANKS = 32
+_FEW_SLICES = 32  # below, more lanes take a state
 IS_DIAGONAL, IS_PAID = 1, 2  # bits of a mark, as in solve.cu
 NOWHERE = np.uint32(0xFFFFFFFF)
 
@@ -57,7 +64,9 @@ class Slices:
     n_quads: int  # of the thread that has most
 
     @classmethod
-    def of(cls, state: IntArray, n_live: int, block: Block) -> "Slices":
+    def of(
+        cls, state: IntArray, column: IntArray, n_live: int, block: Block
+    ) -> "Slices":
         """Lay out slots, which stand in order of their live ``state``."""
         n_rows, lanes = block.warp // block.lanes, block.lanes
         length = np.bincount(state, minlength=n_live)
@@ -71,18 +80,15 @@ class Slices:
         by_warp = np.argsort(warp_of, kind="stable")
         first = np.searchsorted(warp_of[by_warp], np.arange(block.n_warps + 1))
         quads = np.stack([begin, begin + each], axis=1)
-        rank = np.empty(n_live, dtype=np.int64)  # of a state in the order of lengths
-        rank[by_length] = np.arange(n_live)
-        number = np.arange(state.size) - (np.cumsum(length) - length)[state]
-        quad, of = number // _QUAD, rank[state]
-        slice_of, row = of // n_rows, of % n_rows
-        thread = warp_of[slice_of] * block.warp + row * lanes + quad % lanes
-        place = (begin[slice_of] + quad // lanes) * block.threads + thread
+        position = np.empty(state.size, dtype=np.int64)
+        slots = np.concatenate([[0], np.cumsum(length)])
+        of_slices = states.reshape(n_slices, n_rows), quads, warp_of * block.warp
+        place_slots(slots, column, *of_slices, lanes, block.threads, position)
         return cls(
             first.astype(np.int32),
             np.ascontiguousarray(quads[by_warp].astype(np.int32)),
             states.reshape(n_slices, n_rows)[by_warp].astype(np.int32),
-            place * _QUAD + number % _QUAD,
+            position,
             block,
             int(quads.max()),
         )
@@ -91,6 +97,56 @@ class Slices:
     def n_positions(self) -> int:
         """Positions of all threads."""
         return self.n_quads * self.block.threads * _QUAD
+
+
+@jit
+def place_slots(  # noqa: C901 - loops over slices, steps, states and lanes
+    first: IntArray,
+    column: IntArray,
+    states: IntArray,
+    quads: IntArray,
+    thread: IntArray,
+    lanes: int,
+    threads: int,
+    position: IntArray,
+) -> None:
+    """Choose which lane reads a slot at which step; fills ``position`` [slots].
+
+    ``first`` [N + 1] says where the slots of states begin, ``states`` [slices, rows]
+    which ones stand together, ``thread`` [slices] where the warp of a slice begins.
+    """
+    left = np.arange(column.size)  # slots of a state that are left stand first
+    count = np.zeros(_BANKS, dtype=np.int64)
+    reads = np.zeros(_BANKS, dtype=np.int64)
+    for i in range(states.shape[0]):
+        n_left = np.zeros(states.shape[1], dtype=np.int64)
+        for row in range(states.shape[1]):
+            if states[i, row] >= 0:
+                n_left[row] = first[states[i, row] + 1] - first[states[i, row]]
+        for step in range(4 * (quads[i, 1] - quads[i, 0])):
+            count[:] = 0
+            for lane in range(states.shape[1] * lanes):
+                row = lane // lanes
+                if n_left[row] == 0:
+                    continue
+                begin = first[states[i, row]]
+                best, least = 0, column.size
+                for k in range(n_left[row]):
+                    c = column[left[begin + k]]
+                    meets = count[c % _BANKS]
+                    if meets > 0 and reads[c % _BANKS] == c:  # one read serves both
+                        meets = 0
+                    if meets < least:
+                        best, least = k, meets
+                        if meets == 0:
+                            break
+                slot = left[begin + best]
+                n_left[row] -= 1
+                left[begin + best] = left[begin + n_left[row]]
+                reads[column[slot] % _BANKS] = column[slot]
+                count[column[slot] % _BANKS] += 1
+                at = (quads[i, 0] + step // 4) * threads + thread[i] + lane
+                position[slot] = at * 4 + step % 4
 
 
 def _dealt(sizes: IntArray, n_warps: int) -> tuple[IntArray, IntArray]:
@@ -116,8 +172,18 @@ class OnDevice:
         self.target, self.mean = put(rows.target), put(rows.mean)
         self.reward, self.start = put(rows.reward), put(rows.start)
         self.row = put(rows.row_of_entry.astype(np.uint32))
+        self.terminal_value = put(rows.terminal_value)
+        self.every_row = put(np.ones(self.n_rows, dtype=np.uint8))
+        self._discounts: dict[bytes, Array] = {}
         first = np.searchsorted(rows.source, np.arange(self.n + 1))
         self.first_row = put(first.astype(np.int32))
+
+    def discounts(self, given: FloatArray) -> Array:
+        """Discounts on the device."""
+        key = given.tobytes()
+        if key not in self._discounts:
+            self._discounts[key] = self._device.put(given)
+        return self._discounts[key]
 
     @cached_property
     def _slots(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -149,7 +215,8 @@ class OnDevice:
 
     @cached_property
     def _chain(self) -> Slices:
-        return Slices.of(self._slots[0], self.n, self.block)
+        state, target, _ = self._slots
+        return Slices.of(state, target, self.n, self.block)
 
     @cached_property
     def _by_target(self) -> IntArray:
@@ -160,7 +227,8 @@ class OnDevice:
 
     @cached_property
     def _back(self) -> Slices:
-        return Slices.of(self._slots[1][self._by_target], self.n, self.block)
+        (state, target, _), order = self._slots, self._by_target
+        return Slices.of(target[order], state[order], self.n, self.block)
 
     @property
     def n_quads(self) -> int:

@@ -100,7 +100,9 @@ class Rewards:
         if paid is None:
             paid = at.reward[None] if m == 1 else device.put(problem.reward)
         if ends is None:
-            ends = device.put(problem.terminal_value)
+            ends = at.terminal_value[None]
+            if m > 1:
+                ends = device.put(problem.terminal_value)
         return cls(paid, ends, same)
 
     @property
@@ -130,12 +132,29 @@ class Found:
     start: Array  # [K, 4, n]
     status: Array  # [n]
     products: Array  # [n]
+    told: Array  # what is told of each draw, in one piece: bytes of the three
     variance: Array | None = None  # [K, n, S]
     occupancy: Array | None = None  # [K, n, S]
     cross: Array | None = None  # [X, n]
     length: Array | None = None  # [n, N], weights of bounds of the chain at hand
     first_length: Array | None = None  # of the chain
     back_length: Array | None = None  # of its transpose
+
+    @classmethod
+    def of(cls, device: Device, m: int, n: int, n_states: int) -> "Found":
+        """Make room; what is told of each draw lies together, to be copied at once."""
+        size = 8 * m * channels.N_START * n
+        told = device.xp.zeros(size + 8 * n, dtype=np.uint8)
+        value = device.xp.empty((m, n, n_states))
+        return cls(value, *cls.parts(told, m, n), told)
+
+    @staticmethod
+    def parts(told: Any, m: int, n: int) -> tuple[Any, Any, Any]:
+        """Take apart what is told: results of starts, status, products."""
+        size = 8 * m * channels.N_START * n
+        start = told[:size].view(np.float64).reshape(m, channels.N_START, n)
+        status = told[size : size + 4 * n].view(np.int32)
+        return start, status, told[size + 4 * n :].view(np.int32)
 
 
 class Solver:
@@ -169,18 +188,12 @@ class Solver:
         at, m, put = self.at, self.m, self.device.put
         n, n_draws, discounts = at.n, self.n_draws, self.problem.discounts
         adjoint, tight = bool(bits & (OCCUPANCY | GRADIENT)), nominal is None
-        reference, length = np.zeros((3, m, at.n_states)), np.zeros((2, at.n_states))
-        if nominal is not None:
-            reference = nominal.reference[:, self.problem.columns(p)]
-            length = nominal.solver.length[p]
-        guess, trial = put(reference), put(length)
+        if nominal is None:
+            guess, trial = put(np.zeros((3, m, at.n_states))), put(np.zeros((2, at.n)))
+        else:
+            guess, trial = self.bars(nominal, p)
         chain, back, rest, expected = self._chains(adjoint)
-        found = Found(
-            self._new(m, n_draws, at.n_states),
-            self.device.xp.zeros((m, channels.N_START, n_draws)),
-            self._new(n_draws, kind=np.int32),
-            self._new(n_draws, kind=np.int32),
-        )
+        found = Found.of(self.device, m, n_draws, at.n_states)
         if tight or bits & VARIANCE:
             found.length = self._new(n_draws, n)
         systems = _Systems(self, found, rest, TIGHT if tight else LOOSE)
@@ -194,6 +207,15 @@ class Solver:
             found.back_length = self._new(n_draws, n) if tight else None
             self._visits(found, systems, back, guess[2], trial[1])
         return found
+
+    def bars(self, nominal: Nominal, p: int) -> tuple[Array, Array]:
+        """Nominal solutions of a policy, and weights of bounds, kept on the device."""
+        kept, key = nominal.solver.kept, f"bars {p}"
+        if key not in kept:
+            reference = nominal.reference[:, self.problem.columns(p)]
+            kept[key] = self.device.put(reference)
+            kept[f"length {p}"] = self.device.put(nominal.solver.length[p])
+        return kept[key], kept[f"length {p}"]
 
     def _chains(self, adjoint: bool) -> tuple[Any, Any, Array, Array]:
         """Fill the chains of all draws, and expected rewards."""
@@ -339,7 +361,7 @@ class _Systems:
         arguments = (
             *(solver.n_draws, at.n, at.n_states, discounts.size, n_quads, squares),
             *(int(continues), int(reads), self.loose, first, quads, order, column),
-            *(high, low, self.rest, device.put(discounts), rhs, stride, guess, trial),
+            *(high, low, self.rest, at.discounts(discounts), rhs, stride, guess, trial),
             *(solver.weights, memory, NULL if length is None else length, out),
             *(self.found.status, self.found.products),
         )

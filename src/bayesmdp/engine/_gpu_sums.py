@@ -60,7 +60,7 @@ class BlockSums:
         """Add draws of policy ``p`` to the sums of states."""
         at, bits, m, n = solver.at, self.bits, solver.m, self.n_states
         columns = self.problem.columns(p)
-        bars = self.device.put(nominal.reference[:, columns])
+        bars, _ = solver.bars(nominal, p)
         visits = bool(bits & (OCCUPANCY | GRADIENT))
         for k, out in enumerate(self.state[columns]):
             y = z = found.value  # not read
@@ -133,7 +133,9 @@ class BlockSums:
         """Add slopes of rows ``[R]``; those that were not sampled have their mean."""
         at, rewards = solver.at, solver.rewards
         parts = -(-at.n_rows // _ROWS_EACH)
-        mask = self.device.put(sampled_rows.astype(np.uint8))
+        mask = at.every_row
+        if not sampled_rows.all():
+            mask = self.device.put(sampled_rows.astype(np.uint8))
         assert found.occupancy is not None
         for k, out in enumerate(self.row[self.problem.columns(p)]):
             arguments = (

@@ -26,7 +26,14 @@
 #define MAX_THREADS 512
 #define MIN_BLOCKS 1
 #endif
-#define HOLDS (QUADS > 0 && QUADS * MAX_THREADS <= 7168)  // more columns would spill
+// Columns of the first quads stay in registers; where there are more, the others are read
+// six ahead. More than that would spill.
+#define AHEAD 6
+#if QUADS * MAX_THREADS <= 8192
+#define HELD QUADS
+#else
+#define HELD AHEAD
+#endif
 #ifndef DOUBLES_SHARED
 #define DOUBLES_SHARED 1
 #endif
@@ -150,12 +157,26 @@ DEVICE void product(const Matrix& m, const Quad* values, const short* order,
   Quad sum = {0.0f, 0.0f, 0.0f, 0.0f};
 #if QUADS
   order += LANE / LANES;
+#if QUADS > HELD
+  Columns ahead[2 * AHEAD];
+#endif
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (int q = 0; q < QUADS; q++) {
     if (q >= n_quads) break;
-    add_quad(values[PLACE(q)], HOLDS ? held[q] : m.column[PLACE(q)], in, sum);
+#if QUADS > HELD
+    if (q % AHEAD == 0) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+      for (int k = q + AHEAD; k < q + 2 * AHEAD; k++)
+        if (k < QUADS) ahead[k % (2 * AHEAD)] = m.column[PLACE(k)];
+    }
+    add_quad(values[PLACE(q)], q < HELD ? held[q] : ahead[q % (2 * AHEAD)], in, sum);
+#else
+    add_quad(values[PLACE(q)], held[q], in, sum);
+#endif
     if (ends >> q & 1) {
 #else
   EACH_SLICE(m, slice) {
@@ -268,7 +289,7 @@ RARELY bool correct(Matrix m, double g, Memory memory, Scratch& shared_scratch,
   u32 ends = 0;
   int n_quads = 0;
 #if QUADS
-  Columns held[HOLDS ? QUADS : 1];
+  Columns held[HELD];
   EACH_SLICE(m, slice) {
     n_quads = m.quads[2 * slice + 1];
     ends |= 1u << (n_quads - 1);
@@ -276,7 +297,7 @@ RARELY bool correct(Matrix m, double g, Memory memory, Scratch& shared_scratch,
 #ifdef __CUDACC__
 #pragma unroll
 #endif
-  for (int q = 0; q < (HOLDS ? QUADS : 0); q++)
+  for (int q = 0; q < HELD; q++)
     if (q < n_quads) held[q] = m.column[PLACE(q)];
   const short* order = near_order() + m.first[WARP_AT] * ROWS;
 #else
