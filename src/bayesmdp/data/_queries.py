@@ -28,7 +28,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp import _checks, _memory
+from bayesmdp import _checks, _resources
 from bayesmdp.errors import BayesmdpError, CountsError, TooLargeError
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def connect() -> Any:  # stubs know neither lists of files nor names for `filena
     """Open a DuckDB that stays on this machine, and within its memory."""
     import duckdb
 
-    memory = max(int(0.8 * _memory.available_bytes()), MIN_MEMORY)
+    memory = max(int(0.8 * _resources.available_bytes()), MIN_MEMORY)
     connection = duckdb.connect()
     # Closed networks: never fetch an extension.
     connection.execute("set autoinstall_known_extensions = false")

@@ -45,7 +45,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._checks import argument
 from bayesmdp._io import keep_job, open_jobs
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Record, Sheet
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts, Transitions

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import available_bytes, gigabytes, progress_bar
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts

@@ -38,7 +38,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._io import as_path, check_plain, worded
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
 from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError

@@ -29,7 +29,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._checks import MAX_ID
 from bayesmdp._labelled import in_order
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Name
 from bayesmdp.data.environments import discrete, opened
 from bayesmdp.errors import (
