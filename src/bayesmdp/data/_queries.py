@@ -165,6 +165,13 @@ def fetch_one(frame: "Frame", origin: str) -> dict[str, Any]:
     return {name: column[0] for name, column in fetch(frame, origin).items()}
 
 
+def size(frame: "Frame", origin: str) -> int:
+    """Count rows."""
+    import narwhals as nw
+
+    return int(fetch_one(frame.select(nw.len().alias("n")), origin)["n"])
+
+
 class Offender(NamedTuple):
     """A row, as far as the engine can say which, and what stands there."""
 
