@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, as_plain
+from bayesmdp._sheet import Record, Sheet, Table, as_plain, rounded
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import rounded
 
 _HEADLINE = 0.95  # the level that sentences speak of, if it is among them
 _FAINT = 1e-9  # p-values below are not told apart: they are 1 minus a sum

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, number, percent, table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.diagnostics._markov_tests import MarkovOrder
-from bayesmdp.diagnostics._tables import number, percent, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -46,11 +46,10 @@ from bayesmdp import _checks
 from bayesmdp._checks import argument
 from bayesmdp._io import keep_job, open_jobs
 from bayesmdp._resources import progress_bar
-from bayesmdp._sheet import Record, Sheet
+from bayesmdp._sheet import Record, Sheet, percent, table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
-from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import probability
 from bayesmdp.model import Data, LoggedEpisodes, Task, align, as_data, logged_episodes
