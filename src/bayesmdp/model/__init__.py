@@ -16,6 +16,7 @@ from bayesmdp.model._dynamics import (
     coordinates,
     is_sparse,
 )
+from bayesmdp.model._from_data import begins_as_logged
 from bayesmdp.model._policies import (
     ALWAYS,
     AnyPair,

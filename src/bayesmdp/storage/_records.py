@@ -29,7 +29,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -285,11 +285,9 @@ class Packing:
 
     def fields(self, record: Any, where: str) -> dict[str, Any]:
         """Return the fields of a record."""
-        kind, found = type(record), {}
-        for name in _names(kind):
-            at, value = f"{where}.{name}", getattr(record, name)
-            found[name] = self.pack(value, at, inside=not _is_open(kind))
-        return found
+        kind = type(record)
+        inside, each = not _is_open(kind), {x: getattr(record, x) for x in _names(kind)}
+        return {x: self.pack(y, f"{where}.{x}", inside=inside) for x, y in each.items()}
 
     def _mapping(
         self, value: Mapping[Any, Any], where: str, inside: bool
@@ -345,7 +343,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """Where arrays come from, and the task of the run with its sizes."""
+    """Where arrays come from; the task of the run, or sizes of one that is read."""
 
     arrays: Arrays
     task: Task | None = None
@@ -390,7 +388,7 @@ class Unpacking:
             if name not in said or name not in names:
                 how = "no" if name not in said else "no field"
                 raise StorageError(f"{kind.__name__} has {how} {name!r:.40}")
-        inner = replace(self, sizes=_sizes(said)) if kind is Task else self
+        inner = Unpacking(self.arrays, sizes=_sizes(said)) if kind is Task else self
         forms = _AXES.get(kind.__name__, {})
         values = {}
         for name in names:
@@ -402,7 +400,7 @@ class Unpacking:
 
     def _axis(self, axis: str, said: Mapping[str, Any]) -> range:
         """Return which lengths an axis may have."""
-        n, m = self.sizes
+        n, m = (self.task.n_states, self.task.n_actions) if self.task else self.sizes
         if axis == "D":
             draws = said["n_draws"]
             if type(draws) is not int:

@@ -50,13 +50,11 @@ def read_config(directory: Path) -> tuple[dict[str, Any], Arrays]:
     return read_record(directory / HEAD, "run")
 
 
-def read_task_of(
-    directory: Path, config: Mapping[str, Any], arrays: Arrays
-) -> tuple[Task, tuple[int, int]]:
-    """Make the task of a run again, without fitting anything; and its sizes."""
+def read_task_of(directory: Path, config: Mapping[str, Any], arrays: Arrays) -> Task:
+    """Make the task of a run again, without fitting anything."""
     with sound(f"`{directory / HEAD}` does not hold a task:"):
         task: Task = Unpacking(arrays).unpack(Task, config.get("task"), "run.task")
-        return task, (task.n_states, task.n_actions)
+        return task
 
 
 def save_result(
@@ -94,7 +92,7 @@ def save_result(
     ('always-0',)
     """
     directory, name = as_path(path), _checked(name)
-    task, _ = read_task_of(directory, *read_config(directory))
+    task = read_task_of(directory, *read_config(directory))
     arrays: dict[str, Any] = {}
     record = Packing(arrays, task).pack(result, "result")
     if not isinstance(record, dict):
@@ -169,9 +167,9 @@ def _load_result(
         )
     if not isinstance(said.get("record"), dict):
         raise StorageError(f"`{head}` holds no record: recompute the result.")
-    task, sizes = read_task_of(directory, config, arrays)
+    task = read_task_of(directory, config, arrays)
     with sound(f"Result {name!r} of `{directory}` cannot be used:", "; recompute it"):
-        found = Unpacking(own, task, sizes).unpack(Any, said["record"], "result")
+        found = Unpacking(own, task).unpack(Any, said["record"], "result")
         own.check_all_read()
         if isinstance(found, Comparison):
             _check_comparison(found)
