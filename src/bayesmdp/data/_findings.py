@@ -287,10 +287,7 @@ def row_tests(
             x = nw.col(role)
             for kind in ("fraction", "wide"):  # told already
                 known = known & ~asked[kind] if kind in asked else known
-            asked |= {
-                "negative": known & (x < 0),
-                "large": known & (x > MAX_ID),
-            }
+            asked |= {"negative": known & (x < 0), "large": known & (x > MAX_ID)}
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
         if role == "outcome":  # empty: the row is not the last, or it is censored

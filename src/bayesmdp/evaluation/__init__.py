@@ -21,12 +21,7 @@ from bayesmdp.evaluation._evaluate import (
     one_reward,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import (
-    Evaluation,
-    in_costs,
-    interval_of,
-    quantile,
-)
+from bayesmdp.evaluation._evaluation import Evaluation, in_costs, interval_of, quantile
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rollouts import (
     draws_needed,

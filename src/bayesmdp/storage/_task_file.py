@@ -43,12 +43,7 @@ from bayesmdp._io import as_path, check_file, check_plain, worded, write_atomic
 from bayesmdp._resources import check_room
 from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
-from bayesmdp.errors import (
-    ArgumentError,
-    BayesmdpError,
-    TaskError,
-    TooLargeError,
-)
+from bayesmdp.errors import ArgumentError, BayesmdpError, TaskError, TooLargeError
 from bayesmdp.model import RewardTriplets, Task, begins_as_logged, reward_triplets
 
 _LABELS = ("state_labels", "action_labels")

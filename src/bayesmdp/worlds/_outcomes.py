@@ -325,10 +325,7 @@ _OUTCOME = "idoutcome"
 
 
 def from_craam(
-    path: str | PathLike[str],
-    *,
-    discount: float,
-    start: Name | ArrayLike = "uniform",
+    path: str | PathLike[str], *, discount: float, start: Name | ArrayLike = "uniform"
 ) -> MDP:
     r"""Read a CSV file ``idstatefrom,idaction,idstateto,probability,reward``.
 
