@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from bayesmdp._checks import argument
 from bayesmdp._io import as_path, check_file, check_plain, worded, writing
-from bayesmdp.errors import StorageError
+from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.evaluation import Comparison
 from bayesmdp.model import Task
 from bayesmdp.storage._records import (
@@ -24,7 +24,6 @@ from bayesmdp.storage._records import (
     Packing,
     Unpacking,
     read_record,
-    sound,
     write_record,
 )
 
@@ -48,6 +47,16 @@ def read_config(directory: Path) -> tuple[dict[str, Any], Arrays]:
                 "that `storage.save` or `bayesmdp fit` wrote."
             )
     return read_record(directory / HEAD, "run")
+
+
+@contextmanager
+def sound(said: str, remedy: str = "") -> Iterator[None]:
+    """Say what is no record of this bayesmdp, whatever is wrong with it."""
+    try:
+        yield
+    except (LookupError, AttributeError, TypeError, ValueError, MemoryError) as problem:
+        why = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
+        raise StorageError(f"{said} {why.rstrip('.')}{remedy}.") from problem
 
 
 def read_task_of(directory: Path, config: Mapping[str, Any], arrays: Arrays) -> Task:

@@ -39,13 +39,7 @@ from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task, said_start
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._records import (
-    Packing,
-    Unpacking,
-    read_record,
-    sound,
-    write_record,
-)
+from bayesmdp.storage._records import Packing, Unpacking, read_record, write_record
 from bayesmdp.storage._results import (
     HEAD,
     check_place,
@@ -54,6 +48,7 @@ from bayesmdp.storage._results import (
     read_config,
     read_task_of,
     result_names,
+    sound,
 )
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
