@@ -391,8 +391,10 @@ class Unpacking:
         """Return which lengths an axis may have."""
         n, m = (self.task.n_states, self.task.n_actions) if self.task else self.sizes
         if axis == "D":
-            d = _checks.integer("n_draws", said["n_draws"], 0, StorageError)
-            return range(d, d + 1)
+            draws = said["n_draws"]
+            if type(draws) is not int:
+                raise _wrong(draws, ".n_draws")
+            return range(draws, draws + 1)
         least, most = {"S": (n, n), "A": (m, m), "k": (0, n), "K": (0, n * m * n)}[axis]
         return range(least, most + 1)
 
