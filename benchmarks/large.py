@@ -16,7 +16,7 @@ from scipy.sparse.linalg import bicgstab, gmres, spsolve
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp._memory import available_bytes
+from bayesmdp._resources import available_bytes
 from benchmarks.grid import best
 from benchmarks.solves import Solves
 from benchmarks.sweeps import Chain, Swept, chain_of, timed_sweep

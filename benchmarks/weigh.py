@@ -24,7 +24,7 @@ from bayesmdp.cli import main as command
 PACKAGE = Path(bm.__file__).parent
 SUFFIXES = (".py", ".js", ".css", ".j2")
 #: Files that may run in one call, at most: a layer in between has to pay for itself.
-MOST = {"evaluate": 18, "optimise": 27}
+MOST = {"evaluate": 17, "optimise": 26}
 COLUMNS = ("files", "lines", "code", "docstrings", "comments", "blank")
 
 

@@ -19,8 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import check_room
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import check_room, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, Seed
 from bayesmdp.errors import (
     ArgumentError,

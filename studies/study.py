@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmdp._io import HIDDEN, JobFile, OtherJobsError, write_atomic
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._version import __version__
 from bayesmdp.errors import ArgumentError, BayesmdpError, ExecutorError
 

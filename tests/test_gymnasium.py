@@ -303,7 +303,7 @@ def test_progress_is_shown_to_people_only(
     collect("FrozenLake-v1", None, 3)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("bayesmdp._progress._PATIENCE", 0.0)
+    monkeypatch.setattr("bayesmdp._resources._PATIENCE", 0.0)
     collect("FrozenLake-v1", None, 3)
     out, err = capsys.readouterr()
     assert not out

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from bayesmdp._progress import announce, told
+from bayesmdp._resources import announce, told
 from bayesmdp.cli import main
 from bayesmdp.cli.commands import info
 from bayesmdp.errors import CacheWarning

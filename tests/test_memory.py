@@ -17,7 +17,7 @@ from sweeps import nominal_of
 from test_solver import two_wards
 
 import bayesmdp as bm
-from bayesmdp import _memory, engine
+from bayesmdp import _resources, engine
 from bayesmdp.engine import _cpu
 from bayesmdp.errors import ArgumentError, TooLargeError
 
@@ -65,7 +65,7 @@ def test_the_environment_says_how_much_memory_there_is(
     monkeypatch: pytest.MonkeyPatch, said: str, n_bytes: int
 ) -> None:
     monkeypatch.setenv("BAYESMDP_MEMORY", said)
-    assert _memory.available_bytes() == n_bytes
+    assert _resources.available_bytes() == n_bytes
 
 
 @pytest.mark.parametrize(
@@ -87,18 +87,18 @@ def test_without_a_word_the_system_is_asked(
         monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
     else:
         monkeypatch.setenv("BAYESMDP_MEMORY", said)
-    assert 10**7 < _memory.available_bytes() <= 2**62
+    assert 10**7 < _resources.available_bytes() <= 2**62
 
 
 def test_the_system_is_not_asked_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
-    monkeypatch.setattr(_memory, "_of_system", lambda: 7)
-    little = _memory._LITTLE
-    assert _memory.available_bytes(little) == little
-    assert _memory.available_bytes(little + 1) <= 7
-    assert _memory.available_bytes() <= 7
+    monkeypatch.setattr(_resources, "_of_system", lambda: 7)
+    little = _resources._LITTLE
+    assert _resources.available_bytes(little) == little
+    assert _resources.available_bytes(little + 1) <= 7
+    assert _resources.available_bytes() <= 7
     monkeypatch.setenv("BAYESMDP_MEMORY", "1k")  # who says so is heeded
-    assert _memory.available_bytes(little) == 1000
+    assert _resources.available_bytes(little) == 1000
 
 
 @pytest.mark.parametrize(
@@ -109,19 +109,19 @@ def test_a_container_has_what_its_limit_leaves(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, used: str, left: int
 ) -> None:
     monkeypatch.delenv("BAYESMDP_MEMORY", raising=False)
-    monkeypatch.setattr(_memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(_resources, "_CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text(limit + "\n")
     (tmp_path / "memory.current").write_text(used + "\n")
     (tmp_path / "memory.stat").write_text("anon 7\ninactive_file 300\nfile 900\n")
-    assert _memory._of_container() == left
-    assert _memory.available_bytes() <= left
+    assert _resources._of_container() == left
+    assert _resources.available_bytes() <= left
 
 
 @pytest.mark.parametrize(
     ("line", "groups", "names"),
     [
-        ("0::/slurm/job_7", "slurm/job_7", _memory._SECOND),
-        ("4:cpu,memory:/slurm/job_7", "memory/slurm/job_7", _memory._FIRST),
+        ("0::/slurm/job_7", "slurm/job_7", _resources._SECOND),
+        ("4:cpu,memory:/slurm/job_7", "memory/slurm/job_7", _resources._FIRST),
     ],
     ids=["second version", "first version"],
 )
@@ -135,10 +135,10 @@ def test_the_smallest_limit_around_a_job_counts(
     depth: int,
 ) -> None:
     """The job's own group, or the one around it, as batch systems set them."""
-    monkeypatch.setattr(_memory, "_CGROUP", tmp_path)
-    monkeypatch.setattr(_memory, "_PROCESS", tmp_path)
+    monkeypatch.setattr(_resources, "_CGROUP", tmp_path)
+    monkeypatch.setattr(_resources, "_PROCESS", tmp_path)
     (tmp_path / "cgroup").write_text(f"9:name=systemd:/\n{line}\n")
-    assert _memory._of_container() == 2**62
+    assert _resources._of_container() == 2**62
     inner = tmp_path / groups
     inner.mkdir(parents=True)
     limit, used, cached = names
@@ -146,24 +146,24 @@ def test_the_smallest_limit_around_a_job_counts(
     (group / limit).write_text("9000\n")
     (group / used).write_text("4000\n")
     (group / "memory.stat").write_text(f"{cached} 300\n")
-    assert _memory._of_container() == 5300
+    assert _resources._of_container() == 5300
 
 
 def test_a_limit_of_addresses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
-    assert _memory._of_process() > 0
+    assert _resources._of_process() > 0
     limits = (10**15, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    assert 0.99 * 10**15 < _memory._of_process() < 10**15
+    assert 0.99 * 10**15 < _resources._of_process() < 10**15
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1, 1))
-    assert _memory._of_process() == 0
+    assert _resources._of_process() == 0
 
 
 def test_no_container_is_no_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(_memory, "_CGROUP", tmp_path / "nowhere")
-    assert _memory._of_container() == 2**62
+    monkeypatch.setattr(_resources, "_CGROUP", tmp_path / "nowhere")
+    assert _resources._of_container() == 2**62
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_no_container_is_no_limit(
     ],
 )
 def test_sizes_are_written_for_people(n_bytes: float, written: str) -> None:
-    assert _memory.gigabytes(n_bytes) == written
+    assert _resources.gigabytes(n_bytes) == written
 
 
 # ------------------------------------------------------------ refused before it begins
@@ -425,7 +425,7 @@ def test_the_estimate_is_within_a_factor_three_of_what_is_taken(
             engine.sweep(problem, nominal, n_draws, want=want, pool=pool)
     said = re.search(r"needs about ([\d.]+ .B)", str(caught.value))
     assert said is not None
-    estimate = _memory._parsed(said[1])
+    estimate = _resources._parsed(said[1])
     assert taken() / 3 < estimate < 3 * taken()
 
 

@@ -323,3 +323,18 @@ def test_warnings_and_findings_of_a_fit_last(tmp_path: Path) -> None:
     assert (bare.findings, bare.warnings) == (None, ())
     with pytest.raises(StorageError, match="`findings` must be of type Findings"):
         storage.save(POSTERIOR, tmp_path / "c", findings=[])  # type: ignore[arg-type]
+
+
+def test_a_result_about_a_weighted_sum_of_rewards_comes_back(tmp_path: Path) -> None:
+    both = {"a": [1, 0, 0], "b": [0, 1, 0]}
+    task = bm.Task(3, 2, reward=both, discount=0.9, terminal=[2])
+    log = bm.Transitions.from_arrays(
+        [0, 1, 0, 1], [0, 1, 1, 0], [1, 2, 1, 2], episode=[0, 0, 1, 1], step=[0, 1] * 2
+    )
+    posterior = bm.fit(log, task)
+    run = storage.save(posterior, tmp_path / "run")
+    for reward in ({"a": 1.0, "b": -2.0}, "a"):
+        found = bm.check(posterior.with_reward(reward), log, n_draws=20)
+        storage.save_result(run, "check", found, overwrite=True)
+        assert storage.load_result(run, "check").reward == reward
+        same(found, storage.load_result(run, "check"))

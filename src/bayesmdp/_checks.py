@@ -15,8 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,35 +268,6 @@ def extra(module: str, name: str, needed_by: str) -> Any:
             f"`{needed_by}` needs {module}, which is not installed; "
             f'`pip install "bayesmdp[{name}]"` gets it.'
         ) from problem
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read from a file is what a type hint says.
-
-    Hints are those of records: plain types, unions, literals, arrays, lists, tuples and
-    dicts of one kind, and tuples of a fixed length.
-    """
-    origin, inside = get_origin(hint), get_args(hint)
-    if hint in (Any, object):
-        return True
-    if origin in (Union, UnionType):
-        return any(fits(value, x) for x in inside)
-    if origin is Literal:
-        return value in inside
-    if origin is np.ndarray:
-        kind = np.dtype(get_args(inside[1])[0])
-        return isinstance(value, np.ndarray) and value.dtype == kind
-    if origin is tuple and Ellipsis not in inside:
-        return (
-            type(value) is tuple
-            and len(value) == len(inside)
-            and all(map(fits, value, inside))
-        )
-    if origin in (list, tuple):
-        return type(value) is origin and all(fits(x, inside[0]) for x in value)
-    if origin is dict:
-        return type(value) is dict and all(fits(x, inside[1]) for x in value.values())
-    return type(value) in ((int, float) if hint is float else (hint or type(None),))
 
 
 def integer(name: str, value: object, low: int, error: ErrorClass) -> int:

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp._checks import argument
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp.errors import ArgumentError, BayesmdpError, StorageError
 
 HIDDEN = ".bayesmdp-"  # begins the name of a file until it is whole

@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import llvmlite
 import numba
 
-from bayesmdp._progress import announce
+from bayesmdp._resources import announce
 from bayesmdp.errors import CacheWarning
 
 _config: Any = numba.config

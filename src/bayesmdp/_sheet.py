@@ -5,6 +5,8 @@ A sheet is written once and shown twice, so that ``summary()`` and what a notebo
 that light and dark themes work alike; everything from users is escaped: for HTML, and
 for terminals, which labels could otherwise drive.
 
+Numbers are written to the precision that their errors allow.
+
 For data frames a record says its rows once, as plain dicts; pandas and polars are
 needed for nothing else. An interval becomes two columns.
 """
@@ -158,6 +160,14 @@ class Table:
         )
 
 
+def table(
+    names: Sequence[str], header: Sequence[str], cells: Sequence[Sequence[str]]
+) -> Table:
+    """Return a table with one line a name, below the header."""
+    rows = [[name, *row] for name, row in zip(names, cells, strict=True)]
+    return Table(["", *header], rows)
+
+
 @dataclass(frozen=True)
 class Sheet:
     """A title, then lines and tables."""
@@ -267,3 +277,62 @@ def _cell(tag: str, text: str, side: str, scope: str = "", more: str = "") -> st
     style = "; ".join(filter(None, (_CELL, f"text-align: {side}", more)))
     start = " ".join(filter(None, (tag, scope)))
     return f'<{start} style="{style}">{escape(text)}</{tag}>'
+
+
+_ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
+
+
+def rounded(value: float, error: float) -> str:
+    """Write a number to the precision its error allows.
+
+    Examples
+    --------
+    >>> rounded(0.123456, 0.0021), rounded(1234.5, 30), rounded(0.25, 0)
+    ('0.123 ± 0.002', '1230 ± 30', '0.25')
+    >>> rounded(-0.0003, 0.0021)
+    '0.000 ± 0.002'
+    """
+    if not (math.isfinite(value) and math.isfinite(error)):
+        return f"{value:.6g}"
+    value += 0.0  # no minus before a zero
+    if error <= _ROUNDING * abs(value):
+        return f"{value:.6g}"
+    digits = -math.floor(math.log10(error))
+    if digits > 12 or abs(value) >= 1e12:
+        return f"{value:.10g} ± {error:.0e}"
+    return (
+        f"{round(value, digits) + 0.0:.{max(digits, 0)}f} ± "
+        f"{round(error, digits):.{max(digits, 0)}f}"
+    )
+
+
+def between(low: float, high: float) -> str:
+    """Write an interval, rounded to a fiftieth of its width or finer.
+
+    Examples
+    --------
+    >>> between(0.77312, 0.78291), between(-1234.5, 678), between(2.0, 2.0)
+    ('0.7731 to 0.7829', '-1230 to 680', '2 to 2')
+    """
+    width = high - low
+    digits = -math.floor(math.log10(width / 50)) if width > 0 else 99
+    if digits > 12 or max(abs(low), abs(high)) >= 1e12:
+        return f"{low:.6g} to {high:.6g}"
+    ends = (round(end, digits) + 0.0 for end in (low, high))  # no minus before a zero
+    return " to ".join(f"{end:.{max(digits, 0)}f}" for end in ends)
+
+
+def number(value: float | None, error: float | None = None) -> str:
+    """Write a number to the precision of its error; nothing if it is not known."""
+    if value is None or math.isnan(value):
+        return ""
+    return rounded(value, 0.0 if error is None else error)
+
+
+def percent(share: float | None, error: float | None = None) -> str:
+    """Write a share in per cent."""
+    if share is None or math.isnan(share):
+        return ""
+    if error is None or not error > 0:
+        return f"{100 * share:.3g} %"
+    return f"{rounded(100 * share, 100 * error)} %"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from bayesmdp._memory import limit_at_fault
+from bayesmdp._resources import limit_at_fault
 
 
 def _tell(

@@ -14,9 +14,4 @@ from bayesmdp.cli._options import (
     wants_progress,
 )
 
-__all__ = [
-    "Command",
-    "debug_option",
-    "main",
-    "show",
-]
+__all__ = ["Command", "debug_option", "main", "show"]

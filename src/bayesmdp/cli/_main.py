@@ -21,7 +21,7 @@ from typing import Any, TextIO, cast
 import click
 
 from bayesmdp._checks import did_you_mean, spelled_as_options
-from bayesmdp._memory import limit_at_fault
+from bayesmdp._resources import limit_at_fault
 from bayesmdp._version import __version__
 from bayesmdp.cli import commands
 from bayesmdp.cli._options import debug_option, remark

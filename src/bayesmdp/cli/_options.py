@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from bayesmdp._progress import told
+from bayesmdp._resources import told
 from bayesmdp.errors import visible
 from bayesmdp.priors import PRIOR_NAMES
 

@@ -1,4 +1,4 @@
-"""Which column of a table plays which role, by convention or by name.
+"""Which column of a table plays which role, by convention or by name; ids of names.
 
 At the end of an episode stands a state, or that only the follow-up ended. A censored
 row without a recorded next state is left out of the counts: what came after
@@ -13,8 +13,12 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column, did_you_mean, nearest
+from bayesmdp._typing import IntArray
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
@@ -332,3 +336,49 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     """Name the columns there are, or the first of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f"`{name:.40}`" for name in names[:most]) + more
+
+
+#: Ordered names of states and of actions, where the table says their order.
+Levels: TypeAlias = Mapping[str, tuple[str, ...]]
+_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def names_in(
+    groups: Mapping[str, NDArray[Any]], labels: bool, levels: Levels
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Names of states and of actions in their order, where they have any.
+
+    Levels of ordered categories come first, all of them; then other names.
+    """
+
+    def names(what: str, *columns: NDArray[Any]) -> NDArray[Any] | None:
+        values = np.concatenate(columns)
+        if values.dtype.kind in "iuf":
+            return np.unique(values.astype(np.int64)) if labels else None
+        known = levels.get(what, ())
+        others = {str(x) for x in values}.difference(known)
+        return np.array([*known, *sorted(others, key=_place)], dtype=object)
+
+    return (
+        names("state", groups["state"], groups["next_state"]),
+        names("action", groups["action"]),
+    )
+
+
+def _place(name: str) -> tuple[Any, ...]:
+    """Where a name is sorted: numbers first, and w2 before w10."""
+    if _ID.fullmatch(name):
+        return 0, int(name)
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :].lstrip("0")  # of any length, which int() would refuse
+    return 1, stem, len(digits), digits, name
+
+
+def numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
+    """Return ids: the values themselves, or their places among names."""
+    if names is None:
+        return values.astype(np.int64)
+    if names.dtype != object:
+        return np.searchsorted(names, values.astype(np.int64)).astype(np.int64)
+    number = {name: i for i, name in enumerate(names)}
+    return np.array([number[str(x)] for x in values], dtype=np.int64)

@@ -253,10 +253,7 @@ def open_files(
 
 
 def _open_csv(
-    connection: Any,
-    paths: Sequence[str],
-    columns: Columns | None,
-    origin: str,
+    connection: Any, paths: Sequence[str], columns: Columns | None, origin: str
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read text by role; files may have the columns in different order."""
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -294,10 +291,7 @@ def _refuse_missing(path: str, header: Sequence[str], found: Mapping[str, str]) 
 
 
 def _open_parquet(
-    connection: Any,
-    paths: Sequence[str],
-    columns: Columns | None,
-    origin: str,
+    connection: Any, paths: Sequence[str], columns: Columns | None, origin: str
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read by role; what directories are called says nothing about rows."""
     headers = {path: _parquet_header(connection, path) for path in paths}
@@ -369,10 +363,7 @@ def _header(connection: Any, path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _open_json(
-    connection: Any,
-    names: list[str],
-    columns: Columns | None,
-    origin: str,
+    connection: Any, names: list[str], columns: Columns | None, origin: str
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read text by role; the keys of the first rows say which columns there are."""
     there = connection.read_json(names, union_by_name=True)
@@ -390,9 +381,7 @@ def _open_json(
                 f"{kinds[name].id}s: a row is an object of its own."
             )
     table = connection.read_json(
-        names,
-        columns=dict.fromkeys(found.values(), "VARCHAR"),
-        filename=FILE,
+        names, columns=dict.fromkeys(found.values(), "VARCHAR"), filename=FILE
     )
     return _renamed(table, found, text=True), found
 

@@ -4,6 +4,7 @@ A reader refuses a table for its first fault; `validate` tells all of them, as a
 with text and a dict. What it looks for stands in a table of checks, ``checks.md``.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesmdp import _checks
-from bayesmdp._checks import MAX_ID, argument, many
+from bayesmdp._checks import MAX_ID, argument, column, many
 from bayesmdp._sheet import Sheet, Table, Tabular
 from bayesmdp.data._columns import FLAGS, TIMES, Coding
 from bayesmdp.data._queries import (
@@ -285,10 +287,7 @@ def row_tests(
             x = nw.col(role)
             for kind in ("fraction", "wide"):  # told already
                 known = known & ~asked[kind] if kind in asked else known
-            asked |= {
-                "negative": known & (x < 0),
-                "large": known & (x > MAX_ID),
-            }
+            asked |= {"negative": known & (x < 0), "large": known & (x > MAX_ID)}
             if upper is not None:
                 asked["beyond"] = known & (x >= upper) & (x <= MAX_ID)
         if role == "outcome":  # empty: the row is not the last, or it is censored
@@ -454,3 +453,32 @@ def open_rows(n: int, n_rows: int, origin: str) -> Fault:
         "left out of the counts"
     )
     return Fault("censored-rows", None, n, None, said, UNKNOWN, severity="note")
+
+
+_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
+_NUMERAL = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)\s*")
+
+
+def numbers_as_text(
+    names: tuple[NDArray[Any] | None, NDArray[Any] | None],
+    found: Mapping[str, str],
+    origin: str,
+) -> Iterator[Fault]:
+    """Find text that is numbers: they may be ids, and 1 and 1.0 the same one."""
+    labels = argument("labels")
+    for role, known in zip(("state", "action"), names, strict=True):
+        text = [] if known is None or known.dtype != object else known.tolist()
+        convert = "convert it to whole numbers"
+        named = f"name the column that holds {role}s with {column(role)}"
+        for form, code, what, (first, taken) in (
+            (_TIME, "times-as-names", "times", (named, "times")),
+            (_NUMERAL, "numbers-as-text", "numbers as text", (convert, "the text")),
+        ):
+            odd = [name for name in text if form.fullmatch(name)]
+            if odd:
+                said = (
+                    f"Column `{found[role]}` of {origin} holds {what}, such as "
+                    f"{odd[0]!r:.42}"
+                )
+                remedy = f"{first}, or give {labels} to take {taken} as names"
+                yield Fault(code, role, len(odd), None, said, remedy, ": ")

@@ -15,9 +15,18 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._checks import column
 from bayesmdp._typing import IntArray
-from bayesmdp.data._columns import FLAGS, TIMES, Coding, Columns, find_columns, meaning
+from bayesmdp.data._columns import (
+    FLAGS,
+    TIMES,
+    Coding,
+    Columns,
+    Levels,
+    find_columns,
+    meaning,
+    names_in,
+    numbers,
+)
 from bayesmdp.data._counts import Counts
-from bayesmdp.data._derive import Levels, names_in, numbers
 from bayesmdp.data._episodes import (
     ORDERED,
     EpisodeBatch,

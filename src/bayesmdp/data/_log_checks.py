@@ -14,10 +14,10 @@ import numpy as np
 from bayesmdp._checks import argument, column, did_you_mean, many
 from bayesmdp._typing import BoolArray
 from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import KEYS, repeats, size
 from bayesmdp.data._findings import LOG, TRIPLET, Check, Fault, checks
 from bayesmdp.data._log_facts import Groups, Log
-from bayesmdp.data._queries import Offender, fetch_one, worded
+from bayesmdp.data._queries import Offender, fetch_one, size, worded
+from bayesmdp.data._steps import KEYS, repeats
 
 _SAME = 1e-9  # relative: what engines and files may do to a number
 _CLOSE = 1e-6  # logs are often rounded

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from bayesmdp._labelled import Named
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.data._columns import FLAGS
-from bayesmdp.data._derive import KEYS, Levels, names_in, numbers
+from bayesmdp.data._columns import FLAGS, Levels, names_in, numbers
 from bayesmdp.data._findings import CONTEXT, TRIPLET, is_empty
 from bayesmdp.data._queries import (
     Offender,
@@ -26,6 +25,7 @@ from bayesmdp.data._queries import (
     zero_or_one,
 )
 from bayesmdp.data._read import Prepared, Sizes
+from bayesmdp.data._steps import KEYS
 from bayesmdp.errors import CountsError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._io import MOST_PACKED
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.data.environments import discrete

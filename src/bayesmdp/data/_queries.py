@@ -28,7 +28,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp import _checks, _memory
+from bayesmdp import _checks, _resources
 from bayesmdp.errors import BayesmdpError, CountsError, TooLargeError
 
 if TYPE_CHECKING:
@@ -163,6 +163,13 @@ def fetch(frame: "Frame", origin: str) -> dict[str, NDArray[Any]]:
 def fetch_one(frame: "Frame", origin: str) -> dict[str, Any]:
     """Run a query whose result is one row."""
     return {name: column[0] for name, column in fetch(frame, origin).items()}
+
+
+def size(frame: "Frame", origin: str) -> int:
+    """Count rows."""
+    import narwhals as nw
+
+    return int(fetch_one(frame.select(nw.len().alias("n")), origin)["n"])
 
 
 class Offender(NamedTuple):
@@ -325,7 +332,7 @@ def connect() -> Any:  # stubs know neither lists of files nor names for `filena
     """Open a DuckDB that stays on this machine, and within its memory."""
     import duckdb
 
-    memory = max(int(0.8 * _memory.available_bytes()), MIN_MEMORY)
+    memory = max(int(0.8 * _resources.available_bytes()), MIN_MEMORY)
     connection = duckdb.connect()
     # Closed networks: never fetch an extension.
     connection.execute("set autoinstall_known_extensions = false")

@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column, many
-from bayesmdp.data._columns import FLAGS, PART, TIMES, Coding, Columns, Grid, Labels
-from bayesmdp.data._counts import Counts
-from bayesmdp.data._derive import (
-    KEYS,
-    Derived,
+from bayesmdp.data._columns import (
+    FLAGS,
+    PART,
+    TIMES,
+    Coding,
+    Columns,
+    Grid,
+    Labels,
     Levels,
-    numbers_as_text,
-    repeated_steps,
-    repeats,
-    shared_codes,
-    size,
-    with_next_state,
 )
+from bayesmdp.data._counts import Counts
 from bayesmdp.data._files import is_paths, open_files
 from bayesmdp.data._findings import (
     IDS,
@@ -33,14 +31,31 @@ from bayesmdp.data._findings import (
     UNKNOWN,
     Fault,
     faults,
+    numbers_as_text,
     open_rows,
     row_tests,
     said_codes,
     tally,
 )
 from bayesmdp.data._frames import FrameTable, converted, open_frame, recognised, settled
-from bayesmdp.data._grid import on_grid
-from bayesmdp.data._queries import FILE, fetch_one, how_many, lazy, numbered, worded
+from bayesmdp.data._queries import (
+    FILE,
+    fetch_one,
+    how_many,
+    lazy,
+    numbered,
+    size,
+    worded,
+)
+from bayesmdp.data._steps import (
+    KEYS,
+    Derived,
+    on_grid,
+    repeated_steps,
+    repeats,
+    shared_codes,
+    with_next_state,
+)
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 

@@ -5,9 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from bayesmdp import _checks
-from bayesmdp.data._columns import Coding, Columns, Grid, Labels
-from bayesmdp.data._derive import Levels, names_in, numbers_as_text
-from bayesmdp.data._findings import SEVERITIES, Fault, Finding, Findings
+from bayesmdp.data._columns import Coding, Columns, Grid, Labels, Levels, names_in
+from bayesmdp.data._findings import (
+    SEVERITIES,
+    Fault,
+    Finding,
+    Findings,
+    numbers_as_text,
+)
 from bayesmdp.data._frames import FrameTable
 from bayesmdp.data._log_checks import run_checks
 from bayesmdp.data._log_facts import KnownTask, Log, fetch_groups

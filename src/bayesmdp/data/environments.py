@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError

@@ -1,6 +1,6 @@
 """Should we believe it: checks, controls, priors compared, prior sensitivity."""
 
-from bayesmdp.diagnostics._calibration import Calibration
+from bayesmdp.diagnostics._calibration import Calibration, plot_calibration
 from bayesmdp.diagnostics._check import check
 from bayesmdp.diagnostics._check_calibration import check_calibration
 from bayesmdp.diagnostics._check_record import (
@@ -10,6 +10,7 @@ from bayesmdp.diagnostics._check_record import (
     Ending,
     Prevalence,
     Survival,
+    plot_check,
 )
 from bayesmdp.diagnostics._compare_priors import (
     PriorComparison,
@@ -19,10 +20,9 @@ from bayesmdp.diagnostics._compare_priors import (
 from bayesmdp.diagnostics._cross_fit import CrossFit, cross_fit
 from bayesmdp.diagnostics._follow_up import KaplanMeier, kaplan_meier, state_shares
 from bayesmdp.diagnostics._markov_tests import MarkovOrder, markov_order
-from bayesmdp.diagnostics._negative_control import NegativeControl, negative_control
-from bayesmdp.diagnostics._plot import (
-    plot_calibration,
-    plot_check,
+from bayesmdp.diagnostics._negative_control import (
+    NegativeControl,
+    negative_control,
     plot_negative_control,
 )
 from bayesmdp.diagnostics._prior_sensitivity import PriorSensitivity, prior_sensitivity

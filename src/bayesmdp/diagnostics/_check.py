@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.diagnostics._check_record import (
     ActionVariance,

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._labelled import in_order
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import check_prior, unwarned
 from bayesmdp.diagnostics._calibration import Calibration, p_value

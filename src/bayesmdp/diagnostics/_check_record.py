@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, number, percent, table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.diagnostics._markov_tests import MarkovOrder
-from bayesmdp.diagnostics._tables import number, percent, table
+from bayesmdp.errors import ArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -193,8 +193,6 @@ class Check(Record):
 
     def plot(self, axes: Any = None) -> Figure:
         """Draw it; see `bayesmdp.diagnostics.plot_check`."""
-        from bayesmdp.diagnostics._plot import plot_check
-
         return plot_check(self, axes)
 
     def _sheet(self, shown: int = 10) -> Sheet:
@@ -298,3 +296,91 @@ def _t_quantile(df: int) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, 1 - _LEVEL / 2))
+
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+_MOST = 4  # states whose prevalence is drawn
+
+
+def plot_check(check: Check, axes: Any = None) -> Figure:
+    """Draw observed and posterior predictive survival, and prevalence of states.
+
+    Left, the share of episodes that have not ended by each step: a line for the
+    observed one, a dashed line and a 95 % band for posterior predictive replicates.
+    Then the share of each of the most prevalent states among episodes still observed,
+    with bars of two sds over replicates.
+
+    Parameters
+    ----------
+    check
+        From `bayesmdp.check`.
+    axes
+        Two axes to draw on; a new figure where not given.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib, with the extra ``plots``: ``figure.savefig("check.png")``.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> log = world.simulate(np.full((25, 4), 0.25), 20, seed=0)
+    >>> found = bm.check(bm.fit(log, world.task), log, n_draws=20)
+    >>> [ax.get_title() for ax in found.plot().axes]
+    ['Time to end', 'Prevalence']
+    """
+    _checks.of_type("check", check, Check, ArgumentError)
+    if axes is None:
+        figures = _checks.extra("matplotlib.figure", "plots", "plot_check")
+        made = figures.Figure(figsize=(10.0, 4.0), layout="constrained")
+        axes = made.subplots(1, 2)
+    pair = np.asarray(axes).ravel()
+    if pair.size != 2:
+        raise ArgumentError(f"`axes` must be two axes; got {pair.size}.")
+    _draw_survival(pair[0], check)
+    _draw_prevalence(pair[1], check)
+    figure: Figure = pair[0].figure
+    return figure
+
+
+def _draw_survival(ax: Any, check: Check) -> None:
+    ax.set(title="Time to end", xlabel="step", ylabel="share not ended")
+    found = check.survival
+    if found is None:
+        ax.text(0.5, 0.5, "no terminal states", ha="center", transform=ax.transAxes)
+        return
+    how = {"step": "post"}
+    band = {"color": "0.88", "label": "posterior predictive, 95 %"}
+    line = {"color": "0.45", "label": "posterior predictive, mean"}
+    ax.fill_between(found.step, found.low, found.high, **how, **band)
+    ax.step(found.step, found.predicted, "--", where="post", **line)
+    ax.step(found.step, found.observed, where="post", color="#1f77b4", label="observed")
+    ax.set_ylim(0, 1.02)
+    ax.legend(frameon=False)
+
+
+def _draw_prevalence(ax: Any, check: Check) -> None:
+    found = check.prevalence
+    most = np.argsort(-found.predicted.mean(axis=0), kind="stable")[:_MOST]
+    nudge = 0.03 * max(float(np.ptp(found.step)), 1.0)
+    for i, j in enumerate(most):
+        colour = _COLOURS[i]
+        at = found.step + nudge * (i / _MOST - 0.5)
+        name = found.state[j].replace("$", r"\$")
+        ax.plot(found.step, found.observed[:, j], color=colour, label=name)
+        ax.errorbar(
+            at,
+            found.predicted[:, j],
+            2 * found.predicted_sd[:, j],
+            color=colour,
+            fmt="o",
+            markersize=3.5,
+            linewidth=0.9,
+            capsize=2,
+        )
+    ax.set(title="Prevalence", xlabel="step", ylabel="share of those still observed")
+    ax.set_ylim(bottom=0)
+    key = "state (lines observed,\npoints posterior predictive)"
+    ax.legend(frameon=False, title=key, fontsize="small", title_fontsize="small")

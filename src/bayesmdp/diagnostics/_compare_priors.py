@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, number, percent, table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import (
@@ -32,7 +32,6 @@ from bayesmdp.diagnostics._advice import (
     state_visits,
 )
 from bayesmdp.diagnostics._heldout import Folds, HeldOut, Scores, deal, held_out, score
-from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.model import Data, Task, align
 from bayesmdp.posterior import Fitted

@@ -32,18 +32,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet
+from bayesmdp._sheet import Record, Sheet, percent, table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.diagnostics._heldout import deal, without
-from bayesmdp.diagnostics._tables import percent, table
-from bayesmdp.errors import (
-    ArgumentError,
-    BayesmdpError,
-    BayesmdpWarning,
-    CountsError,
-)
+from bayesmdp.errors import ArgumentError, BayesmdpError, BayesmdpWarning, CountsError
 from bayesmdp.evaluation import compare, gaps, probability
 from bayesmdp.model import Log, Task, as_log, availability
 from bayesmdp.policies import logged_policy, nominal

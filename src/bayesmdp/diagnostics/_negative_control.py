@@ -38,25 +38,27 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
 from bayesmdp._io import keep_job, open_jobs
-from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Record, Sheet
+from bayesmdp._resources import progress_bar
+from bayesmdp._sheet import Record, Sheet, percent, table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
-from bayesmdp.diagnostics._tables import percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import probability
 from bayesmdp.model import Data, LoggedEpisodes, Task, align, as_data, logged_episodes
 from bayesmdp.policies import behaviour, nominal
 from bayesmdp.posterior import Fitted, refit
 from bayesmdp.priors import AnyPrior, HierarchicalPrior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STATE, EPISODE, AUTO = "state", "episode", "auto"
 DONE = {
@@ -419,3 +421,53 @@ def _claim(study: _Study, reference: Fitted, job: int) -> Claim:
     gains, weights = paired(swept, 1)
     gain, _ = differences(swept, 1)
     return Claim(float(gain[0]), probability(gains[0] > 0, weights))
+
+
+def plot_negative_control(control: NegativeControl, *, ax: Axes | None = None) -> Axes:
+    """Draw the gains claimed without effect as a histogram, and the claimed gain.
+
+    Parameters
+    ----------
+    control
+        From `bayesmdp.negative_control`.
+    ax
+        Axes to draw on; those of a new figure where not given.
+
+    Returns
+    -------
+    Axes
+        Of matplotlib, with the extra ``plots``: ``ax.figure.savefig("null.png")``.
+
+    Examples
+    --------
+    >>> import bayesmdp as bm
+    >>> world = bm.worlds.gridworld()
+    >>> found = bm.negative_control(world.sample(200, seed=0), world.task,
+    ...                             bm.SymmetricPrior(), permute="state",
+    ...                             n_permutations=19)
+    >>> bm.diagnostics.plot_negative_control(found).get_xlabel()
+    'gain claimed over the behaviour policy'
+    """
+    _checks.of_type("control", control, NegativeControl, ArgumentError)
+    if ax is None:
+        needed_by = "plot_negative_control"
+        figures = _checks.extra("matplotlib.figure", "plots", needed_by)
+        ax = figures.Figure(figsize=(4.6, 2.8), layout="constrained").subplots()
+    assert ax is not None
+    gains, n = control.null_gains, control.null_gains.size
+    low = min(float(gains.min()), control.claimed_gain)
+    high = max(float(gains.max()), control.claimed_gain)
+    span = high - low or max(abs(high), 1e-9)  # all alike: a bin around them
+    edges = np.linspace(low - 0.02 * span, high + 0.02 * span, 31)
+    ax.hist(gains, edges.tolist(), color="0.7", label=f"no effect, {n} permutations")
+    ax.axvline(
+        control.claimed_gain,
+        color="#d55e00",
+        linewidth=2.0,
+        label=f"claimed, p = {control.p_value:.2g}",
+    )
+    ax.set_xlabel("gain claimed over the behaviour policy")
+    ax.set_ylabel("permutations")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2)
+    return ax

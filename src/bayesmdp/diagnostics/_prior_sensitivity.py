@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, as_plain
+from bayesmdp._sheet import Record, Sheet, Table, as_plain, number, percent, table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
@@ -35,7 +35,6 @@ from bayesmdp.diagnostics._advice import (
     naming,
     state_visits,
 )
-from bayesmdp.diagnostics._tables import number, percent, table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import (
     Comparison,

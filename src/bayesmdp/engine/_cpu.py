@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._resources import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _backend as channels
 from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Nominal, Sums

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
+from bayesmdp._resources import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _backend as channels
 from bayesmdp.engine import _solve as solving

@@ -1,6 +1,7 @@
 """How good is it: value and both uncertainties of a policy."""
 
 from bayesmdp._sheet import as_plain as plain
+from bayesmdp._sheet import between, rounded
 from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare
@@ -20,14 +21,7 @@ from bayesmdp.evaluation._evaluate import (
     one_reward,
     share_of_visits,
 )
-from bayesmdp.evaluation._evaluation import (
-    Evaluation,
-    between,
-    in_costs,
-    interval_of,
-    quantile,
-    rounded,
-)
+from bayesmdp.evaluation._evaluation import Evaluation, in_costs, interval_of, quantile
 from bayesmdp.evaluation._off_policy import OffPolicy, off_policy
 from bayesmdp.evaluation._rollouts import (
     draws_needed,

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._memory import available_bytes, gigabytes
-from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._resources import available_bytes, gigabytes, progress_bar
+from bayesmdp._sheet import Record, Sheet, Table, rounded
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
 from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
-from bayesmdp.evaluation._evaluation import rounded
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 

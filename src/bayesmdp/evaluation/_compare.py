@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, between, rounded
 from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import probability
@@ -24,11 +24,9 @@ from bayesmdp.evaluation._evaluate import (
 )
 from bayesmdp.evaluation._evaluation import (
     Evaluation,
-    between,
     in_costs,
     inference_data,
     interval_of,
-    rounded,
 )
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Draws

@@ -123,11 +123,7 @@ class Size:
 
 
 def mean_and_mcse(
-    values: FloatArray,
-    weights: FloatArray,
-    *,
-    exact: bool = False,
-    chain: float = 0.0,
+    values: FloatArray, weights: FloatArray, *, exact: bool = False, chain: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted mean over draws, the last axis, and its error.
 

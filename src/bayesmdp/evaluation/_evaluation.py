@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, as_plain
+from bayesmdp._sheet import Record, Sheet, Table, as_plain, between, rounded
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation._errors import ESTIMATED, Estimates
@@ -70,7 +70,6 @@ def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> 
 
 
 _FEW = 30  # draws below which their spread says little about itself
-ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 _BIAS = ("bias", "bias_mcse", "bias_sd", "bias_sd_mcse")
 _COVARIANCES = tuple(
@@ -385,46 +384,6 @@ def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:
         return "?"
     size = math.sqrt(covariance[i, i] * covariance[j, j])
     return f"{covariance[i, j] / size:.2f}" if size > 0 else "0"
-
-
-def rounded(value: float, error: float) -> str:
-    """Write a number to the precision its error allows.
-
-    Examples
-    --------
-    >>> rounded(0.123456, 0.0021), rounded(1234.5, 30), rounded(0.25, 0)
-    ('0.123 ± 0.002', '1230 ± 30', '0.25')
-    >>> rounded(-0.0003, 0.0021)
-    '0.000 ± 0.002'
-    """
-    if not (math.isfinite(value) and math.isfinite(error)):
-        return f"{value:.6g}"
-    value += 0.0  # no minus before a zero
-    if error <= ROUNDING * abs(value):
-        return f"{value:.6g}"
-    digits = -math.floor(math.log10(error))
-    if digits > 12 or abs(value) >= 1e12:
-        return f"{value:.10g} ± {error:.0e}"
-    return (
-        f"{round(value, digits) + 0.0:.{max(digits, 0)}f} ± "
-        f"{round(error, digits):.{max(digits, 0)}f}"
-    )
-
-
-def between(low: float, high: float) -> str:
-    """Write an interval, rounded to a fiftieth of its width or finer.
-
-    Examples
-    --------
-    >>> between(0.77312, 0.78291), between(-1234.5, 678), between(2.0, 2.0)
-    ('0.7731 to 0.7829', '-1230 to 680', '2 to 2')
-    """
-    width = high - low
-    digits = -math.floor(math.log10(width / 50)) if width > 0 else 99
-    if digits > 12 or max(abs(low), abs(high)) >= 1e12:
-        return f"{low:.6g} to {high:.6g}"
-    ends = (round(end, digits) + 0.0 for end in (low, high))  # no minus before a zero
-    return " to ".join(f"{end:.{max(digits, 0)}f}" for end in ends)
 
 
 def interval_of(

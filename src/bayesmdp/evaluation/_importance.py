@@ -89,9 +89,7 @@ class Steps:
         task = log.task
         key = log.state * task.n_actions + log.action
         triplet, first, row = np.unique(
-            key * task.n_states + log.next_state,
-            return_index=True,
-            return_inverse=True,
+            key * task.n_states + log.next_state, return_index=True, return_inverse=True
         )
         pairs, pair = np.unique(triplet // task.n_states, return_inverse=True)
         states, state = np.unique(pairs // task.n_actions, return_inverse=True)

@@ -266,9 +266,7 @@ def expand(problem: Problem, nominal: Nominal, p: int = 0) -> Expansion:
     spread = w0 * total(theta * h * h)
     covariance = w0 * total(theta * h * column)
     return Expansion(
-        spread=spread,
-        q=_by_state(problem, spread),
-        k=_by_state(problem, covariance),
+        spread=spread, q=_by_state(problem, spread), k=_by_state(problem, covariance)
     )
 
 

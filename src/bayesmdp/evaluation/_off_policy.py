@@ -18,12 +18,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
-from bayesmdp._sheet import Record, Sheet, Table, as_plain
+from bayesmdp._resources import progress_bar
+from bayesmdp._sheet import Record, Sheet, Table, as_plain, rounded
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
-from bayesmdp.evaluation._evaluation import rounded
 from bayesmdp.evaluation._importance import ESTIMATORS, Steps
 from bayesmdp.model import (
     AnyPair,

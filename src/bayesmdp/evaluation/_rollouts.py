@@ -30,16 +30,10 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only
-from bayesmdp._memory import check_room
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import check_room, progress_bar
 from bayesmdp._typing import FloatArray, IndexArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation._errors import (
-    Estimates,
-    from_start,
-    of_start,
-    of_states,
-)
+from bayesmdp.evaluation._errors import Estimates, from_start, of_start, of_states
 from bayesmdp.evaluation._evaluate import as_draws, share_of_visits
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import RewardTriplets, Task, as_policy

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table
+from bayesmdp._sheet import Record, Sheet, Table, rounded
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation._errors import Size, from_moments
 from bayesmdp.evaluation._evaluate import Chosen, as_draws, with_reward
-from bayesmdp.evaluation._evaluation import rounded
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 

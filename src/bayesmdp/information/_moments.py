@@ -175,10 +175,7 @@ class Moments:
         gain = np.empty(n_states * n_actions)
         share = np.empty((gain.size, len(level)))
         line_gains(
-            level[None],
-            np.ascontiguousarray(lines.reshape(gain.size, -1)),
-            gain,
-            share,
+            level[None], np.ascontiguousarray(lines.reshape(gain.size, -1)), gain, share
         )
         where = self.usable
         shares = share.reshape(n_states, n_actions, -1)
@@ -218,9 +215,7 @@ class Moments:
         """Return the same where that state may be decided again, ``[S]``."""
         slopes = self._switch_weights(self.state_slopes(n))
         return self._planes(
-            lambda s: self.switch_levels[s],
-            lambda s: slopes[s],
-            slopes.shape[1],
+            lambda s: self.switch_levels[s], lambda s: slopes[s], slopes.shape[1]
         )
 
     def _planes(self, level, slope, n_options: int) -> FloatArray:  # type: ignore[no-untyped-def]

@@ -345,10 +345,7 @@ class StateStudy:
         return {p: self.responses(p, theta) for p in set(options.policy.tolist())}
 
     def _values(
-        self,
-        options: Options,
-        made: dict[int, Responses],
-        action: int | None,
+        self, options: Options, made: dict[int, Responses], action: int | None
     ) -> FloatArray:
         """Start values of options ``[O, M, K]`` with one row replaced, or all."""
         known = np.ones(self.row.size, dtype=np.bool_)

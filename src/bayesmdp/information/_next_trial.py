@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError

@@ -246,9 +246,7 @@ class Information(Record):
             f"episode when choosing among {among}"
         )
         bound = rounded(self.evpi_bound, self.evpi_bound_mcse)
-        lines: list[Any] = [
-            f"at most {bound} over all policies; best now: {self.best}",
-        ]
+        lines: list[Any] = [f"at most {bound} over all policies; best now: {self.best}"]
         rows = [
             [
                 f"state {x['state']}",

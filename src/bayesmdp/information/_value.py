@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Chosen, as_draws, mean_and_mcse, one_reward

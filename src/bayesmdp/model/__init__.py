@@ -9,13 +9,8 @@ from bayesmdp.model._align import (
     as_log,
     logged_episodes,
 )
-from bayesmdp.model._dynamics import (
-    Dynamics,
-    Rows,
-    as_dynamics,
-    coordinates,
-    is_sparse,
-)
+from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, coordinates, is_sparse
+from bayesmdp.model._from_data import begins_as_logged
 from bayesmdp.model._policies import (
     ALWAYS,
     AnyPair,

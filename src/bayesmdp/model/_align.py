@@ -126,10 +126,7 @@ def _texts(
 
 
 def _adopted(
-    what: str,
-    names: tuple[str, ...] | None,
-    size: int,
-    known: tuple[str, ...] | None,
+    what: str, names: tuple[str, ...] | None, size: int, known: tuple[str, ...] | None
 ) -> tuple[str, ...] | None:
     """Names that a task without any takes from the data."""
     if names is None or known is not None:

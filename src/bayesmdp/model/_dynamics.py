@@ -31,6 +31,14 @@ class Rows:
     indptr: IntArray  # [R + 1]
     next_state: IntArray  # [E]
 
+    @classmethod
+    def of_keys(cls, key: IntArray, n_states: int, n_actions: int) -> Rows:
+        """Rows of entries ``pair * n_states + next_state``, rising, each once."""
+        pair, length = np.unique(key // n_states, return_counts=True)
+        indptr = np.concatenate([[0], np.cumsum(length)])
+        columns = map(_checks.sealed, (pair, indptr, key % n_states))
+        return cls(n_states, n_actions, *columns)
+
     @cached_property
     def state(self) -> IntArray:
         """State of each row, ``[R]``."""
@@ -404,13 +412,6 @@ def _joined(
     key, inverse = np.unique(key, return_inverse=True)
     total = np.bincount(inverse, p, minlength=key.size)
     key, total = key[total != 0], total[total != 0]
-    pair, length = np.unique(key // n_states, return_counts=True)
-    rows = Rows(
-        n_states,
-        n_actions,
-        _checks.sealed(pair),
-        _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
-        _checks.sealed(key % n_states),
-    )
+    rows = Rows.of_keys(key, n_states, n_actions)
     sums = _checks.sums_to_divide(name, rows.row_sums(total), tolerance)
-    return Dynamics(rows, _checks.sealed(total / np.repeat(sums, length)))
+    return Dynamics(rows, _checks.sealed(total / sums[rows.row_of_entry]))

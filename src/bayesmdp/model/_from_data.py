@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column
-from bayesmdp._typing import BoolArray, IntArray
+from bayesmdp._typing import ArrayLike, BoolArray, IntArray
 from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
 from bayesmdp.model._rewards import RewardTriplets, reward_triplets
@@ -83,6 +83,17 @@ def task_from_data(
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=3)
     return task
+
+
+def begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:
+    """Whether the log says where episodes begin, and never at an end."""
+    if not {"episode", "step"} <= set(data.table.roles):
+        return False
+    try:
+        starts = data.starts()
+    except CountsError:  # steps without numbers of their own
+        return False
+    return starts.state.size > 0 and not np.isin(starts.state, ends).any()
 
 
 def _sizes_and_labels(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._progress import announce, progress_bar
+from bayesmdp._resources import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.evaluation import Chosen, one_reward

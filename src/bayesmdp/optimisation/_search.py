@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesmdp import _checks, policies
-from bayesmdp._progress import Show
+from bayesmdp._resources import Show
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.engine import MAX_INVERSE, Problem, Slopes
 from bayesmdp.engine.ascent import AscentState, climb, soften

@@ -14,12 +14,4 @@ from bayesmdp.policies._baselines import (
     uniform,
 )
 
-__all__ = [
-    "behaviour",
-    "constant",
-    "mle",
-    "msbi",
-    "nominal",
-    "second_order",
-    "uniform",
-]
+__all__ = ["behaviour", "constant", "mle", "msbi", "nominal", "second_order", "uniform"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp._checks import many, read_only, thread_count
-from bayesmdp._progress import progress_bar
+from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import BeliefError

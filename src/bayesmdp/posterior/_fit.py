@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, CountsError, PriorWarning
 from bayesmdp.model import Availability, Data, Task, align, availability

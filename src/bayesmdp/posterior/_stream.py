@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import read_only
-from bayesmdp._memory import check_draws
+from bayesmdp._resources import check_draws
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.model import Dynamics, Rows

@@ -1,5 +1,6 @@
 """What was assumed: priors, and the one contract of all."""
 
+from bayesmdp.priors._composed import FallbackPrior, MixturePrior, without_fallbacks
 from bayesmdp.priors._contract import (
     OwnEvidence,
     Prior,
@@ -17,13 +18,10 @@ from bayesmdp.priors._evidence import (
     evidence_curve,
     log_rising,
 )
-from bayesmdp.priors._fallback import FallbackPrior, without_fallbacks
 from bayesmdp.priors._hierarchical import Cells, HierarchicalPrior
-from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._named import PRIOR_NAMES, AnyPrior, named_prior, usual_priors
 from bayesmdp.priors._random_support import OnSets, RandomSupportPrior, Sets
-from bayesmdp.priors._sparse import SparsePrior
-from bayesmdp.priors._symmetric import ScaledPrior, SymmetricPrior
+from bayesmdp.priors._symmetric import ScaledPrior, SparsePrior, SymmetricPrior
 
 __all__ = [
     "Cells",

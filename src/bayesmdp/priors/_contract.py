@@ -16,7 +16,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._checks import argument
 from bayesmdp._labelled import in_order
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError

@@ -89,11 +89,7 @@ class Cells:
 
 
 def make_cells(
-    base: str,
-    counts: Counts,
-    task: Task,
-    allowed: IntArray | None,
-    always: IntArray,
+    base: str, counts: Counts, task: Task, allowed: IntArray | None, always: IntArray
 ) -> Cells:
     """Lay out the next states of each state, with their base measure.
 

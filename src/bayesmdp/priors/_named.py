@@ -5,14 +5,12 @@ from typing import TypeAlias
 
 from bayesmdp._typing import Name
 from bayesmdp.errors import PriorError
+from bayesmdp.priors._composed import FallbackPrior, MixturePrior
 from bayesmdp.priors._contract import Prior, is_restricted
 from bayesmdp.priors._evidence import EvidencePrior
-from bayesmdp.priors._fallback import FallbackPrior
 from bayesmdp.priors._hierarchical import HierarchicalPrior
-from bayesmdp.priors._mixture import MixturePrior
 from bayesmdp.priors._random_support import RandomSupportPrior
-from bayesmdp.priors._sparse import SparsePrior
-from bayesmdp.priors._symmetric import ScaledPrior, SymmetricPrior
+from bayesmdp.priors._symmetric import ScaledPrior, SparsePrior, SymmetricPrior
 
 #: Whatever `bayesmdp.fit` takes.
 AnyPrior: TypeAlias = Prior | MixturePrior | HierarchicalPrior

@@ -446,11 +446,7 @@ def _other_priors(inputs: Inputs, found: PriorSensitivity) -> Found:
         f"{prior}{' (best predictor)' if prior == inputs.best_predictor else ''} "
         f"{rounded(gain, error)} (95 % {between(low, high)})"
         for prior, gain, error, (low, high) in zip(
-            found.names,
-            found.gain,
-            found.gain_mcse,
-            found.gain_interval,
-            strict=True,
+            found.names, found.gain, found.gain_mcse, found.gain_interval, strict=True
         )
     )
     text = f"Gain over the baseline under each prior: {gains}."

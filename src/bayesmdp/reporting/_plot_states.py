@@ -120,10 +120,7 @@ _MANY = 3_000  # points from which on dots are pixels in a file of lines and tex
 
 
 def scatter(
-    evaluation: Evaluation,
-    *,
-    label: Iterable[Name] = (),
-    ax: Axes | None = None,
+    evaluation: Evaluation, *, label: Iterable[Name] = (), ax: Axes | None = None
 ) -> Axes:
     """Draw states by their aleatoric and epistemic sd, coloured by value.
 

@@ -209,8 +209,7 @@ def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
         return quantity(float(e > 0))
     part = e**2 / (e**2 + a**2)
     relative = math.hypot(
-        evaluation.start_epistemic_sd_mcse / e,
-        evaluation.start_aleatoric_sd_mcse / a,
+        evaluation.start_epistemic_sd_mcse / e, evaluation.start_aleatoric_sd_mcse / a
     )
     return quantity(part, 2 * part * (1 - part) * relative)
 

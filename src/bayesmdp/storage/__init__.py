@@ -3,8 +3,7 @@
 from bayesmdp.storage._policies import read_policy, write_policy
 from bayesmdp.storage._results import load_result, save_result
 from bayesmdp.storage._run import Run, check_target, load, save
-from bayesmdp.storage._task_file import read_task
-from bayesmdp.storage._template import begins_as_logged, write_template
+from bayesmdp.storage._task_file import read_task, write_template
 
 __all__ = [
     "Run",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
 
@@ -73,22 +73,17 @@ def read_policy(
             found = read_array(file)
         else:
             check_plain(file)
-            with file.open(encoding="utf-8-sig", newline="") as stream:
-                rows = csv.DictReader(_lines(file, stream), strict=True)
-                found = _table(file, rows, belief.task)
+            try:
+                with file.open(encoding="utf-8-sig", newline="") as stream:
+                    rows = csv.DictReader(stream, strict=True)
+                    found = _table(file, rows, belief.task)
+            except UnicodeDecodeError:
+                raise PolicyError(
+                    f"`{file}` is not UTF-8 text: save it as CSV in UTF-8."
+                ) from None
     if restricted:
         return restrict(found, belief)
     return as_policy(found, belief, str(file))
-
-
-def _lines(file: Path, stream: Iterable[str]) -> Iterator[str]:
-    """Yield lines, and refuse other encodings in words."""
-    try:
-        yield from stream
-    except UnicodeDecodeError:
-        raise PolicyError(
-            f"`{file}` is not UTF-8 text: save it as CSV in UTF-8."
-        ) from None
 
 
 def _table(file: Path, rows: csv.DictReader[str], task: Task) -> FloatArray:

@@ -27,14 +27,15 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
+from operator import contains
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ from bayesmdp._io import (
     worded,
     write_atomic,
 )
-from bayesmdp.errors import BayesmdpError, StorageError
+from bayesmdp.errors import StorageError
 from bayesmdp.model import Task
 from bayesmdp.priors import AnyPrior
 
@@ -173,16 +174,6 @@ def _parsed(path: Path) -> Any:
         raise _damaged(path, "is not JSON") from None
 
 
-@contextmanager
-def sound(said: str, remedy: str = "") -> Iterator[None]:
-    """Say what is no record of this bayesmdp, whatever is wrong with it."""
-    try:
-        yield
-    except (LookupError, AttributeError, TypeError, ValueError, MemoryError) as problem:
-        why = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
-        raise StorageError(f"{said} {why.rstrip('.')}{remedy}.") from problem
-
-
 def _checksum(record: Mapping[str, Any]) -> str:
     """SHA-256 of a record, however its text is laid out."""
     text = json.dumps(record, sort_keys=True, separators=(",", ":"))
@@ -243,13 +234,10 @@ def kinds() -> dict[str, type]:
 
     rooms = (priors, evaluation, optimisation, information, diagnostics, economics)
     found = {name: getattr(room, name) for room in rooms for name in room.__all__}
-    return {
-        name: x
-        for name, x in found.items()
-        if isinstance(x, type)
-        and is_dataclass(x)
-        and (hasattr(x, "summary") or name.endswith("Prior"))
+    kept = {
+        x: y for x, y in found.items() if x.endswith("Prior") or hasattr(y, "summary")
     }
+    return {name: x for name, x in kept.items() if _is_record(x)}
 
 
 @dataclass(frozen=True)
@@ -285,11 +273,9 @@ class Packing:
 
     def fields(self, record: Any, where: str) -> dict[str, Any]:
         """Return the fields of a record."""
-        kind, found = type(record), {}
-        for name in _names(kind):
-            at, value = f"{where}.{name}", getattr(record, name)
-            found[name] = self.pack(value, at, inside=not _is_open(kind))
-        return found
+        kind = type(record)
+        inside, each = not _is_open(kind), {x: getattr(record, x) for x in _names(kind)}
+        return {x: self.pack(y, f"{where}.{x}", inside=inside) for x, y in each.items()}
 
     def _mapping(
         self, value: Mapping[Any, Any], where: str, inside: bool
@@ -345,7 +331,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """Where arrays come from, and the task of the run with its sizes."""
+    """Where arrays come from; the task of the run, or sizes of one that is read."""
 
     arrays: Arrays
     task: Task | None = None
@@ -372,14 +358,15 @@ class Unpacking:
             return {key: inner(of, x, key) for key, x in value.items()}
         elif isinstance(value, list) and hint is Any:
             return [inner(Any, x, i) for i, x in enumerate(value)]
-        elif isinstance(value, list) and origin is tuple:
-            hints = inside[:1] * len(value) if inside[-1] is Ellipsis else inside
-            if len(hints) == len(value):
-                return tuple(map(inner, hints, value, range(len(value))))
-            found = None
+        elif isinstance(value, list) and origin in (list, tuple):
+            alike = origin is list or inside[-1] is Ellipsis
+            hints = inside[:1] * len(value) if alike else inside
+            if len(hints) != len(value):
+                raise _wrong(value, where)
+            return origin(map(inner, hints, value, range(len(value))))
         else:
             found = _enumerated(hint, value)
-        if not _checks.fits(found, hint):
+        if not _fits(found, hint):
             raise _wrong(value, where)
         return found
 
@@ -390,7 +377,7 @@ class Unpacking:
             if name not in said or name not in names:
                 how = "no" if name not in said else "no field"
                 raise StorageError(f"{kind.__name__} has {how} {name!r:.40}")
-        inner = replace(self, sizes=_sizes(said)) if kind is Task else self
+        inner = Unpacking(self.arrays, sizes=_sizes(said)) if kind is Task else self
         forms = _AXES.get(kind.__name__, {})
         values = {}
         for name in names:
@@ -402,7 +389,7 @@ class Unpacking:
 
     def _axis(self, axis: str, said: Mapping[str, Any]) -> range:
         """Return which lengths an axis may have."""
-        n, m = self.sizes
+        n, m = (self.task.n_states, self.task.n_actions) if self.task else self.sizes
         if axis == "D":
             draws = said["n_draws"]
             if type(draws) is not int:
@@ -439,11 +426,8 @@ class Unpacking:
 
 def _sizes(said: Any) -> tuple[int, int]:
     """Numbers of states and actions, of a task or what is said of one."""
-    n, m = said["n_states"], said["n_actions"]
-    return (
-        _checks.size("n_states", n, StorageError),
-        _checks.size("n_actions", m, StorageError),
-    )
+    n, m = (_checks.size(x, said[x], StorageError) for x in ("n_states", "n_actions"))
+    return n, m
 
 
 def _names(kind: type) -> tuple[str, ...]:
@@ -463,15 +447,18 @@ def _is_record(hint: Any) -> bool:
     return isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields"))
 
 
+def _is_named(hint: Any) -> bool:
+    return _is_record(hint) or get_origin(hint) in (dict, Mapping)
+
+
 def _is_tagged(value: Any) -> bool:
     return isinstance(value, dict) and any(x.startswith("$") for x in value)
 
 
 def _enumerated(hint: Any, value: Any) -> Any:
     """Return the member of an enumeration that text stands for."""
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return next((x for x in hint if x.value == value), value)
-    return value
+    known = [*hint] if isinstance(hint, type) and issubclass(hint, StrEnum) else []
+    return hint(value) if value in known else value
 
 
 def _alternative(hint: Any, value: Any) -> Any:
@@ -481,17 +468,31 @@ def _alternative(hint: Any, value: Any) -> Any:
     some = [x for x in get_args(hint) if x is not NoneType]
     if value is None and len(some) < len(get_args(hint)):
         return NoneType
-    is_record = isinstance(value, dict) and not _is_tagged(value)
-    fitting = [x for x in some if _is_record(x) == is_record] or some
-    if is_record and len(fitting) > 1:  # records of different fields
-        fitting = [x for x in fitting if {*_names(x)} == {*value}] or fitting
+    named = isinstance(value, dict) and not _is_tagged(value)
+    fitting = [x for x in some if _is_named(x) == named] or some
+    if named and len(fitting) > 1:  # records of different fields
+        records = filter(_is_record, fitting)
+        fitting = [x for x in records if {*_names(x)} == {*value}] or fitting
     return fitting[0] if len(fitting) == 1 else Union[tuple(fitting)]  # noqa: UP007
 
 
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value that holds no others is what a hint says."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint in (Any, object):
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, x) for x in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is np.ndarray:
+        kind = np.dtype(get_args(inside[1])[0])
+        return isinstance(value, np.ndarray) and value.dtype == kind
+    return type(value) in ((int, float) if hint is float else (hint,))
+
+
 def _suits(shape: tuple[int, ...], axes: tuple[range, ...]) -> bool:
-    return len(shape) == len(axes) and all(
-        n in axis for n, axis in zip(shape, axes, strict=True)
-    )
+    return len(shape) == len(axes) and all(map(contains, axes, shape))
 
 
 def _wrong(value: object, where: str) -> StorageError:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from bayesmdp._checks import argument
 from bayesmdp._io import as_path, check_file, check_plain, worded, writing
-from bayesmdp.errors import StorageError
+from bayesmdp.errors import BayesmdpError, StorageError
 from bayesmdp.evaluation import Comparison
 from bayesmdp.model import Task
 from bayesmdp.storage._records import (
@@ -24,7 +24,6 @@ from bayesmdp.storage._records import (
     Packing,
     Unpacking,
     read_record,
-    sound,
     write_record,
 )
 
@@ -50,13 +49,21 @@ def read_config(directory: Path) -> tuple[dict[str, Any], Arrays]:
     return read_record(directory / HEAD, "run")
 
 
-def read_task_of(
-    directory: Path, config: Mapping[str, Any], arrays: Arrays
-) -> tuple[Task, tuple[int, int]]:
-    """Make the task of a run again, without fitting anything; and its sizes."""
+@contextmanager
+def sound(said: str, remedy: str = "") -> Iterator[None]:
+    """Say what is no record of this bayesmdp, whatever is wrong with it."""
+    try:
+        yield
+    except (LookupError, AttributeError, TypeError, ValueError, MemoryError) as problem:
+        why = str(problem) if isinstance(problem, BayesmdpError) else repr(problem)
+        raise StorageError(f"{said} {why.rstrip('.')}{remedy}.") from problem
+
+
+def read_task_of(directory: Path, config: Mapping[str, Any], arrays: Arrays) -> Task:
+    """Make the task of a run again, without fitting anything."""
     with sound(f"`{directory / HEAD}` does not hold a task:"):
         task: Task = Unpacking(arrays).unpack(Task, config.get("task"), "run.task")
-        return task, (task.n_states, task.n_actions)
+        return task
 
 
 def save_result(
@@ -94,7 +101,7 @@ def save_result(
     ('always-0',)
     """
     directory, name = as_path(path), _checked(name)
-    task, _ = read_task_of(directory, *read_config(directory))
+    task = read_task_of(directory, *read_config(directory))
     arrays: dict[str, Any] = {}
     record = Packing(arrays, task).pack(result, "result")
     if not isinstance(record, dict):
@@ -169,9 +176,9 @@ def _load_result(
         )
     if not isinstance(said.get("record"), dict):
         raise StorageError(f"`{head}` holds no record: recompute the result.")
-    task, sizes = read_task_of(directory, config, arrays)
+    task = read_task_of(directory, config, arrays)
     with sound(f"Result {name!r} of `{directory}` cannot be used:", "; recompute it"):
-        found = Unpacking(own, task, sizes).unpack(Any, said["record"], "result")
+        found = Unpacking(own, task).unpack(Any, said["record"], "result")
         own.check_all_read()
         if isinstance(found, Comparison):
             _check_comparison(found)

@@ -39,13 +39,7 @@ from bayesmdp.errors import BayesmdpWarning, StorageError
 from bayesmdp.model import Task, said_start
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
-from bayesmdp.storage._records import (
-    Packing,
-    Unpacking,
-    read_record,
-    sound,
-    write_record,
-)
+from bayesmdp.storage._records import Packing, Unpacking, read_record, write_record
 from bayesmdp.storage._results import (
     HEAD,
     check_place,
@@ -54,9 +48,11 @@ from bayesmdp.storage._results import (
     read_config,
     read_task_of,
     result_names,
+    sound,
 )
 
 DESCRIPTION = 1  # raised when a key of `describe` goes, or comes to mean something else
+_TOLD = ("source", "columns", "notes", "warnings", "versions", "log_sha256", "seed")
 _COLUMNS = ("state", "action", "next_state", "count")
 
 
@@ -110,17 +106,11 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """Say what the run is, as a plain dict."""
-        task, config = self.posterior.task, self.config
+        task = self.posterior.task
         return {
             "schema_version": DESCRIPTION,
             "path": str(self.path),
-            "source": config["source"],
-            "columns": config["columns"],
-            "notes": config["notes"],
-            "warnings": list(self.warnings),
-            "versions": config["versions"],
-            "log_sha256": config["log_sha256"],
-            "seed": config["seed"],
+            **{name: self.config[name] for name in _TOLD},
             "n_states": task.n_states,
             "n_actions": task.n_actions,
             "terminal": [task.state_name(int(s)) for s in task.terminal],
@@ -210,12 +200,10 @@ def save(
     0
     """
     _check_posterior(posterior)
-    for name, given, kind in (
-        ("data", data, Transitions),
-        ("findings", findings, Findings),
-    ):
-        if given is not None:
-            _checks.of_type(name, given, kind, StorageError)
+    if data is not None:
+        _checks.of_type("data", data, Transitions, StorageError)
+    if findings is not None:
+        _checks.of_type("findings", findings, Findings, StorageError)
     plain, arrays = Packing(), dict[str, NDArray[Any]]()
     counts = {name: getattr(posterior.counts, name) for name in _COLUMNS}
     config = Config(
@@ -279,16 +267,29 @@ def load(path: str | os.PathLike[str]) -> Run:
     True
     """
     directory = as_path(path)
-    run = _load(directory)
-    if _digest(*run.posterior.parameters()) != run.config["alpha_sha256"]:
+    head, arrays = read_config(directory)
+    said = {x: y for x, y in head.items() if x not in ("format", "schema", "checksum")}
+    task = read_task_of(directory, head, arrays)
+    with sound(f"`{directory / HEAD}` is not a run's:"):
+        parts = Unpacking(arrays, task)
+        kept: Config = parts.record(Config, {**said, "task": {"$task": None}}, "run")
+        arrays.check_all_read()
+    with sound(f"`{directory}` cannot be fitted again:"):
+        named = {"n_states": task.n_states, "n_actions": task.n_actions}
+        counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **named))
+        if not isinstance(kept.prior, AnyPrior):
+            raise StorageError(f"its prior is none but {kept.prior!r:.40}")
+        posterior = refit(counts, task, kept.prior, kept.min_count, kept.chains)
+    if _digest(*posterior.parameters()) != kept.alpha_sha256:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
-            f"bayesmdp {run.config['versions'].get('bayesmdp')} saved: this version or "
-            "machine reads its prior differently.",
+            f"bayesmdp {kept.versions.get('bayesmdp')} saved: this version or machine "
+            "reads its prior differently.",
             BayesmdpWarning,
             stacklevel=2,
         )
-    return run
+    config = MappingProxyType(head)
+    return Run(posterior, config, directory, kept.findings, kept.warnings)
 
 
 def _check_posterior(posterior: Fitted) -> None:
@@ -303,24 +304,6 @@ def _check_posterior(posterior: Fitted) -> None:
         )
 
 
-def _load(directory: Path) -> Run:
-    head, arrays = read_config(directory)
-    said = {x: y for x, y in head.items() if x not in ("format", "schema", "checksum")}
-    task, sizes = read_task_of(directory, head, arrays)
-    with sound(f"`{directory / HEAD}` is not a run's:"):
-        parts = Unpacking(arrays, task, sizes)
-        kept: Config = parts.record(Config, {**said, "task": {"$task": None}}, "run")
-        arrays.check_all_read()
-    with sound(f"`{directory}` cannot be fitted again:"):
-        named = {"n_states": task.n_states, "n_actions": task.n_actions}
-        counts = Counts.from_arrays(**dict[str, Any](**kept.counts, **named))
-        if not isinstance(kept.prior, AnyPrior):
-            raise StorageError(f"its prior is none but {kept.prior!r:.40}")
-        posterior = refit(counts, task, kept.prior, kept.min_count, kept.chains)
-    config = MappingProxyType(head)
-    return Run(posterior, config, directory, kept.findings, kept.warnings)
-
-
 def _digest(*parts: NDArray[Any]) -> str:
     """Name arrays by what they hold."""
     digest = hashlib.sha256()
@@ -333,22 +316,7 @@ def _digest(*parts: NDArray[Any]) -> str:
 def check_target(
     path: str | os.PathLike[str], name: str | None = None, *, overwrite: bool = False
 ) -> None:
-    """Say before a long job whether `save`, or `save_result`, would refuse.
-
-    Parameters
-    ----------
-    path
-        Where the run shall be; or where it is, if a result shall be kept beside it.
-    name
-        What the result shall be called.
-    overwrite
-        Whether what is there may be replaced.
-
-    Examples
-    --------
-    >>> import tempfile, bayesmdp as bm
-    >>> bm.storage.check_target(tempfile.mkdtemp())
-    """
+    """Say before a long job whether `save`, or with a name `save_result`, refuses."""
     directory = as_path(path)
     if name is not None:
         check_place(directory, name, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Task files: what is decided in advance, as TOML that people write.
+"""Task files: what is decided in advance, as TOML that people write; and one to edit.
 
 ::
 
@@ -29,42 +29,36 @@ have a table each, of one form, and may have a discount each::
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._io import as_path, check_plain, worded
-from bayesmdp._memory import check_room
+from bayesmdp._io import as_path, check_file, check_plain, worded, write_atomic
+from bayesmdp._resources import check_room
 from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
-from bayesmdp.errors import BayesmdpError, TaskError, TooLargeError
-from bayesmdp.model import RewardTriplets, Task, reward_triplets
+from bayesmdp.errors import ArgumentError, BayesmdpError, TaskError, TooLargeError
+from bayesmdp.model import RewardTriplets, Task, begins_as_logged, reward_triplets
 
-_TIMED = ("horizon", "cycle", "criterion")
-_KEYS = (
-    "discount",
-    "terminal",
-    "start",
-    "n_states",
-    "n_actions",
-    "state_labels",
-    "action_labels",
-    "reward",
-    "cost",
-    "reward_unit",
-    *_TIMED,
-)
 _LABELS = ("state_labels", "action_labels")
+_AS_SAID = ("reward_unit", "horizon", "cycle", "criterion")
+_SIZES = ("n_states", "n_actions")
+_PAID = ("reward", "cost")
+_KEYS = ("discount", "terminal", "start", *_SIZES, *_LABELS, *_PAID, *_AS_SAID)
 _LOGGED = "logged"
-
-
 _ALIVE = "alive"  # 1 in every state that is not terminal
 _REWARDS = ("state", "state_action", "transition", "from_data")
 _TRANSITION = ("state", "action", "next_state", "value")
+#: Names, case aside, of ends of which nothing is known.
+_OPEN = {"na", "n/a", "nan", "null", "none", "missing", "unknown", "alive"}
+_OPEN_WORDS = ("censor", "lost", "ltfu", "withdr", "dropout", "follow-up", "follow up")
+_SHOWN = 30  # names in a comment, candidates in a list
 
 
 def read_task(
@@ -134,73 +128,51 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     if {"cost", "reward"} <= {*settings}:
         raise TaskError("`reward` and `cost` cannot both be given: leave one out.")
     reward = _read_reward(settings.get(pays, {"from_data": True}), known)
-    if pays == "cost" and isinstance(reward, dict):
-        raise TaskError("`cost` must be a single one: several go by name in `reward`.")
-    terminal = settings.get("terminal")
-    if terminal is not None:
-        if not isinstance(terminal, list):
-            raise TaskError(
-                "`terminal` must be a list of states, [] for none; got "
-                f"{terminal!r:.40}."
-            )
-        terminal = [
-            known.state(_as_name(x, known.state_labels), "terminal") for x in terminal
-        ]
-    start = _start(settings.get("start", "uniform"), known)
-    rest = {"discount": settings.get("discount"), "start": start, "terminal": terminal}
-    rest["reward_unit"] = settings.get("reward_unit")
-    rest |= {name: settings[name] for name in _TIMED if name in settings}
-    if reward is None or terminal is None or start is _LOGGED:
-        given = _LOGGED if pays == "cost" and reward is None else reward
-        return _from_data(data, known, {**rest, pays: given})
-    labels = {x: getattr(known, x) for x in _LABELS}
-    rest[pays] = reward
-    return Task(known.n_states, known.n_actions, **rest, **labels)
+    rest = {"discount": settings.get("discount"), pays: reward}
+    rest["start"] = _start(settings.get("start", "uniform"), known)
+    rest |= {name: settings[name] for name in _AS_SAID if name in settings}
+    terminal = _terminal(settings.get("terminal"), known)
+    if reward is None or terminal is None or settings.get("start") == _LOGGED:
+        return _from_data(data, known, terminal, rest)
+    labels = {name: getattr(known, name) for name in _LABELS}
+    return Task(known.n_states, known.n_actions, terminal=terminal, **rest, **labels)
 
 
-def _from_data(data: Transitions | None, names: Task, known: dict[str, Any]) -> Task:
+def _terminal(given: Any, known: Task) -> list[int] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise TaskError(
+            f"`terminal` must be a list of states, [] for none; got {given!r:.40}."
+        )
+    return [_state(x, known, "terminal") for x in given]
+
+
+def _from_data(
+    data: Transitions | None, known: Task, terminal: Any, rest: dict[str, Any]
+) -> Task:
     """Have the data say what the file leaves out."""
+    logged = [name for name in _PAID if name in rest and rest[name] is None]
     if data is None:
-        wanted = {
-            "`reward`": _is_logged(known),
-            "`terminal` ([] for none)": known["terminal"] is None,
-            "another `start`": True,
-        }
-        lacking = next(name for name, missing in wanted.items() if missing)
+        lacking = "`terminal` ([] for none)" if terminal is None else "another `start`"
+        lacking = "`reward`" if logged else lacking
         raise TaskError(f"There are no data to read the task off: give {lacking}.")
-    for name in _LABELS:
+    labels = {name: getattr(known, name) for name in _LABELS}
+    for name, names in labels.items():
         seen = getattr(data, name)
-        wanted = getattr(names, name)
-        if seen is not None and [str(x) for x in seen] != list(wanted):
+        if seen is not None and [str(x) for x in seen] != list(names):
             raise TaskError(
                 f"`{name}` and the data name things differently, so that rewards or "
                 f"terminal states cannot come from the data: leave out `{name}`, or "
                 "give both `reward` and `terminal`."
             )
-    if data.state_labels is not None:
-        known = _by_name(known, [str(x) for x in data.state_labels])
-    found = Task.from_data(
-        data, n_states=names.n_states, n_actions=names.n_actions, **known
-    )
-    return found.with_labels(
-        state_labels=names.state_labels, action_labels=names.action_labels
-    )
-
-
-def _is_logged(known: dict[str, Any]) -> bool:
-    """Whether the data are to say what is paid."""
-    paid = known.get("reward", known.get("cost"))
-    return paid is None or (isinstance(paid, str) and paid == _LOGGED)
-
-
-def _by_name(known: dict[str, Any], labels: list[str]) -> dict[str, Any]:
-    """Give ends by name and a start by weights: names may be numbers, like ids."""
-    terminal, start = known["terminal"], known["start"]
-    if terminal is not None:
-        terminal = [labels[state] for state in terminal]
-    if isinstance(start, int):
-        start = np.eye(1, len(labels), start)[0]
-    return {**known, "terminal": terminal, "start": start}
+    if logged == ["cost"]:
+        rest["cost"] = _LOGGED
+    if terminal is not None and data.state_labels is not None:
+        # by name, since names may be numbers, like ids
+        terminal = [str(data.state_labels[state]) for state in terminal]
+    rest |= {name: getattr(known, name) for name in _SIZES}
+    return Task.from_data(data, terminal=terminal, **rest).with_labels(**labels)
 
 
 def _names(settings: Mapping[str, Any], data: Transitions | None) -> Task:
@@ -231,13 +203,11 @@ def _names(settings: Mapping[str, Any], data: Transitions | None) -> Task:
 
 
 def _start(start: Any, known: Task) -> Any:
-    """Return a start in a form a task takes, or that it is as logged."""
-    if start == _LOGGED:
-        return _LOGGED
+    """Return a start in a form a task takes."""
     if isinstance(start, dict):
         return _by_state(start, known, "start")
-    if isinstance(start, str | int) and start != "uniform":
-        return known.state(_as_name(start, known.state_labels), "start")
+    if isinstance(start, str | int) and start not in ("uniform", _LOGGED):
+        return np.eye(1, known.n_states, _state(start, known, "start"))[0]
     return start
 
 
@@ -263,11 +233,8 @@ def _read_reward(reward: Any, known: Task) -> Any:
         if content is not True:
             raise TaskError("`reward.from_data` must be true, or left out.")
         return None
-    if kind == "state":
-        return _by_state(content, known, "reward.state")
-    if kind == "state_action":
-        return _by_action(content, known)
-    return _by_transition(content, known)
+    forms = {"state": _by_state, "state_action": _by_action}
+    return forms.get(kind, _by_transition)(content, known, f"reward.{kind}")
 
 
 def _is_reward(said: Any) -> bool:
@@ -292,27 +259,24 @@ def _by_state(content: Any, known: Task, where: str) -> FloatArray:
     """Numbers by state, ``[S]``."""
     values = np.zeros(known.n_states)
     for key, value in _table(content, where, "{ home = 1.0 }").items():
-        state = known.state(_as_name(key, known.state_labels), where)
-        values[state] = _number(value, f"{where}.{key}")
+        values[_state(key, known, where)] = _number(value, f"{where}.{key}")
     return values
 
 
-def _by_action(content: Any, known: Task) -> FloatArray:
+def _by_action(content: Any, known: Task, where: str) -> FloatArray:
     """Numbers by state and action, ``[S, A]``."""
-    where, needed = "reward.state_action", 16 * known.n_states * known.n_actions
+    needed = 16 * known.n_states * known.n_actions
     check_room(needed, f"`{where}` takes", lambda _: "say `reward.transition`")
-    values = np.zeros((known.n_states, known.n_actions))
+    found = np.zeros((known.n_states, known.n_actions))
     for key, row in _table(content, where, "{ icu = { treat = -1.0 } }").items():
-        state = known.state(_as_name(key, known.state_labels), where)
+        state = _state(key, known, where)
         for name, value in _table(row, f"{where}.{key}", "{ treat = -1.0 }").items():
-            action = known.action(_as_name(name, known.action_labels))
-            values[state, action] = _number(value, f"{where}.{key}.{name}")
-    return values
+            found[state, _action(name, known)] = _number(value, f"{where}.{key}.{name}")
+    return found
 
 
-def _by_transition(content: Any, known: Task) -> RewardTriplets:
+def _by_transition(content: Any, known: Task, where: str) -> RewardTriplets:
     """Numbers by state, action and next state."""
-    where = "reward.transition"
     if not isinstance(content, list):
         raise TaskError(f"`{where}` must be a list of tables: [[{where}]].")
     rows: dict[tuple[int, int, int], float] = {}
@@ -322,11 +286,8 @@ def _by_transition(content: Any, known: Task) -> RewardTriplets:
         missing = next((x for x in _TRANSITION if x not in said), None)
         if missing is not None:
             raise TaskError(f"`{where}` {i} lacks `{missing}`.")
-        triplet = (
-            known.state(_as_name(said["state"], known.state_labels), where),
-            known.action(_as_name(said["action"], known.action_labels)),
-            known.state(_as_name(said["next_state"], known.state_labels), where),
-        )
+        before, after = (_state(said[x], known, where) for x in ("state", "next_state"))
+        triplet = before, _action(said["action"], known), after
         if triplet in rows:
             raise TaskError(
                 f"`{where}` {i} repeats {list(rows).index(triplet)}: leave one out."
@@ -334,14 +295,8 @@ def _by_transition(content: Any, known: Task) -> RewardTriplets:
         rows[triplet] = _number(said["value"], f"{where} {i}.value")
     state, action, next_state = np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
     value = np.array(list(rows.values()), dtype=np.float64)
-    return reward_triplets(
-        state,
-        action,
-        next_state,
-        value,
-        n_states=known.n_states,
-        n_actions=known.n_actions,
-    )
+    sizes = {name: getattr(known, name) for name in _SIZES}
+    return reward_triplets(state, action, next_state, value, **sizes)
 
 
 def _table(content: Any, where: str, example: str) -> dict[str, Any]:
@@ -358,10 +313,8 @@ def _number(value: Any, where: str) -> float:
     return _checks.real(where, value, TaskError, -np.inf)
 
 
-def _check_keys(settings: Any, known: Sequence[str], where: str) -> None:
+def _check_keys(settings: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     """Refuse a key that means nothing: most likely it is misspelt."""
-    if not isinstance(settings, Mapping):
-        raise TaskError(f"`{where or 'settings'}` must be a table.")
     for key in settings:
         if key not in known:
             hint = _checks.did_you_mean(key, known)
@@ -371,13 +324,160 @@ def _check_keys(settings: Any, known: Sequence[str], where: str) -> None:
             )
 
 
+def _state(name: Any, known: Task, where: str) -> int:
+    return known.state(_as_name(name, known.state_labels), where)
+
+
+def _action(name: Any, known: Task) -> int:
+    return known.action(_as_name(name, known.action_labels))
+
+
 def _as_name(value: Any, labels: Sequence[str] | None) -> Any:
     """Read a name: where nothing has a label, ``"3"`` is the id 3."""
-    if (
-        isinstance(value, str)
-        and labels is None
-        and value.isascii()
-        and value.isdigit()
-    ):
-        return int(value[:20])
-    return value
+    is_id = labels is None and isinstance(value, str) and value.isascii()
+    return int(value[:20]) if is_id and value.isdigit() else value
+
+
+_TEMPLATE = """\
+# What is decided in advance. Everything here was guessed from the data: look at it.
+# The data: {rows} transitions of {n_states} states and {n_actions} actions.
+
+# How much less a reward counts one step later, in [0, 1].
+discount = 0.99
+
+# States in which an episode ends. {found}
+terminal = {terminal}
+
+# Where episodes begin: "uniform", "logged", a state, or a table of probabilities such
+# as {{ {state} = 1.0 }}.{begun}
+start = "{start}"
+
+# What rewards are counted in, for tables and the report.
+# reward_unit = "life-years"
+
+# States and actions: names come from the data, in this order.
+{states}
+{actions}
+
+[reward]
+{reward}
+# Or one of these; what is not named pays 0.
+# For being in a state; a terminal one pays once, on arrival:
+# state = {{ {state} = 1.0 }}
+# For an action in a state:
+# state_action.{state}.{action} = -0.1
+# For a transition:
+# transition = [{{ state = {s}, action = {a}, next_state = {s}, value = 1.0 }}]
+# Several, such as costs and QALYs, have a table each: [reward.cost] and [reward.qaly].
+"""
+
+
+def write_template(
+    data: Transitions, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
+    """Write a commented task file for data, to be looked at and edited.
+
+    `read_task` reads it as it is. A file that is there is never replaced unasked, and
+    then in one moment; whatever goes wrong, it stays.
+
+    Parameters
+    ----------
+    data
+        Transitions; they are counted.
+    path
+        The file.
+    overwrite
+        Whether a file that is there may be replaced.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, bayesmdp as bm
+    >>> log = bm.Transitions.from_arrays([0, 1], [0, 1], [1, 2])
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "task.toml")
+    >>> bm.storage.read_task(bm.storage.write_template(log, path)).terminal
+    array([2])
+    """
+    file = as_path(path)
+    check_file(file, overwrite=overwrite)
+    with worded(file, "written"):
+        write_atomic(file, _template(data), overwrite=overwrite)
+    return file
+
+
+def _template(data: Transitions) -> str:
+    _checks.of_type("data", data, Transitions, ArgumentError)
+    counts, names, actions = data.counts(), data.state_labels, data.action_labels
+    leaves = counts.state[counts.state != counts.next_state]
+    ends = np.setdiff1d(counts.next_state, leaves)
+    is_open = np.array([_says_nothing(int(x), names) for x in ends], dtype=np.bool_)
+    ends, open_ends = ends[~is_open], ends[is_open]
+    if ends.size == counts.n_states:
+        ends = ends[:0]  # otherwise nothing would be left to decide
+    n = ends.size
+    found = f"Entered and never left: {n} of them." if n else "None found."
+    if open_ends.size:
+        shown = ", ".join(_value(int(x), names) for x in open_ends[:_SHOWN])
+        found += (
+            f"\n# Not {shown}: if that says that only the follow-up ended, read the "
+            "log with --censored."
+        )
+    logged = begins_as_logged(data, ends)
+    live = int(leaves[0]) if leaves.size else 0
+    keys = [_key(int(s), names) for s in (ends if ends.size else [0])]
+    return _TEMPLATE.format(
+        rows=data.n_rows,
+        n_states=counts.n_states,
+        n_actions=counts.n_actions,
+        found=found,
+        terminal=f"[{', '.join(_value(int(s), names) for s in ends)}]",
+        start="logged" if logged else "uniform",
+        begun=" The log knows its episodes' first steps." if logged else "",
+        states=_size("state", counts.n_states, names),
+        actions=_size("action", counts.n_actions, actions),
+        reward=_reward(data, keys),
+        state=_key(live, names),
+        action=_key(0, actions),
+        s=_value(live, names),
+        a=_value(0, actions),
+    )
+
+
+def _says_nothing(i: int, labels: Sequence[int | str] | None) -> bool:
+    """Whether a state is called as if it stood for a value that is not known."""
+    name = "" if labels is None else str(labels[i]).strip().casefold()
+    return name in _OPEN or any(x in name for x in _OPEN_WORDS)
+
+
+def _reward(data: Transitions, keys: list[str]) -> str:
+    if "reward" not in data.table.roles:
+        shown = ", ".join(f"{key} = 0.0" for key in keys[:_SHOWN])
+        return (
+            "# The data have no reward: say what it is to be in these states. For\n"
+            '# time alive, write reward = "alive" above any table, and no [reward].\n'
+            f"state = {{ {shown} }}"
+        )
+    return "# As it was logged: the mean of each transition.\nfrom_data = true"
+
+
+def _size(what: str, n: int, labels: Sequence[int | str] | None) -> str:
+    if labels is None:
+        return f"n_{what}s = {n}"
+    shown = [_text(str(x)) for x in labels[:_SHOWN]] + ["..."] * (n > _SHOWN)
+    return f"# {what}_labels = [{', '.join(shown)}]"
+
+
+def _value(i: int, labels: Sequence[int | str] | None) -> str:
+    """How a state or action is written as a value."""
+    return str(i) if labels is None else _text(str(labels[i]))
+
+
+def _key(i: int, labels: Sequence[int | str] | None) -> str:
+    """How a state or action is written as a key."""
+    name = str(i) if labels is None else str(labels[i])
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _text(name)
+
+
+def _text(text: str) -> str:
+    """Quote text as TOML does: JSON's way, but for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,15 +1,18 @@
 """Test beds: decision processes whose dynamics are known."""
 
-from bayesmdp.worlds._casino import casino
-from bayesmdp.worlds._gridworld import gridworld
-from bayesmdp.worlds._machine import machine_replacement
+from bayesmdp.worlds._from_papers import (
+    casino,
+    gridworld,
+    machine_replacement,
+    riverswim,
+    wet_chicken,
+    wet_chicken_baseline,
+)
 from bayesmdp.worlds._mdp import MDP
 from bayesmdp.worlds._mdptoolbox import from_mdptoolbox
 from bayesmdp.worlds._outcomes import from_craam, from_gymnasium
 from bayesmdp.worlds._random import random_mdp, random_mdp_baseline, synthetic
-from bayesmdp.worlds._riverswim import riverswim
 from bayesmdp.worlds._sepsis import SepsisMDP, icu_sepsis
-from bayesmdp.worlds._wet_chicken import wet_chicken, wet_chicken_baseline
 
 __all__ = [
     "MDP",

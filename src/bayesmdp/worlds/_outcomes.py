@@ -29,7 +29,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._checks import MAX_ID
 from bayesmdp._labelled import in_order
-from bayesmdp._memory import check_room
+from bayesmdp._resources import check_room
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Name
 from bayesmdp.data.environments import discrete, opened
 from bayesmdp.errors import (
@@ -325,10 +325,7 @@ _OUTCOME = "idoutcome"
 
 
 def from_craam(
-    path: str | PathLike[str],
-    *,
-    discount: float,
-    start: Name | ArrayLike = "uniform",
+    path: str | PathLike[str], *, discount: float, start: Name | ArrayLike = "uniform"
 ) -> MDP:
     r"""Read a CSV file ``idstatefrom,idaction,idstateto,probability,reward``.
 

@@ -161,14 +161,7 @@ def _read(path: Path) -> dict[str, FloatArray]:
 def _sparse(dense: FloatArray) -> Dynamics:
     """Keep what is not zero; `Dynamics.from_dense` needs twice the time and memory."""
     key = np.flatnonzero(dense)
-    pair, length = np.unique(key // _N_STATES, return_counts=True)
-    rows = Rows(
-        _N_STATES,
-        _N_ACTIONS,
-        _checks.sealed(pair),
-        _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
-        _checks.sealed(key % _N_STATES),
-    )
+    rows = Rows.of_keys(key, _N_STATES, _N_ACTIONS)
     return Dynamics(rows, _checks.sealed(dense.reshape(-1)[key]))
 
 

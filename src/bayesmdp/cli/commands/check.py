@@ -11,16 +11,10 @@ _NAME = "check"
 @click.command()
 @run_and_log_arguments
 @count(
-    "--draws n_draws",
-    2,
-    500,
-    "Posterior draws; each makes one replicate of the log.",
+    "--draws n_draws", 2, 500, "Posterior draws; each makes one replicate of the log."
 )
 @count(
-    "--permutations n_permutations",
-    1,
-    999,
-    "For the test of order 1 against order 2.",
+    "--permutations n_permutations", 1, 999, "For the test of order 1 against order 2."
 )
 @job_options
 def command(job: Job, n_draws: int, n_permutations: int) -> None:

@@ -375,12 +375,7 @@ def _placed(x: Prediction) -> str:
 @count("--patients n_patients", 50, PATIENTS, "Patients to simulate.")
 @count("--draws n_draws", 2, N_DRAWS, "Draws of the posterior to compare policies on.")
 @work_options
-def command(
-    out: Path,
-    n_patients: int,
-    n_draws: int,
-    work: Work,
-) -> None:
+def command(out: Path, n_patients: int, n_draws: int, work: Work) -> None:
     """Treat simulated patients, learn from the log, and compare values with the truth.
 
     Patients come from ICU-Sepsis, a published model of the treatment of sepsis. Their

@@ -192,7 +192,7 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
 
     if how["task_file"] is not None:
         return bm.storage.read_task(how["task_file"], data)
-    how["logged"] = bm.storage.begins_as_logged(data, ())
+    how["logged"] = bm.model.begins_as_logged(data, ())
     start = "logged" if how["logged"] else "uniform"
     settings: dict[str, Any] = {"discount": how["discount"], "start": start}
     if how["terminal"]:

@@ -2,12 +2,7 @@
 
 import click
 
-from bayesmdp.cli._options import (
-    count,
-    priors_beside,
-    priors_options,
-    restrict_option,
-)
+from bayesmdp.cli._options import count, priors_beside, priors_options, restrict_option
 from bayesmdp.cli._runs import Job, job_options, run_argument
 
 
