@@ -196,26 +196,25 @@ def test_an_impossible_number_of_threads_is_refused_by_name(
         bm.evaluate(POLICY, POSTERIOR.draws(32))
 
 
-def test_one_thread_is_the_callers_and_keeps_what_went_wrong_for_later() -> None:
-    def fails() -> None:
-        raise ValueError("no")
+def test_one_thread_is_the_callers() -> None:
+    def fails(problem: type[BaseException]) -> None:
+        raise problem
 
-    def stops() -> None:
-        raise KeyboardInterrupt
-
+    here, jobs = threading.get_ident(), [()] * 3
     with engine.workers(1, None) as pool:
-        assert (
-            pool.executor.submit(threading.get_ident).result() == threading.get_ident()
-        )
-        future = pool.executor.submit(fails)
-        with pytest.raises(ValueError, match="no"):
-            future.result()
-        with pytest.raises(KeyboardInterrupt):
-            pool.executor.submit(stops)
-    with engine.workers(2, None) as pool:
-        assert (
-            pool.executor.submit(threading.get_ident).result() != threading.get_ident()
-        )
+        with engine.results(pool, threading.get_ident, jobs) as found:
+            assert list(found) == [here] * 3
+        for problem in (ValueError, KeyboardInterrupt):
+            with (
+                engine.results(pool, fails, [(problem,)]) as none,
+                pytest.raises(problem),
+            ):
+                next(none)
+    with (
+        engine.workers(2, None) as pool,
+        engine.results(pool, threading.get_ident, jobs) as found,
+    ):
+        assert here not in set(found)
 
 
 def test_progress_grows_and_reaches_the_number_of_draws() -> None:

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import bayesmdp as bm
+from bayesmdp.optimisation import Objective
 from studies import model_policies as others
 from studies.risk import TEST_MODELS
 
@@ -105,3 +106,17 @@ def test_the_tail_is_bought_with_the_mean() -> None:
     )
     percentile = others.rectangular(others.Models.of(TRAINING), bm.Quantile(0.1))
     assert judged(percentile, TRAINING)[1] < judged(found, TRAINING)[1]
+
+
+@pytest.mark.parametrize(
+    "objective", [bm.PosteriorMean(), bm.MeanSd(1.0), bm.SoftRobust(0.5, 0.1)], ids=repr
+)
+def test_climbs_that_meet_are_not_climbed_twice(objective: Objective) -> None:
+    """Each start by itself, without others before it, leads to nothing better."""
+    found = bm.optimise(TRAINING, objective)
+    alone = [bm.optimise(TRAINING, objective, starts=[x]) for x in found.starts]
+    best = max(x.objective_value for x in alone)
+    sd = found.evaluation.start_epistemic_sd
+    assert found.objective_value == pytest.approx(best, abs=1e-7 * sd)
+    assert found.steps < 0.8 * sum(x.steps for x in alone)
+    assert found.converged

@@ -215,6 +215,7 @@ def test_the_gradient_of_any_objective_is_that_of_central_differences(
         assert oracle.problem.stream is not None
         share = oracle.problem.stream.weights(n) / n
         found = oracle.slopes(policy, n, 0)
+        assert oracle.slopes(policy.copy(), n, 0) is found  # asked for last
         values, _ = engine.draw_values(oracle.problem, policy, n, pool=pool)
         assert found.value == pytest.approx(objective.value(values, share))
         assert (objective.weights(values, share) < 0).any()

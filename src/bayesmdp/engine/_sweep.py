@@ -86,22 +86,6 @@ class Threads(ThreadPoolExecutor):
     """Threads of this process, which answer for certain."""
 
 
-class Inline(Threads):
-    """One thread, the caller's: handing small tasks over takes longer than they do."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]:
-        """Do it at once."""
-        future: Future[_R] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as problem:
-            future.set_exception(problem)
-        return future
-
-
 @contextmanager
 def workers(
     threads: int | None, executor: Executor | None, device: str | None = None
@@ -119,7 +103,7 @@ def workers(
                 'starts processes has no `if __name__ == "__main__":`.'
             ) from broken
         return
-    pool = Threads(n) if n > 1 else Inline()
+    pool = Threads(n)
     try:
         yield Pool(pool, n, backend)
     finally:
@@ -139,15 +123,17 @@ def results(
 def _results(
     pool: Pool, call: Callable[..., _R], jobs: Iterable[tuple[Any, ...]]
 ) -> Generator[_R, None, None]:
-    executor = pool.executor
-    inline = isinstance(executor, Inline)  # what waits is done there
-    most = 1 if inline else pool.in_flight
-    limit = None if isinstance(executor, Threads) else _time_limit()
+    executor, ours = pool.executor, isinstance(pool.executor, Threads)
+    if ours and pool.n_workers == 1:  # the caller's thread: nothing is handed over
+        for job in jobs:
+            yield call(*job)
+        return
+    limit = None if ours else _time_limit()
     waiting = enumerate(jobs)
     pending: deque[tuple[int, Future[tuple[int, _R]]]] = deque()
     try:
         while True:
-            for number, job in islice(waiting, most - len(pending)):
+            for number, job in islice(waiting, pool.in_flight - len(pending)):
                 pending.append((number, _submitted(executor, number, call, job)))
             if not pending:
                 return
@@ -397,12 +383,16 @@ def sweep(
     bits = want.bits(nominal.controls, nominal.every_state)
     left = n_draws - done
     planned = Footprint(pool.backend, problem, nominal.solver, bits, left, pool.threads)
-    alone = pool.backend.one_at_a_time and pool.local
-    blocks = planned.blocks_per_task(1 if alone else pool.in_flight)
+    if pool.backend.one_at_a_time and pool.local:
+        pool = replace(pool, n_workers=1)
+    blocks = planned.blocks_per_task(pool.in_flight)
     if pool.local:
         planned.check()
-        if alone or blocks * BLOCK >= left:
-            pool = replace(pool, executor=Inline())
+        if blocks * BLOCK >= left and after is None:  # one task: nothing to join
+            part = pool.backend.sweep(problem, nominal, bits, first, w)
+            if progress is not None:
+                progress(n_draws)
+            return part
     total = Joiner()
     if after is not None:
         total.add(after)

@@ -6,6 +6,10 @@ the best few climb on a small sample. The best of those goes on, on larger ones.
 steps of a stage share their draws: noise between draws is then no noise between steps.
 A stage is over where what any change can gain is within noise, and the next, on fresh
 draws, can tell more. What was found is compared with every start on further draws.
+
+On an ensemble that is swept exactly every start climbs the same hills. Where a climb
+comes to a policy that an earlier one met on its way to a top, each probability to
+`_SAME`, it is given up, for its end is known.
 """
 
 import time
@@ -37,6 +41,7 @@ _SOFTNESS, _SOFTNESS_LATER = 0.1, 0.01
 _MSBI_DRAWS = 512
 _EXACT_STEPS, _EXACT_TOLERANCE = 200, 1e-6
 _ROUNDING = 1e-11  # share of a value that is no gain
+_SAME = 0.02  # probabilities to which two climbs are at the same policy
 _NEARLY = 0.9  # probability from which an action is taken for certain
 
 
@@ -58,6 +63,7 @@ class Search:
     chosen: Candidate | None = None
     _tolerance: float = 0.0  # gain at which to stop
     _latest: tuple[str, FloatArray] | None = None  # rows of the last step
+    _met: set[bytes] = field(default_factory=set)  # policies on ways to tops
 
     @property
     def late(self) -> bool:
@@ -106,19 +112,20 @@ class Search:
         done: list[bool] = []
         for at in order:
             rows = soften_rows(oracle, policies[at], softness)
-            rows, over = self._stage(names[at], rows, *stages[0], method.n_steps)
-            self._found(names[at], rows)
-            done.append(over)
+            rows, over, met = self._stage(names[at], rows, *stages[0], method.n_steps)
+            if not met:
+                self._found(names[at], rows)
+                done.append(over)
             if self.late:
                 break
         first = select.order([found.policy for found in self.found])[0]
-        best, over = self.found[first], done[first] and len(done) == len(order)
+        best, over = self.found[first], done[first] and at == order[-1]
         for n_draws, most in stages[1:]:
             if self.late:
                 over = False  # little to gain on the smaller sample alone
                 break
             rows = soften_rows(oracle, best.policy, _SOFTNESS_LATER)
-            rows, over = self._stage(best.start, rows, n_draws, most, method.n_steps)
+            rows, over, _ = self._stage(best.start, rows, n_draws, most, method.n_steps)
             best = Candidate(best.start, Stage.CLIMBED, oracle.policy(rows))
         self.found = [best]
         self.outcome = Outcome.CONVERGED if over else Outcome.STEPS
@@ -170,26 +177,36 @@ class Search:
 
     def _stage(
         self, name: str, rows: FloatArray, n_draws: int, most: int, n_steps: int
-    ) -> tuple[FloatArray, bool]:
-        """Climb on one sample; where that led, and whether little is left to gain."""
+    ) -> tuple[FloatArray, bool, bool]:
+        """Climb on one sample; where that led, and whether little is left to gain.
+
+        And whether it was given up, where an earlier climb had been.
+        """
         oracle = self.oracle
         n = oracle.n_models if oracle.exact else self._draws(n_draws)
         first = 0 if oracle.exact else oracle.take(n)
+        own: set[bytes] = set()
 
         def slopes(now: FloatArray) -> Slopes:
-            return oracle.slopes(oracle.tried(now), n, first)
+            tried = oracle.tried(now)
+            if oracle.exact:  # other samples are other hills
+                own.add(np.round(tried / _SAME).astype(np.int8).tobytes())
+            return oracle.slopes(tried, n, first)
 
         taken = sum(step.start == name for step in self.history)
 
         def after_step(state: AscentState, at: Slopes) -> bool:
             step = Step(name, taken + state.step, at.value, max(at.gap, 0.0), n)
-            return self.watch(step, state.policy)
+            return self.watch(step, state.policy) and own.isdisjoint(self._met)
 
         most = min(most, max(n_steps - taken, 0))
         state = AscentState(rows)
         source, n_live = oracle.problem.rows.source, oracle.problem.n_live
         done = climb(state, slopes, source, n_live, most, self._tolerance, after_step)
-        return state.policy, done
+        met = not (done or own.isdisjoint(self._met))
+        if done or met:
+            self._met |= own
+        return state.policy, done, met
 
     def choose(self) -> Candidate:
         """Return the best policy, by paired differences on draws that found none."""
