@@ -217,12 +217,26 @@ def _write(name: str, content: bytes) -> None:
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 _njit: Any = numba.njit
-# Versions of numba that parts are known to work with; others compile as they will.
+# Versions of numba that all this is known to work with; others compile as they will.
 _KNOWN = (0, 61), (0, 68)
 
 
 def jit(function: Kernel) -> Kernel:
     """Compile on first call, or read from disk what another process has compiled."""
+    return _compiled(function, counts=True)
+
+
+def jit_uncounted(function: Kernel) -> Kernel:
+    """Do the same for a kernel that allocates nothing and returns numbers, if anything.
+
+    References to arrays are not counted there: with few states that takes longer than
+    the arithmetic. Numba refuses to allocate in such a kernel; neither it nor what it
+    calls may return arrays, for nobody would give them back (`tests/test_kernels.py`).
+    """
+    return _compiled(function, counts=False)
+
+
+def _compiled(function: Kernel, counts: bool) -> Kernel:
     if _config.DISABLE_JIT:
         return function
     options: dict[str, Any] = {
@@ -230,9 +244,12 @@ def jit(function: Kernel) -> Kernel:
         "fastmath": {"contract"},
         "no_cfunc_wrapper": True,
     }
+    known = _KNOWN[0] <= numba.version_info.short <= _KNOWN[1]
+    if known:
+        options["_nrt"] = counts  # also where true: callees would take it over
     compiled = _njit(function, **options)
     compiled._cache = Disk(function)
-    if _KNOWN[0] <= numba.version_info.short <= _KNOWN[1]:
+    if known:
         from bayesmdp._kernel_parts import PartCompiler
 
         options |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}

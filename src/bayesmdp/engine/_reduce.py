@@ -13,7 +13,7 @@ Control variates (nominal model: ``theta_bar``, ``X = (I - g T_bar)^-1``, ``V_ba
 
 import numpy as np
 
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit, jit_uncounted
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _backend as c
 from bayesmdp.engine._backend import BLOCK
@@ -30,7 +30,7 @@ from bayesmdp.engine._solve import (
 )
 
 
-@jit
+@jit_uncounted
 def add_gradient(
     i: int,
     k: int,
@@ -99,7 +99,7 @@ def add_mean_gradient(
             sums[1, row] += gain * gain
 
 
-@jit
+@jit_uncounted
 def deviate(
     given: Setting,
     theta: FloatArray,
@@ -126,7 +126,7 @@ def deviate(
                 out[k, rows.source[row]] += pi[row] * total
 
 
-@jit
+@jit_uncounted
 def reduce_draw(
     i: int, k: int, given: Setting, found: Solution, ends: FloatArray, out: Results
 ) -> None:
@@ -172,7 +172,7 @@ def reduce_draw(
         copy_to(out.kept[k, 1, i], variance)
 
 
-@jit
+@jit_uncounted
 def end_draw(
     i: int,
     given: Setting,
@@ -208,7 +208,7 @@ def end_draw(
                 sums[1, row] += gain * gain
 
 
-@jit
+@jit_uncounted
 def control_draw(
     i: int,
     given: Setting,
@@ -247,7 +247,7 @@ def control_draw(
             out.start[k, c.START_Y, i] = dot(visits_bar[:n], work[0, k, :n])
 
 
-@jit
+@jit_uncounted
 def _times_inverse(
     nominal: References, g: FloatArray, x: FloatArray, out: FloatArray
 ) -> None:
@@ -259,7 +259,7 @@ def _times_inverse(
         first = last
 
 
-@jit
+@jit_uncounted
 def add_cross(
     start: FloatArray,
     value: FloatArray,
