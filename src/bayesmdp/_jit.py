@@ -229,9 +229,10 @@ def jit(function: Kernel) -> Kernel:
 def jit_uncounted(function: Kernel) -> Kernel:
     """Do the same for a kernel that allocates nothing and returns numbers, if anything.
 
-    References to arrays are not counted there: with few states that takes longer than
-    the arithmetic. Numba refuses to allocate in such a kernel; neither it nor what it
-    calls may return arrays, for nobody would give them back (`tests/test_kernels.py`).
+    With few states, counting references to arrays, and handing bundles of them over,
+    takes longer than the arithmetic: such a kernel counts none, and is part of those
+    that call it. Numba refuses to allocate there; neither it nor what it calls may
+    return arrays, for nobody would give them back (`tests/test_kernels.py`).
     """
     return _compiled(function, counts=False)
 
@@ -246,7 +247,8 @@ def _compiled(function: Kernel, counts: bool) -> Kernel:
     }
     known = _KNOWN[0] <= numba.version_info.short <= _KNOWN[1]
     if known:
-        options["_nrt"] = counts  # also where true: callees would take it over
+        # both are said of every kernel: callees would take them over
+        options |= {"_nrt": counts, "forceinline": not counts}
     compiled = _njit(function, **options)
     compiled._cache = Disk(function)
     if known:

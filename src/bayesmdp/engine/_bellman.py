@@ -109,6 +109,8 @@ def add_arrivals(
 
     The first ``n`` states are live; a start in a terminal state counts there.
     """
+    if n == start.size:
+        return
     for s in range(n, start.size):
         out[s] = start[s]
     for row in range(pi.size):

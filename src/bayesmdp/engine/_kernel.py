@@ -306,12 +306,9 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                     take_off_first(
                         lost, given, theta[d], paid, final, g, out, own, less
                     )
-                if want & CROSS:
-                    pairs = out.variance[n_rewards:]
-                    add_cross(given.start, out.value, ends, pairs, results.cross[:, i])
-                for k in range(n_rewards):
-                    reduce_draw(i, k, given, out, ends[k], results)
-                    if want & GRADIENT:
+                reduce_draw(i, given, out, ends, results)
+                if want & GRADIENT:
+                    for k in range(n_rewards):
                         add_gradient(
                             i,
                             k,
@@ -325,6 +322,9 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                             less[k],
                             results,
                         )
+                if want & CROSS:
+                    pairs = out.variance[n_rewards:]
+                    add_cross(i, given.start, out.value, ends, pairs, results)
                 if want & CONTROL:
                     control_draw(i, given, theta[d], paid, g, out.value, work, results)
                 if holds:

@@ -289,7 +289,7 @@ def sweep_stages(
     nominal model. Every row is sampled where gradients are wanted.
     """
     n_columns, n_states = stages.own.shape[0], given.start.size
-    n_live, cross = given.nominal.n_live, results.cross
+    n_live = given.nominal.n_live
     out, ends = space.found, space.ends
     for d in range(theta.shape[0]):
         i = begin + d
@@ -304,6 +304,6 @@ def sweep_stages(
             for k in range(final.shape[0]):
                 for s in range(n_live, n_states):
                     ends[m, s] += stages.own[m, k, 0] * final[k, s]
-        if given.want & CROSS:
-            add_cross(given.start, out.value, ends, space.covariance, cross[:, i])
         end_draw(i, given, out, ends, theta[d], direction, space.slope, results)
+        if given.want & CROSS:
+            add_cross(i, given.start, out.value, ends, space.covariance, results)
