@@ -104,14 +104,15 @@ def deviate(
     given: Setting,
     theta: FloatArray,
     reward: FloatArray,
-    paid: float,
+    paid: bool,
     scale: FloatArray,
     x: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Set ``out = sum_a pi sum_t (theta - theta_bar) (paid r + scale x[t])``, [K, S].
+    """Set ``out = sum_a pi sum_t (theta - theta_bar) (r + scale x[t])``, [K, S].
 
-    Row by row, so that entries are read once for all K rewards.
+    Without ``r`` where it is not ``paid``. Row by row, so that entries are read once
+    for all K rewards.
     """
     rows, pi, theta_bar = given.rows, given.pi, given.nominal.theta_bar
     out[:] = 0.0
@@ -119,21 +120,25 @@ def deviate(
         if not pi[row] > 0.0:
             continue
         s = rows.source[row]
-        for k in range(0, scale.size - 1, 2):  # two sums take no longer than one
+        for k in range(0, scale.size - 1, 2):  # two sums take less than twice as long
             first, second = 0.0, 0.0
             for at in range(rows.indptr[row], rows.indptr[row + 1]):
                 e = np.uint64(at)
                 t, off = rows.target[e], theta[e] - theta_bar[e]
-                first += off * (paid * reward[k, e] + scale[k] * x[k, t])
-                h = paid * reward[k + 1, e] + scale[k + 1] * x[k + 1, t]
-                second += off * h
+                one, two = scale[k] * x[k, t], scale[k + 1] * x[k + 1, t]
+                if paid:
+                    one, two = one + reward[k, e], two + reward[k + 1, e]
+                first += off * one
+                second += off * two
             out[k, s] += pi[row] * first
             out[k + 1, s] += pi[row] * second
         if scale.size % 2:
             k, total = scale.size - 1, 0.0
             for at in range(rows.indptr[row], rows.indptr[row + 1]):
                 e = np.uint64(at)
-                h = paid * reward[k, e] + scale[k] * x[k, rows.target[e]]
+                h = scale[k] * x[k, rows.target[e]]
+                if paid:
+                    h += reward[k, e]
                 total += (theta[e] - theta_bar[e]) * h
             out[k, s] += pi[row] * total
 
@@ -231,11 +236,11 @@ def control_draw(
 ) -> None:
     """Add the control variates of K rewards of draw ``i`` to sums and results."""
     start, nominal, bars = given.start, given.nominal, given.nominal.reference[0]
-    deviate(given, theta, reward, 1.0, g, bars, work[0])
+    deviate(given, theta, reward, True, g, bars, work[0])
     if given.want & CONTROL_STATES:
         y, z = work[1], work[2]
         _times_inverse(nominal, g, work[0], y)
-        deviate(given, theta, reward, 0.0, g, y, work[0])
+        deviate(given, theta, reward, False, g, y, work[0])
         _times_inverse(nominal, g, work[0], z)
         for k in range(g.size):
             sums, w = out.state[k, i // BLOCK], given.weights[i]
@@ -243,9 +248,11 @@ def control_draw(
                 v = value[k, s] - bars[k, s]
                 sums[c.Y, s] += w * y[k, s]
                 sums[c.YY, s] += w * y[k, s] * y[k, s]
+                sums[c.VY, s] += w * v * y[k, s]
+            for s in range(start.size):  # apart, so that both are vectorised
+                v = value[k, s] - bars[k, s]
                 sums[c.Z, s] += w * z[k, s]
                 sums[c.ZZ, s] += w * z[k, s] * z[k, s]
-                sums[c.VY, s] += w * v * y[k, s]
                 sums[c.VZ, s] += w * v * z[k, s]
                 sums[c.YZ, s] += w * y[k, s] * z[k, s]
             out.start[k, c.START_Y, i] = dot(start, y[k])
