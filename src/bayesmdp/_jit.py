@@ -217,12 +217,27 @@ def _write(name: str, content: bytes) -> None:
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 _njit: Any = numba.njit
-# Versions of numba that parts are known to work with; others compile as they will.
+# Versions of numba that all this is known to work with; others compile as they will.
 _KNOWN = (0, 61), (0, 68)
 
 
 def jit(function: Kernel) -> Kernel:
     """Compile on first call, or read from disk what another process has compiled."""
+    return _compiled(function, counts=True)
+
+
+def jit_uncounted(function: Kernel) -> Kernel:
+    """Do the same for a kernel that allocates nothing and returns numbers, if anything.
+
+    With few states, counting references to arrays, and handing bundles of them over,
+    takes longer than the arithmetic: such a kernel counts none, and is part of those
+    that call it. Numba refuses to allocate there; neither it nor what it calls may
+    return arrays, for nobody would give them back (`tests/test_kernels.py`).
+    """
+    return _compiled(function, counts=False)
+
+
+def _compiled(function: Kernel, counts: bool) -> Kernel:
     if _config.DISABLE_JIT:
         return function
     options: dict[str, Any] = {
@@ -230,9 +245,13 @@ def jit(function: Kernel) -> Kernel:
         "fastmath": {"contract"},
         "no_cfunc_wrapper": True,
     }
+    known = _KNOWN[0] <= numba.version_info.short <= _KNOWN[1]
+    if known:
+        # both are said of every kernel: callees would take them over
+        options |= {"_nrt": counts, "forceinline": not counts}
     compiled = _njit(function, **options)
     compiled._cache = Disk(function)
-    if _KNOWN[0] <= numba.version_info.short <= _KNOWN[1]:
+    if known:
         from bayesmdp._kernel_parts import PartCompiler
 
         options |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}

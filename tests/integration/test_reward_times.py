@@ -14,12 +14,12 @@ YEARS = {"horizon": 75, "cycle": "half"}
 #: States, actions, draws, share of next states, task, most that two may cost of one:
 #: what was measured (docs/rewards.md), and some room for programs beside it.
 SIZES = {
-    "4": (4, 4, 4000, 1.0, {}, 1.45),
+    "4": (4, 4, 4000, 1.0, {}, 1.65),
     "25": (25, 4, 2000, 1.0, {}, 1.4),
-    "716": (716, 3, 256, 0.06, {}, 1.4),
-    "4, T": (4, 4, 4000, 1.0, YEARS, 1.4),
-    "25, T": (25, 4, 1000, 1.0, YEARS, 1.4),
-    "716, T": (716, 3, 64, 0.06, YEARS, 1.35),
+    "716": (716, 3, 256, 0.06, {}, 1.35),
+    "4, T": (4, 4, 4000, 1.0, YEARS, 1.35),
+    "25, T": (25, 4, 1000, 1.0, YEARS, 1.25),
+    "716, T": (716, 3, 64, 0.06, YEARS, 1.25),
 }
 
 

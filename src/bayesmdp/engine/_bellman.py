@@ -9,12 +9,12 @@ the end, which costs more than the arithmetic.
 
 import numpy as np
 
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit_uncounted
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine._chain import Layout
 
 
-@jit
+@jit_uncounted
 def bellman_mean(
     theta: FloatArray,
     pi: FloatArray,
@@ -44,7 +44,7 @@ def bellman_mean(
             out[k, s] += pi[row] * x
 
 
-@jit
+@jit_uncounted
 def bellman_spread(  # noqa: C901 - loops over rows, pairs of rewards and entries
     theta: FloatArray,
     pi: FloatArray,
@@ -95,7 +95,7 @@ def bellman_spread(  # noqa: C901 - loops over rows, pairs of rewards and entrie
                 at += 1
 
 
-@jit
+@jit_uncounted
 def add_arrivals(
     theta: FloatArray,
     pi: FloatArray,
@@ -109,6 +109,8 @@ def add_arrivals(
 
     The first ``n`` states are live; a start in a terminal state counts there.
     """
+    if n == start.size:
+        return
     for s in range(n, start.size):
         out[s] = start[s]
     for row in range(pi.size):

@@ -14,6 +14,7 @@ from bayesmdp.engine._kernel import (
     STATE,
     Method,
     invert,
+    room,
     setting,
     solve_draw,
     sweep_policy,
@@ -325,6 +326,9 @@ class Range:
         every_row = stream is not None and not stream.independent
         every_row = every_row or not _is_plain(problem)
         dense, discounts = method.dense, read_only(problem.discounts)
+        lost = problem.rows.source.size if problem.lost else 0
+        sizes = problem.n_columns, len(out.cross), problem.rows.start.size
+        draw = room(*sizes, lost)
 
         def call(
             begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
@@ -343,6 +347,7 @@ class Range:
                 final,
                 every_row,
                 space,
+                draw,
                 held,
                 out,
             )

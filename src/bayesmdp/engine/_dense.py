@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit_uncounted
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._chain import Layout
 
@@ -30,7 +30,7 @@ from bayesmdp.engine._chain import Layout
 ENDLESS = 1e-70
 
 
-@jit
+@jit_uncounted
 def copy_to(target: NDArray[Any], source: NDArray[Any]) -> None:
     """Set ``target`` to ``source`` of the same length.
 
@@ -41,7 +41,7 @@ def copy_to(target: NDArray[Any], source: NDArray[Any]) -> None:
         target[i] = source[i]
 
 
-@jit
+@jit_uncounted
 def assemble(
     theta: FloatArray,
     pi: FloatArray,
@@ -68,7 +68,7 @@ def assemble(
                     slack[i] += weight * theta[e]
 
 
-@jit
+@jit_uncounted
 def factorise(matrix: FloatArray, slack: FloatArray) -> float:
     """Overwrite ``[N, N]`` by L (unit diagonal, below) and U; return the least pivot.
 
@@ -94,7 +94,7 @@ def factorise(matrix: FloatArray, slack: FloatArray) -> float:
     return least
 
 
-@jit
+@jit_uncounted
 def _eliminate(matrix: FloatArray, slack: FloatArray, i: int, k: int, n: int) -> None:
     """Subtract row ``k`` from row ``i``."""
     if matrix[i, k] != 0.0:
@@ -105,7 +105,7 @@ def _eliminate(matrix: FloatArray, slack: FloatArray, i: int, k: int, n: int) ->
             matrix[i, j] -= factor * matrix[k, j]
 
 
-@jit
+@jit_uncounted
 def _eliminate_four(matrix: FloatArray, slack: FloatArray, k: int, n: int) -> None:
     """Subtract rows ``k..k+3``, already reduced among themselves, from those below."""
     u01, u02, u03 = matrix[k, k + 1], matrix[k, k + 2], matrix[k, k + 3]
@@ -133,7 +133,7 @@ def _eliminate_four(matrix: FloatArray, slack: FloatArray, k: int, n: int) -> No
             row[j] -= (f0 * row0[j] + f1 * row1[j]) + (f2 * row2[j] + f3 * row3[j])
 
 
-@jit
+@jit_uncounted
 def dot(x: FloatArray, y: FloatArray) -> float:
     """Inner product in four interleaved sums: fast, and in a fixed order."""
     n = x.size
@@ -149,7 +149,7 @@ def dot(x: FloatArray, y: FloatArray) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-@jit
+@jit_uncounted
 def solve(lu: FloatArray, x: FloatArray) -> None:
     """Solve with the factorised matrix, in place."""
     n = lu.shape[0]
@@ -159,7 +159,7 @@ def solve(lu: FloatArray, x: FloatArray) -> None:
         x[i] = (x[i] - dot(lu[i, i + 1 :], x[i + 1 : n])) / lu[i, i]
 
 
-@jit
+@jit_uncounted
 def solve_all(lu: FloatArray, x: FloatArray) -> None:
     """Solve for several ``x`` [K, S or N]: each row of the matrix is read once."""
     n = lu.shape[0]
@@ -171,7 +171,7 @@ def solve_all(lu: FloatArray, x: FloatArray) -> None:
             x[k, i] = (x[k, i] - dot(lu[i, i + 1 :], x[k, i + 1 : n])) / lu[i, i]
 
 
-@jit
+@jit_uncounted
 def solve_transposed(lu: FloatArray, x: FloatArray) -> None:
     """Solve with the transpose of the factorised matrix, in place."""
     n = lu.shape[0]
@@ -184,7 +184,7 @@ def solve_transposed(lu: FloatArray, x: FloatArray) -> None:
             x[j] -= lu[i, j] * x[i]
 
 
-@jit
+@jit_uncounted
 def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> None:
     """Multiply: ``out[k] = transposed' x[k]`` for ``[N, N]``, which is read once."""
     n = transposed.shape[0]
@@ -197,7 +197,7 @@ def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> 
                     to[j] += factor * transposed[i, j]
 
 
-@jit
+@jit_uncounted
 def assemble_band(
     theta: FloatArray,
     pi: FloatArray,
@@ -225,7 +225,7 @@ def assemble_band(
                     slack[i] += weight * theta[e]
 
 
-@jit
+@jit_uncounted
 def factorise_band(band: FloatArray, slack: FloatArray) -> float:
     """Overwrite by L (unit diagonal) and U; return the least pivot."""
     n, width = band.shape[0], band.shape[1] // 2
@@ -252,7 +252,7 @@ def factorise_band(band: FloatArray, slack: FloatArray) -> float:
     return least
 
 
-@jit
+@jit_uncounted
 def solve_band(
     band: FloatArray, position: IntArray, x: FloatArray, work: FloatArray
 ) -> None:
@@ -274,7 +274,7 @@ def solve_band(
         x[i] = work[position[i]]
 
 
-@jit
+@jit_uncounted
 def solve_band_transposed(
     band: FloatArray, position: IntArray, x: FloatArray, work: FloatArray
 ) -> None:

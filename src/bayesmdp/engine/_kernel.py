@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit, jit_uncounted
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine._backend import BLOCK, Nominal
 from bayesmdp.engine._bellman import add_arrivals
@@ -133,6 +133,32 @@ class Method(NamedTuple):
         )
 
 
+class Draw(NamedTuple):
+    """Room of one thread for what is found of a draw."""
+
+    found: Solution  # [K, S], variances [K + X, S]
+    #: [K, S], values before the first point of time is lost, and at the end after it.
+    plain: FloatArray
+    ends: FloatArray
+    own: FloatArray  # [K, R], rewards of rows; or [K, 0]
+    less: FloatArray  # [K, R], what the gradient loses; or [K, 0]
+    control: FloatArray  # [3, K, S]
+
+
+def room(n_rewards: int, n_pairs: int, n_states: int, n_rows: int) -> Draw:
+    """Allocate for so many rewards, pairs of them, and rows that lose something."""
+    shape = n_rewards, n_states
+    variance = np.zeros((n_rewards + n_pairs, n_states))
+    return Draw(
+        Solution(np.zeros(shape), variance, np.zeros(shape)),
+        np.zeros(shape),
+        np.zeros(shape),
+        np.zeros((n_rewards, n_rows)),
+        np.zeros((n_rewards, n_rows)),
+        np.zeros((3, *shape)),
+    )
+
+
 def setting(
     problem: Problem,
     p: int,
@@ -164,7 +190,7 @@ def setting(
     )
 
 
-@jit
+@jit_uncounted
 def solve_draw(
     dense: Dense | None,
     band: Band | None,
@@ -217,7 +243,7 @@ def solve_draw(
     return status, abs(products)
 
 
-@jit
+@jit_uncounted
 def sweep_policy(  # noqa: C901 - one loop over draws
     begin: int,
     given: Setting,
@@ -232,6 +258,7 @@ def sweep_policy(  # noqa: C901 - one loop over draws
     terminal_value: FloatArray,
     every_row: bool,
     space: Space,
+    draw: Draw,
     held: Held,
     results: Results,
 ) -> None:
@@ -250,22 +277,14 @@ def sweep_policy(  # noqa: C901 - one loop over draws
         [n, K, S].
     every_row
         Whether ``theta`` holds every row, so that gradients need no means.
-    space, held
-        Work space; values and visits of a block.
+    space, draw, held
+        Work space; what is found of a draw; values and visits of a block.
     results
         To be filled.
     """
     want, weights, status = given.want, given.weights, results.status
     n_states, n_rewards = given.start.size, g.size
-    out = Solution(
-        np.zeros((n_rewards, n_states)),
-        np.zeros((n_rewards + results.cross.shape[0], n_states)),
-        np.zeros((n_rewards, n_states)),
-    )
-    work = np.zeros((3, n_rewards, n_states))
-    own = np.zeros((n_rewards, given.pi.size if lost != 0.0 else 0))
-    less = np.zeros_like(own)
-    plain = np.zeros((n_rewards, n_states))  # values, before the first point is lost
+    out, plain, after, own, less, work = draw
     holds = held.values.shape[0] > 0
     for d in range(theta.shape[0]):
         i = begin + d
@@ -279,17 +298,17 @@ def sweep_policy(  # noqa: C901 - one loop over draws
             if status[i] == SOLVED:
                 values, ends = out.value, final
                 if lost != 0.0:
-                    plain[:] = out.value
-                    values, ends = plain, (1.0 - lost) * final
+                    values, ends = plain, after
+                    for k in range(n_rewards):
+                        copy_to(plain[k], out.value[k])
+                        for s in range(n_states):
+                            after[k, s] = (1.0 - lost) * final[k, s]
                     take_off_first(
                         lost, given, theta[d], paid, final, g, out, own, less
                     )
-                if want & CROSS:
-                    pairs = out.variance[n_rewards:]
-                    add_cross(given.start, out.value, ends, pairs, results.cross[:, i])
-                for k in range(n_rewards):
-                    reduce_draw(i, k, given, out, ends[k], results)
-                    if want & GRADIENT:
+                reduce_draw(i, given, out, ends, results)
+                if want & GRADIENT:
+                    for k in range(n_rewards):
                         add_gradient(
                             i,
                             k,
@@ -303,6 +322,9 @@ def sweep_policy(  # noqa: C901 - one loop over draws
                             less[k],
                             results,
                         )
+                if want & CROSS:
+                    pairs = out.variance[n_rewards:]
+                    add_cross(i, given.start, out.value, ends, pairs, results)
                 if want & CONTROL:
                     control_draw(i, given, theta[d], paid, g, out.value, work, results)
                 if holds:
@@ -316,7 +338,7 @@ def sweep_policy(  # noqa: C901 - one loop over draws
             held.weights[:] = 0.0
 
 
-@jit
+@jit_uncounted
 def _dot_four(
     row: FloatArray, x: FloatArray, first: int, stop: int
 ) -> tuple[float, float, float, float]:
@@ -358,7 +380,7 @@ def _dot_four(
     )
 
 
-@jit
+@jit_uncounted
 def _solve_four(lu: FloatArray, x: FloatArray, first: int) -> None:
     """Solve for four right sides ``[4, N]`` that are 0 before place ``first``.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit, jit_uncounted
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._bellman import bellman_mean, bellman_spread
 from bayesmdp.engine._chain import Chain, Layout, fill_chain
@@ -89,7 +89,7 @@ class Solution(NamedTuple):
     occupancy: FloatArray  # of the first reward of each discount
 
 
-@jit
+@jit_uncounted
 def eliminate(
     dense: Dense | None,
     band: Band | None,
@@ -110,7 +110,7 @@ def eliminate(
     return least > ENDLESS
 
 
-@jit
+@jit_uncounted
 def substitute(
     dense: Dense | None, band: Band | None, space: Space, x: FloatArray
 ) -> None:
@@ -123,7 +123,7 @@ def substitute(
             solve_band(space.matrix, band.position, x[k, :n], space.vectors[0])
 
 
-@jit
+@jit_uncounted
 def substitute_transposed(
     dense: Dense | None, band: Band | None, space: Space, x: FloatArray
 ) -> None:
@@ -135,7 +135,7 @@ def substitute_transposed(
         solve_band_transposed(space.matrix, band.position, x[:n], space.vectors[0])
 
 
-@jit
+@jit_uncounted
 def solve_directly(
     dense: Dense | None,
     band: Band | None,
@@ -167,18 +167,18 @@ def solve_directly(
         first = last
     if want & VARIANCE:
         bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
-        both, first = pair_discounts(g, out.variance.shape[0]), 0
-        while first < both.size:
-            last = run_of(both, first)
-            if both[first] != held:
-                held = both[first]
+        first = 0
+        while first < out.variance.shape[0]:
+            square, last = run_of_squares(g, first, out.variance.shape[0])
+            if square != held:
+                held = square
                 eliminate(dense, band, space, theta, pi, rows, held)
             substitute(dense, band, space, out.variance[first:last])
             first = last
     return SOLVED
 
 
-@jit
+@jit_uncounted
 def run_of(g: FloatArray, first: int) -> int:
     """Return where discounts are no longer that of place ``first``."""
     last = first + 1
@@ -187,17 +187,29 @@ def run_of(g: FloatArray, first: int) -> int:
     return last
 
 
-@jit
-def pair_discounts(g: FloatArray, n: int) -> FloatArray:
-    """Return discounts of ``n`` variances and covariances, as `bellman_spread` has."""
-    out, at = np.empty(n), g.size
-    for i in range(g.size):
-        out[i] = g[i] * g[i]
-        for j in range(i + 1, g.size):
-            if at < n:
-                out[at] = g[i] * g[j]
-                at += 1
-    return out
+@jit_uncounted
+def run_of_squares(g: FloatArray, first: int, n: int) -> tuple[float, int]:
+    """Return the discount of a variance or covariance, and where it is another.
+
+    There are ``n`` of them, as `bellman_spread` has them.
+    """
+    square, last = _square(g, first), first + 1
+    while last < n and _square(g, last) == square:
+        last += 1
+    return square, last
+
+
+@jit_uncounted
+def _square(g: FloatArray, at: int) -> float:
+    """Return the discount of one: those of variances, then of pairs."""
+    if at < g.size:
+        return float(g[at] * g[at])
+    at -= g.size
+    i = 0
+    while at >= g.size - 1 - i:
+        at -= g.size - 1 - i
+        i += 1
+    return float(g[i] * g[i + 1 + at])
 
 
 @jit
@@ -249,10 +261,10 @@ def solve_iteratively(  # noqa: C901 - three systems, each of some right-hand si
         spread = out.variance
         rhs = space.rhs[: spread.shape[0]]
         bellman_spread(theta, pi, rows, reward, g, out.value, rhs)
-        both, first = pair_discounts(g, spread.shape[0]), 0
-        while first < both.size:
-            last = run_of(both, first)
-            system = _system(krylov, chain, value, both[first], space)
+        first = 0
+        while first < spread.shape[0]:
+            square, last = run_of_squares(g, first, spread.shape[0])
+            system = _system(krylov, chain, value, square, space)
             some = rhs[first:last]
             into = spread[first:last]
             more = bounded(system, space, length, space.lanes, some, into)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit_uncounted
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._chain import Layout
 from bayesmdp.engine._dense import copy_to
-from bayesmdp.engine._vectors import spread_four
+from bayesmdp.engine._solve import Solution
 
 
 class Stages(NamedTuple):
@@ -35,63 +35,30 @@ class StageSpace(NamedTuple):
     value: FloatArray
     row_own: FloatArray  # [K, G * R], mean rewards of rows, less those of arrivals
     visits: FloatArray  # [2, S]
-    carry: FloatArray  # [2, 3, S]
-    lanes: FloatArray  # [4, 4 S + 4], interleaved; a place for rows is after states
+    carry: FloatArray  # [3, 3, S]
+    lanes: FloatArray  # [4, 4 S], interleaved
+    found: Solution  # of a draw, [M, S] each
+    covariance: FloatArray  # [X, S], of pairs of columns
+    slope: FloatArray  # [M, R]
+    ends: FloatArray  # [M, S], values of terminal states
 
 
-@jit
-def row_reward(own: FloatArray, table: FloatArray, t: int, at: int) -> float:
-    """Return ``A_t o`` of a row: weights ``own`` [K, T + 1], means ``table`` [K, .]."""
+@jit_uncounted
+def row_reward(stages: Stages, table: FloatArray, m: int, t: int, at: int) -> float:
+    """Return ``A_t o`` of a row in column ``m`` from means ``table`` [K, .]."""
     total = 0.0
-    for k in range(own.shape[0]):
-        weight = own[k, t]
+    first, last = 0, stages.own.shape[1]
+    if stages.own.shape[0] == last:  # a column is a reward
+        first, last = m, m + 1
+    for k in range(first, last):
+        weight = stages.own[m, k, t]
         if weight != 0.0:
             total += weight * table[k, at]
     return total
 
 
-@jit
-def _spread_two(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    m: int,
-    n: int,
-    out: FloatArray,
-) -> None:
-    """Do the same as `_spread` for two columns whose rewards do not differ within rows.
-
-    Lanes are ``x x``, ``y y`` and ``x y``; the fourth is idle.
-    """
-    n_states, table = out.shape[1], space.row_own
-    x, y, ahead, now = space.lanes[0], space.lanes[1], space.lanes[2], space.lanes[3]
-    ahead[:] = 0.0
-    for t in range(stages.phase.size - 1, -1, -1):
-        base = stages.phase[t] * rows.target.size
-        one, two = space.value[m, t + 1], space.value[n, t + 1]
-        for s in range(n_states):
-            x[4 * s] = x[4 * s + 2] = one[s]
-            y[4 * s] = one[s]
-            x[4 * s + 1] = y[4 * s + 1] = y[4 * s + 2] = two[s]
-        now[:] = 0.0
-        for row in range(pi.size):
-            if pi[row] == 0.0:
-                continue
-            s, at = rows.source[row], stages.paid[t] * pi.size + row
-            x0 = space.value[m, t, s] - row_reward(stages.own[m], table, t, at)
-            y0 = space.value[n, t, s] - row_reward(stages.own[n], table, t, at)
-            these = rows.indptr[row], rows.indptr[row + 1], base, 4 * s
-            spread_four(theta, rows.target, x, y, ahead, now, *these, x0, y0, pi[row])
-        ahead, now = now, ahead
-    for s in range(n_states):
-        for lane in range(3):
-            out[lane, s] = ahead[4 * s + lane]
-
-
-@jit
-def _spread(
+@jit_uncounted
+def spread_of_pair(
     stages: Stages,
     space: StageSpace,
     theta: FloatArray,
@@ -121,8 +88,8 @@ def _spread(
             x0, y0 = space.value[m, t, s], space.value[n, t, s]
             if not stages.moved:  # the same for all entries of the row
                 at = stages.paid[t] * pi.size + row
-                x0 -= row_reward(stages.own[m], table, t, at)
-                y0 -= row_reward(stages.own[n], table, t, at)
+                x0 -= row_reward(stages, table, m, t, at)
+                y0 -= row_reward(stages, table, n, t, at)
             if not stages.moved and m == n:
                 for at in range(rows.indptr[row], rows.indptr[row + 1]):
                     j = rows.target[np.uint64(at)]
@@ -145,35 +112,3 @@ def _spread(
         ahead, now = now, ahead
     for i in range(3):
         copy_to(out[i], ahead[i])
-
-
-@jit
-def fill_variances(
-    stages: Stages,
-    space: StageSpace,
-    theta: FloatArray,
-    pi: FloatArray,
-    rows: Layout,
-    reward: FloatArray,
-    variance: FloatArray,
-    covariance: FloatArray,
-) -> None:
-    """Fill ``variance`` [M, S], and ``covariance`` [X, S] of all pairs, or of none."""
-    n_columns = variance.shape[0]
-    found = np.zeros((3, variance.shape[1]))
-    if n_columns == 1 or covariance.shape[0] == 0:
-        for m in range(n_columns):
-            _spread(stages, space, theta, pi, rows, reward, m, m, found)
-            copy_to(variance[m], found[0])
-        return
-    at = 0
-    for m in range(n_columns):
-        for n in range(m + 1, n_columns):
-            if stages.moved:
-                _spread(stages, space, theta, pi, rows, reward, m, n, found)
-            else:
-                _spread_two(stages, space, theta, pi, rows, m, n, found)
-            copy_to(variance[m], found[0])
-            copy_to(variance[n], found[1])
-            copy_to(covariance[at], found[2])
-            at += 1

@@ -23,7 +23,7 @@ nominal model times the deviation from it, with mean 0.
 
 import numpy as np
 
-from bayesmdp._jit import jit
+from bayesmdp._jit import jit_uncounted
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine._chain import Layout, Results, Setting
 from bayesmdp.engine._dense import copy_to
@@ -37,13 +37,13 @@ from bayesmdp.engine._solve import (
     VARIANCE,
     Solution,
 )
+from bayesmdp.engine._stage_pairs import sweep_pair
 from bayesmdp.engine._stage_variances import (
     Stages,
     StageSpace,
-    fill_variances,
     row_reward,
+    spread_of_pair,
 )
-from bayesmdp.engine._vectors import sweep_two
 
 
 def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
@@ -54,12 +54,16 @@ def stage_space(stages: Stages, n_states: int, n_rows: int) -> StageSpace:
         np.zeros((n_columns, n_times + 1, n_states)),
         np.empty((n_rewards, n * n_rows)),
         np.zeros((2, n_states)),
-        np.zeros((2, 3, n_states)),
-        np.zeros((4, 4 * n_states + 4)),
+        np.zeros((3, 3, n_states)),
+        np.zeros((4, 4 * n_states)),
+        Solution(*np.zeros((3, n_columns, n_states))),
+        np.zeros((n_columns * (n_columns - 1) // 2, n_states)),
+        np.zeros((n_columns, n_rows)),
+        np.zeros((n_columns, n_states)),
     )
 
 
-@jit
+@jit_uncounted
 def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
     stages: Stages,
     space: StageSpace,
@@ -95,7 +99,7 @@ def fill_rewards(  # noqa: C901 - loops over rewards, phases, rows and times
                 space.value[m, t + 1, s] = paid
 
 
-@jit
+@jit_uncounted
 def row_ahead(
     theta: FloatArray, rows: Layout, base: int, row: int, ahead: FloatArray
 ) -> float:
@@ -106,13 +110,13 @@ def row_ahead(
     return total
 
 
-@jit
+@jit_uncounted
 def _backward(
     stages: Stages, space: StageSpace, given: Setting, theta: FloatArray, m: int
 ) -> None:
     """Fill the values of all times of one column."""
     rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
-    table, own = space.row_own, stages.own[m]
+    table = space.row_own
     for t in range(stages.phase.size - 1, -1, -1):
         space.value[m, t, :n_live] = 0.0
         base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * pi.size
@@ -120,41 +124,42 @@ def _backward(
         for row in range(pi.size):
             if pi[row] > 0.0:
                 total = row_ahead(theta, rows, base, row, ahead)
-                total += row_reward(own, table, t, paid + row)
+                total += row_reward(stages, table, m, t, paid + row)
                 space.value[m, t, rows.source[row]] += pi[row] * total
 
 
-@jit
-def _backward_two(
-    stages: Stages, space: StageSpace, given: Setting, theta: FloatArray, m: int
+@jit_uncounted
+def _fill_variances(
+    stages: Stages,
+    space: StageSpace,
+    given: Setting,
+    theta: FloatArray,
+    reward: FloatArray,
+    known: bool,
 ) -> None:
-    """Fill those of two columns, which read the entries together."""
-    rows, pi, n_live = given.rows, given.pi, given.nominal.n_live
-    table, x, n = space.row_own, space.lanes[0], m + 1
-    own = 2 * space.visits.shape[1]  # where lanes of a row stand
-    for t in range(stages.phase.size - 1, -1, -1):
-        space.value[m : m + 2, t, :n_live] = 0.0
-        base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * pi.size
-        _interleave(space.value[m, t + 1], space.value[n, t + 1], x)
-        for row in range(pi.size):
-            if pi[row] > 0.0:
-                at = rows.indptr[row], rows.indptr[row + 1], base, own
-                sweep_two(theta, rows.target, x, x, *at, 0.0, 1.0, 1.0)
-                p = x[own] + row_reward(stages.own[m], table, t, paid + row)
-                q = x[own + 1] + row_reward(stages.own[n], table, t, paid + row)
-                space.value[m, t, rows.source[row]] += pi[row] * p
-                space.value[n, t, rows.source[row]] += pi[row] * q
+    """Fill variances, and covariances of all pairs if wanted; values, unless known."""
+    pi, rows, n_columns = given.pi, given.rows, stages.own.shape[0]
+    variance, covariance = space.found.variance, space.covariance
+    found = space.carry[2]
+    if n_columns == 1 or not given.want & CROSS:
+        for m in range(n_columns):
+            spread_of_pair(stages, space, theta, pi, rows, reward, m, m, found)
+            copy_to(variance[m], found[0])
+        return
+    at = 0
+    for m in range(n_columns):
+        for n in range(m + 1, n_columns):
+            if stages.moved:
+                spread_of_pair(stages, space, theta, pi, rows, reward, m, n, found)
+            else:
+                sweep_pair(stages, space, given, theta, (m, n), known, True, found)
+            copy_to(variance[m], found[0])
+            copy_to(variance[n], found[1])
+            copy_to(covariance[at], found[2])
+            at += 1
 
 
-@jit
-def _interleave(one: FloatArray, two: FloatArray, out: FloatArray) -> None:
-    """Put two vectors [S] side by side."""
-    for s in range(one.size):
-        out[2 * s] = one[s]
-        out[2 * s + 1] = two[s]
-
-
-@jit
+@jit_uncounted
 def _forward(  # noqa: C901 - one loop over times
     stages: Stages,
     space: StageSpace,
@@ -180,11 +185,11 @@ def _forward(  # noqa: C901 - one loop over times
             for s in range(n):
                 occupancy[m, s] += stages.visits[m, t] * now[s]
             if given.want & GRADIENT:
-                own, ahead = stages.own[m], space.value[m, t + 1]
+                ahead = space.value[m, t + 1]
                 for row in range(pi.size):
                     s = rows.source[row]
                     if now[s] != 0.0:
-                        q = row_reward(own, table, t, paid + row)
+                        q = row_reward(stages, table, m, t, paid + row)
                         q += row_ahead(theta, rows, base, row, ahead)
                         slope[m, row] += now[s] * (q - space.value[m, t, s])
         if t == last:
@@ -202,7 +207,7 @@ def _forward(  # noqa: C901 - one loop over times
         now, after = after, now
 
 
-@jit
+@jit_uncounted
 def solve_stages(
     stages: Stages,
     space: StageSpace,
@@ -210,27 +215,28 @@ def solve_stages(
     theta: FloatArray,
     reward: FloatArray,
     final: FloatArray,
-    out: Solution,
-    covariance: FloatArray,
-    slope: FloatArray,
 ) -> None:
-    """Fill ``out`` [M, S], ``covariance`` [X or 0, S] and ``slope`` [M, R]."""
-    n_live, n_columns = given.nominal.n_live, stages.own.shape[0]
+    """Fill what was found of a draw in ``space``."""
+    want, n_live, n_columns = given.want, given.nominal.n_live, stages.own.shape[0]
+    out = space.found
     fill_rewards(stages, space, given, theta, reward, final)
-    for m in range(0, n_columns - 1, 2):
-        _backward_two(stages, space, given, theta, m)
-    if n_columns % 2:
-        _backward(stages, space, given, theta, n_columns - 1)
-    for m in range(stages.own.shape[0]):
+    # with their variances and covariance, where that is all there is
+    later = n_columns == 2 and want & VARIANCE and want & CROSS and not stages.moved
+    if not later:
+        for m in range(0, n_columns - 1, 2):
+            pair = m, m + 1
+            sweep_pair(stages, space, given, theta, pair, False, False, space.carry[2])
+        if n_columns % 2:
+            _backward(stages, space, given, theta, n_columns - 1)
+    if want & VARIANCE:
+        _fill_variances(stages, space, given, theta, reward, not later)
+    for m in range(n_columns):
         copy_to(out.value[m][:n_live], space.value[m, 0, :n_live])
-    if given.want & VARIANCE:
-        pi, rows, spread = given.pi, given.rows, out.variance
-        fill_variances(stages, space, theta, pi, rows, reward, spread, covariance)
-    if given.want & (OCCUPANCY | GRADIENT):
-        _forward(stages, space, given, theta, out.occupancy, slope)
+    if want & (OCCUPANCY | GRADIENT):
+        _forward(stages, space, given, theta, out.occupancy, space.slope)
 
 
-@jit
+@jit_uncounted
 def fill_direction(
     stages: Stages,
     space: StageSpace,
@@ -264,7 +270,7 @@ def fill_direction(
         now, after = after, now
 
 
-@jit
+@jit_uncounted
 def sweep_stages(
     begin: int,
     given: Setting,
@@ -283,30 +289,21 @@ def sweep_stages(
     nominal model. Every row is sampled where gradients are wanted.
     """
     n_columns, n_states = stages.own.shape[0], given.start.size
-    n_live, cross = given.nominal.n_live, results.cross
-    out = Solution(
-        np.zeros((n_columns, n_states)),
-        np.zeros((n_columns, n_states)),
-        np.zeros((n_columns, n_states)),
-    )
-    slope = np.zeros((n_columns, given.pi.size))
-    ends = np.zeros((n_columns, n_states))
-    covariance = np.zeros((cross.shape[0], n_states))
+    n_live = given.nominal.n_live
+    out, ends = space.found, space.ends
     for d in range(theta.shape[0]):
         i = begin + d
         if given.weights[i] == 0.0 or results.status[i] != LEFT_OUT:
             continue
         paid = reward[d if reward.shape[0] > 1 else 0]
         final = terminal_value[d if terminal_value.shape[0] > 1 else 0]
-        solve_stages(
-            stages, space, given, theta[d], paid, final, out, covariance, slope
-        )
+        solve_stages(stages, space, given, theta[d], paid, final)
         results.status[i] = SOLVED
         ends[:] = 0.0
         for m in range(n_columns):
             for k in range(final.shape[0]):
                 for s in range(n_live, n_states):
                     ends[m, s] += stages.own[m, k, 0] * final[k, s]
+        end_draw(i, given, out, ends, theta[d], direction, space.slope, results)
         if given.want & CROSS:
-            add_cross(given.start, out.value, ends, covariance, cross[:, i])
-        end_draw(i, given, out, ends, theta[d], direction, slope, results)
+            add_cross(i, given.start, out.value, ends, space.covariance, results)

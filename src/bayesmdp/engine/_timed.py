@@ -16,7 +16,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine._chain import Setting
 from bayesmdp.engine._kernel import setting
 from bayesmdp.engine._rows import Problem
-from bayesmdp.engine._solve import CONTROL, GRADIENT, Solution
+from bayesmdp.engine._solve import CONTROL, GRADIENT
 from bayesmdp.engine._stages import (
     Stages,
     StageSpace,
@@ -69,16 +69,14 @@ def solved_by_time(
     theta: FloatArray,
     reward: FloatArray,
     final: FloatArray,
-) -> tuple[Solution, StageSpace, FloatArray]:
-    """Solve one model ``[F * E]``: results, values of all times, slopes ``[M, R]``."""
-    stages, rows, m = problem.stages, problem.rows, problem.n_columns
+) -> StageSpace:
+    """Solve one model ``[F * E]``: what was found, and values of all times."""
+    stages, rows = problem.stages, problem.rows
     assert stages is not None
     space = stage_space(stages, rows.start.size, rows.source.size)
-    out = Solution(*np.zeros((3, m, rows.start.size)))
-    slope, nothing = np.zeros((m, rows.source.size)), np.zeros((0, rows.start.size))
     model = theta.copy(), read_only(reward), writable(final)
-    solve_stages(stages, space, given, *model, out, nothing, slope)
-    return out, space, slope
+    solve_stages(stages, space, given, *model)
+    return space
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +90,7 @@ class Products(Timed):
         """Solve the mean model."""
         given = setting(problem, p, bits & ~GRADIENT)
         model = problem.rows.mean, problem.reward, problem.terminal_value
-        return np.stack(solved_by_time(problem, given, *model)[0])
+        return np.stack(solved_by_time(problem, given, *model).found)
 
     def kernel(self, part: "Range", p: int) -> Kernel:
         """Return the kernel of one policy."""
@@ -103,7 +101,7 @@ class Products(Timed):
             direction = np.empty((problem.n_columns, rows.mean.size))
             plain, reward = setting(problem, p, 0), read_only(problem.reward)
             mean = rows.mean, problem.reward, problem.terminal_value
-            values = solved_by_time(problem, plain, *mean)[1]
+            values = solved_by_time(problem, plain, *mean)
             theta = rows.mean.copy()
             fill_direction(self.stages, values, plain, theta, reward, direction)
 

@@ -56,6 +56,17 @@ class _Vectors:
         """Return lanes of an array."""
         return self.builder.load(self.at(array, place), align=8)
 
+    def of(self, array: Any, state: Any) -> Any:
+        """Return the lanes of a state."""
+        return self.load(array, self.builder.mul(state, self.word(self.width)))
+
+    def mixed(self, lanes: Any, order: tuple[int, ...]) -> Any:
+        """Return lanes in another order."""
+        from llvmlite import ir
+
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order))
+        return self.builder.shuffle_vector(lanes, lanes, mask)
+
     def store(self, lanes: Any, array: Any, place: Any) -> None:
         """Set lanes of an array."""
         self.builder.store(lanes, self.at(array, place), align=8)
@@ -71,7 +82,7 @@ class _Vectors:
     def total(
         self, entries: Any, states: Any, these: tuple[Any, Any, Any], term: Any
     ) -> Any:
-        """Sum entries times a term of their state's place, in four sums.
+        """Sum entries times a term of their state, in four sums.
 
         States stand from the first to before the last of these, entries ``base`` later.
         """
@@ -82,7 +93,7 @@ class _Vectors:
         def add(at: Any, into: Any) -> None:
             entry = builder.load(builder.gep(entries, [builder.add(at, base)]))
             state = builder.zext(builder.load(builder.gep(states, [at])), word)
-            more = term(builder.mul(state, word(self.width)))
+            more = term(state)
             more = self.times(self.wide(entry), more)
             builder.store(self.plus(builder.load(into), more), into)
 
@@ -116,7 +127,7 @@ def _row(width: int) -> Any:
             weight, g, inverse = (at.wide(scalar) for scalar in given[8:])
             at.store(at.zero, x, place)
             these = first, last, base
-            total = at.total(value, column, these, lambda j: at.load(x, j))
+            total = at.total(value, column, these, lambda j: at.of(x, j))
             total = at.plus(at.times(weight, at.load(rhs, place)), at.times(g, total))
             at.store(at.times(total, inverse), x, place)
             return target.get_dummy_value()
@@ -127,34 +138,52 @@ def _row(width: int) -> Any:
     return _intrinsic(sweep)
 
 
-def _spread(  # type: ignore[no-untyped-def]
-    context, value, column, x, y, z, out, first, last, base, place, x0, y0, weight
-):
-    """Add ``weight sum_k value[k] ((x[j] - u) (y[j] - v) + z[j])`` to ``out[place]``.
+def _mean(context, value, column, x, first, last, base):  # type: ignore[no-untyped-def]
+    """Return both lanes of ``sum_k value[k] x[column[k]]``."""
+    from numba.core import types
 
-    With ``j = column[k]``, ``u = (x0, y0, x0, 0)`` and ``v = (x0, y0, y0, 0)``.
+    pair: Any = types.UniTuple
+
+    def generate(target, builder, signature, given):  # type: ignore[no-untyped-def]
+        at = _Vectors(target, builder, 2)
+        value, column, x = at.data(signature.args[:3], given[:3])
+        total = at.total(value, column, given[3:], lambda j: at.of(x, j))
+        each = [builder.extract_element(total, at.word(i)) for i in range(2)]
+        return target.make_tuple(builder, signature.return_type, each)
+
+    given = value, column, x, first, last, base
+    return pair(types.float64, 2)(*given), generate
+
+
+def _spread(  # type: ignore[no-untyped-def]
+    context, value, column, x, z, out, first, last, base, place, x0, y0, weight
+):
+    """Add ``weight sum_k value[k] (u v + z[j])`` to ``out[place]``, ``j = column[k]``.
+
+    With two lanes ``d = x[j] - (x0, y0)``, ``u = (d0, d1, d0, d1)``, and ``v = (d0, d1,
+    d1, d0)``.
     """
     from numba.core import types
 
     def generate(target, builder, signature, given):  # type: ignore[no-untyped-def]
-        at = _Vectors(target, builder, 4)
-        value, column, x, y, z, out = at.data(signature.args[:6], given[:6])
-        first, last, base, place, x0, y0, weight = given[6:]
-        these = first, last, base
-        u, v = at.made(x0, y0, x0), at.made(x0, y0, y0)
+        at, two = _Vectors(target, builder, 4), _Vectors(target, builder, 2)
+        value, column, x, z, out = at.data(signature.args[:5], given[:5])
+        first, last, base, place, x0, y0, weight = given[5:]
+        these, middle = (first, last, base), two.made(x0, y0)
 
         def term(j: Any) -> Any:
-            left = builder.fsub(at.load(x, j), u)
-            right = builder.fsub(at.load(y, j), v)
-            return at.plus(at.times(left, right), at.load(z, j))
+            d = builder.fsub(two.of(x, j), middle)
+            u, v = two.mixed(d, (0, 1, 0, 1)), two.mixed(d, (0, 1, 1, 0))
+            return at.plus(at.times(u, v), at.of(z, j))
 
         more = at.times(at.wide(weight), at.total(value, column, these, term))
         at.store(at.plus(at.load(out, place), more), out, place)
         return target.get_dummy_value()
 
-    given = value, column, x, y, z, out, first, last, base, place, x0, y0, weight
+    given = value, column, x, z, out, first, last, base, place, x0, y0, weight
     return types.void(*given), generate
 
 
 sweep_two, sweep_four = _row(2), _row(4)
+mean_two: Any = _intrinsic(_mean)
 spread_four: Any = _intrinsic(_spread)

@@ -75,8 +75,9 @@ def _solved(problem: Problem, choice: IntArray) -> tuple[float, FloatArray, Floa
     policy[0, choice] = 1.0
     given = setting(problem.with_policies(policy), 0, OCCUPANCY | GRADIENT)
     model = rows.mean, problem.reward, problem.terminal_value
-    out, _, slope = solved_by_time(problem, given, *model)
-    return float(rows.start @ out.value[0]), out.value[0], slope[0]
+    space = solved_by_time(problem, given, *model)
+    value = space.found.value[0]
+    return float(rows.start @ value), value, space.slope[0]
 
 
 def sum_over_draws(
@@ -103,7 +104,7 @@ def _values_by_time(
     problem: Problem, theta: FloatArray, reward: FloatArray, final: FloatArray
 ) -> FloatArray:
     given = setting(problem, 0, 0)
-    space = solved_by_time(problem, given, theta, reward, final)[1]
+    space = solved_by_time(problem, given, theta, reward, final)
     out = space.value[0, :-1].copy()  # at terminal states what arriving there pays
     out[0, problem.n_live :] = problem.of_columns(final)[0, problem.n_live :]
     return out
@@ -181,7 +182,7 @@ def best_stages(
         base, paid = stages.phase[t] * rows.target.size, stages.paid[t] * n_rows
         value[:n_live] = -np.inf
         for row in range(n_rows):
-            q = row_reward(stages.own[0], space.row_own, t, paid + row)
+            q = row_reward(stages, space.row_own, 0, t, paid + row)
             q += row_ahead(theta, rows, base, row, ahead)
             s = rows.source[row]
             if q > value[s]:

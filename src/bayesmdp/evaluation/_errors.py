@@ -63,8 +63,10 @@ neither policy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -96,13 +98,12 @@ class Estimates:
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed, also those of the start."""
         for name in ESTIMATED:
-            for found in (getattr(self, name), getattr(self, f"start_{name}", 0.0)):
-                if not np.isfinite(found).all():
-                    raise TooLargeError(
-                        f"`{name}` of this policy is not finite: its values are too "
-                        "large; use a smaller discount, or give rewards in larger "
-                        "units."
-                    )
+            known = np.isfinite(getattr(self, name)).all()
+            if not (known and math.isfinite(getattr(self, f"start_{name}", 0.0))):
+                raise TooLargeError(
+                    f"`{name}` of this policy is not finite: its values are too large; "
+                    "use a smaller discount, or give rewards in larger units."
+                )
 
 
 ESTIMATED = tuple(x.name for x in fields(Estimates))
@@ -117,9 +118,14 @@ class Size:
     exact: bool  # every model there is: population moments, no error but ``chain``
     chain: float = 0.0  # noise of finite chains and samples, see above
 
+    @cached_property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
     def mean(self, values: FloatArray) -> FloatArray:
         """Weighted mean over draws, the last axis."""
-        return np.asarray(values @ self.weights / self.weights.sum())
+        return np.asarray(values @ self.weights / self.total)
 
 
 def mean_and_mcse(
@@ -240,14 +246,14 @@ def fit_coefficients(
 
     ``expected`` are the coefficients where the draws do not tell.
     """
-    tiny = _ROUNDING * float(np.abs(values).max())
-    if values.std() <= tiny:
+    tiny, spread = _ROUNDING * float(np.abs(values).max()), values.std()
+    if spread <= tiny:
         return expected, 1.0
     coefficients, inflation = expected, 1.0
     if values.size >= _ENOUGH:
         coefficients, inflation = _regress(values, controls, expected, tiny)
     residuals = values - coefficients @ controls
-    if inflation * residuals.std() > _MOST * values.std():
+    if inflation * residuals.std() > _MOST * spread:
         return np.zeros_like(expected), _MOST
     return coefficients, inflation
 

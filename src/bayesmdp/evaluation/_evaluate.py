@@ -273,8 +273,10 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         p,
         draws.belief.chain_noise,
     )
-    n = swept.sums.n_draws
-    policy = p // swept.problem.n_columns
+    n, task = swept.sums.n_draws, draws.belief.task
+    policy, k = divmod(p, swept.problem.n_columns)
+    if swept.problem.n_columns > 1:
+        task = task.parts[task.reward_names[swept.problem.order[k]]]
     floor = _floor(measured, draws.belief.chain_noise)
     notes = _remarks(measured, tolerance, n, floor)
     if any(swept.nominal.few_digits[p : p + 1]):
@@ -322,7 +324,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         notes=tuple(notes),
         seed=draws.seed,
         policy=_checks.frozen(swept.policies[policy]),
-        task=draws.belief.task,
+        task=task,
     )
 
 
@@ -435,19 +437,19 @@ def joint(swept: Swept, evaluations: list[Evaluation]) -> Evaluation:
     task, order = swept.draws.belief.task, swept.problem.order
     names = task.reward_names
     by_place = dict(zip(order, evaluations, strict=True))
-    each = {
-        name: replace(by_place[k], task=task.parts[name])
-        for k, name in enumerate(names)
-    }
+    each = {name: by_place[k] for k, name in enumerate(names)}
     first = each[names[0]]
     size = len(names)
     place = np.argsort(order)  # of each reward among the columns
     values = np.stack([each[name].start_values for name in names])
-    ended = np.isfinite(values).all(axis=0) & (swept.sums.weights > 0)
-    weights = swept.sums.weights[ended] / swept.sums.weights[ended].sum()
+    weights, returns = swept.sums.weights, swept.sums.cross[0]
+    ended = np.isfinite(values).all(axis=0) & (weights > 0)
+    if not ended.all():
+        values, returns, weights = values[:, ended], returns[:, ended], weights[ended]
+    weights = weights / weights.sum()
     belief = swept.draws.belief
     how: dict[str, Any] = {"exact": swept.draws.exact, "chain": belief.chain_noise}
-    off = values[:, ended] - (values[:, ended] @ weights)[:, None]
+    off = values - (values @ weights)[:, None]
     epistemic, over = mean_and_mcse(off[:, None] * off, weights, **how)
     if not swept.draws.exact:
         epistemic *= weights.size / max(weights.size - 1, 1)
@@ -456,7 +458,7 @@ def joint(swept: Swept, evaluations: list[Evaluation]) -> Evaluation:
     aleatoric, of = np.diag(sds**2), np.diag(2 * sds * errors)
     pair = np.zeros((size, size), dtype=np.int64)
     pair[np.triu_indices(size, 1)] = np.arange(size * (size - 1) // 2)
-    cross, error = mean_and_mcse(swept.sums.cross[0][:, ended], weights, **how)
+    cross, error = mean_and_mcse(returns, weights, **how)
     for i in range(size):
         for j in range(i):
             low, high = sorted((place[i], place[j]))

@@ -85,7 +85,7 @@ def measure(
             f"Only {n} of {ended.size} draws have episodes that can be resolved; use a "
             "smaller discount."
         )
-    start = sums.start[p][:, ended]
+    start = sums.start[p] if n == ended.size else sums.start[p][:, ended]
     control = None
     if nominal.controls and n == ended.size:  # leaving draws out shifts their means
         control = fit_control(problem, nominal, p, start)
@@ -96,11 +96,15 @@ def measure(
     reference[:, problem.rows.order] = nominal.reference[:, p]
     size = Size(n, sums.weights[ended], exact, chain)
     with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
-        from_start = start_estimates(start, size, control)
-        states = estimates(state_sums, size, reference[:2], of_states)
+        found = np.empty((7, state_sums.shape[1] + 1))  # the start's at last
+        moments_of_states(state_sums, size, reference[:2], of_states, found[:, :-1])
+        moments_of_start(start, size, control, found[:, -1])
+        both = from_moments(size, *found)
+    states = Estimates(*(x[:-1].copy() for x in vars(both).values()))
+    from_start = Estimates(*(x[-1] for x in vars(both).values()))
     _add_terminal(problem, p, states, size, ended)
-    occupancy = state_sums[c.D] / size.weights.sum()
-    spread = np.maximum(state_sums[c.DD] / size.weights.sum() - occupancy**2, 0.0)
+    occupancy = state_sums[c.D] / size.total
+    spread = np.maximum(state_sums[c.DD] / size.total - occupancy**2, 0.0)
     visits = occupancy + reference[2]
     if problem.lost:
         visits = np.maximum(visits - problem.lost * problem.task.start, 0.0)
@@ -134,14 +138,18 @@ def _add_terminal(
         getattr(states, name)[at] = found[at]
 
 
-def estimates(
-    sums: FloatArray, size: Size, reference: FloatArray, control: Control | None
-) -> Estimates:
-    """Estimates from the sums ``[17, S]`` over draws.
+def moments_of_states(
+    sums: FloatArray,
+    size: Size,
+    reference: FloatArray,
+    control: Control | None,
+    out: FloatArray,
+) -> None:
+    """Set what `from_moments` takes, ``[7, S]``, from sums ``[17, S]`` over draws.
 
     ``reference`` [2, S] holds the value and variance the sums are taken around.
     """
-    mean = sums / size.weights.sum()
+    mean = sums / size.total
     v = mean[c.V]
     m2 = np.maximum(mean[c.VV] - v**2, 0.0)
     m4 = mean[c.VVVV] - 4 * v * mean[c.VVV] + 6 * v**2 * mean[c.VV] - 3 * v**4
@@ -153,15 +161,14 @@ def estimates(
         first, second = control.coefficients
         value = v - first * mean[c.Y] - second * (mean[c.Z] - control.mean)
         variance = control.inflation**2 * _residual_variance(mean, m2, first, second)
-    return from_moments(
-        size, value + reference[0], variance, m2, m4, r + reference[1], r2, vvr
-    )
+    out[0], out[1], out[2], out[3] = value + reference[0], variance, m2, m4
+    out[4], out[5], out[6] = r + reference[1], r2, vvr
 
 
-def start_estimates(
-    start: FloatArray, size: Size, control: Control | None
-) -> Estimates:
-    """Return the same from the start distribution, from every draw ``[4, D]``."""
+def moments_of_start(
+    start: FloatArray, size: Size, control: Control | None, out: FloatArray
+) -> None:
+    """Set the same ``[7]`` from the start distribution, from every draw ``[4, D]``."""
     values, variances = start[c.START_VALUE], start[c.START_VARIANCE]
     deviation = values - size.mean(values)
     spread = variances - size.mean(variances)
@@ -172,24 +179,19 @@ def start_estimates(
             values - control.coefficients @ controls,
             control.inflation,
         )
-    centre = size.mean(residuals)
-    return from_moments(
-        size,
-        centre,
-        inflation**2 * size.mean((residuals - centre) ** 2),
-        size.mean(deviation**2),
-        size.mean(deviation**4),
-        size.mean(variances),
-        size.mean(spread**2),
-        size.mean(deviation**2 * spread),
-    )
+    centre, square = size.mean(residuals), deviation**2
+    out[0] = centre
+    out[1] = inflation**2 * size.mean((residuals - centre) ** 2)
+    out[2], out[3] = size.mean(square), size.mean(square**2)
+    out[4], out[5] = size.mean(variances), size.mean(spread**2)
+    out[6] = size.mean(square * spread)
 
 
 def estimates_of_values(values: FloatArray, size: Size) -> Estimates:
     """Return the same from values of every draw ``[S, D]``, without any chance."""
     mean = size.mean(values)
     deviation = values - mean[:, None]
-    m2, m4 = size.mean(deviation**2), size.mean(deviation**4)
+    m2, m4 = size.mean(deviation**2), size.mean((deviation**2) ** 2)
     nothing = np.zeros_like(mean)
     return from_moments(size, mean, m2, m2, m4, nothing, nothing, nothing)
 
