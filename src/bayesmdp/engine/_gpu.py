@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp._memory import gigabytes
+from bayesmdp._resources import gigabytes
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Node, Nominal, Sums
 from bayesmdp.engine._cpu import CPU, check_solver
@@ -291,10 +291,8 @@ def _patched(
     found: Sums, problem: Problem, nominal: Nominal, bits: int, first: int
 ) -> Sums:
     """Add what the CPU finds for the draws that the device did not solve."""
-    start, status, products, kept, cross = (
-        x.copy()
-        for x in (found.start, found.status, found.products, found.kept, found.cross)
-    )
+    start, kept, cross = found.start.copy(), found.kept.copy(), found.cross.copy()
+    status, products = found.status.copy(), found.products.copy()
     nodes = tuple(
         replace(x, state=x.state.copy(), row=x.row.copy()) for x in found.nodes
     )

@@ -150,7 +150,7 @@ def place_slots(  # noqa: C901 - loops over slices, steps, states and lanes
 
 
 def _dealt(sizes: IntArray, n_warps: int) -> tuple[IntArray, IntArray]:
-    """Deal slices, in falling order of size, to warps; which, and what it has before."""
+    """Deal slices, which fall in size, to warps: which one, and what it has before."""
     warp_of, begin = np.empty_like(sizes), np.empty_like(sizes)
     loads = [(0, warp) for warp in range(n_warps)]
     for number, size in enumerate(sizes.tolist()):

@@ -1,8 +1,8 @@
 """Rows of draws on a device: the same draws as the CPU's, up to rounding.
 
 Each kind of stream has a sampler here, which keeps on the device what draws are made
-from. A stream of another kind, such as a user's own, fills its rows on the CPU, and they
-are copied.
+from. A stream of another kind, such as a user's own, fills its rows on the CPU; they
+are copied then.
 
 Samplers fill the rows that are used, as `Stream.fill` does.
 """
@@ -124,7 +124,7 @@ def _random_support(kernels: _Kernels, stream: RandomSupportStream) -> Sampler:
 
 
 def _hierarchical(kernels: _Kernels, stream: HierarchicalStream) -> Sampler:
-    """Sample latent rows of states, then rows around them; chains stay on the device."""
+    """Sample latent rows, then rows around them; chains stay on the device."""
     at, put, rows = _Rows(kernels, stream), kernels.device.put, stream.layout
     chains, n_states = stream.chains, stream.layout.n_states
     first = np.flatnonzero(np.diff(rows.state, prepend=-1))  # rows of a state
