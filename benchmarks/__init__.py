@@ -7,12 +7,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bayesmdp import __version__
+
 
 def made_with() -> dict[str, str]:
     """Versions and kind of machine, for every record."""
-    packages = ("bayesmdp", "numpy", "scipy", "numba")
+    packages = ("numpy", "scipy", "numba")
     return {
         "python": platform.python_version(),
+        "bayesmdp": __version__,
         **{name: version(name) for name in packages},
         "system": f"{platform.system()} {platform.machine()}",
         "processor": processor(),

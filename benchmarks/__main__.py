@@ -14,6 +14,7 @@ from bayesmdp.errors import ArgumentError, BayesmdpError
 from benchmarks import (
     calibration,
     efforts,
+    gpu,
     information,
     scale,
     start,
@@ -25,7 +26,8 @@ RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 AWAY = Path(__file__).parents[1] / ".benchmarks"  # what is not whole
 TABLES = ("start", "kernels", "variates", "grid", "policies", "efforts")
-NAMED = ("calibration", "information")  # an hour, and minutes: only where named
+# An hour, minutes, and what needs a GPU: only where named.
+NAMED = ("calibration", "information", "gpu")
 
 
 @click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,7 +65,8 @@ def main(
     efforts; `all` makes every table. Every time stands beside the check of its value;
     the exit code is 1 where a value is wrong, whatever the times. With --json each
     table is one JSON object. `calibration`, an hour, holds Monte Carlo errors against
-    what they estimate; `information`, minutes, values all pairs of the clinical belief.
+    what they estimate; `information`, minutes, values all pairs of the clinical belief;
+    `gpu` sets a GPU beside two CPU threads.
 
     Example: python -m benchmarks clinical planner --quick
 
@@ -123,11 +126,13 @@ def _store(name: str, record: dict[str, Any]) -> None:
     if name == "efforts":
         text = efforts.efforts_page(record)
         (DOCS / "effort.md").write_text(text, encoding="utf-8")
-    if name == "information":
-        page = DOCS / "information.md"
+    if name in ("information", "gpu"):
+        page = DOCS / f"{name}.md"
         marks = re.compile(r"(<!-- benchmark -->\n).*?(\n<!-- /benchmark -->)", re.S)
-        made = information.information_table(record)
-        said = marks.sub(rf"\g<1>{made}\g<2>", page.read_text(encoding="utf-8"))
+        write = gpu.gpu_table if name == "gpu" else information.information_table
+        said = marks.sub(
+            rf"\g<1>{write(record)}\g<2>", page.read_text(encoding="utf-8")
+        )
         page.write_text(said, encoding="utf-8")
     if name == "calibration":
         text = calibration.calibration_page(record)

@@ -10,11 +10,6 @@ slots, and as many of them as a warp has groups of lanes make a slice. A lane ta
 slots at a time, a quad; neighbouring lanes of a state take neighbouring quads. Rows of
 a slice are filled up to the longest of them. The slices are dealt out to the warps of a
 block, long ones first, each to the warp that has the least.
-
-Lanes read a vector at the columns of their slots, all at once. Shared memory has 32
-banks, and columns in the same bank are read one after the other: 3.5 of them, on
-average, where 32 lanes meet by chance. So a lane takes, of the slots that its state has
-left, one whose bank nobody reads at this step.
 """
 
 import heapq
@@ -26,13 +21,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._jit import jit
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._gpu_device import Array, Device
 from bayesmdp.engine._rows import SweepRows
 
 _QUAD = 4
-_BANKS = 32
 _FEW_SLICES = 32  # below, more lanes take a state
 IS_DIAGONAL, IS_PAID = 1, 2  # bits of a mark, as in solve.cu
 NOWHERE = np.uint32(0xFFFFFFFF)
@@ -60,13 +53,13 @@ class Slices:
     quads: NDArray[np.int32]  # [slices, 2], those of a thread
     order: NDArray[np.int32]  # [slices, rows of one], states; or -1
     position: IntArray  # [slots], where each stands
+    begin: IntArray  # [N], where the row of a state begins
+    length: IntArray  # [N], places that it has
     block: Block
     n_quads: int  # of the thread that has most
 
     @classmethod
-    def of(
-        cls, state: IntArray, column: IntArray, n_live: int, block: Block
-    ) -> "Slices":
+    def of(cls, state: IntArray, n_live: int, block: Block) -> "Slices":
         """Lay out slots, which stand in order of their live ``state``."""
         n_rows, lanes = block.warp // block.lanes, block.lanes
         length = np.bincount(state, minlength=n_live)
@@ -80,73 +73,51 @@ class Slices:
         by_warp = np.argsort(warp_of, kind="stable")
         first = np.searchsorted(warp_of[by_warp], np.arange(block.n_warps + 1))
         quads = np.stack([begin, begin + each], axis=1)
-        position = np.empty(state.size, dtype=np.int64)
-        slots = np.concatenate([[0], np.cumsum(length)])
-        of_slices = states.reshape(n_slices, n_rows), quads, warp_of * block.warp
-        place_slots(slots, column, *of_slices, lanes, block.threads, position)
+        rank = np.empty(n_live, dtype=np.int64)  # of a state in the order of lengths
+        rank[by_length] = np.arange(n_live)
+        of, row = rank // n_rows, rank % n_rows
+        thread = begin[of] * block.threads + warp_of[of] * block.warp + row * lanes
+        number = np.arange(state.size) - (np.cumsum(length) - length)[state]
+        quad = number // _QUAD
+        place = thread[state] + quad // lanes * block.threads + quad % lanes
         return cls(
             first.astype(np.int32),
             np.ascontiguousarray(quads[by_warp].astype(np.int32)),
             states.reshape(n_slices, n_rows)[by_warp].astype(np.int32),
-            position,
+            place * _QUAD + number % _QUAD,
+            thread * _QUAD,
+            each[of] * _QUAD * lanes,
             block,
             int(quads.max()),
         )
 
     @property
+    def width(self) -> int:
+        """Places of a row that lie side by side."""
+        return _QUAD * self.block.lanes
+
+    @property
+    def pitch(self) -> int:
+        """Distance to the next ones."""
+        return _QUAD * self.block.threads
+
+    def slot_at(self, first: IntArray) -> tuple[IntArray, IntArray]:
+        """Where places of states begin, ``[N + 1]``, and the slot at each; or none.
+
+        Slots are counted within their state, which has its first at ``first`` [N + 1].
+        """
+        begin = np.concatenate([[0], np.cumsum(self.length)])
+        state = np.repeat(np.arange(self.length.size), np.diff(first))
+        beyond = self.position - self.begin[state]
+        at = beyond // self.pitch * self.width + beyond % self.pitch
+        out = np.full(begin[-1], NOWHERE)
+        out[begin[state] + at] = np.arange(state.size) - first[state]
+        return begin, out
+
+    @property
     def n_positions(self) -> int:
         """Positions of all threads."""
         return self.n_quads * self.block.threads * _QUAD
-
-
-@jit
-def place_slots(  # noqa: C901 - loops over slices, steps, states and lanes
-    first: IntArray,
-    column: IntArray,
-    states: IntArray,
-    quads: IntArray,
-    thread: IntArray,
-    lanes: int,
-    threads: int,
-    position: IntArray,
-) -> None:
-    """Choose which lane reads a slot at which step; fills ``position`` [slots].
-
-    ``first`` [N + 1] says where the slots of states begin, ``states`` [slices, rows]
-    which ones stand together, ``thread`` [slices] where the warp of a slice begins.
-    """
-    left = np.arange(column.size)  # slots of a state that are left stand first
-    count = np.zeros(_BANKS, dtype=np.int64)
-    reads = np.zeros(_BANKS, dtype=np.int64)
-    for i in range(states.shape[0]):
-        n_left = np.zeros(states.shape[1], dtype=np.int64)
-        for row in range(states.shape[1]):
-            if states[i, row] >= 0:
-                n_left[row] = first[states[i, row] + 1] - first[states[i, row]]
-        for step in range(4 * (quads[i, 1] - quads[i, 0])):
-            count[:] = 0
-            for lane in range(states.shape[1] * lanes):
-                row = lane // lanes
-                if n_left[row] == 0:
-                    continue
-                begin = first[states[i, row]]
-                best, least = 0, column.size
-                for k in range(n_left[row]):
-                    c = column[left[begin + k]]
-                    meets = count[c % _BANKS]
-                    if meets > 0 and reads[c % _BANKS] == c:  # one read serves both
-                        meets = 0
-                    if meets < least:
-                        best, least = k, meets
-                        if meets == 0:
-                            break
-                slot = left[begin + best]
-                n_left[row] -= 1
-                left[begin + best] = left[begin + n_left[row]]
-                reads[column[slot] % _BANKS] = column[slot]
-                count[column[slot] % _BANKS] += 1
-                at = (quads[i, 0] + step // 4) * threads + thread[i] + lane
-                position[slot] = at * 4 + step % 4
 
 
 def _dealt(sizes: IntArray, n_warps: int) -> tuple[IntArray, IntArray]:
@@ -215,8 +186,7 @@ class OnDevice:
 
     @cached_property
     def _chain(self) -> Slices:
-        state, target, _ = self._slots
-        return Slices.of(state, target, self.n, self.block)
+        return Slices.of(self._slots[0], self.n, self.block)
 
     @cached_property
     def _by_target(self) -> IntArray:
@@ -227,8 +197,7 @@ class OnDevice:
 
     @cached_property
     def _back(self) -> Slices:
-        (state, target, _), order = self._slots, self._by_target
-        return Slices.of(target[order], state[order], self.n, self.block)
+        return Slices.of(self._slots[1][self._by_target], self.n, self.block)
 
     @property
     def n_quads(self) -> int:
@@ -263,24 +232,32 @@ class OnDevice:
         return self._pattern(self._back, state[order], target[order])
 
     @cached_property
-    def places(self) -> tuple[Array, Array]:
-        """Position of each slot, and its position in the transpose, if it has one."""
+    def places(self) -> tuple[Any, ...]:
+        """Where `fill_chains` writes: rows of the chain, and slots of its transpose."""
         place = np.full(self._slots[0].size, NOWHERE)
         place[self._by_target] = self._back.position
-        put = self._device.put
-        return put(self._chain.position.astype(np.uint32)), put(place)
+        made, put = self._chain, self._device.put
+        begin, slot_at = made.slot_at(self._first_slot)
+        given = put(begin.astype(np.int32)), put(slot_at)
+        of_rows = *given, put(made.begin.astype(np.int32))
+        return (made.width, made.pitch, *of_rows, put(place))
+
+    @cached_property
+    def _first_slot(self) -> IntArray:
+        """Where slots of states begin, ``[N + 1]``."""
+        return np.searchsorted(self._slots[0], np.arange(self.n + 1))
 
     @cached_property
     def first_slot(self) -> Array:
-        """Where slots of states begin, ``[N + 1]``."""
-        first = np.searchsorted(self._slots[0], np.arange(self.n + 1))
-        return self._device.put(first.astype(np.int32))
+        """The same on the device."""
+        return self._device.put(self._first_slot.astype(np.int32))
 
     def _marked(self, pays: IntArray) -> Array:
         """Slot of each entry within its state, with two bits."""
         state, target, slot = self._slots
-        first = np.searchsorted(state, np.arange(self.n + 1))
-        mark = (slot - first[state[slot]]) * 4 + IS_DIAGONAL * (state == target)[slot]
+        mark = (slot - self._first_slot[state[slot]]) * 4 + IS_DIAGONAL * (
+            state == target
+        )[slot]
         return self._device.put((mark + IS_PAID * pays).astype(np.uint32))
 
     @cached_property

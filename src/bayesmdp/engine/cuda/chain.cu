@@ -56,19 +56,20 @@ DEVICE bool state_of(i64 n_draws, i64 n, i64* d, int* s) {
   return *d < n_draws;
 }
 
-DEVICE void keep(u32 at, double total, float* high, float* low) {
-  if (at == NOWHERE) return;
+DEVICE void keep(i64 at, double total, float* high, float* low) {
   float top = (float)total;
   high[at] = top;
   low[at] = (float)(total - top);
 }
 
-// Chains, [draws, places] each, of live states and of the transpose (where wanted);
-// their rows' sums off the diagonal, [draws, n]; expected rewards, [rewards, draws, n].
+// Chains, [draws, places] each, of live states and of the transpose (where wanted). The
+// row of a state has `width` places side by side, and others `pitch` on. Besides,
+// rows' sums off the diagonal, [draws, n], and expected rewards, [rewards, draws, n].
 KERNEL fill_chains(i64 n_draws, i64 n, i64 n_entries, i64 n_rewards, i64 adjoint,
                    i64 places, i64 back_places, i64 reward_stride, const int* first_row,
                    const int* first_slot, const i64* indptr, const u32* row,
-                   const u32* mark, const u32* place, const u32* back_place,
+                   const u32* mark, i64 width, i64 pitch, const int* first_at,
+                   const u32* slot_at, const int* place_at, const u32* back_place,
                    const double* pi, const double* theta, const double* reward,
                    const double* weights, float* high, float* low, float* back_high,
                    float* back_low, double* rest, double* expected) {
@@ -109,10 +110,16 @@ KERNEL fill_chains(i64 n_draws, i64 n, i64 n_entries, i64 n_rewards, i64 adjoint
       if (mine) sums[at - begin] += flow;
 #endif
     });
-    for (int k = begin + LANE; k < end; k += WARP) {
-      keep(place[slot + k], sums[k - begin], high, low);
-      if (adjoint) keep(back_place[slot + k], sums[k - begin], back_high, back_low);
+    // in the order of places, so that what is written lies side by side
+    for (int j = LANE; j < first_at[s + 1] - first_at[s]; j += WARP) {
+      u32 k = slot_at[first_at[s] + j];
+      i64 at = place_at[s] + j / width * pitch + j % width;
+      if (k == NOWHERE && begin == 0) keep(at, 0.0, high, low);
+      if ((u32)begin <= k && k < (u32)end) keep(at, sums[k - begin], high, low);
     }
+    for (int k = begin + LANE; k < end && adjoint; k += WARP)
+      if (back_place[slot + k] != NOWHERE)
+        keep(back_place[slot + k], sums[k - begin], back_high, back_low);
     SYNC_WARP();
   }
   off = group_sum<WARP>(off);
