@@ -13,7 +13,9 @@ from bayesmdp.engine._backend import (
     Nominal,
     Sums,
     backend_of,
+    default_device,
     register,
+    register_later,
 )
 from bayesmdp.engine._cpu import CPU, check_solver
 from bayesmdp.engine._ending import Ending, check_ending
@@ -30,7 +32,24 @@ from bayesmdp.engine._sweep import (
 )
 from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 
+
+def _gpu() -> Backend:
+    from bayesmdp.engine._gpu import GPU
+    from bayesmdp.engine._gpu_device import first_device
+
+    first_device()  # says in a sentence where there is none, before any work
+    return GPU()
+
+
+def _auto() -> Backend:
+    from bayesmdp.engine._auto import Auto
+
+    return Auto()
+
+
 register(CPU())
+register_later("cuda", _gpu)
+register_later("auto", _auto)
 
 __all__ = [
     "CPU",

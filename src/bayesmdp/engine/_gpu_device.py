@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import argument
 from bayesmdp.errors import BackendError
 
 _SOURCES = Path(__file__).parent / "cuda"
@@ -82,25 +83,48 @@ class Device:
 
 @cache
 def _cupy() -> Any:
-    """Import CuPy, and look for a GPU; or say in a sentence what is missing."""
+    """Import CuPy, look for a GPU and for a compiler; say what is missing."""
     try:
         import cupy
     except ImportError as problem:
-        raise BackendError(
-            "`device='cuda'` needs CuPy: pip install 'bayesmdp[cuda]', or take "
-            "device='cpu'."
-        ) from problem
+        broken = not isinstance(problem, ModuleNotFoundError)  # a library of CUDA's
+        why = f", which cannot be imported ({_first_line(problem)})" if broken else ""
+        raise _missing(f"needs CuPy{why}: {_INSTALL}") from problem
+    runtime = cupy.cuda.runtime
     try:
-        n_devices = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as problem:
-        why = str(problem).split(":", 1)[-1].strip()
-        raise BackendError(
-            f"`device='cuda'` finds no GPU that CUDA can use ({why}): see what "
-            "`nvidia-smi` says of GPU and driver, or take device='cpu'."
-        ) from problem
+        n_devices = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as problem:
+        why = _first_line(problem)
+        if "InsufficientDriver" in why:
+            remedy = "update NVIDIA's driver, take CuPy for an older CUDA"
+            raise _missing(f"finds a driver that is too old ({why}): {remedy}") from (
+                problem
+            )
+        remedy = "see what `nvidia-smi` says of GPU and driver"
+        raise _missing(f"finds no GPU that CUDA can use ({why}): {remedy}") from problem
     if not n_devices:
-        raise BackendError("`device='cuda'` finds no GPU; take device='cpu'.")
+        raise _missing("finds no GPU: look at CUDA_VISIBLE_DEVICES")
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (ImportError, OSError, RuntimeError) as problem:
+        why = _first_line(problem)
+        raise _missing(f"finds no CUDA compiler ({why}): {_INSTALL}") from problem
     return cupy
+
+
+_INSTALL = "pip install 'bayesmdp[cuda]'"
+
+
+def _first_line(problem: Exception) -> str:
+    """Return the first line that a problem says."""
+    lines = [line.strip(" =") for line in str(problem).splitlines()]
+    return next(filter(None, lines), type(problem).__name__).rstrip(".")
+
+
+def _missing(what: str) -> BackendError:
+    return BackendError(
+        f"`{argument('device', 'cuda')}` {what}, or take {argument('device', 'cpu')}."
+    )
 
 
 @cache

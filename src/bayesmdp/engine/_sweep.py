@@ -397,7 +397,7 @@ def sweep(
     bits = want.bits(nominal.controls, nominal.every_state)
     left = n_draws - done
     planned = Footprint(pool.backend, problem, nominal.solver, bits, left, pool.threads)
-    alone = pool.backend.one_at_a_time and pool.local
+    alone = pool.backend.behind(nominal.solver).one_at_a_time and pool.local
     blocks = planned.blocks_per_task(1 if alone else pool.in_flight)
     if pool.local:
         planned.check()
@@ -478,9 +478,11 @@ def nominal(
         replace(planned, solver=chosen).check()
         reference = solve_known(problem, backend, want, chosen)
     iterates = backend.iterates(chosen)
-    inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse
+    at_work = backend.behind(chosen)
+    inverse = at_work.inverses(problem) if fits else blank(problem, chosen).inverse
     known = few if iterates else ()
-    return Nominal(reference, inverse, chosen, control, known, iterates)
+    how = chosen, control, known, iterates, at_work.name
+    return Nominal(reference, inverse, *how)
 
 
 def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:
