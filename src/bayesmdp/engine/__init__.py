@@ -33,7 +33,7 @@ from bayesmdp.engine._sweep import (
 from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 
 
-def _gpu() -> Backend:
+def _make_gpu() -> Backend:
     from bayesmdp.engine._gpu import GPU
     from bayesmdp.engine._gpu_device import first_device
 
@@ -41,15 +41,15 @@ def _gpu() -> Backend:
     return GPU()
 
 
-def _auto() -> Backend:
+def _make_auto() -> Backend:
     from bayesmdp.engine._auto import Auto
 
     return Auto()
 
 
 register(CPU())
-register_later("cuda", _gpu)
-register_later("auto", _auto)
+register_later("cuda", _make_gpu)
+register_later("auto", _make_auto)
 
 __all__ = [
     "CPU",
