@@ -18,6 +18,7 @@ from bayesmdp.engine._backend import (
     register_later,
 )
 from bayesmdp.engine._cpu import CPU, check_solver
+from bayesmdp.engine._devices import gpu_name, make_auto, make_gpu
 from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._kernel import invert
 from bayesmdp.engine._rows import Problem, SweepRows
@@ -32,24 +33,9 @@ from bayesmdp.engine._sweep import (
 )
 from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 
-
-def _make_gpu() -> Backend:
-    from bayesmdp.engine._gpu import GPU
-    from bayesmdp.engine._gpu_device import first_device
-
-    first_device()  # says in a sentence where there is none, before any work
-    return GPU()
-
-
-def _make_auto() -> Backend:
-    from bayesmdp.engine._auto import Auto
-
-    return Auto()
-
-
 register(CPU())
-register_later("cuda", _make_gpu)
-register_later("auto", _make_auto)
+register_later("cuda", make_gpu)
+register_later("auto", make_auto)
 
 __all__ = [
     "CPU",

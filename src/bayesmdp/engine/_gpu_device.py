@@ -87,38 +87,49 @@ def _cupy() -> Any:
     try:
         import cupy
     except ImportError as problem:
-        broken = not isinstance(problem, ModuleNotFoundError)  # a library of CUDA's
-        why = f", which cannot be imported ({_first_line(problem)})" if broken else ""
+        broken = problem.name != "cupy"  # something that it needs
+        why = f", which cannot be imported ({_reason(problem)})" if broken else ""
         raise _missing(f"needs CuPy{why}: {_INSTALL}") from problem
     runtime = cupy.cuda.runtime
     try:
         n_devices = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as problem:
-        why = _first_line(problem)
-        if "InsufficientDriver" in why:
-            remedy = "update NVIDIA's driver, take CuPy for an older CUDA"
-            raise _missing(f"finds a driver that is too old ({why}): {remedy}") from (
-                problem
-            )
-        remedy = "see what `nvidia-smi` says of GPU and driver"
-        raise _missing(f"finds no GPU that CUDA can use ({why}): {remedy}") from problem
+        raise _missing(_no_devices(runtime, problem)) from problem
     if not n_devices:
         raise _missing("finds no GPU: look at CUDA_VISIBLE_DEVICES")
     try:
         cupy.cuda.nvrtc.getVersion()
     except (ImportError, OSError, RuntimeError) as problem:
-        why = _first_line(problem)
-        raise _missing(f"finds no CUDA compiler ({why}): {_INSTALL}") from problem
+        said = f"finds no CUDA compiler ({_reason(problem)}): {_INSTALL}"
+        raise _missing(said) from problem
     return cupy
 
 
 _INSTALL = "pip install 'bayesmdp[cuda]'"
 
 
-def _first_line(problem: Exception) -> str:
-    """Return the first line that a problem says."""
+def _no_devices(runtime: Any, problem: Exception) -> str:
+    """Say why CUDA counts no devices; without any driver it calls that too old."""
+    why, driver = _reason(problem), runtime.driverGetVersion()
+    if "cudaErrorInsufficientDriver" in why and driver:
+        versions = (driver, runtime.runtimeGetVersion())
+        had, wanted = (f"{v // 1000}.{v % 1000 // 10}" for v in versions)
+        return (
+            f"finds a driver for CUDA {had}, and CuPy here is made for CUDA {wanted}: "
+            "update NVIDIA's driver, take CuPy for an older CUDA (cupy-cuda12x)"
+        )
+    if not driver:
+        why = "there is no driver"
+    return f"finds no GPU ({why}): see what `nvidia-smi` says of GPU and driver"
+
+
+def _reason(problem: Exception) -> str:
+    """Return the line of a message that says most."""
     lines = [line.strip(" =") for line in str(problem).splitlines()]
-    return next(filter(None, lines), type(problem).__name__).rstrip(".")
+    lines = [line for line in lines if line] or [type(problem).__name__]
+    original = "Original error:"  # so CuPy introduces it
+    at = lines.index(original) + 1 if original in lines[:-1] else 0
+    return lines[at].rstrip(".")
 
 
 def _missing(what: str) -> BackendError:

@@ -58,11 +58,10 @@ def _installed() -> dict[str, object]:
 def _devices() -> dict[str, str]:
     """Return what computes, and the name of the GPU or why there is none."""
     from bayesmdp import engine
-    from bayesmdp.engine._gpu_device import first_device
 
     try:
         engine.backend_of(None)  # refuses a name that means nothing
-        gpu = first_device().name
+        gpu = engine.gpu_name()
     except BackendError as problem:
         gpu = f"not available: {problem}"
     return {"device": engine.default_device(), "cuda": gpu}
