@@ -9,12 +9,13 @@ BENCH := $(VENV)/.installed-bench
 STUDIES := $(VENV)/.installed-studies
 DOCS := $(VENV)/.installed-docs
 RELEASE := $(VENV)/.installed-release
+GPU := $(VENV)/.installed-gpu
 LOWEST := .venv-lowest
 
 # Tests start many processes, each of which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test types units test-integration bench fuzz studies docs docs-quick release test-lowest clean
+.PHONY: demo test types units test-integration test-gpu bench fuzz studies docs docs-quick release test-lowest clean
 demo: $(STAMP)
 	$(BIN)/bayesmdp demo
 
@@ -29,7 +30,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 units: $(STAMP)
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/integration
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/integration --ignore tests/gpu
 
 test-integration: $(INTEGRATION)
 	$(BIN)/pytest -rs -m "integration and not timed" -n 2 --dist loadfile tests/integration
@@ -37,6 +38,10 @@ test-integration: $(INTEGRATION)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks all
+
+# On a machine with a GPU; elsewhere it says why it was skipped, and that is all.
+test-gpu: $(GPU)
+	$(BIN)/pytest -rs tests/gpu || test $$? -eq 5
 
 # The site in docs/_build/html, and as one file for reading without a network. Examples
 # run where their script or the package changed; warnings are errors.
@@ -64,7 +69,7 @@ test-lowest:
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 		--editable ".[plots,clinical,gym,minari,arviz]" --group tests
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps icu-sepsis==2.0.1
-	$(LOWEST)/bin/pytest -n 2 --dist loadfile -W default tests --ignore tests/integration
+	$(LOWEST)/bin/pytest -n 2 --dist loadfile -W default tests --ignore tests/integration --ignore tests/gpu
 
 # Hours; a run that was stopped goes on.
 studies: $(STUDIES)
@@ -84,6 +89,10 @@ $(STAMP): pyproject.toml
 
 $(INTEGRATION): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,mpi]" --group integration
+	touch $@
+
+$(GPU): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[cuda]"
 	touch $@
 
 $(BENCH): $(STAMP)

@@ -9,13 +9,16 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
+from bayesmdp.engine._gpu import GPU
 from bayesmdp.engine._gpu_device import Device, Launch, source_of
 
+_COMPILED = TemporaryDirectory()  # until the process ends
 COMPILER = next((x for x in ("c++", "g++", "clang++") if shutil.which(x)), None)
 _SCALARS = {
     int: ctypes.c_longlong,
@@ -37,7 +40,9 @@ def _given(argument: Any) -> Any:
 @cache
 def _library(sources: tuple[str, ...], options: tuple[str, ...]) -> ctypes.CDLL:
     assert COMPILER is not None
-    folder = Path(mkdtemp())
+    number = len(list(Path(_COMPILED.name).iterdir()))
+    folder = Path(_COMPILED.name) / str(number)
+    folder.mkdir()
     (folder / "kernels.cpp").write_text(source_of(*sources), "utf-8")
     out = folder / "kernels.so"
     command = [COMPILER, "-O2", "-std=c++17", "-shared", "-fPIC", *options]
@@ -54,18 +59,22 @@ class HostDevice(Device):
         super().__init__(np)
         self.free, self.shared_bytes = free, shared_bytes
         self.launched: list[str] = []
+        self.threads: set[int] = set()  # that launched
+        self.constants: list[dict[str, object]] = []  # of kernels
 
     def kernel(
         self, sources: tuple[str, ...], name: str, **constants: object
     ) -> Launch:
         options = tuple(f"-D{k}={v}" for k, v in constants.items())
         library = _library(sources, options)
+        self.constants.append(constants)
         run = getattr(library, name)
 
         def launch(
             blocks: int, threads: int, arguments: tuple[Any, ...], shared: int = 0
         ) -> None:
             self.launched.append(name)
+            self.threads.add(get_ident())
             given = [_given(argument) for argument in arguments]
             for block in range(blocks):
                 library.set_block(ctypes.c_longlong(block), ctypes.c_longlong(blocks))
@@ -81,3 +90,19 @@ class HostDevice(Device):
 
     def free_bytes(self) -> int:
         return self.free
+
+
+class HostGPU(GPU):
+    """The backend on this device; other processes make their own."""
+
+    def __init__(self, name: str = "host", **how: Any) -> None:
+        device: Any = HostDevice(**how)
+        super().__init__(name, device)
+        self.how = how
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.name, self.how)
+
+
+def _again(name: str, how: dict[str, Any]) -> HostGPU:
+    return HostGPU(name, **how)

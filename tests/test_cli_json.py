@@ -28,8 +28,9 @@ STATE = MEASURED.replace("start_", "states[].") + (
     " states[] states[].occupancy states[].occupancy_mcse states[].state"
 )
 EVALUATION = (
-    f"{MEASURED} {STATE} interval interval[] exact n_draws n_endless "
-    "n_retried n_unsolved notes prior_share seed solver states variance_reduction"
+    f"{MEASURED} {STATE} interval interval[] device exact n_draws "
+    "n_endless n_retried n_unsolved notes prior_share seed solver states "
+    "variance_reduction"
 )
 OPTIMISATION = (
     "chosen_stage chosen_start converged draws_used evaluation gap gap_mcse "
@@ -93,7 +94,7 @@ KEYS = {
     "fit": RUN,
     "fit --init": "n_rows task",
     "info run": RUN + " results[]",
-    "info": "bayesmdp platform python threads "
+    "info": "bayesmdp platform python threads device cuda "
     + " ".join(Requirement(x).name for x in requires("bayesmdp") or ()),
     "evaluate": f"run policy {EVALUATION}",
     "optimise": f"policy policy[] policy[].action policy[].probability policy[].state "

@@ -11,7 +11,12 @@ import sys
 import textwrap
 
 HEAVY = ["numba", "scipy", "duckdb", "plotly", "rich", "click", "jinja2", "narwhals"]
-HEAVY += ["matplotlib", "concurrent.futures", "logging"]  # the last by the one before
+HEAVY += [
+    "matplotlib",
+    "cupy",
+    "concurrent.futures",
+    "logging",
+]  # the last by the one before
 
 
 def run(script: str, **environment: str) -> str:

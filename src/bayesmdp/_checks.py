@@ -359,6 +359,7 @@ def thread_count(threads: int | None) -> int:
 _SPELLED = {
     "censored": ("censored=[...]", "--censored LABEL"),
     "concentration": ("concentration", "--concentration"),
+    "device": ("device={0!r}", "--device {0}"),
     "effort": ("effort", "--effort"),
     "every": ("every=...", "--every LENGTH"),
     "fallback": ("FallbackPrior(prior, state)", "--fallback STATE"),

@@ -109,6 +109,8 @@ def test_what_is_shipped(built: Path) -> None:
     tops = {name.split("/")[0] for name in names}
     assert sorted(tops) == ["bayesmdp", f"bayesmdp-{bm.__version__}.dist-info"]
     assert "bayesmdp/py.typed" in names
+    kernels = {x.name for x in (ROOT / "src/bayesmdp/engine/cuda").iterdir()}
+    assert {f"bayesmdp/engine/cuda/{x}" for x in kernels} <= {*names}
     (source,) = built.glob("bayesmdp-*.tar.gz")
     with tarfile.open(source) as packed_source:
         inside = {x.split("/", 1)[-1] for x in packed_source.getnames()}

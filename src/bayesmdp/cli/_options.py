@@ -5,7 +5,7 @@ Defaults are shown by all commands, as the group says.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -41,6 +41,13 @@ threads_option = click.option(
     help="Threads to use; default BAYESMDP_THREADS, else every core.",
 )
 
+device_option = click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda", "auto"]),
+    help="What computes; auto: the GPU where there is one and it pays; default "
+    "BAYESMDP_DEVICE, else cpu.",
+)
+
 
 def output_options(function: Function) -> Function:
     """``--json`` and ``--quiet``."""
@@ -72,11 +79,13 @@ class Work:
     threads: int | None
     as_json: bool
     quiet: bool
+    device: str | None = field(default=None, kw_only=True)  # where the command asks
 
     @property
     def seedless(self) -> dict[str, Any]:
         """Arguments of what takes long and is given its draws."""
-        return {"threads": self.threads, "progress": wants_progress(self.quiet)}
+        found = {"threads": self.threads, "progress": wants_progress(self.quiet)}
+        return found if self.device is None else {**found, "device": self.device}
 
     @property
     def how(self) -> dict[str, Any]:

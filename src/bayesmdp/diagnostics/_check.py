@@ -101,6 +101,7 @@ def check(
     seed: Seed = 0,
     threads: int | None = None,
     executor: Executor | None = None,
+    device: str | None = None,
     progress: bool | None = None,
 ) -> Check:
     """Set what was observed beside what the belief predicts, and test the Markov order.
@@ -120,7 +121,7 @@ def check(
         Of the Dirichlet rows behind its Bayes factor, see `diagnostics.markov_order`.
     seed
         Of draws, replicates and permutations.
-    threads, executor, progress
+    threads, executor, device, progress
         As in `bayesmdp.evaluate`. Results do not depend on them.
 
     Returns
@@ -154,6 +155,7 @@ def check(
             keep_values=True,
             threads=threads,
             executor=executor,
+            device=device,
             progress=progress,
         )
     value = _mean_values(evaluation)

@@ -124,6 +124,7 @@ def cross_fit(
     min_count: int = 0,
     seed: Seed = 0,
     threads: int | None = None,
+    device: str | None = None,
 ) -> CrossFit:
     """Judge the gain of a chosen policy by episodes that did not choose it.
 
@@ -146,7 +147,7 @@ def cross_fit(
         As in `bayesmdp.fit`, of all data.
     seed
         Which episode falls into which fold, and of the draws.
-    threads
+    threads, device
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -164,6 +165,8 @@ def cross_fit(
     >>> found.gain > 2 * found.gain_sd, found.unjudged
     (True, 0.0)
     """
+    from bayesmdp.engine import backend_of
+
     _checks.of_type("task", task, Task, ArgumentError)
     task.plain("cross_fit")
     log = as_log(log, task)
@@ -184,6 +187,8 @@ def cross_fit(
     def fitted(counts: Counts) -> Fitted:
         return refit(counts, task, prior, min_count, pairs=pairs)
 
+    backend_of(device)  # here, as no fold is to blame
+    how: dict[str, Any] = {"threads": threads, "device": device}
     judged: list[_Judged] = []
     with noted() as notes:
         halves = _halves(folds.parts, fitted)
@@ -195,7 +200,7 @@ def cross_fit(
                     chooses = fitted(without(folds.counts, part))
                     judges = fitted(part)
                 draws = judges.draws(_N_DRAWS, seed)
-                judged.append(_judge(nominal(chooses), logged, draws, threads))
+                judged.append(_judge(nominal(chooses), logged, draws, how))
     for note in notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     gain, mcse, better, unjudged, gains = map(np.array, zip(*judged, strict=True))
@@ -243,11 +248,11 @@ class _Judged(NamedTuple):
 
 
 def _judge(
-    chosen: FloatArray, logged: FloatArray, draws: Draws, threads: int | None
+    chosen: FloatArray, logged: FloatArray, draws: Draws, how: dict[str, Any]
 ) -> _Judged:
     """Set a policy beside the behaviour in draws of the judge."""
     policies = {"chosen": chosen, "behaviour": logged}
-    found = compare(policies, draws, reference="behaviour", threads=threads)
+    found = compare(policies, draws, reference="behaviour", **how)
     ours, theirs = (found.evaluations[x].start_values for x in policies)
     known = np.isfinite(ours) & np.isfinite(theirs)
     at = (np.arange(draws.n_draws) + 0.5) / draws.n_draws

@@ -230,6 +230,7 @@ def prior_sensitivity(
     seed: Seed = 0,
     threads: int | None = None,
     executor: Executor | None = None,
+    device: str | None = None,
 ) -> PriorSensitivity:
     """Show how a policy's value, its gain and the recommendations move with the prior.
 
@@ -252,7 +253,7 @@ def prior_sensitivity(
         As for `bayesmdp.fit`.
     n_draws, seed
         Draws of each posterior.
-    threads, executor
+    threads, executor, device
         As in `bayesmdp.evaluate`.
 
     Returns
@@ -269,6 +270,8 @@ def prior_sensitivity(
     >>> found.recommended[:, 0].tolist(), found.fragile.tolist()
     ([1, 0], [0])
     """
+    from bayesmdp.engine import backend_of
+
     named = checked_priors(priors)
     _checks.of_type("task", task, Task, ArgumentError)
     task.plain("prior_sensitivity")
@@ -276,6 +279,7 @@ def prior_sensitivity(
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     seed = _checks.seed_integer(seed)
     _checks.thread_count(threads)  # here, as no prior is to blame
+    backend_of(device)
     if executor is not None:
         from concurrent.futures import Executor
 
@@ -301,6 +305,7 @@ def prior_sensitivity(
                     reference="baseline",
                     threads=threads,
                     executor=executor,
+                    device=device,
                 )
             )
         best.append(advise(name, posterior))

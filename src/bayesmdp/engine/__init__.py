@@ -13,9 +13,12 @@ from bayesmdp.engine._backend import (
     Nominal,
     Sums,
     backend_of,
+    default_device,
     register,
+    register_later,
 )
 from bayesmdp.engine._cpu import CPU, check_solver
+from bayesmdp.engine._devices import gpu_name, make_auto, make_gpu
 from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._kernel import invert
 from bayesmdp.engine._rows import Problem, SweepRows
@@ -31,6 +34,8 @@ from bayesmdp.engine._sweep import (
 from bayesmdp.engine.ascent import Slopes, draw_values, slopes
 
 register(CPU())
+register_later("cuda", make_gpu)
+register_later("auto", make_auto)
 
 __all__ = [
     "CPU",

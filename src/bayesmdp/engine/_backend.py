@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -238,6 +239,7 @@ class Nominal:
     controls: bool = False  # whether control variates are formed
     few_digits: tuple[bool, ...] = ()  # [P], see `lacks_digits`; or none
     iterates: bool = False  # see `Backend.iterates`
+    device: str = "cpu"  # name of the backend whose solver it is
 
     @property
     def every_state(self) -> bool:
@@ -256,7 +258,8 @@ def blank(problem: Problem, solver: Any) -> Nominal:
     )
 
 
-_BACKENDS: dict[str, Backend] = {}
+#: By name; functions make those that nobody has asked for yet.
+_BACKENDS: dict[str, Backend | Callable[[], Backend]] = {}
 
 
 class Backend(ABC):
@@ -308,6 +311,10 @@ class Backend(ABC):
     def seconds_per_draw(self, problem: Problem, solver: Any) -> float:
         """Rough time of one draw of all policies, which sets the size of tasks."""
 
+    def behind(self, solver: Any) -> Backend:
+        """Return who works with a solver: another where this one only chooses."""
+        return self
+
     def iterates(self, solver: Any) -> bool:
         """Whether solutions start from the nominal one.
 
@@ -329,12 +336,29 @@ def register(backend: Backend) -> None:
     _BACKENDS[backend.name] = backend
 
 
+def register_later(name: str, make: Callable[[], Backend]) -> None:
+    """Make a name known whose backend is made when it is first asked for.
+
+    What it needs is imported then, and not with the package.
+    """
+    _BACKENDS[name] = make
+
+
+def default_device() -> str:
+    """Return what computes where nobody says so."""
+    return os.environ.get("BAYESMDP_DEVICE", "").strip() or "cpu"
+
+
 def backend_of(device: str | None) -> Backend:
     """Return the backend of a device; by default ``BAYESMDP_DEVICE``, else the CPU."""
-    name = os.environ.get("BAYESMDP_DEVICE", "cpu") if device is None else device
+    name = default_device() if device is None else device
     if not isinstance(name, str) or name not in _BACKENDS:
         hint = _checks.did_you_mean(str(name), _BACKENDS)
+        where = "BAYESMDP_DEVICE" if device is None else "device"
         raise ArgumentError(
-            f"`device` must be one of {', '.join(_BACKENDS)}; got {name!r:.60}{hint}."
+            f"`{where}` must be one of {', '.join(_BACKENDS)}; got {name!r:.60}{hint}."
         )
-    return _BACKENDS[name]
+    found = _BACKENDS[name]
+    if not isinstance(found, Backend):
+        found = _BACKENDS[name] = found()
+    return found

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import argument
 from bayesmdp.errors import BackendError
 
 _SOURCES = Path(__file__).parent / "cuda"
@@ -140,25 +141,59 @@ class CudaDevice(Device):
 
 @cache
 def _cupy() -> Any:
-    """Import CuPy, and look for a GPU; or say in a sentence what is missing."""
+    """Import CuPy, look for a GPU and for a compiler; say what is missing."""
     try:
         import cupy
     except ImportError as problem:
-        raise BackendError(
-            "`device='cuda'` needs CuPy: pip install 'bayesmdp[cuda]', or take "
-            "device='cpu'."
-        ) from problem
+        broken = problem.name != "cupy"  # something that it needs
+        why = f", which cannot be imported ({_reason(problem)})" if broken else ""
+        raise _missing(f"needs CuPy{why}: {_INSTALL}") from problem
+    runtime = cupy.cuda.runtime
     try:
-        n_devices = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as problem:
-        why = str(problem).split(":", 1)[-1].strip()
-        raise BackendError(
-            f"`device='cuda'` finds no GPU that CUDA can use ({why}): see what "
-            "`nvidia-smi` says of GPU and driver, or take device='cpu'."
-        ) from problem
+        n_devices = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as problem:
+        raise _missing(_no_devices(runtime, problem)) from problem
     if not n_devices:
-        raise BackendError("`device='cuda'` finds no GPU; take device='cpu'.")
+        raise _missing("finds no GPU: look at CUDA_VISIBLE_DEVICES")
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (ImportError, OSError, RuntimeError) as problem:
+        said = f"finds no CUDA compiler ({_reason(problem)}): {_INSTALL}"
+        raise _missing(said) from problem
     return cupy
+
+
+_INSTALL = "pip install 'bayesmdp[cuda]'"
+
+
+def _no_devices(runtime: Any, problem: Exception) -> str:
+    """Say why CUDA counts no devices; without any driver it calls that too old."""
+    why, driver = _reason(problem), runtime.driverGetVersion()
+    if "cudaErrorInsufficientDriver" in why and driver:
+        versions = (driver, runtime.runtimeGetVersion())
+        had, wanted = (f"{v // 1000}.{v % 1000 // 10}" for v in versions)
+        return (
+            f"finds a driver for CUDA {had}, and CuPy here is made for CUDA {wanted}: "
+            "update NVIDIA's driver, take CuPy for an older CUDA (cupy-cuda12x)"
+        )
+    if not driver:
+        why = "there is no driver"
+    return f"finds no GPU ({why}): see what `nvidia-smi` says of GPU and driver"
+
+
+def _reason(problem: Exception) -> str:
+    """Return the line of a message that says most."""
+    lines = [line.strip(" =") for line in str(problem).splitlines()]
+    lines = [line for line in lines if line] or [type(problem).__name__]
+    original = "Original error:"  # so CuPy introduces it
+    at = lines.index(original) + 1 if original in lines[:-1] else 0
+    return lines[at].rstrip(".")
+
+
+def _missing(what: str) -> BackendError:
+    return BackendError(
+        f"`{argument('device', 'cuda')}` {what}, or take {argument('device', 'cpu')}."
+    )
 
 
 @cache

@@ -386,7 +386,7 @@ def sweep(
     bits = want.bits(nominal.controls, nominal.every_state)
     left = n_draws - done
     planned = Footprint(pool.backend, problem, nominal.solver, bits, left, pool.threads)
-    if pool.backend.one_at_a_time and pool.local:
+    if pool.backend.behind(nominal.solver).one_at_a_time and pool.local:
         pool = replace(pool, n_workers=1)
     blocks = planned.blocks_per_task(pool.in_flight)
     if pool.local:
@@ -471,9 +471,11 @@ def nominal(
         replace(planned, solver=chosen).check()
         reference = solve_known(problem, backend, want, chosen)
     iterates = backend.iterates(chosen)
-    inverse = backend.inverses(problem) if fits else blank(problem, chosen).inverse
+    at_work = backend.behind(chosen)
+    inverse = at_work.inverses(problem) if fits else blank(problem, chosen).inverse
     known = few if iterates else ()
-    return Nominal(reference, inverse, chosen, control, known, iterates)
+    how = chosen, control, known, iterates, at_work.name
+    return Nominal(reference, inverse, *how)
 
 
 def lacks_digits(problem: Problem, reference: FloatArray) -> tuple[bool, ...]:

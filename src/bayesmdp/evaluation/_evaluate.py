@@ -104,7 +104,10 @@ def evaluate(
         Anything that implements `concurrent.futures.Executor`; runs the parts of the
         sweep in place of a thread pool of our own (docs/clusters.md).
     device
-        What computes; default ``BAYESMDP_DEVICE``, else ``cpu``.
+        What computes: ``cpu``, ``cuda`` (a GPU; needs CuPy, ``pip install
+        'bayesmdp[cuda]'``), or ``auto``, the GPU where there is one and it pays.
+        ``device`` of the result says which it was. Default ``BAYESMDP_DEVICE``, else
+        ``cpu``. Results agree to rounding.
     keep_values
         Whether to keep the value of every draw and state, ``values`` [D, S]; not with
         averages, which are the same in all states.
@@ -317,6 +320,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         n_unsolved=measured.n_unsolved,
         n_retried=measured.n_retried,
         solver=swept.nominal.solver.name,
+        device=swept.nominal.device,
         variance_reduction=reduction,
         prior_share=share_of_visits(
             measured.occupancy, swept.policies[policy], draws, fewer_than=1

@@ -136,6 +136,7 @@ class Evaluation(Record, Estimates):
     bias_mcse: FloatArray | None = None  # [S]
     bias_sd: FloatArray | None = None  # [S], epistemic
     bias_sd_mcse: FloatArray | None = None  # [S]
+    device: str = "cpu"  # what computed
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Equal-tailed posterior interval of the start value.
@@ -177,7 +178,7 @@ class Evaluation(Record, Estimates):
         """Plain numbers and strings, for JSON; what is not finite is None."""
         names = [f"start_{x}" for x in ESTIMATED]
         names += ["n_draws", "exact", "n_endless", "n_unsolved", "n_retried", "solver"]
-        names += ["variance_reduction", "prior_share", "seed", "notes"]
+        names += ["device", "variance_reduction", "prior_share", "seed", "notes"]
         of_states = [*ESTIMATED, "occupancy", "occupancy_mcse"]
         of_states += _BIAS if self.bias is not None else ()
         columns = {name: as_plain(getattr(self, name)) for name in of_states}
@@ -323,7 +324,7 @@ class Evaluation(Record, Estimates):
             for j, b in enumerate(self.rewards)
             if i < j
         ]
-        lines += [f"note: {note}" for note in self.notes]
+        lines += self._made()
         title = f"Values of a policy over {self.drawn}, {self.task.said_time}"
         return Sheet(title, [Table(header, rows), *lines])
 
@@ -352,6 +353,11 @@ class Evaluation(Record, Estimates):
                 f"{self.n_retried} of {self.n_draws} draws did not converge by "
                 "iterations and were solved by elimination"
             )
+        return lines + self._made()
+
+    def _made(self) -> list[str]:
+        """Say what computed, where that was no CPU, and what was warned about."""
+        lines = [] if self.device == "cpu" else [f"computed by device {self.device}"]
         return lines + [f"note: {note}" for note in self.notes]
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from bayesmdp.cli._options import count
+from bayesmdp.cli._options import count, device_option
 from bayesmdp.cli._runs import Job, job_options, run_and_log_arguments
 
 _NAME = "check"
@@ -16,6 +16,7 @@ _NAME = "check"
 @count(
     "--permutations n_permutations", 1, 999, "For the test of order 1 against order 2."
 )
+@device_option
 @job_options
 def command(job: Job, n_draws: int, n_permutations: int) -> None:
     """Set what FILE observed beside what RUN, a directory of `fit`, predicts.

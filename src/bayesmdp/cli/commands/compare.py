@@ -2,7 +2,7 @@
 
 import click
 
-from bayesmdp.cli._options import count, draws_option, restrict_option
+from bayesmdp.cli._options import count, device_option, draws_option, restrict_option
 from bayesmdp.cli._runs import (
     COMPARISON,
     Job,
@@ -28,6 +28,7 @@ from bayesmdp.cli._runs import (
 )
 @draws_option
 @restrict_option
+@device_option
 @job_options
 def command(
     job: Job,

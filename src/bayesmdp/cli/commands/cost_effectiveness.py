@@ -2,7 +2,7 @@
 
 import click
 
-from bayesmdp.cli._options import draws_option, restrict_option
+from bayesmdp.cli._options import device_option, draws_option, restrict_option
 from bayesmdp.cli._runs import Job, job_options, policies_argument, run_argument
 
 _NAME = "cost_effectiveness"
@@ -33,6 +33,7 @@ _NAME = "cost_effectiveness"
 )
 @draws_option
 @restrict_option
+@device_option
 @job_options
 def command(
     job: Job,

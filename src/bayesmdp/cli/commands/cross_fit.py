@@ -2,7 +2,7 @@
 
 import click
 
-from bayesmdp.cli._options import count
+from bayesmdp.cli._options import count, device_option
 from bayesmdp.cli._runs import Job, job_options, run_and_log_arguments
 
 _NAME = "cross_fit"
@@ -16,6 +16,7 @@ _NAME = "cross_fit"
     2,
     "Parts of the episodes, each of which judges what the others chose.",
 )
+@device_option
 @job_options
 def command(job: Job, folds: int) -> None:
     """Judge the gain of a chosen policy by episodes that did not choose it.
@@ -37,5 +38,6 @@ def command(job: Job, folds: int) -> None:
         min_count=posterior.min_count,
         seed=job.seed,
         threads=job.threads,
+        device=job.device,
     )
     job.keep_and_tell(_NAME, found)

@@ -23,7 +23,7 @@ import bayesmdp as bm
 from bayesmdp import _checks
 from bayesmdp._sheet import Sheet, Table
 from bayesmdp._typing import FloatArray, Seed
-from bayesmdp.cli._options import Work, count, remark, work_options
+from bayesmdp.cli._options import Work, count, device_option, remark, work_options
 from bayesmdp.errors import ArgumentError, StorageError
 from bayesmdp.evaluation import rounded
 from bayesmdp.posterior import Fitted
@@ -174,6 +174,7 @@ def tell_story(
     n_draws: int = N_DRAWS,
     n_steps: int = 40,
     threads: int | None = None,
+    device: str | None = None,
     progress: bool | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Story:
@@ -200,6 +201,7 @@ def tell_story(
         starts=_STARTS,
         seed=number,
         threads=threads,
+        device=device,
         progress=progress,
     )
     if result.interrupted:  # who stops a demonstration does not want the rest of it
@@ -211,6 +213,7 @@ def tell_story(
         posterior.draws(n_draws, number),
         reference=_LOGGED,
         threads=threads,
+        device=device,
         progress=progress,
     )
     say("evaluating it under another prior, and asking which of them predicts better")
@@ -224,6 +227,7 @@ def tell_story(
         n_draws=min(n_draws, _SENSITIVITY_DRAWS),
         seed=number,
         threads=threads,
+        device=device,
     )
     held_out = bm.compare_priors(
         priors, cohort, task, n_folds=2, min_count=MIN_COUNT, seed=number
@@ -374,6 +378,7 @@ def _placed(x: Prediction) -> str:
 )
 @count("--patients n_patients", 50, PATIENTS, "Patients to simulate.")
 @count("--draws n_draws", 2, N_DRAWS, "Draws of the posterior to compare policies on.")
+@device_option
 @work_options
 def command(out: Path, n_patients: int, n_draws: int, work: Work) -> None:
     """Treat simulated patients, learn from the log, and compare values with the truth.

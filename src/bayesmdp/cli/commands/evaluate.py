@@ -2,7 +2,7 @@
 
 import click
 
-from bayesmdp.cli._options import count, draws_option, restrict_option
+from bayesmdp.cli._options import count, device_option, draws_option, restrict_option
 from bayesmdp.cli._runs import Job, job_options, run_argument
 
 
@@ -23,6 +23,7 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
     "How many states to show, the most visited first; --json has all.",
 )
 @restrict_option
+@device_option
 @job_options
 def command(
     job: Job, policy: str, n_draws: int, tolerance: float | None, n_states: int

@@ -7,6 +7,7 @@ import click
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     count,
+    device_option,
     effort_option,
     policy_out_option,
     restrict_option,
@@ -37,6 +38,7 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
 @effort_option
 @policy_out_option
 @restrict_option
+@device_option
 @job_options
 def command(
     job: Job,

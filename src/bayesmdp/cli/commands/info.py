@@ -10,13 +10,14 @@ import click
 from bayesmdp._checks import thread_count
 from bayesmdp._version import __version__
 from bayesmdp.cli._options import output_options, show
+from bayesmdp.errors import BackendError
 
 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @output_options
 def command(run: Path | None, as_json: bool, quiet: bool) -> None:
-    """Say which versions are installed, or what RUN, a directory of `fit`, holds.
+    """Say what is installed and computes, or what RUN, a directory of `fit`, holds.
 
     Files of a run are checked, and its posterior is fitted again; what `fit` warned of
     is said again, and the results kept there are listed. Exit code 1: there are
@@ -43,6 +44,7 @@ def _installed() -> dict[str, object]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "threads": thread_count(None),
+        **_devices(),
     }
     for requirement in requires("bayesmdp") or ():  # those of extras come last
         package = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
@@ -51,3 +53,15 @@ def _installed() -> dict[str, object]:
         except PackageNotFoundError:
             record[package] = None
     return record
+
+
+def _devices() -> dict[str, str]:
+    """Return what computes, and the name of the GPU or why there is none."""
+    from bayesmdp import engine
+
+    try:
+        engine.backend_of(None)  # refuses a name that means nothing
+        gpu = engine.gpu_name()
+    except BackendError as problem:
+        gpu = f"not available: {problem}"
+    return {"device": engine.default_device(), "cuda": gpu}

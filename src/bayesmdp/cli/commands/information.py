@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayesmdp._sheet import Sheet, Table, as_plain
-from bayesmdp.cli._options import count, restrict_option
+from bayesmdp.cli._options import count, device_option, restrict_option
 from bayesmdp.cli._runs import Job, job_options, run_argument
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _NAME = "information"
     help="Cost of a study whatever its size; with --population.",
 )
 @restrict_option
+@device_option
 @job_options
 def command(
     job: Job,

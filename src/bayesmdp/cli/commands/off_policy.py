@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayesmdp.cli._options import count, restrict_option
+from bayesmdp.cli._options import count, device_option, restrict_option
 from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_and_log_arguments
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _CHOSEN = ("optimised", "mle", "nominal", "second_order", "msbi")  # by looking 
     "others and judged on each; 0 judges it on the log that chose it.",
 )
 @restrict_option
+@device_option
 @job_options
 def command(job: Job, policy: str | None, folds: int) -> None:
     """Estimate a policy of RUN from its logged episodes, without a prior.

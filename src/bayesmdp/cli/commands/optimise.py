@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from bayesmdp._io import check_file
-from bayesmdp.cli._options import count, effort_option, policy_out_option
+from bayesmdp.cli._options import count, device_option, effort_option, policy_out_option
 from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_argument
 
 
@@ -43,6 +43,7 @@ from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_argument
 @click.option("--resume", is_flag=True, help="Go on from the policy kept in RUN.")
 @click.option("--overwrite", is_flag=True, help="Replace the policy kept in RUN.")
 @policy_out_option
+@device_option
 @job_options
 def command(
     job: Job,

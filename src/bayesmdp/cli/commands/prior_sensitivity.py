@@ -2,7 +2,13 @@
 
 import click
 
-from bayesmdp.cli._options import count, priors_beside, priors_options, restrict_option
+from bayesmdp.cli._options import (
+    count,
+    device_option,
+    priors_beside,
+    priors_options,
+    restrict_option,
+)
 from bayesmdp.cli._runs import Job, job_options, run_argument
 
 
@@ -30,6 +36,7 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
     "visited first; --json has all.",
 )
 @restrict_option
+@device_option
 @job_options
 def command(
     job: Job,
@@ -63,5 +70,6 @@ def command(
         n_draws=n_draws,
         seed=job.seed,
         threads=job.threads,
+        device=job.device,
     )
     job.tell(under, under.summary(n_states), policy=name, baseline=over)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayesmdp.cli._options import draws_option, priors_beside
+from bayesmdp.cli._options import device_option, draws_option, priors_beside
 from bayesmdp.cli._runs import COMPARISON, OPTIMISED, Job, job_options, run_argument
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _USUAL = ("behaviour", "mle", "nominal")
     help="Also what other priors would say; as costly as three evaluations and more.",
 )
 @draws_option
+@device_option
 @job_options
 def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
     """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
@@ -85,6 +86,7 @@ def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
             min_count=posterior.min_count,
             seed=job.seed,
             threads=job.threads,
+            device=job.device,
         )
     page = bm.report(
         posterior,
