@@ -54,6 +54,7 @@ _LONGEST = 1e9  # seconds; waits of 300 years and more overflow
 _DENSE_IS_SLOW = 10_000  # live states
 _TASK_SECONDS = 1.0  # roughly, so that Ctrl-C is heard
 _LEAST_SECONDS = 1e-3  # less than that, and handing over takes longer than it saves
+_LITTLE_BYTES = 150_000  # sums that are no reason for smaller tasks
 _LEAST_ALONE = 0.05  # of one worker: making a task ready again saves nothing
 _TASK_BYTES = 64_000_000  # sums a task may hold before they are joined
 _NO_CONTROLS = "no control variates (control=False in `evaluate`)"
@@ -245,7 +246,10 @@ class Footprint:
         most = min(_TASK_BYTES // self.bytes_per_block, _TASK_SECONDS / seconds)
         # One worker has nobody to share with.
         alone = in_flight <= 2
-        least = (_LEAST_ALONE if alone else _LEAST_SECONDS) / seconds
+        least = _LEAST_SECONDS / seconds
+        if alone:
+            little = _LITTLE_BYTES / self.bytes_per_block
+            least = max(least, min(_LEAST_ALONE / seconds, little))
         share = min(blocks if alone else blocks // (2 * in_flight), 16)
         return int(max(min(max(share, least), most, blocks), 1))
 
