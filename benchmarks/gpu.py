@@ -53,6 +53,7 @@ def _swept(
         found[device] = sums
     gpu, cpu = found["cuda"].start[:, :, :n_cpu], found["cpu"].start[:, :, :n_cpu]
     size = np.abs(cpu).max(axis=(0, 2), keepdims=True)
+    size[:, 1:2] = np.maximum(size[:, 1:2], 1e-3 * size[:, :1] ** 2)  # of a variance
     out["gap"] = float((np.abs(gpu - cpu) / np.maximum(size, 1e-300)).max())
     out["retried"] = int(found["cuda"].retried.sum())
     with engine.workers(1, None, "cuda") as pool:
@@ -177,7 +178,7 @@ def _large() -> Row:
     after = np.minimum(state + rng.integers(-2, 8, state.size), n - 1)
     after[state == n - 1] = n - 1
     counts = bm.Counts.from_arrays(state, np.zeros_like(state), np.maximum(after, 0))
-    task = bm.Task(n, 1, np.ones(n), discount=0.99, start=0)
+    task = bm.Task(n, 1, rng.random(n), discount=0.9, start=0)
     posterior = bm.fit(counts, task, prior=bm.SparsePrior())
     found = _swept(posterior, np.ones((n, 1)), Want(variance=True), 16, 16)
     found["cpu"], found["cuda"] = found["cpu"] / 16, found["cuda"] / 16
