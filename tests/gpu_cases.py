@@ -45,6 +45,11 @@ def fit(prior: Any, task: bm.Task = WORLD.task) -> Any:
     return bm.fit(LOG, task, prior=prior)
 
 
+def faint() -> Any:
+    """Rows without a visit, all of whose variates underflow in some draws."""
+    return bm.fit(WORLD.sample(40, seed=1), WORLD.task, prior=bm.SymmetricPrior(1e-4))
+
+
 def large() -> Any:
     """Shapes below 1 and far above, none of them whole."""
     some = np.random.default_rng(2).integers(-200, 400, size=(S, A, S)).clip(0)
@@ -87,6 +92,15 @@ def several() -> Any:
     return fit(bm.SymmetricPrior(0.3), task)
 
 
+def starts_at_an_end() -> Any:
+    """Some episodes begin where they end, and are paid there."""
+    start = np.linspace(0.0, 1.0, S)
+    reward = np.random.default_rng(9).normal(size=S)
+    start, terminal = start / start.sum(), WORLD.task.terminal
+    task = bm.Task(S, A, reward, discount=0.9, terminal=terminal, start=start)
+    return fit(bm.SymmetricPrior(0.3), task)
+
+
 def undiscounted() -> Any:
     task = bm.Task(
         S,
@@ -100,7 +114,9 @@ def undiscounted() -> Any:
 
 
 BELIEFS: dict[str, Callable[[], Belief]] = {
+    "faint rows": faint,
     "concentration 0.02": lambda: fit(bm.SymmetricPrior(0.02)),
+    "starts at an end": starts_at_an_end,
     "concentration 0.3": lambda: fit(bm.SymmetricPrior(0.3)),
     "whole shapes": lambda: fit(bm.SymmetricPrior(1.0)),
     "large shapes": large,
@@ -265,6 +281,21 @@ def gradients(device: str) -> None:
             assert ours.gap == pytest.approx(theirs.gap, rel=1e-6)
 
 
+def gradients_of_several_rewards(device: str) -> None:
+    """Sums of slopes and their squares, of every reward."""
+    draws = belief_of(several).draws(N_DRAWS, seed=8)
+    problem = engine.Problem.of_draws(draws, CHOICE[None], every_row=True)
+    want, found = engine.Want(gradient=True), []
+    for name in (device, "cpu"):
+        with engine.workers(1, None, name) as pool:
+            around = engine.nominal(problem, pool, control=False, want=want)
+            sums = engine.sweep(problem, around, N_DRAWS, want=want, pool=pool)
+        found.append(sums.row)
+    for ours, theirs in zip(*found, strict=True):  # of a reward
+        close(ours[0], theirs[0], SPREADS, "slope")
+        close(ours[1], theirs[1], SPREADS, "square")
+
+
 def optimised(device: str) -> None:
     belief = belief_of(BELIEFS["concentration 0.3"])
     how: Any = {"seed": 2, "effort": "quick", "starts": ["nominal"]}
@@ -310,18 +341,42 @@ def one_action(
     return posterior, np.ones((n, 1))
 
 
-def slow_chain(device: str) -> None:
-    """A ring that is seldom left: iterations fail, and the CPU eliminates."""
-    n = 300
-    order = np.random.default_rng(n).permutation(n)
+N_RING = 300
+
+
+def ring() -> tuple[bm.Posterior, Array]:
+    """Each state to the next in a shuffled order, seldom one further."""
+    order = np.random.default_rng(N_RING).permutation(N_RING)
     head = np.concatenate([np.roll(order, -1), np.roll(order, -2)])
-    posterior, policy = one_action(
-        np.tile(order, 2), head, np.repeat([10**6, 1], n), 0.99999, n
-    )
+    count = np.repeat([10**6, 1], N_RING)
+    return one_action(np.tile(order, 2), head, count, 0.99999, N_RING)
+
+
+def slow_chain(device: str) -> None:
+    """Iterations fail in every draw, and the CPU eliminates."""
+    posterior, policy = ring()
     draws = posterior.draws(20, seed=1)
     ours = bm.evaluate(policy, draws, device=device, keep_values=True)
     theirs = bm.evaluate(policy, draws, solver="dense", keep_values=True)
     assert (ours.n_retried, ours.n_unsolved, ours.n_endless) == (20, 0, 0)
+    assert_same(ours, theirs)
+
+
+def some_slow_chains(device: str) -> None:
+    """The CPU adds the draws that failed, and no other, to sums of the device."""
+    posterior, policy = ring()
+    slow, models = posterior.mean(), []
+    for k in (3, 5):
+        tail = np.repeat(np.arange(N_RING), k)
+        head = np.random.default_rng(k).integers(N_RING, size=tail.size)
+        count = np.ones(tail.size, dtype=np.int64)
+        models.append(one_action(tail, head, count, 0.99999, N_RING)[0].mean())
+    models = [models[0], slow, models[1], slow]
+    weights = [0.4, 0.2, 0.3, 0.1]
+    belief = bm.Ensemble(models, posterior.task, weights=weights)
+    ours = bm.evaluate(policy, belief, device=device)
+    theirs = bm.evaluate(policy, belief, solver="dense")
+    assert (ours.n_retried, ours.n_unsolved, ours.n_endless) == (2, 0, 0)
     assert_same(ours, theirs)
 
 
@@ -364,7 +419,11 @@ def refusal(name: str) -> Callable[[str], None]:
 
 CASES: dict[str, Callable[[str], None]] = {
     **{f"draws of {name}": draws_case(name) for name in BELIEFS},
-    **{f"values of {name}": values_case(name) for name in BELIEFS},
+    **{
+        f"values of {name}": values_case(name)
+        for name in BELIEFS
+        if name != "faint rows"  # draws are alike up to rounding: sds have no error
+    },
     "several rewards": several_rewards,
     "net benefit": net_benefit,
     "discount 1": discount_1,
@@ -373,9 +432,11 @@ CASES: dict[str, Callable[[str], None]] = {
     "controls of the start": controls_of_the_start,
     "a comparison": compared,
     "gradients": gradients,
+    "gradients of several rewards": gradients_of_several_rewards,
     "an optimisation": optimised,
     "cvar of an ensemble": cvar_of_an_ensemble,
     "the same bits": same_bits,
     "a slow chain": slow_chain,
+    "some slow chains": some_slow_chains,
     **{f"refused: {name}": refusal(name) for name in REFUSED},
 }
