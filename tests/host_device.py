@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp.engine._gpu import GPU
-from bayesmdp.engine._gpu_device import Launch, source_of
+from bayesmdp.engine._gpu_device import Device, Launch, source_of
 
 _COMPILED = TemporaryDirectory()  # until the process ends
 COMPILER = next((x for x in ("c++", "g++", "clang++") if shutil.which(x)), None)
@@ -50,13 +50,13 @@ def _library(sources: tuple[str, ...], options: tuple[str, ...]) -> ctypes.CDLL:
     return ctypes.CDLL(str(out))
 
 
-class HostDevice:
-    """Stands in for a GPU of one multiprocessor, whose warps have one lane."""
+class HostDevice(Device):
+    """Stands in for a GPU of three multiprocessors, whose warps have one lane."""
 
-    xp = np
     name, n_processors, warp, most_threads = "the CPU", 3, 1, 1
 
     def __init__(self, free: int = 2**30, shared_bytes: int = 200_000) -> None:
+        super().__init__(np)
         self.free, self.shared_bytes = free, shared_bytes
         self.launched: list[str] = []
         self.threads: set[int] = set()  # that launched
@@ -96,8 +96,7 @@ class HostGPU(GPU):
     """The backend on this device; other processes make their own."""
 
     def __init__(self, name: str = "host", **how: Any) -> None:
-        device: Any = HostDevice(**how)
-        super().__init__(name, device)
+        super().__init__(name, HostDevice(**how))
         self.how = how
 
     def __reduce__(self) -> tuple[Any, ...]:

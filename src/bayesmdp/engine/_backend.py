@@ -215,7 +215,7 @@ def _halved(blocks: FloatArray) -> FloatArray:
     """Add neighbours, a power of two of them, until one is left."""
     while blocks.shape[1] > 1:
         blocks = blocks[:, ::2] + blocks[:, 1::2]
-    return blocks[:, 0].copy()  # of the device that has them
+    return np.ascontiguousarray(blocks[:, 0])
 
 
 def _folded(arrays: list[FloatArray]) -> FloatArray:

@@ -6,10 +6,11 @@ compiled on disk. `Device` is all that the rest knows of CuPy: tests put one in 
 place that compiles the same sources for the CPU.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayesmdp._checks import argument
 from bayesmdp.errors import BackendError
 
 _SOURCES = Path(__file__).parent / "cuda"
+_OLDEST = 8  # compute capability
 _SHARED_BY_DEFAULT = 48 * 1024  # bytes that a block has without asking
 
 #: An array of the device: CuPy's, which looks like NumPy's.
@@ -31,34 +33,93 @@ def source_of(*names: str) -> str:
     return "\n".join((_SOURCES / f"{name}.cu").read_text("utf-8") for name in names)
 
 
-class Device:
-    """One GPU."""
+class Device(ABC):
+    """What kernels run on."""
 
-    def __init__(self) -> None:
-        self.xp: Any = _cupy()
-        properties = self.xp.cuda.runtime.getDeviceProperties(0)
-        self.name: str = properties["name"].decode()
-        self.n_processors: int = properties["multiProcessorCount"]
-        self.shared_bytes: int = properties["sharedMemPerBlockOptin"]
-        self.warp, self.most_threads = 32, 512  # of a block: registers allow no more
-        self._modules: dict[Any, Any] = {}
+    name: str
+    n_processors: int
+    shared_bytes: int  # that a block may have
+    warp: int  # threads that go together
+    most_threads: int  # of a block: registers allow no more
 
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp  # NumPy's functions for arrays of the device
+        self._scratch: dict[str, Array] = {}
+        self.lock = RLock()  # held by whoever uses scratch
+
+    def scratch(self, name: str, size: int) -> Array:
+        """Memory for numbers in single precision, kept from call to call.
+
+        It holds finite numbers: zeros, or what was left there.
+        """
+        if name not in self._scratch or self._scratch[name].size < size:
+            self._scratch.pop(name, None)
+            self._scratch[name] = self.xp.zeros(size, dtype=np.float32)
+        return self._scratch[name]
+
+    @abstractmethod
     def kernel(
         self, sources: tuple[str, ...], name: str, **constants: object
     ) -> Launch:
         """Return a kernel of some sources, compiled with constants."""
-        key = sources, tuple(sorted(constants.items()))
-        if key not in self._modules:
+
+    @abstractmethod
+    def put(self, array: Any) -> Array:
+        """Copy an array to the device, in one piece."""
+
+    @abstractmethod
+    def get(self, array: Array) -> Any:
+        """Copy an array from the device."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Memory that is left on the device, or held for the next array."""
+
+
+class CudaDevice(Device):
+    """One GPU, by CuPy."""
+
+    warp, most_threads = 32, 512
+
+    def __init__(self) -> None:
+        super().__init__(_cupy())
+        properties = self.xp.cuda.runtime.getDeviceProperties(0)
+        self.name = properties["name"].decode()
+        self.n_processors = properties["multiProcessorCount"]
+        self.shared_bytes = properties["sharedMemPerBlockOptin"]
+        if properties["major"] < _OLDEST:
+            had = f"{properties['major']}.{properties['minor']}"
+            raise _missing(
+                f"needs a GPU of compute capability {_OLDEST}.0 or newer ({self.name} "
+                f"has {had}): take another one"
+            )
+        self._modules: dict[Any, Any] = {}
+        self._launches: dict[Any, Launch] = {}
+
+    def kernel(
+        self, sources: tuple[str, ...], name: str, **constants: object
+    ) -> Launch:
+        """Compile a kernel when it is first asked for."""
+        key = sources, name, *constants.items()
+        if key not in self._launches:
+            self._launches[key] = self._made(sources, name, constants)
+        return self._launches[key]
+
+    def _made(
+        self, sources: tuple[str, ...], name: str, constants: dict[str, object]
+    ) -> Launch:
+        module = sources, tuple(sorted(constants.items()))
+        if module not in self._modules:
             options = ("-std=c++17", *(f"-D{k}={v}" for k, v in constants.items()))
             code = source_of(*sources)
-            self._modules[key] = self.xp.RawModule(code=code, options=options)
-        found = self._modules[key].get_function(name)
+            self._modules[module] = self.xp.RawModule(code=code, options=options)
+        found, most = self._modules[module].get_function(name), [_SHARED_BY_DEFAULT]
 
         def launch(
             blocks: int, threads: int, arguments: tuple[Any, ...], shared: int = 0
         ) -> None:
-            if shared > _SHARED_BY_DEFAULT:
-                found.max_dynamic_shared_size_bytes = shared
+            if shared > most[0]:
+                found.max_dynamic_shared_size_bytes = most[0] = shared
             found((blocks,), (threads,), arguments, shared_mem=shared)
 
         return launch
@@ -74,11 +135,8 @@ class Device:
     def free_bytes(self) -> int:
         """Memory that is left on the device, or held by CuPy for the next array."""
         free, _ = self.xp.cuda.runtime.memGetInfo()
-        return int(free + self.xp.get_default_memory_pool().free_bytes())
-
-    def quietly(self) -> AbstractContextManager[Any]:
-        """Return a context in which arithmetic on arrays does not warn."""
-        return np.errstate(all="ignore")
+        held = self.xp.get_default_memory_pool().free_bytes()
+        return int(free + held + sum(x.nbytes for x in self._scratch.values()))
 
 
 @cache
@@ -141,4 +199,4 @@ def _missing(what: str) -> BackendError:
 @cache
 def first_device() -> Device:
     """Return the GPU of this process; ``CUDA_VISIBLE_DEVICES`` says which."""
-    return Device()
+    return CudaDevice()

@@ -10,6 +10,11 @@ slots, and as many of them as a warp has groups of lanes make a slice. A lane ta
 slots at a time, a quad; neighbouring lanes of a state take neighbouring quads. Rows of
 a slice are filled up to the longest of them. The slices are dealt out to the warps of a
 block, long ones first, each to the warp that has the least.
+
+Lanes read a vector at the columns of their slots, all at once. Shared memory has 32
+banks, and columns in the same bank are read one after the other: 3.5 of them, on
+average, where 32 lanes meet by chance. So a lane takes, of the slots that its state has
+left, one whose bank nobody reads at this step.
 """
 
 import heapq
@@ -21,13 +26,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._typing import IntArray
+from bayesmdp._jit import jit
+from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.engine._gpu_device import Array, Device
 from bayesmdp.engine._rows import SweepRows
 
 _QUAD = 4
-_FEW_SLICES = 64  # below, more lanes take a state
-IS_DIAGONAL, IS_PAID = 1, 2  # bits of a place, as in solve.cu
+_BANKS = 32
+_FEW_SLICES = 32  # below, more lanes take a state
+IS_DIAGONAL, IS_PAID = 1, 2  # bits of a mark, as in solve.cu
+NOWHERE = np.uint32(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -52,12 +60,13 @@ class Slices:
     quads: NDArray[np.int32]  # [slices, 2], those of a thread
     order: NDArray[np.int32]  # [slices, rows of one], states; or -1
     position: IntArray  # [slots], where each stands
-    slice_of: IntArray  # [slots]
     block: Block
     n_quads: int  # of the thread that has most
 
     @classmethod
-    def of(cls, state: IntArray, n_live: int, block: Block) -> "Slices":
+    def of(
+        cls, state: IntArray, column: IntArray, n_live: int, block: Block
+    ) -> "Slices":
         """Lay out slots, which stand in order of their live ``state``."""
         n_rows, lanes = block.warp // block.lanes, block.lanes
         length = np.bincount(state, minlength=n_live)
@@ -71,21 +80,15 @@ class Slices:
         by_warp = np.argsort(warp_of, kind="stable")
         first = np.searchsorted(warp_of[by_warp], np.arange(block.n_warps + 1))
         quads = np.stack([begin, begin + each], axis=1)
-        rank = np.empty(n_live, dtype=np.int64)  # of a state in the order of lengths
-        rank[by_length] = np.arange(n_live)
-        number = np.arange(state.size) - (np.cumsum(length) - length)[state]
-        quad, of = number // _QUAD, rank[state]
-        slice_of, row = of // n_rows, of % n_rows
-        thread = warp_of[slice_of] * block.warp + row * lanes + quad % lanes
-        place = (begin[slice_of] + quad // lanes) * block.threads + thread
-        renumbered = np.empty(n_slices, dtype=np.int64)
-        renumbered[by_warp] = np.arange(n_slices)
+        position = np.empty(state.size, dtype=np.int64)
+        slots = np.concatenate([[0], np.cumsum(length)])
+        of_slices = states.reshape(n_slices, n_rows), quads, warp_of * block.warp
+        place_slots(slots, column, *of_slices, lanes, block.threads, position)
         return cls(
             first.astype(np.int32),
             np.ascontiguousarray(quads[by_warp].astype(np.int32)),
             states.reshape(n_slices, n_rows)[by_warp].astype(np.int32),
-            place * _QUAD + number % _QUAD,
-            renumbered[slice_of],
+            position,
             block,
             int(quads.max()),
         )
@@ -95,46 +98,55 @@ class Slices:
         """Positions of all threads."""
         return self.n_quads * self.block.threads * _QUAD
 
-    def streams(self, slot: IntArray) -> "Streams":
-        """Lay out contributions to slots, as `fill` in solve.cu reads them."""
-        warp, threads = self.block.warp, self.block.threads
-        position, slice_of = self.position[slot], self.slice_of[slot]
-        lane = position // _QUAD % threads % warp
-        owner = slice_of * warp + lane
-        within = position // (_QUAD * threads) * _QUAD + position % _QUAD
-        order = np.lexsort((within, owner))  # stable: rising entries within a position
-        count = np.bincount(owner, minlength=len(self.quads) * warp)
-        fours = -(-count.reshape(-1, warp).max(axis=1) // _QUAD)
-        first = np.cumsum(fours * warp) - fours * warp
-        rank = np.arange(slot.size) - (np.cumsum(count) - count)[owner[order]]
-        at = first[slice_of[order]] + rank // _QUAD * warp + lane[order]
-        warp_of = np.repeat(np.arange(self.block.n_warps), np.diff(self.first))
-        begin = self.quads[:, :1] * threads + warp_of[:, None] * warp + np.arange(warp)
-        last = (begin * _QUAD).ravel()  # where there is nothing, of any position it has
-        last[owner[order]] = position[order]
-        lanes = np.repeat(np.arange(len(fours)) * warp, fours)[:, None] + np.arange(
-            warp
-        )
-        place = np.repeat(last[lanes.ravel()], _QUAD)
-        index = at * _QUAD + rank % _QUAD
-        place[index] = position[order]
-        return Streams(np.stack([first, fours], axis=1), place, index, order)
 
+@jit
+def place_slots(  # noqa: C901 - loops over slices, steps, states and lanes
+    first: IntArray,
+    column: IntArray,
+    states: IntArray,
+    quads: IntArray,
+    thread: IntArray,
+    lanes: int,
+    threads: int,
+    position: IntArray,
+) -> None:
+    """Choose which lane reads a slot at which step; fills ``position`` [slots].
 
-@dataclass(frozen=True, eq=False)
-class Streams:
-    """Contributions of each lane of a slice, filled up to whole fours."""
-
-    begin: IntArray  # [slices, 2], first four, and fours of a lane
-    place: IntArray  # [C], position
-    index: IntArray  # [E], where contributions stand
-    order: IntArray  # [E], which they are
-
-    def spread(self, values: IntArray, otherwise: int) -> IntArray:
-        """Put values of contributions ``[E]`` where these stand, ``[C]``."""
-        out = np.full(self.place.size, otherwise, dtype=np.int64)
-        out[self.index] = values[self.order]
-        return out
+    ``first`` [N + 1] says where the slots of states begin, ``states`` [slices, rows]
+    which ones stand together, ``thread`` [slices] where the warp of a slice begins.
+    """
+    left = np.arange(column.size)  # slots of a state that are left stand first
+    count = np.zeros(_BANKS, dtype=np.int64)
+    reads = np.zeros(_BANKS, dtype=np.int64)
+    for i in range(states.shape[0]):
+        n_left = np.zeros(states.shape[1], dtype=np.int64)
+        for row in range(states.shape[1]):
+            if states[i, row] >= 0:
+                n_left[row] = first[states[i, row] + 1] - first[states[i, row]]
+        for step in range(4 * (quads[i, 1] - quads[i, 0])):
+            count[:] = 0
+            for lane in range(states.shape[1] * lanes):
+                row = lane // lanes
+                if n_left[row] == 0:
+                    continue
+                begin = first[states[i, row]]
+                best, least = 0, column.size
+                for k in range(n_left[row]):
+                    c = column[left[begin + k]]
+                    meets = count[c % _BANKS]
+                    if meets > 0 and reads[c % _BANKS] == c:  # one read serves both
+                        meets = 0
+                    if meets < least:
+                        best, least = k, meets
+                        if meets == 0:
+                            break
+                slot = left[begin + best]
+                n_left[row] -= 1
+                left[begin + best] = left[begin + n_left[row]]
+                reads[column[slot] % _BANKS] = column[slot]
+                count[column[slot] % _BANKS] += 1
+                at = (quads[i, 0] + step // 4) * threads + thread[i] + lane
+                position[slot] = at * 4 + step % 4
 
 
 def _dealt(sizes: IntArray, n_warps: int) -> tuple[IntArray, IntArray]:
@@ -158,10 +170,20 @@ class OnDevice:
         self.n_entries, self.n_rows = rows.target.size, rows.source.size
         self.indptr, self.source = put(rows.indptr), put(rows.source)
         self.target, self.mean = put(rows.target), put(rows.mean)
-        self.reward, self.terminal_value = put(rows.reward), put(rows.terminal_value)
+        self.reward, self.start = put(rows.reward), put(rows.start)
+        self.row = put(rows.row_of_entry.astype(np.uint32))
+        self.terminal_value = put(rows.terminal_value)
+        self.every_row = put(np.ones(self.n_rows, dtype=np.uint8))
+        self._discounts: dict[bytes, Array] = {}
         first = np.searchsorted(rows.source, np.arange(self.n + 1))
         self.first_row = put(first.astype(np.int32))
-        self.every_row = put(np.ones(self.n_rows, dtype=np.uint8))
+
+    def discounts(self, given: FloatArray) -> Array:
+        """Discounts on the device."""
+        key = given.tobytes()
+        if key not in self._discounts:
+            self._discounts[key] = self._device.put(given)
+        return self._discounts[key]
 
     @cached_property
     def _slots(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -193,21 +215,20 @@ class OnDevice:
 
     @cached_property
     def _chain(self) -> Slices:
-        return Slices.of(self._slots[0], self.n, self.block)
+        state, target, _ = self._slots
+        return Slices.of(state, target, self.n, self.block)
 
     @cached_property
-    def _by_target(self) -> tuple[IntArray, IntArray, int]:
-        """Slots in order of next states, the place of each there, and live ones."""
+    def _by_target(self) -> IntArray:
+        """Slots that lead to live states, in order of these, ``[L]``."""
         state, target, _ = self._slots
-        by_target = np.lexsort((state, target))
-        place = np.empty_like(by_target)
-        place[by_target] = np.arange(place.size)
-        return by_target, place, int((target < self.n).sum())
+        order = np.lexsort((state, target))
+        return order[: int((target < self.n).sum())]
 
     @cached_property
     def _back(self) -> Slices:
-        by_target, _, n_live = self._by_target
-        return Slices.of(self._slots[1][by_target[:n_live]], self.n, self.block)
+        (state, target, _), order = self._slots, self._by_target
+        return Slices.of(target[order], state[order], self.n, self.block)
 
     @property
     def n_quads(self) -> int:
@@ -229,60 +250,58 @@ class OnDevice:
         )
         return tuple(map(self._device.put, (made.first, made.quads, made.order, out)))
 
-    def _streamed(self, streams: Streams, bits: IntArray, entry: IntArray) -> Any:
-        """Contributions as kernels read them, and the row of each."""
-        place = streams.place * 4 + streams.spread(bits, 0)
-        of_entry = streams.spread(entry, 0)
-        row = streams.spread(self._rows.row_of_entry[entry], self.n_rows)
-        given = (x.astype(np.uint32) for x in (streams.begin, place, of_entry))
-        return tuple(map(self._device.put, given)), row
+    @cached_property
+    def chain(self) -> tuple[Array, ...]:
+        """Pattern of the chain."""
+        state, target, _ = self._slots
+        return self._pattern(self._chain, target, state)
 
     @cached_property
-    def _laid(self) -> dict[str, Any]:
-        """Patterns of the chain, its transpose and arrivals in terminal states."""
+    def back(self) -> tuple[Array, ...]:
+        """Pattern of the transpose."""
+        (state, target, _), order = self._slots, self._by_target
+        return self._pattern(self._back, state[order], target[order])
+
+    @cached_property
+    def places(self) -> tuple[Array, Array]:
+        """Position of each slot, and its position in the transpose, if it has one."""
+        place = np.full(self._slots[0].size, NOWHERE)
+        place[self._by_target] = self._back.position
+        put = self._device.put
+        return put(self._chain.position.astype(np.uint32)), put(place)
+
+    @cached_property
+    def first_slot(self) -> Array:
+        """Where slots of states begin, ``[N + 1]``."""
+        first = np.searchsorted(self._slots[0], np.arange(self.n + 1))
+        return self._device.put(first.astype(np.int32))
+
+    def _marked(self, pays: IntArray) -> Array:
+        """Slot of each entry within its state, with two bits."""
         state, target, slot = self._slots
-        by_target, place, n_live = self._by_target
-        tail, head = target[by_target], state[by_target]
-        every, diagonal = np.arange(slot.size), (state == target)[slot]
-        bits = IS_DIAGONAL * diagonal + IS_PAID * (self._rows.reward[every] != 0)
-        chain = self._streamed(self._chain.streams(slot), bits, every)
-        live = np.flatnonzero(self._rows.target < self.n)
-        of_back = self._back.streams(place[slot[live]])
-        back = self._streamed(of_back, np.zeros(live.size, dtype=np.int64), live)
-        ends = np.flatnonzero(self._rows.target >= self.n)
-        ends = ends[np.argsort(self._rows.target[ends], kind="stable")]
-        count = np.bincount(self._rows.target[ends], minlength=self.n_states)[self.n :]
-        at = np.concatenate([[0], np.cumsum(count)])
-        row = self._rows.row_of_entry[ends]
-        of_ends = (x.astype(np.uint32) for x in (at, ends, self._rows.source[row]))
-        return {
-            "chain": self._pattern(self._chain, target, state),
-            "of_chain": chain[0],
-            "back": self._pattern(self._back, head[:n_live], tail[:n_live]),
-            "of_back": back[0],
-            "arrivals": tuple(map(self._device.put, of_ends)),
-            "row": self._device.put(np.concatenate([chain[1], back[1], row])),
-            "sizes": (chain[1].size, back[1].size),
-        }
+        first = np.searchsorted(state, np.arange(self.n + 1))
+        mark = (slot - first[state[slot]]) * 4 + IS_DIAGONAL * (state == target)[slot]
+        return self._device.put((mark + IS_PAID * pays).astype(np.uint32))
 
     @cached_property
-    def _all_paid(self) -> Array:
-        """Places of contributions, all of which are paid for."""
-        return self._laid["of_chain"][1] | np.uint32(IS_PAID)
+    def mark(self) -> Array:
+        """Marks where the reward is that of the rows."""
+        return self._marked(self._rows.reward[: self.n_entries] != 0)
 
-    def patterns(self, policy: Array, *, same_reward: bool) -> tuple[Array, ...]:
-        """Arrays of a policy ``[R]`` in the order of the kernel.
+    @cached_property
+    def mark_all(self) -> Array:
+        """Marks where every entry may be paid for."""
+        return self._marked(np.ones(self.n_entries, dtype=np.int64))
 
-        Unless there is one reward, the same in all draws, every entry may be paid for.
-        """
-        xp, laid = self._device.xp, self._laid
-        share = xp.concatenate([policy, xp.zeros(1)])[laid["row"]]
-        n, m = laid["sizes"]
-        begin, place, entry = laid["of_chain"]
-        place = place if same_reward else self._all_paid
-        chain = *laid["chain"], begin, place, entry, share[:n]
-        back = *laid["back"], *laid["of_back"], share[n : n + m]
-        return (*chain, *back, *laid["arrivals"], share[n + m :])
+    @cached_property
+    def arrivals(self) -> tuple[Array, Array]:
+        """Entries that lead to each terminal state: where they begin, and which."""
+        put, rows = self._device.put, self._rows
+        ends = np.flatnonzero(rows.target >= self.n)
+        ends = ends[np.argsort(rows.target[ends], kind="stable")]
+        count = np.bincount(rows.target[ends], minlength=self.n_states)[self.n :]
+        at = np.concatenate([[0], np.cumsum(count)])
+        return put(at.astype(np.uint32)), put(ends.astype(np.uint32))
 
 
 _LAID: WeakKeyDictionary[SweepRows, dict[int, OnDevice]] = WeakKeyDictionary()

@@ -135,10 +135,19 @@ KERNEL weigh(i64 n_draws, i64 n, const double* weight, const double* x, double* 
   if (d < n_draws && LANE == 0) out[d] = total;
 }
 
-// Add neighbouring subtrees: out[p, b, :] = in[p, 2 b, :] + in[p, 2 b + 1, :].
-KERNEL add_neighbours(i64 total, i64 size, const double* in, double* out) {
+// Sum `n_blocks` neighbouring blocks, a power of two of them, as a binary tree:
+// out[p, c] from in[p, first + b, c].
+KERNEL add_tree(i64 n_out, i64 size, i64 n_of_all, i64 first, i64 n_blocks,
+                const double* in, double* out) {
   i64 k = BLOCK_AT * THREADS + THREAD;
-  if (k >= total) return;
-  i64 b = k / size, c = k % size;
-  out[k] = in[2 * b * size + c] + in[(2 * b + 1) * size + c];
+  if (k >= n_out) return;
+  const double* of = in + (k / size * n_of_all + first) * size + k % size;
+  double held[64];
+  int height = 0;
+  for (i64 b = 0; b < n_blocks; b++) {
+    double x = of[b * size];
+    for (i64 level = b; level & 1; level >>= 1) x = held[--height] + x;
+    held[height++] = x;
+  }
+  out[k] = held[0];
 }

@@ -1,4 +1,4 @@
-// Value, return variance and visits of each draw of a policy, a block for a draw.
+// Solve the systems of each draw's chain, a block for a draw.
 //
 // The equations stand in `bayesmdp.engine._kernel`, the bound on errors in `_krylov`.
 // Here the preconditioner M is the diagonal, K = M^-1 (I - g T): a Gauss-Seidel sweep
@@ -22,15 +22,26 @@
 #ifndef QUADS
 #define QUADS 0
 #endif
+#ifndef MAX_THREADS
+#define MAX_THREADS 512
+#define MIN_BLOCKS 1
+#endif
+// Columns of the first quads stay in registers; where there are more, the others are read
+// six ahead. More than that would spill.
+#define AHEAD 6
+#if QUADS * MAX_THREADS <= 8192
+#define HELD QUADS
+#else
+#define HELD AHEAD
+#endif
 #ifndef DOUBLES_SHARED
 #define DOUBLES_SHARED 1
 #endif
 #ifndef SINGLES_SHARED
 #define SINGLES_SHARED 1
 #endif
-#ifndef MAX_THREADS
-#define MAX_THREADS 512
-#define MIN_BLOCKS 1
+#ifndef SIZE
+#define SIZE 1024  // of vectors: even, at least two more than there are live states
 #endif
 
 #define TOLERANCE 1e-10  // as in `_krylov`
@@ -41,22 +52,16 @@
 #define POSITIVE 0.7  // residual with which a length of episodes still bounds errors
 #define MOST 1000     // products of one system
 #define STALLS 4      // rounds that gain nothing, after which it gives up
-enum { VARIANCE = 1, OCCUPANCY = 2, GRADIENT = 4, CROSS = 64 };
-
 struct alignas(16) Quad { float x, y, z, w; };
 struct alignas(4 * sizeof(COLUMN)) Columns { COLUMN x, y, z, w; };
 
 struct Matrix {
-  const int* first;      // [warps + 1], slices of each warp
-  const int* quads;      // [slices, 2], those of a thread: first, and first of the next
-  const int* order;      // [slices * rows], state of each row; or -1
-  const Columns* column; // [quads, threads]
-  Quad *high, *low;      // [quads, threads]: their sum has the digits of a double
-  const u32* stream;     // [slices, 2], contributions: first, and fours of a lane
-  const u32 *place, *entry;  // [contributions], position and two bits; entry of the rows
-  const double* share;   // [contributions], probability of the row
+  const int* first;       // [warps + 1], slices of each warp
+  const int* quads;       // [slices, 2], those of a thread: first, and first of the next
+  const int* order;       // [slices * rows], state of each row; or -1
+  const Columns* column;  // [quads, threads]
+  const Quad *high, *low; // [quads, threads]: their sum has the digits of a double
 };
-
 #define ROWS (WARP / LANES)  // of a slice
 #define ROW_OF(m, slice) (m).order[(slice) * ROWS + LANE / LANES]
 #define LEADS (LANE % LANES == 0)
@@ -71,48 +76,64 @@ struct Vectors {
 #define DOUBLES 6
 #define SINGLES 9
 
-// What a block works with: vectors, and values that stay. Every function takes it apart
-// for itself: what is passed on would no longer be known to lie in shared memory.
+// What a block works with: vectors, values that stay, and the states of rows. Every
+// function finds them for itself: what is passed on would no longer be known to lie in
+// shared memory.
 struct Memory {
   double *doubles, *singles;  // of this block, where they are not shared
   int n;
 };
 
-DEVICE int padded(int n) { return (n + 3) & ~1; }  // two places more, and even
+#define BEFORE_VALUES ((DOUBLES_SHARED ? DOUBLES * SIZE : 0) + SINGLES * SIZE / 2)
 
 DEVICE Vectors vectors_of(const Memory& memory) {
   SHARED_MEMORY(shared);
   Vectors v;
-  int n = memory.n, size = padded(n);
-  v.n = n;
+  v.n = memory.n;
   v.x = DOUBLES_SHARED ? shared : memory.doubles;
-  v.w = v.x + size;
-  v.b = v.w + size;
-  v.inverse = v.b + size;
-  v.rest = v.inverse + size;
-  v.k = v.rest + size;
-  double* after = shared + (DOUBLES_SHARED ? DOUBLES * size : 0);
+  v.w = v.x + SIZE;
+  v.b = v.w + SIZE;
+  v.inverse = v.b + SIZE;
+  v.rest = v.inverse + SIZE;
+  v.k = v.rest + SIZE;
+  double* after = shared + (DOUBLES_SHARED ? DOUBLES * SIZE : 0);
   v.p = (float*)(SINGLES_SHARED ? after : memory.singles);
-  v.s = v.p + size;
-  v.v = v.s + size;  // with t it holds residuals in double precision between rounds
-  v.t = v.v + size;
+  v.s = v.p + SIZE;
+  v.v = v.s + SIZE;  // with t it holds residuals in double precision between rounds
+  v.t = v.v + SIZE;
   v.residual = (double*)v.v;
-  v.r = v.t + size;
-  v.shadow = v.r + size;
-  v.d = v.shadow + size;
-  v.single_inverse = v.d + size;
-  v.scale = v.single_inverse + size;
+  v.r = v.t + SIZE;
+  v.shadow = v.r + SIZE;
+  v.d = v.shadow + SIZE;
+  v.single_inverse = v.d + SIZE;
+  v.scale = v.single_inverse + SIZE;
   return v;
 }
 
-DEVICE Quad* high_of(const Matrix& m, const Memory& memory) {
+DEVICE const Quad* high_of(const Matrix& m) {
 #if QUADS
   SHARED_MEMORY(shared);
-  int size = padded(memory.n);
-  int before = (DOUBLES_SHARED ? DOUBLES * size : 0) + SINGLES * size / 2;
-  return (Quad*)(shared + ((before + 1) & ~1));
+  return (const Quad*)(shared + BEFORE_VALUES);
 #else
   return m.high;
+#endif
+}
+
+#if QUADS
+DEVICE short* near_order() {
+  SHARED_MEMORY(shared);
+  return (short*)(shared + BEFORE_VALUES + 2 * QUADS * THREADS);
+}
+#endif
+
+// What is read once must not drive out of the cache what is read again.
+DEVICE Quad streamed(const Quad* x) {
+#ifdef __CUDACC__
+  float4 found = __ldcg((const float4*)x);
+  Quad out = {found.x, found.y, found.z, found.w};
+  return out;
+#else
+  return *x;
 #endif
 }
 
@@ -129,31 +150,49 @@ DEVICE void add_quad(const Quad& q, const Columns& j, const float* in, Quad& sum
 }
 
 // out = K in, in single precision; adds its products with `other` and itself.
-DEVICE void product(const Matrix& m, const Quad* values, const Columns* held, u32 ends,
-                    int n_quads, float g, const float* inverse, const float* in,
-                    const float* other, float* out, float* sums) {
+DEVICE void product(const Matrix& m, const Quad* values, const short* order,
+                    const Columns* held, u32 ends, int n_quads, float g,
+                    const float* inverse, const float* in, const float* other, float* out,
+                    float* sums) {
   Quad sum = {0.0f, 0.0f, 0.0f, 0.0f};
-  int slice = m.first[WARP_AT];
 #if QUADS
-  int i = n_quads ? ROW_OF(m, slice) : -1;
+  order += LANE / LANES;
+#if QUADS > HELD
+  Columns ahead[2 * AHEAD];
+#endif
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (int q = 0; q < QUADS; q++) {
     if (q >= n_quads) break;
+#if QUADS > HELD
+    if (q % AHEAD == 0) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+      for (int k = q + AHEAD; k < q + 2 * AHEAD; k++)
+        if (k < QUADS) ahead[k % (2 * AHEAD)] = m.column[PLACE(k)];
+    }
+    add_quad(values[PLACE(q)], q < HELD ? held[q] : ahead[q % (2 * AHEAD)], in, sum);
+#else
     add_quad(values[PLACE(q)], held[q], in, sum);
+#endif
     if (ends >> q & 1) {
 #else
-  for (int last = m.first[WARP_AT + 1]; slice < last; slice++) {
+  EACH_SLICE(m, slice) {
     int i = ROW_OF(m, slice), end = m.quads[2 * slice + 1];
 #ifdef __CUDACC__
 #pragma unroll 4
 #endif
     for (int q = m.quads[2 * slice]; q < end; q++)
-      add_quad(values[PLACE(q)], m.column[PLACE(q)], in, sum);
+      add_quad(streamed(values + PLACE(q)), m.column[PLACE(q)], in, sum);
     {
 #endif
       float total = group_sum<LANES>((sum.x + sum.y) + (sum.z + sum.w));
+#if QUADS
+      int i = *order;
+      order += ROWS;
+#endif
       if (LEADS && i >= 0) {
         float found = in[i] - g * inverse[i] * total;
         out[i] = found;
@@ -161,10 +200,6 @@ DEVICE void product(const Matrix& m, const Quad* values, const Columns* held, u3
         sums[1] += found * found;
       }
       sum.x = sum.y = sum.z = sum.w = 0.0f;
-#if QUADS
-      slice++;
-      i = q + 1 < n_quads ? ROW_OF(m, slice) : -1;
-#endif
     }
   }
 }
@@ -178,7 +213,7 @@ DEVICE void gather(const Matrix& m, const Quad* high, int slice, const double* x
 #pragma unroll 4
 #endif
   for (int q = m.quads[2 * slice]; q < end; q++) {
-    Quad top = high[PLACE(q)], low = m.low[PLACE(q)];
+    Quad top = high[PLACE(q)], low = streamed(m.low + PLACE(q));
     Columns j = m.column[PLACE(q)];
     double one = (double)top.x + low.x, two = (double)top.y + low.y;
     double three = (double)top.z + low.z, four = (double)top.w + low.w;
@@ -193,6 +228,14 @@ DEVICE void gather(const Matrix& m, const Quad* high, int slice, const double* x
   if (w) *of_w = group_sum<LANES>(c + d);
 }
 
+// Copy a vector to where two in single precision are not needed, near all threads.
+DEVICE double* staged(const Vectors& v, float* to, const double* from) {
+  double* out = (double*)to;
+  EACH_STATE(i) out[i] = from[i];
+  if (THREAD == 0) out[v.n] = out[v.n + 1] = 0.0;
+  return out;
+}
+
 struct Bound {
   double norm, bound, size;  // largest residual, bound on the error, largest solution
   double most_w, least_k;    // where weights were looked at
@@ -204,9 +247,12 @@ struct Bound {
 DEVICE Bound look(const Matrix& m, const Quad* high, double g, Vectors& v,
                   Scratch& scratch, bool weights) {
   double most[4] = {0.0, 0.0, 0.0, 0.0}, more[3] = {0.0, 0.0, -infinity()};
+  double* x = staged(v, v.p, v.x);
+  double* w = weights ? staged(v, v.r, v.w) : 0;
+  SYNC();
   EACH_SLICE(m, slice) {
     double of_x, of_w = 0.0;
-    gather(m, high, slice, v.x, weights ? v.w : 0, &of_x, &of_w);
+    gather(m, high, slice, x, w, &of_x, &of_w);
     int i = ROW_OF(m, slice);
     if (LEADS && i >= 0) {
       double found = v.inverse[i] * (v.b[i] + g * of_x) - v.x[i];
@@ -233,15 +279,17 @@ DEVICE Bound look(const Matrix& m, const Quad* high, double g, Vectors& v,
 // Add to x, or to w, what BiCGSTAB finds for the residual, whose largest entry is
 // `norm`, until the bound is at most `enough`, or a part GAIN of what it was. False
 // where it diverged.
-RARELY bool correct(Matrix m, double g, Memory memory, Scratch& scratch, double norm,
-                   double enough, int stalls, bool weights, int* products) {
+RARELY bool correct(Matrix m, double g, Memory memory, Scratch& shared_scratch,
+                   double norm, double enough, int stalls, bool weights, int* products) {
+  Scratch scratch = shared_scratch;  // a copy stays in registers
+  int used = *products;
   Vectors v = vectors_of(memory);
-  const Quad* values = high_of(m, memory);
+  const Quad* values = high_of(m);
   double* x = weights ? v.w : v.x;
   u32 ends = 0;
   int n_quads = 0;
 #if QUADS
-  Columns held[QUADS];
+  Columns held[HELD];
   EACH_SLICE(m, slice) {
     n_quads = m.quads[2 * slice + 1];
     ends |= 1u << (n_quads - 1);
@@ -249,10 +297,12 @@ RARELY bool correct(Matrix m, double g, Memory memory, Scratch& scratch, double 
 #ifdef __CUDACC__
 #pragma unroll
 #endif
-  for (int q = 0; q < QUADS; q++)
+  for (int q = 0; q < HELD; q++)
     if (q < n_quads) held[q] = m.column[PLACE(q)];
+  const short* order = near_order() + m.first[WARP_AT] * ROWS;
 #else
   const Columns* held = 0;
+  const short* order = 0;
 #endif
   float most[1] = {0.0f}, sums[2] = {0.0f, 0.0f};
   EACH_STATE(i) {
@@ -271,20 +321,21 @@ RARELY bool correct(Matrix m, double g, Memory memory, Scratch& scratch, double 
   reduce_block<1, 1>(scratch, sums, most);
   float rho = sums[0], first = most[0], bound = first, single_g = (float)g;
   enough = fmax(GAIN * first, enough / norm);
-  while (*products < MOST && rho != 0.0f) {
+  while (used < MOST && rho != 0.0f) {
     sums[0] = sums[1] = 0.0f;
-    product(m, values, held, ends, n_quads, single_g, v.single_inverse, v.p, v.shadow, v.v,
-            sums);
+    product(m, values, order, held, ends, n_quads, single_g, v.single_inverse, v.p,
+            v.shadow, v.v, sums);
     reduce_block<1, 0>(scratch, sums, (float*)0);
-    ++*products;
+    used++;
     if (!(fabs(sums[0]) > 1e-30)) break;
     float alpha = rho / sums[0];
     EACH_STATE(i) v.s[i] = v.r[i] - alpha * v.v[i];
     SYNC();
     sums[0] = sums[1] = 0.0f;
-    product(m, values, held, ends, n_quads, single_g, v.single_inverse, v.s, v.s, v.t, sums);
+    product(m, values, order, held, ends, n_quads, single_g, v.single_inverse, v.s, v.s,
+            v.t, sums);
     reduce_block<2, 0>(scratch, sums, (float*)0);
-    ++*products;
+    used++;
     float omega = sums[1] > 0.0f ? sums[0] / sums[1] : 0.0f;
     sums[0] = most[0] = 0.0f;
     EACH_STATE(i) {
@@ -303,6 +354,8 @@ RARELY bool correct(Matrix m, double g, Memory memory, Scratch& scratch, double 
     EACH_STATE(i) v.p[i] = v.r[i] + beta * (v.p[i] - omega * v.v[i]);
     SYNC();
   }
+  shared_scratch = scratch;
+  *products = used;
   if (!(bound < first)) return false;
   EACH_STATE(i) x[i] += norm * v.d[i];
   SYNC();
@@ -313,7 +366,7 @@ RARELY bool correct(Matrix m, double g, Memory memory, Scratch& scratch, double 
 // episodes, up to a share POSITIVE of one step. `scale` turns a residual into a bound.
 DEVICE bool find_bounds(const Matrix& m, double g, const Memory& memory, Vectors& v,
                         Scratch& scratch, double loose, Bound& at, int* products) {
-  const Quad* high = high_of(m, memory);
+  const Quad* high = high_of(m);
   at = look(m, high, g, v, scratch, true);
   ++*products;
   for (int round = 0; round < 3 && !at.positive; round++) {
@@ -386,7 +439,7 @@ RARELY bool solve_system(Matrix m, double g, Memory memory, Scratch& scratch, do
     double enough = 0.25 * TOLERANCE * at.size;
     if (good && !correct(m, g, memory, scratch, at.norm, enough, stalls, false, &used))
       stalls++;
-    if (good) at = look(m, high_of(m, memory), g, v, scratch, false);
+    if (good) at = look(m, high_of(m), g, v, scratch, false);
     ++used;
   }
   SYNC();
@@ -394,241 +447,64 @@ RARELY bool solve_system(Matrix m, double g, Memory memory, Scratch& scratch, do
   return good;
 }
 
-// Positions that a lane has in a slice follow each other in its stream of contributions,
-// four of which are read at once: those of one position, then those of the next. What
-// fills a stream up to whole fours has no share. The first bit of a place says that the
-// position is the diagonal, the second that the entry is paid for.
-#define IS_DIAGONAL 1u
-#define IS_PAID 2u
-
-struct alignas(16) Four { u32 x, y, z, w; };
-struct alignas(16) Pair { double x, y; };
-
-// Call `each(place, entry, share)` for the contributions of this lane.
-template <class Each>
-DEVICE void for_each(const Matrix& m, int slice, Each each) {
-  const u32* of_slice = m.stream + slice * 2;  // first of the slice, and fours of a lane
-  for (u32 k = 0; k < of_slice[1]; k++) {
-    i64 c = of_slice[0] + (i64)k * WARP + LANE;
-    Four place = ((const Four*)m.place)[c], entry = ((const Four*)m.entry)[c];
-    Pair one = ((const Pair*)m.share)[2 * c], two = ((const Pair*)m.share)[2 * c + 1];
-    each(place, entry, one, two);
-  }
-}
-
-DEVICE double flow_of(double share, const double* theta, u32 entry) {
-  return share > 0.0 ? share * theta[entry] : 0.0;
-}
-
-// Fill the chain, its rows' sums off the diagonal, and expected rewards; or those alone.
-DEVICE void fill(const Matrix& m, Quad* high, const double* theta, Vectors& v,
-                 const double* reward, bool chain) {
-  float *of_high = (float*)high, *of_low = (float*)m.low;
-  if (chain) {
-    Quad zero = {0.0f, 0.0f, 0.0f, 0.0f};
-    EACH_SLICE(m, slice)
-      for (int q = m.quads[2 * slice]; q < m.quads[2 * slice + 1]; q++)
-        high[PLACE(q)] = m.low[PLACE(q)] = zero;
-  }
-  EACH_SLICE(m, slice) {
-    double paid = 0.0, rest = 0.0, total = 0.0;
-    u32 at = ~0u;
-    auto add = [&](u32 place, u32 entry, double flow) {
-      if (reward && place & IS_PAID) paid += flow * reward[entry];
-      if (!chain) return;
-      if (place >> 2 != at >> 2) total = 0.0;
-      at = place;
-      total += flow;
-      float top = (float)total;
-      of_high[place >> 2] = top;
-      of_low[place >> 2] = (float)(total - top);
-      if (!(place & IS_DIAGONAL)) rest += flow;
-    };
-    for_each(m, slice, [&](const Four& place, const Four& entry, const Pair& one,
-                           const Pair& two) {
-      double a = flow_of(one.x, theta, entry.x), b = flow_of(one.y, theta, entry.y);
-      double c = flow_of(two.x, theta, entry.z), d = flow_of(two.y, theta, entry.w);
-      add(place.x, entry.x, a);
-      add(place.y, entry.y, b);
-      add(place.z, entry.z, c);
-      add(place.w, entry.w, d);
-    });
-    paid = group_sum<LANES>(paid);
-    rest = group_sum<LANES>(rest);
-    int i = ROW_OF(m, slice);
-    if (LEADS && i >= 0) {
-      if (reward) v.b[i] = paid;
-      if (chain && reward) v.rest[i] = rest;
-    }
-  }
-}
-
-struct Side {  // one of two rewards whose covariance is wanted
-  const double *reward, *value;
-  double g;
-};
-
-// b = sum_a pi sum_t theta x y with x = r + g V[t] - V[s], and y its like.
-DEVICE void spread(const Matrix& m, const double* theta, const u32* target, Vectors& v,
-                   const Side& one, const Side& two) {
-  EACH_SLICE(m, slice) {
-    double total = 0.0;
-    int i = ROW_OF(m, slice);
-    double here_one = i >= 0 ? one.value[i] : 0.0, here_two = i >= 0 ? two.value[i] : 0.0;
-    auto add = [&](u32 entry, double flow) {
-      u32 t = target[entry];  // values of terminal states are 0
-      double x = one.reward[entry] + one.g * one.value[t] - here_one;
-      double y = two.reward[entry] + two.g * two.value[t] - here_two;
-      total += flow * x * y;
-    };
-    for_each(m, slice, [&](const Four& place, const Four& entry, const Pair& x,
-                           const Pair& y) {
-      add(entry.x, flow_of(x.x, theta, entry.x));
-      add(entry.y, flow_of(x.y, theta, entry.y));
-      add(entry.z, flow_of(y.x, theta, entry.z));
-      add(entry.w, flow_of(y.y, theta, entry.w));
-    });
-    total = group_sum<LANES>(total);
-    if (LEADS && i >= 0) v.b[i] = total;
-  }
-}
-
-// sum_s start[s] (x[s] + ends[s]) over all states
-DEVICE double from_start(Scratch& scratch, int n_states, const double* start,
-                         const double* x, const double* ends) {
-  double sums[1] = {0.0};
-  for (int s = THREAD; s < n_states; s += THREADS) sums[0] += start[s] * (x[s] + ends[s]);
-  reduce_block<1, 0>(scratch, sums, (double*)0);
-  return sums[0];
-}
-
-DEVICE double covariance_from_start(Scratch& scratch, int n_states, const double* start,
-                                    const double* c, const double* x, const double* ends_x,
-                                    double mean_x, const double* y, const double* ends_y,
-                                    double mean_y) {
-  double sums[1] = {0.0};
-  for (int s = THREAD; s < n_states; s += THREADS)
-    sums[0] += start[s] * (c[s] + (x[s] + ends_x[s] - mean_x) * (y[s] + ends_y[s] - mean_y));
-  reduce_block<1, 0>(scratch, sums, (double*)0);
-  return sums[0];
-}
-
-KERNEL LIMIT(MAX_THREADS, MIN_BLOCKS) solve_draws(
-    i64 n_draws, i64 n_live, i64 n_of_all, i64 n_entries, i64 n_of_rewards, i64 want,
-    i64 n_quads, i64 n_back_quads, i64 reward_stride, i64 ends_stride, double loose,
-    const int* first, const int* quads, const int* order, const Columns* column,
-    const u32* stream, const u32* place, const u32* entry, const double* share,
-    const int* back_first, const int* back_quads, const int* back_order,
-    const Columns* back_column, const u32* back_stream, const u32* back_place,
-    const u32* back_entry, const double* back_share, const u32* arrival_at,
-    const u32* arrival_entry, const u32* arrival_source, const double* arrival_share,
-    const double* theta, const u32* target, const double* reward, const double* ends, const double* discounts,
-    const double* start, const double* weights, const double* reference,
-    const double* length, Quad* scratch_values, double* memory, double* value,
-    double* variance, double* occupancy, double* results, double* cross,
-    double* own_length, i64 keeps_length, int* status, int* products) {
-  // A stride is that between draws, 0 where they share one. n_quads: of a thread.
+// Solve systems of the chains that `fill_chains` made. Vectors are [systems, draws,
+// states]; guesses and lengths are the same for all draws. Weights that bound errors are
+// left in `own_length` [draws, n], if it is given, and read from there, if that is wanted.
+// What `continues` looks at draws that were solved so far. Of the solutions the first
+// `n_squares` are not below 0.
+KERNEL LIMIT(MAX_THREADS, MIN_BLOCKS) solve_systems(
+    i64 n_draws, i64 n_live, i64 n_states, i64 n_systems, i64 n_quads, i64 n_squares,
+    i64 continues, i64 reads_length, double loose, const int* first, const int* quads, const int* order,
+    const Columns* column, const Quad* high, const Quad* low, const double* rest,
+    const double* discounts, const double* rhs, i64 rhs_stride, const double* guess,
+    const double* length, const double* weights, double* memory, double* own_length,
+    double* out, int* status, int* products) {
   SHARE(double, buffer, 256);
   Scratch scratch = {buffer, 0};
-  int n = (int)n_live, n_states = (int)n_of_all, n_rewards = (int)n_of_rewards;
-  i64 size = padded(n), most = n_quads > n_back_quads ? n_quads : n_back_quads;
-  Quad* low = scratch_values + BLOCK_AT * most * THREADS * (QUADS ? 1 : 2);
-  Quad* high = low + (QUADS ? 0 : most * THREADS);
-  double* doubles = memory + BLOCK_AT * (size * DOUBLES + size * SINGLES / 2);
-  Memory own = {doubles, doubles + DOUBLES * size, n};
+  int n = (int)n_live;
+  double* doubles = memory + BLOCK_AT * (SIZE * DOUBLES + SIZE * SINGLES / 2);
+  Memory own = {doubles, doubles + DOUBLES * SIZE, n};
   Vectors v = vectors_of(own);
-  Matrix m = {first, quads, order, column, high, low, stream, place, entry, share};
-  Matrix back = {back_first, back_quads, back_order, back_column, high, low,
-                 back_stream, back_place, back_entry, back_share};
-  bool adjoint = want & (OCCUPANCY | GRADIENT);
-  i64 pairs = want & CROSS ? n_of_rewards * (n_of_rewards - 1) / 2 : 0;
+#if QUADS
+  short* near = near_order();
+  for (int k = THREAD; k < first[WARPS] * ROWS; k += THREADS) near[k] = (short)order[k];
+#endif
   for (i64 d = BLOCK_AT; d < n_draws; d += BLOCKS) {
     SYNC();
-    if (weights[d] == 0.0) {
-      if (THREAD == 0) status[d] = LEFT_OUT, products[d] = 0;
+    if (weights[d] == 0.0 || (continues && status[d] != SOLVED)) {
+      if (THREAD == 0 && !continues) status[d] = LEFT_OUT, products[d] = 0;
       continue;
     }
-    const double* own_theta = theta + d * n_entries;
-    const double* paid = reward + d * reward_stride;
-    const double* final = ends + d * ends_stride;
+    i64 places = d * n_quads * THREADS;
+    Matrix m = {first, quads, order, column, high + places, low + places};
+#if QUADS
+    Quad* values = (Quad*)high_of(m);
+#ifdef __CUDACC__
+#pragma unroll 8
+#endif
+    for (int q = 0; q < n_quads; q++) values[PLACE(q)] = streamed(m.high + PLACE(q));
+#endif
+    EACH_STATE(i) {
+      v.rest[i] = rest[d * n + i];
+      v.w[i] = reads_length ? own_length[d * n + i] : length[i];
+    }
     int used = 0;
     bool good = true;
-    for (int k = 0; k < n_rewards && good; k++) {
-      double* V = value + (k * n_draws + d) * n_states;
-      fill(m, high_of(m, own), own_theta, v, paid + k * n_entries, k == 0);
+    for (int k = 0; k < n_systems && good; k++) {
       EACH_STATE(i) {
-        v.x[i] = reference[k * n_states + i];
-        if (k == 0) v.w[i] = length[i];
+        v.b[i] = rhs[(k * n_draws + d) * rhs_stride + i];
+        v.x[i] = guess[k * n_states + i];
       }
       good = solve_system(m, discounts[k], own, scratch, loose, &used);
-      for (int s = THREAD; s < n_states; s += THREADS) V[s] = s < n ? v.x[s] : 0.0;
+      double* x = out + (k * n_draws + d) * n_states;
+      for (int s = THREAD; s < n_states; s += THREADS)
+        x[s] = s < n ? k < n_squares ? fmax(v.x[s], 0.0) : v.x[s] : 0.0;
       SYNC();
     }
-    if (keeps_length) EACH_STATE(i) own_length[i] = v.w[i];
-    for (int k = 0; k < n_rewards && good; k++) {
-      double* V = value + (k * n_draws + d) * n_states;
-      double mean = from_start(scratch, n_states, start, V, final + k * n_states);
-      if (THREAD == 0) results[4 * k * n_draws + d] = mean;
-      if (!(want & VARIANCE)) continue;
-      i64 pair = n_rewards;
-      for (int l = 0; l < k; l++) pair += n_rewards - 1 - l;
-      for (int j = k; j < (pairs ? n_rewards : k + 1) && good; j++) {
-        bool alone = j == k;
-        i64 place = alone ? k : pair + j - k - 1;
-        double* U = value + (j * n_draws + d) * n_states;
-        double* C = variance + (place * n_draws + d) * n_states;
-        Side one = {paid + k * n_entries, V, discounts[k]};
-        Side two = {paid + j * n_entries, U, discounts[j]};
-        spread(m, own_theta, target, v, one, two);
-        EACH_STATE(i) v.x[i] = alone ? reference[(n_rewards + k) * n_states + i] : 0.0;
-        good = solve_system(m, discounts[k] * discounts[j], own, scratch, loose, &used);
-        for (int s = THREAD; s < n_states; s += THREADS)
-          C[s] = s < n ? alone ? fmax(v.x[s], 0.0) : v.x[s] : 0.0;
-        SYNC();
-        const double* end_j = final + j * n_states;
-        double other = alone ? mean : from_start(scratch, n_states, start, U, end_j);
-        double found = covariance_from_start(scratch, n_states, start, C, V,
-                                             final + k * n_states, mean, U, end_j, other);
-        if (THREAD == 0) {
-          if (alone) results[(4 * k + 1) * n_draws + d] = found;
-          else cross[(place - n_rewards) * n_draws + d] = found;
-        }
-      }
-    }
-    if (adjoint && good) {
-      SYNC();
-      fill(back, high_of(back, own), own_theta, v, 0, true);
-      for (int k = 0; k < n_rewards && good; k++) {
-        double* visits = occupancy + (k * n_draws + d) * n_states;
-        if (k > 0 && discounts[k] == discounts[k - 1]) {
-          const double* before = visits - n_draws * n_states;
-          for (int s = THREAD; s < n_states; s += THREADS) visits[s] = before[s];
-          SYNC();
-          continue;
-        }
-        SYNC();
-        EACH_STATE(i) {
-          v.b[i] = start[i];
-          v.x[i] = reference[(2 * n_rewards + k) * n_states + i];
-          if (k == 0) v.w[i] = length[n_states + i];
-        }
-        good = solve_system(back, discounts[k], own, scratch, loose, &used);
-        if (k == 0 && keeps_length) EACH_STATE(i) own_length[n_states + i] = v.w[i];
-        EACH_STATE(i) visits[i] = v.x[i];
-        for (int t = n + WARP_AT; t < n_states; t += WARPS) {  // arrivals
-          double total = 0.0;
-          for (u32 e = arrival_at[t - n] + LANE; e < arrival_at[t - n + 1]; e += WARP)
-            total += flow_of(arrival_share[e], own_theta, arrival_entry[e]) *
-                     v.x[arrival_source[e]];
-          total = group_sum<WARP>(total);
-          if (LANE == 0) visits[t] = start[t] + discounts[k] * total;
-        }
-        SYNC();
-      }
-    }
+    if (own_length) EACH_STATE(i) own_length[d * n + i] = v.w[i];
     if (THREAD == 0) {
       status[d] = good ? SOLVED : UNSOLVED;
-      products[d] = used;
+      products[d] = (continues ? products[d] : 0) + used;
     }
   }
 }
