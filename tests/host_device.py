@@ -96,8 +96,7 @@ class HostGPU(GPU):
     """The backend on this device; other processes make their own."""
 
     def __init__(self, name: str = "host", **how: Any) -> None:
-        device: Any = HostDevice(**how)
-        super().__init__(name, device)
+        super().__init__(name, HostDevice(**how))
         self.how = how
 
     def __reduce__(self) -> tuple[Any, ...]:

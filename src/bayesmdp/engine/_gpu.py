@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmdp._checks import argument
 from bayesmdp._resources import gigabytes
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Node, Nominal, Sums
@@ -88,7 +89,7 @@ class GPU(Backend):
         length, found = np.zeros((n, 2, n_states)), np.zeros((3, n, m, n_states))
         device, get = self.device, self.device.get
         theta = on_device(device, problem.rows).mean[None]
-        with device.lock:
+        with device.at_work(self.name):
             once = device.put(np.ones(1))
             rewards = Rewards.of(device, problem, None, None)
             for p in range(n):
@@ -121,7 +122,8 @@ class GPU(Backend):
             what = "rows with more than 2**31 entries"
         if what is not None:
             raise BackendError(
-                f"`device={self.name!r}` cannot compute with {what}: take device='cpu'."
+                f"`{argument('device', self.name)}` cannot compute with {what}: take "
+                f"{argument('device', 'cpu')}."
             )
 
     def solve_mean(self, problem: Problem, solver: Iterations, bits: int) -> FloatArray:
@@ -160,7 +162,7 @@ class GPU(Backend):
     ) -> Sums:
         """Sweep one range, in parts that fit; what fails is left to the CPU."""
         total = Joiner()
-        with self.device.lock:
+        with self.device.at_work(self.name):
             size = self._draws_at_once(problem, bits)
             for begin in range(0, weights.size, size):
                 part = weights[begin : begin + size]
@@ -182,10 +184,11 @@ class GPU(Backend):
         most = max(min(_SHARE * free, _MOST_BYTES), BLOCK * each)
         if most > _SHARE * free:
             raise TooLargeError(
-                f"`device={self.name!r}` needs {gigabytes(BLOCK * each)} for {BLOCK} "
-                f"draws of {problem.rows.target.size} entries, and {gigabytes(free)} "
-                "of the device's memory are free: take device='cpu', or a policy and "
-                "a prior with fewer next states."
+                f"`{argument('device', self.name)}` needs {gigabytes(BLOCK * each)} "
+                f"for {BLOCK} draws of {problem.rows.target.size} entries, and "
+                f"{gigabytes(free)} of the device's memory are free: take "
+                f"{argument('device', 'cpu')}, or a policy and a prior with fewer next "
+                "states."
             )
         return int(most / each) // BLOCK * BLOCK
 
@@ -257,7 +260,7 @@ class GPU(Backend):
         start = np.concatenate([x[0] for x in told])
         status = np.repeat([x[1] for x in told], m, 0).astype(np.int8)
         products = np.repeat([x[2] for x in told], m, 0).astype(np.int64)
-        start *= (status == SOLVED)[:, None]
+        start[np.broadcast_to((status != SOLVED)[:, None], start.shape)] = 0.0
         kept = np.zeros((m * len(found), 2, n if bits & KEEP else 0, sums.n_states))
         for p, x in enumerate(found if bits & KEEP else []):
             at = problem.columns(p)

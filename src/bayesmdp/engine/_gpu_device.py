@@ -7,7 +7,8 @@ place that compiles the same sources for the CPU.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayesmdp._checks import argument
-from bayesmdp.errors import BackendError
+from bayesmdp.errors import BackendError, TooLargeError
 
 _SOURCES = Path(__file__).parent / "cuda"
 _OLDEST = 8  # compute capability
@@ -41,11 +42,25 @@ class Device(ABC):
     shared_bytes: int  # that a block may have
     warp: int  # threads that go together
     most_threads: int  # of a block: registers allow no more
+    full: type[Exception] = MemoryError  # raised where there is no memory left
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp  # NumPy's functions for arrays of the device
         self._scratch: dict[str, Array] = {}
-        self.lock = RLock()  # held by whoever uses scratch
+        self._lock = RLock()
+
+    @contextmanager
+    def at_work(self, name: str) -> Iterator[None]:
+        """Use the device alone, and its scratch; say it in a sentence if it is full."""
+        with self._lock:
+            try:
+                yield
+            except self.full as problem:
+                raise TooLargeError(
+                    f"`{argument('device', name)}` has no memory left "
+                    f"({problem}): take {argument('device', 'cpu')}, fewer draws at "
+                    "once, or end what else uses the GPU."
+                ) from problem
 
     def scratch(self, name: str, size: int) -> Array:
         """Memory for numbers in single precision, kept from call to call.
@@ -83,15 +98,16 @@ class CudaDevice(Device):
 
     def __init__(self) -> None:
         super().__init__(_cupy())
+        self.full = self.xp.cuda.memory.OutOfMemoryError
         properties = self.xp.cuda.runtime.getDeviceProperties(0)
         self.name = properties["name"].decode()
         self.n_processors = properties["multiProcessorCount"]
         self.shared_bytes = properties["sharedMemPerBlockOptin"]
         if properties["major"] < _OLDEST:
-            raise BackendError(
-                f"`device='cuda'` needs a GPU of compute capability {_OLDEST}.0 or "
-                f"newer; {self.name} has {properties['major']}.{properties['minor']}: "
-                "take device='cpu'."
+            had = f"{properties['major']}.{properties['minor']}"
+            raise _missing(
+                f"needs a GPU of compute capability {_OLDEST}.0 or newer ({self.name} "
+                f"has {had}): take another one"
             )
         self._modules: dict[Any, Any] = {}
         self._launches: dict[Any, Launch] = {}

@@ -16,7 +16,6 @@ import heapq
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,12 +280,9 @@ class OnDevice:
         return put(at.astype(np.uint32)), put(ends.astype(np.uint32))
 
 
-_LAID: WeakKeyDictionary[SweepRows, dict[int, OnDevice]] = WeakKeyDictionary()
-
-
 def on_device(device: Device, rows: SweepRows) -> OnDevice:
-    """Return rows on a device; laid out once."""
-    kept = _LAID.setdefault(rows, {})
+    """Return rows on a device; laid out once, and kept with the rows."""
+    kept: dict[int, OnDevice] = vars(rows).setdefault("_on_device", {})
     if id(device) not in kept:
         kept[id(device)] = OnDevice(device, rows)
     return kept[id(device)]

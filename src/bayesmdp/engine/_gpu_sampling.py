@@ -165,24 +165,24 @@ def _hierarchical(kernels: _Kernels, stream: HierarchicalStream) -> Sampler:
 
 
 def _models(kernels: _Kernels, stream: ModelStream) -> Sampler:
-    table = kernels.device.put(stream.table)
+    table, membership = kernels.device.put(stream.table), stream.membership
 
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
-        theta[:] = table[kernels.device.put(stream.members(draws))]
+        theta[:] = table[kernels.device.put(membership.of(draws))]
 
     return fill
 
 
 def _mixture(kernels: _Kernels, stream: MixtureStream) -> Sampler:
     put, xp = kernels.device.put, kernels.device.xp
-    parts = []
+    parts, membership = [], stream.membership
     for part in stream.parts:
         place = part.place
         place = place if isinstance(place, slice) else put(place)
         parts.append((sampler(kernels, part.stream), put(part.mean), place))
 
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
-        members = stream.members(draws)
+        members = membership.of(draws)
         theta[:] = 0.0
         for number in np.unique(members):
             of_part, mean, place = parts[number]
@@ -258,11 +258,16 @@ def kernels_of(device: Device) -> _Kernels:
 
 
 def sampler(kernels: _Kernels, stream: Stream) -> Sampler:
-    """Return what fills rows of a stream on the device; made once."""
+    """Return what fills rows of a stream on the device; made once.
+
+    It must not hold the stream, which would then never be forgotten.
+    """
+    if type(stream) not in _MAKERS:
+        return _by_cpu(kernels, stream)
     made = _MADE.setdefault(stream, {})
     key = id(kernels)
     if key not in made:
-        made[key] = _MAKERS.get(type(stream), _by_cpu)(kernels, stream)
+        made[key] = _MAKERS[type(stream)](kernels, stream)
     return made[key]
 
 
