@@ -129,7 +129,7 @@ MISSING: dict[str, tuple[Any, str]] = {
     "an old driver": (
         fake(_OLD, driver=12040),
         "finds a driver for CUDA 12.4, and CuPy here is made for CUDA 13.2: update "
-        "NVIDIA's driver, take CuPy for an older CUDA (cupy-cuda12x)",
+        "NVIDIA's driver, take CuPy for an older CUDA (cupy-cuda12x[ctk])",
     ),
     "no driver": (
         fake(_OLD, driver=0),

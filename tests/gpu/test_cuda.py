@@ -37,7 +37,7 @@ def test_every_run_gives_the_same_bits(belief: str, policy: gpu_cases.Array) -> 
             assert (getattr(again, name) == getattr(runs[0], name)).all(), name
 
 
-@pytest.mark.parametrize("n_states", [60, 300, 1500])
+@pytest.mark.parametrize("n_states", [60, 300, 540, 1500])
 def test_chains_of_any_size_are_solved_as_by_elimination(n_states: int) -> None:
     """More states than a warp has lanes, more than stay in registers, and streamed."""
     world = bm.worlds.synthetic(1, n_states, 2, discount=0.98)

@@ -10,7 +10,7 @@ from typing import Any
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine._backend import Backend, Nominal, Sums, backend_of
 from bayesmdp.engine._rows import Problem
-from bayesmdp.errors import BackendError
+from bayesmdp.errors import BackendError, TooLargeError
 
 # A draw that takes the CPU less is solved before a GPU is through with its kernels'
 # start and copies; `python -m benchmarks gpu` says where they meet.
@@ -51,7 +51,7 @@ class Auto(Backend):
         try:
             gpu = backend_of("cuda")
             return Chosen(gpu, gpu.choose(problem, wanted, adjoint=adjoint))
-        except BackendError:
+        except (BackendError, TooLargeError):
             return found
 
     def behind(self, solver: Chosen) -> Backend:

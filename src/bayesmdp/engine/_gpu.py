@@ -7,7 +7,8 @@ streamed from the device's memory. What comes back are sums, not models. The ord
 every sum is fixed, so that the same call gives the same bits.
 
 Draws that iterations do not solve go to the CPU. Calls for which there is no kernel are
-refused: horizons, averages, and a first point of time that counts less.
+refused: horizons, averages, a first point of time that counts less, elimination, and
+rows of more than 2**31 entries.
 
 Why CuPy with CUDA C++, and not numba-cuda, which could compile the CPU's own sampler:
 the solver needs vectors in shared memory of a size known when it is compiled, loads of
@@ -88,8 +89,9 @@ class GPU(Backend):
         n_states, live = problem.rows.start.size, problem.n_live
         length, found = np.zeros((n, 2, n_states)), np.zeros((3, n, m, n_states))
         device, get = self.device, self.device.get
-        theta = on_device(device, problem.rows).mean[None]
         with device.at_work(self.name):
+            self._draws_at_once(problem, _ALL)  # asked now, before anything is begun
+            theta = on_device(device, problem.rows).mean[None]
             once = device.put(np.ones(1))
             rewards = Rewards.of(device, problem, None, None)
             for p in range(n):
@@ -97,7 +99,7 @@ class GPU(Backend):
                 got = solver.solve(_ALL, None, p)
                 if int(get(got.status)[0]) != SOLVED:
                     one = problem.with_policies(problem.policies[p : p + 1])
-                    found[:, p] = CPU().solve_mean(one, _by_cpu(one), _ALL)
+                    found[:, p] = CPU().solve_mean(one, _of_cpu(one), _ALL)
                     continue
                 lengths = got.first_length, got.back_length
                 for to, x in zip(length[p], lengths, strict=True):
@@ -137,6 +139,10 @@ class GPU(Backend):
 
     def inverses(self, problem: Problem) -> FloatArray:
         """Invert on the device."""
+        with self.device.at_work(self.name):
+            return self._inverses(problem)
+
+    def _inverses(self, problem: Problem) -> FloatArray:
         xp, rows, n = self.device.xp, problem.rows, problem.n_live
         live, row = rows.target < n, rows.row_of_entry
         key = (rows.source[row] * n + rows.target)[live]
@@ -267,6 +273,7 @@ class GPU(Backend):
             kept[at, 0] = get(x.value)
             if x.variance is not None:
                 kept[at, 1] = get(x.variance)
+            kept[at][:, :, told[p][1] != SOLVED] = 0.0
         cross = np.zeros((len(found), 0, n))
         if bits & CROSS:
             cross = np.array([get(x.cross) for x in found])
@@ -286,7 +293,7 @@ class GPU(Backend):
         return True
 
 
-def _by_cpu(problem: Problem) -> Any:
+def _of_cpu(problem: Problem) -> Any:
     return CPU().choose(problem, "auto", adjoint=True)
 
 
@@ -305,7 +312,7 @@ def _patched(
         if not failed.any():
             continue
         one = problem.with_policies(problem.policies[p : p + 1])
-        of_one = nominal.reference[:, at], nominal.inverse[at], _by_cpu(one)
+        of_one = nominal.reference[:, at], nominal.inverse[at], _of_cpu(one)
         around = Nominal(*of_one, nominal.controls)
         weights = np.where(failed, found.weights, 0.0)
         more = CPU().sweep(one, around, bits, first, weights)

@@ -21,7 +21,7 @@ from bayesmdp.errors import BackendError, TooLargeError
 
 _SOURCES = Path(__file__).parent / "cuda"
 _OLDEST = 8  # compute capability
-_SHARED_BY_DEFAULT = 48 * 1024  # bytes that a block has without asking
+_SHARED_BY_DEFAULT = 45 * 1024  # bytes that a block has unasked, beside static ones
 
 #: An array of the device: CuPy's, which looks like NumPy's.
 Array = Any
@@ -129,7 +129,12 @@ class CudaDevice(Device):
             options = ("-std=c++17", *(f"-D{k}={v}" for k, v in constants.items()))
             code = source_of(*sources)
             self._modules[module] = self.xp.RawModule(code=code, options=options)
-        found, most = self._modules[module].get_function(name), [_SHARED_BY_DEFAULT]
+        try:
+            found = self._modules[module].get_function(name)
+        except self.xp.cuda.compiler.CompileException as problem:
+            said = f"cannot compile kernels ({_reason(problem)}): {_INSTALL}"
+            raise _missing(said) from problem
+        most = [_SHARED_BY_DEFAULT]
 
         def launch(
             blocks: int, threads: int, arguments: tuple[Any, ...], shared: int = 0
@@ -190,7 +195,7 @@ def _no_devices(runtime: Any, problem: Exception) -> str:
         had, wanted = (f"{v // 1000}.{v % 1000 // 10}" for v in versions)
         return (
             f"finds a driver for CUDA {had}, and CuPy here is made for CUDA {wanted}: "
-            "update NVIDIA's driver, take CuPy for an older CUDA (cupy-cuda12x)"
+            "update NVIDIA's driver, take CuPy for an older CUDA (cupy-cuda12x[ctk])"
         )
     if not driver:
         why = "there is no driver"

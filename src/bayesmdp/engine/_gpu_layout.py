@@ -26,7 +26,7 @@ from bayesmdp.engine._rows import SweepRows
 
 _QUAD = 4
 _FEW_SLICES = 32  # below, more lanes take a state
-IS_DIAGONAL, IS_PAID = 1, 2  # bits of a mark, as in solve.cu
+IS_DIAGONAL, IS_PAID = 1, 2  # bits of a mark, as in chain.cu
 NOWHERE = np.uint32(0xFFFFFFFF)
 
 

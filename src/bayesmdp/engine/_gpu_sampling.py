@@ -228,12 +228,11 @@ class _Kept:
         self._own(draws, used, theta)
 
 
-def _by_cpu(kernels: _Kernels, stream: Stream) -> Sampler:
+def _copied(kernels: _Kernels, stream: Stream) -> Sampler:
     """Let a stream fill its rows itself, and copy them."""
 
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
-        rows: FloatArray = np.empty(theta.shape)
-        rows[:] = 0.0
+        rows: FloatArray = np.zeros(theta.shape)
         stream.fill(draws, used, rows)
         theta[:] = kernels.device.put(rows)
 
@@ -254,7 +253,9 @@ _KERNELS: dict[int, _Kernels] = {}
 
 def kernels_of(device: Device) -> _Kernels:
     """Return the samplers' kernels of a device."""
-    return _KERNELS.setdefault(id(device), _Kernels(device))
+    if id(device) not in _KERNELS:
+        _KERNELS[id(device)] = _Kernels(device)
+    return _KERNELS[id(device)]
 
 
 def sampler(kernels: _Kernels, stream: Stream) -> Sampler:
@@ -263,7 +264,7 @@ def sampler(kernels: _Kernels, stream: Stream) -> Sampler:
     It must not hold the stream, which would then never be forgotten.
     """
     if type(stream) not in _MAKERS:
-        return _by_cpu(kernels, stream)
+        return _copied(kernels, stream)
     made = _MADE.setdefault(stream, {})
     key = id(kernels)
     if key not in made:

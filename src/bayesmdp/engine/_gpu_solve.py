@@ -245,7 +245,7 @@ class Solver:
     def _variances(
         self, found: Found, systems: "_Systems", chain: Any, guess: Array, cross: int
     ) -> None:
-        """Return variances, and covariances of pairs of rewards."""
+        """Find variances, and covariances of pairs of rewards."""
         at, m, n_draws, g = self.at, self.m, self.n_draws, self.problem.discounts
         pairs = [(k, k) for k in range(m)]
         if cross:

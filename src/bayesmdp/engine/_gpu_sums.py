@@ -19,6 +19,7 @@ from bayesmdp.engine._solve import (
     CONTROL_STATES,
     CROSS,
     GRADIENT,
+    KEEP,
     OCCUPANCY,
     VARIANCE,
 )
@@ -29,10 +30,14 @@ _LANES = 8  # for a row of the belief
 
 
 def count_bytes(problem: Problem, bits: int) -> int:
-    """Memory of a draw: its rows, solutions and controls."""
-    n_states, m = problem.rows.start.size, problem.n_columns
+    """Memory of a draw: its rows, solutions, controls, and its part of sums."""
+    n_states, m, n = problem.rows.start.size, problem.n_columns, len(problem.policies)
     vectors = 4 * m + 8 + (m * m if bits & CROSS else 0)
-    return int(8 * (2 * problem.rows.mean.size + n_states * vectors))
+    vectors += 3 * m * (n - 1) if bits & KEEP else 0
+    n_sums = channels.n_channels(bits) * n_states
+    n_sums += 2 * problem.rows.source.size if bits & GRADIENT else 0
+    of_draw = 2 * problem.rows.mean.size + n_states * vectors
+    return int(8 * (of_draw + n * m * n_sums / BLOCK))
 
 
 class BlockSums:
@@ -54,7 +59,9 @@ class BlockSums:
     ) -> None:
         if self.device.warp == 1:
             threads = 1
-        self.device.kernel(("common", "reduce"), name)(blocks, threads, arguments, 0)
+        self.device.kernel(("common", "reduce"), name, BLOCK_OF_DRAWS=BLOCK)(
+            blocks, threads, arguments, 0
+        )
 
     def add(self, solver: Solver, found: Found, nominal: Nominal, p: int) -> None:
         """Add draws of policy ``p`` to the sums of states."""
@@ -104,20 +111,20 @@ class BlockSums:
             self._launch("deviate", blocks, threads, arguments)
             return out
 
-        def from_start(weight: Array, x: Array, channel: int) -> None:
+        def weigh(weight: Array, x: Array, channel: int) -> None:
             warps = 4 if lanes > 1 else 1
             given = n_draws, n, weight, x, found.start[k, channel]
             self._launch("weigh", -(-n_draws // warps), 32 * warps, given)
 
         u = deviate(1.0, bars[0, k], 0, at.n_states)
         if not self.bits & CONTROL_STATES:
-            from_start(bars[2, k], u, channels.START_Y)
+            weigh(bars[2, k], u, channels.START_Y)
             return u, u
         inverse = self._inverse(nominal, p * m + k)
         y = _times(xp, u, inverse)
         z = _times(xp, deviate(0.0, y, n, n), inverse)
-        from_start(at.start, y, channels.START_Y)
-        from_start(at.start, z, channels.START_Z)
+        weigh(at.start, y, channels.START_Y)
+        weigh(at.start, z, channels.START_Z)
         return y, z
 
     def _inverse(self, nominal: Nominal, column: int) -> Array:

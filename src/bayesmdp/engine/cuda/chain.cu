@@ -56,7 +56,10 @@ DEVICE bool state_of(i64 n_draws, i64 n, i64* d, int* s) {
   return *d < n_draws;
 }
 
+// What is not finite would spoil other draws, which find it in places that they do not
+// use; the sums of its row tell that its own draw has no solution.
 DEVICE void keep(i64 at, double total, float* high, float* low) {
+  if (!(fabs(total) < infinity())) total = 0.0;
   float top = (float)total;
   high[at] = top;
   low[at] = (float)(total - top);

@@ -1,6 +1,5 @@
 // Sums over the draws of a block, in their order, as in `bayesmdp.engine._reduce`.
 
-#define TOGETHER 16  // BLOCK of `_backend`
 #ifdef __CUDACC__
 #define GROUP 8  // lanes for a row
 #else
@@ -13,8 +12,8 @@ KERNEL reduce_states(i64 n_draws, i64 n_states, i64 n_live, i64 n_channels, i64 
                      const double* variance, const double* occupancy, const double* y,
                      const double* z, const double* reference, i64 reference_stride,
                      const double* weights, const int* status, double* out) {
-  i64 b = BLOCK_AT, first = b * TOGETHER;
-  i64 last = first + TOGETHER < n_draws ? first + TOGETHER : n_draws;
+  i64 b = BLOCK_AT, first = b * BLOCK_OF_DRAWS;
+  i64 last = first + BLOCK_OF_DRAWS < n_draws ? first + BLOCK_OF_DRAWS : n_draws;
   for (i64 s = THREAD; s < n_states; s += THREADS) {
     double sum[17];
     for (int c = 0; c < 17; c++) sum[c] = 0.0;
@@ -68,8 +67,8 @@ KERNEL add_slopes(i64 n_draws, i64 n_rows, i64 rows_each, i64 n_states, i64 n_en
                   double* out) {
   i64 parts = (n_rows + rows_each - 1) / rows_each;
   i64 b = BLOCK_AT / parts, begin = BLOCK_AT % parts * rows_each;
-  i64 first = b * TOGETHER;
-  i64 last = first + TOGETHER < n_draws ? first + TOGETHER : n_draws;
+  i64 first = b * BLOCK_OF_DRAWS;
+  i64 last = first + BLOCK_OF_DRAWS < n_draws ? first + BLOCK_OF_DRAWS : n_draws;
   for (i64 k = THREAD / GROUP; k < rows_each; k += THREADS / GROUP) {
     i64 row = begin + k;
     bool there = row < n_rows;
