@@ -16,12 +16,14 @@ from bayesmdp.evaluation import Chosen, one_reward, rounded
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation
+from bayesmdp.optimisation._settings import PosteriorMean, effort_of
 from bayesmdp.posterior import Belief, check_belief
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 _TAILS = (0.05, 0.1, 0.25, 0.5, 1.0)
+_MORE = 4  # times the draws a search chooses on: a small tail of those says little
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +42,7 @@ class RiskFrontier(Record):
     tail_mean_mcse: FloatArray  # [T]
     tail_means: FloatArray  # [T, T], of each policy (row) over each tail (column)
     policies: FloatArray  # [T, S, A]
-    results: tuple[Optimisation, ...]
+    results: tuple[Optimisation, ...]  # the search for each tail
 
     def _rows(self) -> list[dict[str, Any]]:
         found = self.to_dict()
@@ -85,7 +87,8 @@ def risk_frontier(
 ) -> RiskFrontier:
     """Find the best policy for each of several tails, from the mean to the worst draws.
 
-    Each search also starts from the policy of the next larger tail.
+    Each search also starts from the policy of the next larger tail. Where a policy
+    found for another tail is better at a tail by more than noise, it stands there.
 
     Parameters
     ----------
@@ -117,6 +120,8 @@ def risk_frontier(
     wanted = _checked(tails)
     how: dict[str, Any] = {"effort": effort, "solver": solver, "max_seconds": None}
     how |= {"threads": threads, "executor": executor, "device": device}
+    from bayesmdp.optimisation._oracle import objective_estimate
+
     number = _checks.seed_integer(seed)  # the same draws judge all policies
     results: list[Optimisation] = []
     also: dict[str, FloatArray] = {}
@@ -126,22 +131,58 @@ def risk_frontier(
         found, draws = find_policy(*asked, progress=progress, also=also, **how)
         results.insert(0, found)
         also = {"wider tail": found.policy}
+    best = [results[i] for i in _best(posterior, results, wanted, number, how)]
     weights = draws.weights
-    values = np.stack([x.evaluation.start_values for x in results])
+    values = np.stack([x.evaluation.start_values for x in best])
     known = np.isfinite(values).all(axis=0) & (weights > 0)
     share = weights[known] / weights[known].sum()
     every = [CVaR(tail) for tail in wanted]
     table = [[tail.value(row[known], share) for tail in every] for row in values]
+    own = [
+        (x.start_value, x.start_value_mcse)
+        if tail.tail_mass == 1
+        else objective_estimate(tail, row[known], weights[known], draws)
+        for x, tail, row in zip(best, every, values, strict=True)
+    ]
+    tail_mean, tail_mean_mcse = np.array(own).T
     return RiskFrontier(
         tails=_checks.frozen(np.array(wanted)),
-        mean=_checks.frozen(np.array([x.start_value for x in results])),
-        mean_mcse=_checks.frozen(np.array([x.start_value_mcse for x in results])),
-        tail_mean=_checks.frozen(np.array([x.objective_value for x in results])),
-        tail_mean_mcse=_checks.frozen(np.array([x.objective_mcse for x in results])),
+        mean=_checks.frozen(np.array([x.start_value for x in best])),
+        mean_mcse=_checks.frozen(np.array([x.start_value_mcse for x in best])),
+        tail_mean=_checks.frozen(tail_mean),
+        tail_mean_mcse=_checks.frozen(tail_mean_mcse),
         tail_means=_checks.frozen(np.array(table)),
-        policies=_checks.frozen(np.stack([x.policy for x in results])),
+        policies=_checks.frozen(np.stack([x.policy for x in best])),
         results=tuple(results),
     )
+
+
+def _best(
+    posterior: Belief,
+    results: list[Optimisation],
+    tails: list[float],
+    seed: int,
+    how: dict[str, Any],
+) -> list[int]:
+    """Return which policy is best for each tail, on draws that judge none of them.
+
+    That of the tail's own search, unless another is better by more than noise.
+    """
+    from bayesmdp import engine
+    from bayesmdp.optimisation._oracle import Oracle, Selection
+
+    chosen, effort = [], effort_of(how["effort"])
+    with engine.workers(how["threads"], how["executor"], how["device"]) as pool:
+        for own, tail in enumerate(tails):
+            objective = CVaR(tail) if tail < 1 else PosteriorMean()
+            oracle = Oracle(posterior, objective, seed, pool, 0, how["solver"])
+            n_draws = oracle.affordable(effort.budget, _MORE * effort.choose)
+            order = [own, *(i for i in range(len(tails)) if i != own)]
+            gain, noise = Selection(oracle, "choose", n_draws).differences(
+                [results[i].policy for i in order]
+            )
+            chosen.append(order[int(np.argmax(gain - noise))])
+    return chosen
 
 
 def _checked(tails: Sequence[float]) -> list[float]:

@@ -46,7 +46,7 @@ from bayesmdp.evaluation import (
 from bayesmdp.model import Rewards, as_policy
 from bayesmdp.optimisation._objectives import CVaR, worst
 from bayesmdp.optimisation._optimise import find_policy
-from bayesmdp.optimisation._result import Optimisation
+from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.optimisation._settings import Held
 from bayesmdp.posterior import (
     Belief,
@@ -122,11 +122,17 @@ class Improvement(Record):
     comparison: Comparison
 
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
+        unfinished = []
+        if not self.optimisation.converged:
+            remedy = f"a larger {_checks.argument('effort')}"
+            if self.optimisation.outcome is Outcome.TIME:
+                remedy = "more time, or none given"
+            unfinished = [f"The search ended before it converged: take {remedy}."]
         if not self.changes:
             return Sheet(
                 "No change: nothing was found that improves on the baseline in "
                 f"{worst(self.tail)} of draws",
-                [],
+                unfinished,
             )
         low, high = self.improvement_interval
         mean = rounded(self.improvement, self.improvement_mcse)
@@ -148,8 +154,7 @@ class Improvement(Record):
         after = [f"({_checks.many(left, 'more state')} changed)"] * (left > 0)
         if self.tail_improvement < 0:
             after.append("On draws that did not choose it, the tail is below 0.")
-        if not self.optimisation.converged:
-            after.append("The search ended before it converged: take more effort.")
+        after += unfinished
         return Sheet(
             f"Improvement over the baseline {mean} (95 % {low:.3g} to {high:.3g}), "
             f"better with probability {100 * self.probability_better:.3g} %",

@@ -187,9 +187,8 @@ def find_policy(
         try:
             wanted = default_starts(posterior, level) if starts is None else starts
             made = make_starts(posterior, wanted, number, (threads, executor))
-            if starts is None and isinstance(method, MirrorAscent):
-                made = chain(made, _best_of_models(oracle))
-            made = chain(_more_starts(oracle, method, also), made)
+            models = _best_of_models(oracle, method) if starts is None else ()
+            made = chain(_more_starts(oracle, method, also), made, models)
             _keep_those_that_end(search, made, given=starts is not None)
             if isinstance(method, MirrorAscent):
                 search.climb(method)
@@ -219,7 +218,7 @@ def _more_starts(
     return made
 
 
-def _best_of_models(oracle: Oracle) -> Iterator[tuple[str, FloatArray]]:
+def _best_of_models(oracle: Oracle, method: Method) -> Iterator[tuple[str, FloatArray]]:
     """Find what is best in each of few models: tops that other starts may miss.
 
     Of 40 ensembles of 4 models, 4 states and 3 actions, all enumerated, two were missed
@@ -228,7 +227,9 @@ def _best_of_models(oracle: Oracle) -> Iterator[tuple[str, FloatArray]]:
     from bayesmdp.engine.planning import hindsight_choices, plan
 
     n, problem = oracle.n_models, oracle.problem
-    if not 1 < n <= _FEW_MODELS or problem.stages is not None:  # they may change there
+    if not (1 < n <= _FEW_MODELS and isinstance(method, MirrorAscent)):
+        return
+    if problem.stages is not None:  # what is best there may change with time
         return
     stream = oracle.draws("select", n).stream
     warm = plan(problem).choice
@@ -334,8 +335,11 @@ def _judged(
             objective, looked_at[known], draws.weights[known], draws
         )
         _warn_of_few(objective, looked_at[known], draws.weights[known], error)
-    n_bound = oracle.affordable(effort.budget, effort.bound)
-    gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
+    if objective.of == "regret":  # of knowing the model it is 0
+        gap, gap_mcse = -value, error
+    else:
+        n_bound = oracle.affordable(effort.budget, effort.bound)
+        gap, gap_mcse = hindsight_bound(oracle, chosen.policy, n_bound)
     found = Optimisation(
         policy=evaluation.policy,
         evaluation=evaluation,

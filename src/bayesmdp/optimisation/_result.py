@@ -129,7 +129,9 @@ class Optimisation(Record):
 
     @property
     def upper_bound_mcse(self) -> float:
-        """Monte Carlo error of it."""
+        """Monte Carlo error of it; 0 for a regret, which cannot be above 0."""
+        if self.gap == -self.objective_value:
+            return 0.0
         return float(np.hypot(self.gap_mcse, self.objective_mcse))
 
     @property
@@ -176,8 +178,8 @@ class Optimisation(Record):
 
     def _sheet(self, shown: int = 10) -> Sheet:
         said = _told(self.objective_value, self.objective_mcse, " (error unknown)")
-        most = ""  # the status says why there is no bound
-        if math.isfinite(self.upper_bound):
+        most = ""  # the status says why there is no bound; that of a regret is 0
+        if math.isfinite(self.upper_bound) and self.gap != -self.objective_value:
             bound = _told(self.upper_bound, self.upper_bound_mcse)
             most = f", at {'least' if self._is_cost else 'most'} {bound} with perfect"
             most += " information"

@@ -73,6 +73,6 @@ def command(
     job.show(found.summary(n_changes), record | {"policy": rows})
     if found.optimisation.interrupted:
         job.end(130, "interrupted; this is the best policy found so far.")
-    if found.changes and not found.optimisation.converged:
-        said = "warning: the search ended before it converged: take more --effort."
+    if not found.optimisation.converged:
+        said = "warning: the search ended before it converged: take a larger --effort."
         job.end(1, said)
