@@ -318,7 +318,7 @@ def test_a_policy_of_another_tail_stands_where_it_is_better() -> None:
     own = front.results[1].objective_value
     assert front.tail_mean[1] > own + 3 * front.tail_mean_mcse[1]
     assert (np.diff(front.tail_mean) > 0).all()
-    np.testing.assert_allclose(np.diag(front.tail_means), front.tail_mean)
+    np.testing.assert_allclose(np.diag(front.tail_means)[:-1], front.tail_mean[:-1])
 
 
 def test_no_change_by_a_search_that_had_no_time_says_so() -> None:
