@@ -359,12 +359,13 @@ def test_rows_that_change_with_time_are_added_up_by_cycle(
 
 
 def test_the_same_belief_at_all_times_is_that_belief() -> None:
-    """To the bit: its rows are shared, and a second one has rows of its own."""
+    """Its rows are shared, and a belief of other data has rows of its own."""
     state, action, next_state = np.indices((3, A, S)).reshape(3, -1)
     counts = bm.Counts.from_arrays(state, action, next_state)
     about = task("pairs", (0.97, 0.9), horizon=8, cycle="half")
     one = bm.fit(counts, about, prior=bm.SymmetricPrior())
-    two = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    more = bm.Counts.from_arrays(state, action, next_state, 1 + (state == 0))
+    two = bm.fit(more, about, prior=bm.SymmetricPrior())
     alone = bm.evaluate(POLICY, one, n_draws=64)
     same = bm.posterior.BeliefsByCycle([one, one], [3])
     again = bm.evaluate(POLICY, same, n_draws=64)
@@ -458,14 +459,27 @@ def test_a_first_reward_that_counts_less_does(form: str, cycle: str) -> None:
         bm.policies.nominal(belief)
 
 
-def test_one_belief_with_other_rewards_is_still_one() -> None:
+@pytest.mark.parametrize(
+    "prior",
+    [
+        bm.SymmetricPrior(),
+        bm.HierarchicalPrior(),
+        bm.RandomSupportPrior(),
+        bm.MixturePrior([bm.SymmetricPrior(), bm.SymmetricPrior(3)]),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_one_belief_with_other_rewards_is_still_one(prior: Any) -> None:
     """The same belief twice, with a copy of its reward, is that belief, to the bit."""
     about = task("pairs", (0.97, 0.97), horizon=8).with_reward("cost")
-    one = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
-    again = one.with_task(about._but(reward=np.array(about.reward)))
-    both = bm.posterior.BeliefsByCycle([one, again], [5])
-    here, there = (bm.evaluate(POLICY, x, n_draws=32) for x in (both, one))
-    np.testing.assert_array_equal(here.start_values, there.start_values)
+    other = about._but(reward=np.array(about.reward))
+    counts = bm.Counts.from_dense(COUNTS.to_dense())
+    one = bm.fit(COUNTS, about, prior=prior)
+    alone = bm.evaluate(POLICY, one, n_draws=32).start_values
+    for again in (one.with_task(other), bm.fit(counts, other, prior=prior)):
+        both = bm.posterior.BeliefsByCycle([one, again], [5])
+        found = bm.evaluate(POLICY, both, n_draws=32).start_values
+        np.testing.assert_array_equal(found, alone)
 
 
 def test_beliefs_by_cycle_agree_in_names_and_ends() -> None:

@@ -1,13 +1,14 @@
 """Rows that change with time: one belief after the other, for tasks with a horizon.
 
-A draw is one draw of each. Beliefs that are the same object, or the same with another
-reward (`with_task`, `with_reward`), share their rows, and ensembles share the number of
-the model: model ``m`` of each belongs together. Others are independent of each other.
+A draw is one draw of each. Posteriors of the same counts and prior are one belief,
+whatever their rewards, and share their rows; ensembles share the number of the model:
+model ``m`` of each belongs together. Others are independent of each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -240,16 +241,22 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
 
 
 def _same(one: Belief, other: Belief) -> bool:
-    """Whether two are one belief about the rows, whatever their rewards."""
+    """Whether two are one belief about the rows, whatever their rewards.
+
+    Compared by value: who fits the same counts twice believes one thing twice.
+    """
     if one is other or not (isinstance(one, Fitted) and isinstance(other, Fitted)):
         return one is other
-    mine, its = one.parameters(), other.parameters()
-    return (
-        one.counts is other.counts
-        and one.prior is other.prior
-        and len(mine) == len(its)
-        and all(np.array_equal(x, y) for x, y in zip(mine, its, strict=True))
-    )
+    mine, its = _identity(one), _identity(other)
+    return len(mine) == len(its) and all(map(np.array_equal, mine, its))
+
+
+def _identity(belief: Fitted) -> list[Any]:
+    """Counts, rows, and what draws of rows are made from, which the prior decides."""
+    counts, layout = belief.counts, belief.rows().layout
+    logged = [counts.state, counts.action, counts.next_state, counts.count]
+    rows = [layout.pair, layout.indptr, layout.next_state]
+    return [*logged, *rows, *belief.parameters()]
 
 
 def _weights(belief: Belief) -> FloatArray:
