@@ -1,5 +1,6 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from bad_input import case, check
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.errors import BeliefError, TaskError
+from bayesmdp.errors import BayesmdpWarning, BeliefError, TaskError
 
 
 @pytest.mark.parametrize("form", SHAPES)
@@ -270,6 +271,17 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
 )  # fmt: skip
 def test_bad_input_gets_one_sentence(error: Any, call: Any, said: Any) -> None:
     check(error, call, said)
+
+
+def test_a_discount_that_looks_like_a_rate_is_warned_of() -> None:
+    with pytest.warns(BayesmdpWarning, match=r"\['cost'\]` 0.06 looks like.* = 0.9434"):
+        about = task("pairs", (0.06, 1.0))
+    with pytest.warns(BayesmdpWarning, match=r"`discount` 0.03 looks like.* = 0.9709"):
+        bm.Task(2, 1, [1, 0], discount=0.03, horizon=5)
+    with warnings.catch_warnings():  # said once, not again for each model
+        warnings.simplefilter("error")
+        bm.Ensemble(MODELS, about, [about.reward] * len(MODELS))
+        bm.Task(2, 1, [1, 0], discount=0.03)
 
 
 BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))

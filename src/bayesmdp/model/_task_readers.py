@@ -14,6 +14,7 @@ The last differ from Simpson's rule, which has 4/3 where they have 2/3. Without 
 horizon only the first weight is left of the rule; that of ``darth`` is not defined.
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.errors import TaskError
+from bayesmdp.errors import BayesmdpWarning, TaskError
 from bayesmdp.model._rewards import Rewards, RewardTriplets
 
 if TYPE_CHECKING:
@@ -207,6 +208,22 @@ def read_discount(discount: Any, task: "Task") -> Any:
                 "mean reward per step of a task without end: leave it out."
             )
     return 1.0
+
+
+def warn_of_rates(task: "Task") -> None:
+    """Warn of a discount that looks like a rate, where an economist may give one."""
+    if task.horizon is None and len(task.parts) == 1:
+        return
+    for name, part in task.parts.items():
+        if 0 < part.discount < 0.5:
+            of = f"[{name!r}]" if name else ""
+            warnings.warn(
+                f"`discount{of}` {part.discount:g} looks like a rate; it is the factor "
+                "by which the next cycle counts less: of this rate, 1 / (1 + rate) = "
+                f"{1 / (1 + part.discount):.4g}.",
+                BayesmdpWarning,
+                stacklevel=3,
+            )
 
 
 def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:

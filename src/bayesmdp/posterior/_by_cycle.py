@@ -252,7 +252,7 @@ def _same(one: Belief, other: Belief) -> bool:
 
 
 def _identity(belief: Fitted) -> list[Any]:
-    """Counts, rows, and what draws of rows are made from, which the prior decides."""
+    """Return counts, rows, and what draws of them are made from: the prior decides."""
     counts, layout = belief.counts, belief.rows().layout
     logged = [counts.state, counts.action, counts.next_state, counts.count]
     rows = [layout.pair, layout.indptr, layout.next_state]
