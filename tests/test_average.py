@@ -182,7 +182,7 @@ def test_a_baseline_with_several_closed_classes_is_refused_as_evaluate_does() ->
     model[0, 0, 0] = model[0, 1, 1] = 1
     model[1, :, 1] = 1
     belief = bm.Ensemble([model], bm.Task(2, 2, [1.0, 2.0], criterion="average"))
-    with pytest.raises(ArgumentError, match="`baseline`: .*one closed class") as found:
+    with pytest.raises(ArgumentError, match=r"`baseline`: .*one closed class") as found:
         bm.improve(belief, [0, 0])
     with pytest.raises(EndlessError) as same:
         bm.evaluate([0, 0], belief)

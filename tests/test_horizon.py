@@ -254,9 +254,19 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
             "`reward` has a weight of 0 for every reward",
         ),
         case(
+            "no number as a weight", TaskError,
+            lambda: task("states", (0.9, 0.9)).with_reward({"cost": np.nan}),
+            "`reward['cost']` must be finite; got nan",
+        ),
+        case(
+            "chosen before", TaskError,
+            lambda: task("states", (0.9, 0.9)).with_reward("qaly").with_reward("cost"),
+            "one was chosen before, 'qaly'", "give the posterior of all rewards",
+        ),
+        case(
             "nothing to choose", TaskError,
             lambda: bm.worlds.gridworld().task.with_reward("cost"),
-            "cannot be chosen: the task has a single one",
+            "cannot be chosen: the task has one unnamed reward", "[reward.cost]",
         ),
         case(
             "discounts differ", TaskError,
@@ -303,6 +313,25 @@ BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))
 def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
     with pytest.raises(TaskError, match=r"one reward, and this task has several"):
         call(BELIEF)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ids=range(5),
+    argvalues=[
+        lambda belief: bm.evaluation.values_to_go(POLICY, belief),
+        lambda belief: bm.policies.msbi(belief),
+        lambda belief: bm.action_values(POLICY, belief),
+        lambda belief: bm.evaluate_analytic(POLICY, belief),
+        lambda belief: bm.value_of_information(belief),
+    ],
+)
+def test_sums_over_different_discounts_are_refused_as_such(call: Any) -> None:
+    about = task("pairs", (0.9, 1.0), horizon=5)
+    belief = bm.Ensemble(MODELS, about).with_reward({"qaly": 2, "cost": -1})
+    said = r"no sums of rewards of different discounts, such as 2 qaly - cost"
+    with pytest.raises(TaskError, match=said):
+        call(belief)
 
 
 @pytest.mark.parametrize(
@@ -423,6 +452,20 @@ def test_the_same_belief_at_all_times_is_that_belief() -> None:
                 [BELIEF, bm.Ensemble(MODELS, task("pairs", (0.9, 0.8), horizon=5))], [2]
             ),
             "`beliefs[1]` and `beliefs[0]` differ in `discount`",
+        ),
+        case(
+            "one model and more", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle(
+                [bm.Ensemble(MODELS[:1], BELIEF.task), BELIEF], [2]
+            ),
+            "`beliefs[0]` has 1 model and `beliefs[1]` 3", "give as many",
+        ),
+        case(
+            "a posterior and models", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle(
+                [bm.fit(COUNTS, BELIEF.task, prior=bm.SymmetricPrior()), BELIEF], [2]
+            ),
+            "all posteriors or all ensembles", "`beliefs[1]` of type Ensemble",
         ),
     ],
 )  # fmt: skip

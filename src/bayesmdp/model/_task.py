@@ -39,9 +39,6 @@ from bayesmdp.model._rewards import (
     choose_reward,
     minus,
     read_rewards,
-    refuse_cost,
-    refuse_several,
-    refuse_unless_plain,
     triplet_reward,
 )
 from bayesmdp.model._task_readers import (
@@ -55,6 +52,9 @@ from bayesmdp.model._task_readers import (
     read_labels,
     read_start,
     read_terminal,
+    refuse_cost,
+    refuse_several,
+    refuse_unless_plain,
     said_time,
     task_sheet,
     warn_of_rates,

@@ -208,6 +208,18 @@ def _read_until(until: object, n: int, horizon: int) -> tuple[int, ...]:
 
 def _check_alike(i: int, belief: Belief, first: Belief) -> None:
     """Refuse beliefs on tasks that differ in more than rewards."""
+    if (first.n_models is None) != (belief.n_models is None):
+        raise BeliefError(
+            "`beliefs` must be all posteriors or all ensembles, whose models belong "
+            f"together by number: `beliefs[0]` is of type {type(first).__name__}, "
+            f"`beliefs[{i}]` of type {type(belief).__name__}."
+        )
+    if first.n_models != belief.n_models:
+        raise BeliefError(
+            f"`beliefs[0]` has {_checks.many(first.n_models or 0, 'model')} and "
+            f"`beliefs[{i}]` {belief.n_models}: models belong together by number, so "
+            "give as many in each."
+        )
     task, other = first.task, belief.task
     same = {
         "sizes": task.n_states == other.n_states and task.n_actions == other.n_actions,
@@ -229,8 +241,7 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
         ),
         "names of states or actions": (task.state_labels, task.action_labels)
         == (other.state_labels, other.action_labels),
-        "weights of models": first.n_models == belief.n_models
-        and np.array_equal(_weights(first), _weights(belief)),
+        "weights of models": np.array_equal(_weights(first), _weights(belief)),
     }
     wrong = next((name for name, fine in same.items() if not fine), None)
     if wrong is not None:
