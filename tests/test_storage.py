@@ -25,7 +25,7 @@ LABELS = {
 
 
 def task(reward: Any, **more: Any) -> bm.Task:
-    return bm.Task(4, 2, reward, **{"discount": 0.1 + 0.2, "terminal": [3], **more})
+    return bm.Task(4, 2, reward, **{"discount": 0.7 + 0.1, "terminal": [3], **more})
 
 
 MASK = RNG.random((4, 2, 4)) < 0.5
