@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.errors import EndlessError, TaskError
+from bayesmdp.errors import ArgumentError, EndlessError, TaskError
 
 Array = NDArray[np.float64]
 RNG = np.random.default_rng(8)
@@ -177,6 +177,18 @@ def test_several_closed_classes_are_refused_by_name() -> None:
         )
 
 
+def test_a_baseline_with_several_closed_classes_is_refused_as_evaluate_does() -> None:
+    model = np.zeros((2, 2, 2))
+    model[0, 0, 0] = model[0, 1, 1] = 1
+    model[1, :, 1] = 1
+    belief = bm.Ensemble([model], bm.Task(2, 2, [1.0, 2.0], criterion="average"))
+    with pytest.raises(ArgumentError, match=r"`baseline`: .*one closed class") as found:
+        bm.improve(belief, [0, 0])
+    with pytest.raises(EndlessError) as same:
+        bm.evaluate([0, 0], belief)
+    assert str(found.value) == f"`baseline`: {same.value}"
+
+
 def test_compare_and_improve_know_averages() -> None:
     belief = maintenance()
     careful, late = [RUN, REPLACE, REPLACE], [RUN, RUN, REPLACE]
@@ -225,5 +237,12 @@ def test_bad_input_gets_one_sentence(error: Any, call: Any, said: Any) -> None:
 
 def test_the_summary_says_what_the_aleatoric_sd_is_of() -> None:
     said = bm.evaluate([0, 1, 1], maintenance()).summary()
+    assert "the mean over n steps has this over sqrt(n), for large n" in said
+    assert "total sd" not in said
+
+
+def test_the_summary_of_several_rewards_says_so_too() -> None:
+    said = bm.evaluate(POLICY, bm.Ensemble(MODELS, TASK)).summary()
+    assert said.startswith("Averages per step of a policy over 3 models")
     assert "the mean over n steps has this over sqrt(n), for large n" in said
     assert "total sd" not in said

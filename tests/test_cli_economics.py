@@ -165,7 +165,7 @@ def test_a_task_of_one_reward_has_no_costs() -> None:
     world = bm.worlds.synthetic(0, 2, 2)
     posterior = bm.fit(world.sample(20, seed=0), world.task)
     policies = {"a": [0] * posterior.task.n_states, "b": [1] * posterior.task.n_states}
-    with pytest.raises(bm.BayesmdpError, match="the task has one without a name"):
+    with pytest.raises(bm.BayesmdpError, match="the task has one unnamed reward"):
         bm.cost_effectiveness(policies, posterior)
     belief = bm.storage.load("timed").posterior
     with pytest.raises(bm.BayesmdpError, match=r"`policies\['b'\]`"):

@@ -201,6 +201,8 @@ def test_it_shows_its_table(several: bm.economics.CostEffectiveness) -> None:
     assert "dominated" in said
     assert "EVPI" in said
     assert "<table" in several._repr_html_()
+    assert "(3 of 5 thresholds)" in several.summary(3)
+    assert "thresholds)" not in said
     assert repr(several) == "CostEffectiveness(5 policies, 400 draws, 5 thresholds)"
 
 
@@ -227,7 +229,8 @@ TWO = [[1.0, 2.0], [2.0, 3.0]]
         ({"cost": [[1.0], [2.0]], "effect": [[1.0], [2.0]]}, "two policies"),
         ({"cost": [[1.0, 2.0]], "effect": [[1.0, 2.0]]}, "two draws"),
         ({"names": ["a"]}, "`names` must have one entry per policy, 2; got 1"),
-        ({"names": ["a", "a"]}, "`names` must differ"),
+        ({"names": ["a", "a"]}, "`names` must differ; 'a' stands there twice"),
+        ({"names": [1, 2]}, "`names` must have text as names, such as 'drug'; got 1"),
         ({"weights": [0.5, 0.6]}, "`weights` must sum to 1"),
         (
             {"cost": {"a": [1, 2], "b": [1, 2]}, "effect": {"b": [1, 2], "a": [1, 2]}},
@@ -251,6 +254,8 @@ def test_distributions_have_the_moments_they_were_given() -> None:
     assert ratio.ppf([0.05, 0.95]) == pytest.approx([0.365, 0.71])
     with pytest.raises(ArgumentError, match="`sd` must be below"):
         bm.economics.beta_from_mean_sd(0.9, 0.3)
+    with pytest.raises(ArgumentError, match="`mean` must be below 1"):
+        bm.economics.beta_from_mean_sd(1, 0.1)
     with pytest.raises(ArgumentError, match="`high` must be in"):
         bm.economics.lognormal_from_interval(0.7, 0.4)
     with pytest.raises(ArgumentError, match="`mean` must be in"):
@@ -323,3 +328,38 @@ def test_uneven_weights_are_worth_fewer_draws() -> None:
     even = from_samples(cost, effect, thresholds=[1])
     ratio = found.table[0].cost_mcse / even.table[0].cost_mcse
     assert ratio == pytest.approx(np.sqrt(400 * uneven @ uneven), rel=0.1)
+
+
+BOTH = {"cost": [[1.0, 4.0], [2.0, 5.0]], "qaly": [[1.0, 2.0], [0.5, 1.0]]}
+ROWS = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.2, 0.8], [0.6, 0.4]]])
+POLICIES = {"care": [0, 0], "drug": [1, 1]}
+
+
+def test_averages_are_per_step() -> None:
+    unit = {"cost": "EUR"}
+    task = bm.Task(2, 2, BOTH, criterion="average", reward_unit=unit)
+    belief = bm.Ensemble([ROWS], task)
+    ce = bm.cost_effectiveness(POLICIES, belief)
+    assert "these policies, per step" in ce.summary()
+    assert "cost (EUR)" in ce.summary()
+    assert ce.to_dict()["per"] == "step"
+    for row in ce.table:
+        found = bm.evaluate(POLICIES[row.name], belief).rewards
+        assert found is not None
+        assert (row.cost, row.effect) == (
+            pytest.approx(found["cost"].start_value),
+            pytest.approx(found["qaly"].start_value),
+        )
+
+
+def test_policies_and_rewards_are_named() -> None:
+    task = bm.Task(2, 2, BOTH, discount={"cost": 0.9, "qaly": 1}, horizon=4)
+    belief = bm.Ensemble([ROWS], task)
+    with pytest.raises(ArgumentError, match=r"`policies` must have text as names.*1"):
+        bm.cost_effectiveness({1: [0, 0], 2: [1, 1]}, belief)  # type: ignore[dict-item]
+    for choice in ("qaly", {"qaly": 2, "cost": -1}):
+        with pytest.raises(ArgumentError, match="give the posterior of all rewards"):
+            bm.cost_effectiveness(POLICIES, belief.with_reward(choice))
+    lone = bm.Ensemble([ROWS], bm.Task(2, 2, [1, 0], discount=0.9))
+    with pytest.raises(ArgumentError, match=r"one unnamed reward; name rewards"):
+        bm.cost_effectiveness(POLICIES, lone)

@@ -158,3 +158,48 @@ def test_tasks_of_draws_differ_in_the_reward_alone() -> None:
 
     with pytest.raises(BeliefError, match=r"draw \d+ has another `discount`"):
         bm.Ensemble.from_function(drawn, 20)
+
+
+SEVERAL = bm.Task(2, 2, {"cost": [3, 0], "qaly": [1, 0]}, discount=0.9, start=0)
+
+
+def paying(reward: Any, at: int = 3) -> bm.Ensemble:
+    """Draws of which one has another reward."""
+    count = iter(range(5))
+
+    def f(rng: np.random.Generator) -> Drawn:
+        own = {"cost": [3, 0], "qaly": [1, 0]}
+        return rows(rng.uniform(size=2)), reward if next(count) == at else own
+
+    return bm.Ensemble.from_function(f, 5, task=SEVERAL)
+
+
+def test_rewards_of_draws_are_matched_by_name() -> None:
+    turned = paying({"qaly": [1, 0], "cost": [3, 0]})
+    np.testing.assert_array_equal(turned.rewards, paying(None).rewards)
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        ({"cost": [3, 0], "ly": [1, 0]}, "cost, qaly; got 'cost', 'ly'"),
+        ({"cost": [3, 0]}, "cost, qaly; got 'cost'"),
+        ([3, 0], "cost, qaly; got one without a name"),
+        ({"cost": [3, 0], "qaly": [1, np.nan]}, "Reward 'qaly': `reward` must be fin"),
+    ],
+)
+def test_rewards_of_draws_are_refused_by_number(reward: Any, said: str) -> None:
+    with pytest.raises(BeliefError, match=rf"model 3.*{said}") as found:
+        paying(reward)
+    assert found.value.__notes__ == ["Models are draws of `f`, with the same numbers."]
+
+
+def test_what_fails_inside_the_function_is_told_with_its_draw() -> None:
+    count = iter(range(5))
+
+    def f(rng: np.random.Generator) -> Drawn:
+        return rows(np.array([1, 1]) / (2 - next(count))), None
+
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError) as found:
+        bm.Ensemble.from_function(f, 5, seed=7, task=TASK)
+    assert found.value.__notes__ == ["`f` failed at draw 2 of seed 7."]

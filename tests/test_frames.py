@@ -113,6 +113,27 @@ def test_a_frame_has_the_numbers_of_the_record(posterior: Any) -> None:
     assert np.isnan(frame.loc["a", "difference_interval_high"])
 
 
+def test_several_rewards_are_named_wherever_they_are_shown(posterior: Any) -> None:
+    both = {"cost": [5.0] * 4, "qaly": [1.0, 2, 3, 4]}
+    unit = {"cost": "EUR"}
+    task = bm.Task(4, 2, both, discount=0.9, reward_unit=unit)
+    belief = bm.fit(posterior.counts, task, prior=bm.SymmetricPrior())
+    found = bm.evaluate([0] * 4, belief, n_draws=50, keep_values=True)
+    assert found.rewards is not None
+    assert "start_value={cost: 50, qaly: " in repr(found)
+    assert "\ncost (EUR) " in found.summary()
+    frame = found.to_pandas()
+    assert frame.columns[0] == "reward"
+    assert frame["reward"].tolist() == ["cost"] * 4 + ["qaly"] * 4
+    qaly = found.rewards["qaly"]
+    assert frame["value"].tolist()[4:] == qaly.value.tolist()
+    assert "reward" not in qaly.to_pandas()
+    data = found.to_inference_data().posterior
+    assert data["value"].dims == ("chain", "draw", "reward", "state")
+    at = data["start_value"].sel(reward="qaly").values[0]
+    np.testing.assert_array_equal(at, qaly.start_values)
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars", "arviz"])
 def test_a_missing_package_is_named(
     package: str, posterior: Any, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from bad_input import case, check
 
 import bayesmdp as bm
 from bayesmdp import engine
-from bayesmdp.errors import BeliefError, TaskError
+from bayesmdp.errors import BayesmdpWarning, BeliefError, TaskError
 
 
 @pytest.mark.parametrize("form", SHAPES)
@@ -253,9 +254,19 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
             "`reward` has a weight of 0 for every reward",
         ),
         case(
+            "no number as a weight", TaskError,
+            lambda: task("states", (0.9, 0.9)).with_reward({"cost": np.nan}),
+            "`reward['cost']` must be finite; got nan",
+        ),
+        case(
+            "chosen before", TaskError,
+            lambda: task("states", (0.9, 0.9)).with_reward("qaly").with_reward("cost"),
+            "one was chosen before, 'qaly'", "give the posterior of all rewards",
+        ),
+        case(
             "nothing to choose", TaskError,
             lambda: bm.worlds.gridworld().task.with_reward("cost"),
-            "cannot be chosen: the task has a single one",
+            "cannot be chosen: the task has one unnamed reward", "[reward.cost]",
         ),
         case(
             "discounts differ", TaskError,
@@ -270,6 +281,17 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
 )  # fmt: skip
 def test_bad_input_gets_one_sentence(error: Any, call: Any, said: Any) -> None:
     check(error, call, said)
+
+
+def test_a_discount_that_looks_like_a_rate_is_warned_of() -> None:
+    with pytest.warns(BayesmdpWarning, match=r"\['cost'\]` 0.06 looks like.* = 0.9434"):
+        about = task("pairs", (0.06, 1.0))
+    with pytest.warns(BayesmdpWarning, match=r"`discount` 0.03 looks like.* = 0.9709"):
+        bm.Task(2, 1, [1, 0], discount=0.03, horizon=5)
+    with warnings.catch_warnings():  # said once, not again for each model
+        warnings.simplefilter("error")
+        bm.Ensemble(MODELS, about, [about.reward] * len(MODELS))
+        bm.Task(2, 1, [1, 0], discount=0.03)
 
 
 BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))
@@ -291,6 +313,25 @@ BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))
 def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
     with pytest.raises(TaskError, match=r"one reward, and this task has several"):
         call(BELIEF)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ids=range(5),
+    argvalues=[
+        lambda belief: bm.evaluation.values_to_go(POLICY, belief),
+        lambda belief: bm.policies.msbi(belief),
+        lambda belief: bm.action_values(POLICY, belief),
+        lambda belief: bm.evaluate_analytic(POLICY, belief),
+        lambda belief: bm.value_of_information(belief),
+    ],
+)
+def test_sums_over_different_discounts_are_refused_as_such(call: Any) -> None:
+    about = task("pairs", (0.9, 1.0), horizon=5)
+    belief = bm.Ensemble(MODELS, about).with_reward({"qaly": 2, "cost": -1})
+    said = r"no sums of rewards of different discounts, such as 2 qaly - cost"
+    with pytest.raises(TaskError, match=said):
+        call(belief)
 
 
 @pytest.mark.parametrize(
@@ -359,12 +400,13 @@ def test_rows_that_change_with_time_are_added_up_by_cycle(
 
 
 def test_the_same_belief_at_all_times_is_that_belief() -> None:
-    """To the bit: its rows are shared, and a second one has rows of its own."""
+    """Its rows are shared, and a belief of other data has rows of its own."""
     state, action, next_state = np.indices((3, A, S)).reshape(3, -1)
     counts = bm.Counts.from_arrays(state, action, next_state)
     about = task("pairs", (0.97, 0.9), horizon=8, cycle="half")
     one = bm.fit(counts, about, prior=bm.SymmetricPrior())
-    two = bm.fit(counts, about, prior=bm.SymmetricPrior())
+    more = bm.Counts.from_arrays(state, action, next_state, 1 + (state == 0))
+    two = bm.fit(more, about, prior=bm.SymmetricPrior())
     alone = bm.evaluate(POLICY, one, n_draws=64)
     same = bm.posterior.BeliefsByCycle([one, one], [3])
     again = bm.evaluate(POLICY, same, n_draws=64)
@@ -410,6 +452,20 @@ def test_the_same_belief_at_all_times_is_that_belief() -> None:
                 [BELIEF, bm.Ensemble(MODELS, task("pairs", (0.9, 0.8), horizon=5))], [2]
             ),
             "`beliefs[1]` and `beliefs[0]` differ in `discount`",
+        ),
+        case(
+            "one model and more", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle(
+                [bm.Ensemble(MODELS[:1], BELIEF.task), BELIEF], [2]
+            ),
+            "`beliefs[0]` has 1 model and `beliefs[1]` 3", "give as many",
+        ),
+        case(
+            "a posterior and models", BeliefError,
+            lambda: bm.posterior.BeliefsByCycle(
+                [bm.fit(COUNTS, BELIEF.task, prior=bm.SymmetricPrior()), BELIEF], [2]
+            ),
+            "all posteriors or all ensembles", "`beliefs[1]` of type Ensemble",
         ),
     ],
 )  # fmt: skip
@@ -458,14 +514,27 @@ def test_a_first_reward_that_counts_less_does(form: str, cycle: str) -> None:
         bm.policies.nominal(belief)
 
 
-def test_one_belief_with_other_rewards_is_still_one() -> None:
+@pytest.mark.parametrize(
+    "prior",
+    [
+        bm.SymmetricPrior(),
+        bm.HierarchicalPrior(),
+        bm.RandomSupportPrior(),
+        bm.MixturePrior([bm.SymmetricPrior(), bm.SymmetricPrior(3)]),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_one_belief_with_other_rewards_is_still_one(prior: Any) -> None:
     """The same belief twice, with a copy of its reward, is that belief, to the bit."""
     about = task("pairs", (0.97, 0.97), horizon=8).with_reward("cost")
-    one = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
-    again = one.with_task(about._but(reward=np.array(about.reward)))
-    both = bm.posterior.BeliefsByCycle([one, again], [5])
-    here, there = (bm.evaluate(POLICY, x, n_draws=32) for x in (both, one))
-    np.testing.assert_array_equal(here.start_values, there.start_values)
+    other = about._but(reward=np.array(about.reward))
+    counts = bm.Counts.from_dense(COUNTS.to_dense())
+    one = bm.fit(COUNTS, about, prior=prior)
+    alone = bm.evaluate(POLICY, one, n_draws=32).start_values
+    for again in (one.with_task(other), bm.fit(counts, other, prior=prior)):
+        both = bm.posterior.BeliefsByCycle([one, again], [5])
+        found = bm.evaluate(POLICY, both, n_draws=32).start_values
+        np.testing.assert_array_equal(found, alone)
 
 
 def test_beliefs_by_cycle_agree_in_names_and_ends() -> None:

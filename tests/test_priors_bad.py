@@ -50,7 +50,7 @@ CASES = [
         "a grid of two axes",
         PriorError,
         lambda: curve([[1.0]]),
-        "`grid` must have 1 axes (point); got (1, 1).",
+        "`grid` must have 1 axis (point); got (1, 1).",
     ),
     case(
         "a grid too close to 0",

@@ -25,7 +25,7 @@ LABELS = {
 
 
 def task(reward: Any, **more: Any) -> bm.Task:
-    return bm.Task(4, 2, reward, **{"discount": 0.1 + 0.2, "terminal": [3], **more})
+    return bm.Task(4, 2, reward, **{"discount": 0.7 + 0.1, "terminal": [3], **more})
 
 
 MASK = RNG.random((4, 2, 4)) < 0.5
@@ -340,7 +340,7 @@ def test_other_sets_of_next_states_are_said_aloud(tmp_path: Path) -> None:
 
 
 BAD_CALLS: list[tuple[Any, str]] = [
-    (lambda p: save(bm.worlds.casino(), p), "is an Ensemble, which has no counts"),
+    (lambda p: save(bm.worlds.casino(), p), "is of type Ensemble, which has no counts"),
     (lambda p: save(None, p), "`posterior` must be of type Posterior"),
     (lambda p: save(POSTERIORS["grid"], 3), "`path` must be the path"),
     (lambda p: save(POSTERIORS["grid"], ""), "`path` must be the path"),

@@ -58,7 +58,7 @@ def test_values_to_go_need_a_horizon_and_some_of_the_last_cycle() -> None:
     never = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9)).with_reward("cost"))
     with pytest.raises(bm.BayesmdpError, match="needs a task with a `horizon`"):
         bm.evaluation.values_to_go(POLICY, never)
-    short = task("pairs", (0.1, 0.9), horizon=500)
+    short = task("pairs", (0.5, 0.9), horizon=1500)
     with pytest.raises(bm.BayesmdpError, match="take a shorter `horizon`"):
         bm.evaluation.values_to_go(POLICY, bm.Ensemble(MODELS, short), reward="cost")
     with pytest.raises(TaskError, match="looks at one reward"):

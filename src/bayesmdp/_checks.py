@@ -97,7 +97,8 @@ def float_array(
     except (TypeError, ValueError):
         raise error(f"`{name}` must hold numbers; got {value!r:.80}.") from None
     if array.ndim != len(axes) or (shape is not None and array.shape != shape):
-        wanted = f"shape {shape}" if shape is not None else f"{len(axes)} axes"
+        n = f"{len(axes)} ax{'i' if len(axes) == 1 else 'e'}s"
+        wanted = f"shape {shape}" if shape is not None else n
         raise error(
             f"`{name}` must have {wanted} ({', '.join(axes)}); got {array.shape}."
         )
@@ -311,18 +312,19 @@ def real(
     """Return a finite float in ``[low, high]`` (or ``(low, high]``)."""
     left = "(" if open_low else "["
     right = ")" if high == float("inf") else "]"
-    domain = f"{left}{low:g}, {high:g}{right}"
+    domain = f" in {left}{low:g}, {high:g}{right}"
+    must = f"be{domain}"
+    if -low == high == np.inf:
+        domain, must = "", "be finite"
     try:
         if isinstance(value, str):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise error(
-            f"`{name}` must be a number in {domain}; got {value!r:.80}."
-        ) from None
+        raise error(f"`{name}` must be a number{domain}; got {value!r:.80}.") from None
     inside = (low < number if open_low else low <= number) and number <= high
     if not (inside and np.isfinite(number)):
-        raise error(f"`{name}` must be in {domain}; got {number:g}.")
+        raise error(f"`{name}` must {must}; got {number:g}.")
     return number
 
 
@@ -375,7 +377,10 @@ _SPELLED = {
     "permute": ("permute={0!r}", "--permute {0}"),
     "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
     "resume": ("`resume`", "--resume"),
-    "reward": ("`reward={0!r}`", "--reward {0}"),
+    "reward": (
+        "`reward={0!r}`, or by `with_reward` of the posterior or task",
+        "--reward {0}",
+    ),
     "source": ("`source`: ", ""),
     "time": ("time='...'", "--time COLUMN"),
 }

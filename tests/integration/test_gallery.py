@@ -31,14 +31,36 @@ QUICK = {
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_script_runs_by_itself(name: str, tmp_path: Path) -> None:
+    assert QUICK[name] in run(name, tmp_path)
+
+
+def test_chemotherapy_has_the_figures_of_voi(tmp_path: Path) -> None:
+    """EVPI and CEAC that voi's own functions give for its stored draws, all digits."""
+    folder = os.environ.get("BAYESMDP_VOI")
+    if folder is None:
+        pytest.skip("BAYESMDP_VOI names no folder with voi's chemo_cea and chemo_pars")
+    pytest.importorskip("rdata", reason="R's files are read by rdata: not installed")
+    shown = run("chemotherapy", tmp_path, str(Path(folder).resolve()))
+    table = shown[shown.index("Novel is best") :].splitlines()[1:6]
+    assert [row.split()[1:] for row in table] == [
+        ["8.7649", "0.0364"],
+        ["368.6051", "0.4923"],
+        ["206.4687", "0.7463"],
+        ["150.4729", "0.8430"],
+        ["126.9835", "0.8891"],
+    ]
+
+
+def run(name: str, folder: Path, *arguments: str) -> str:
+    """Return what a script prints, which warns of nothing and leaves nothing."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py")],
-        cwd=tmp_path,
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
+        cwd=folder,
         env=os.environ | {"MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert QUICK[name] in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
+    return done.stdout

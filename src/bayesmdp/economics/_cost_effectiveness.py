@@ -17,7 +17,8 @@ Means over draws, for every threshold:
 
 ``evpi`` is the expected value of perfect information for a choice among *these*
 policies. A policy made to measure for every draw would gain more: the gap of
-`bayesmdp.optimise` on the net benefit bounds that. All of it is per patient.
+`bayesmdp.optimise` on the net benefit bounds that. All of it is per patient,
+or per step where the task asks for averages.
 
 Errors treat the best policy as known, which overlooks that near an ICER draws may name
 the wrong one; what that costs is then small, too.
@@ -40,7 +41,7 @@ standard deviation ``s``::
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike, Seed
 from bayesmdp.economics._record import CostEffectiveness, incremental_table
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import as_draws, evaluate, gaps, mean_and_mcse
-from bayesmdp.model import Task, as_policy
+from bayesmdp.model import Task, as_policy, unnamed
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def cost_effectiveness(
             values[:, p] = [found[x].start_values for x in (cost, effect)]
     for note in dict.fromkeys(str(x.message) for x in said_of):
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
+    task = draws.belief.task
     return _analyse(
         names,
         values[0],
@@ -140,6 +142,8 @@ def cost_effectiveness(
         exact=draws.exact,
         chain=draws.belief.chain_noise,
         called=(cost, effect),
+        per="step" if task.criterion == "average" else "patient",
+        units=(task.parts[cost].reward_unit, task.parts[effect].reward_unit),
     )
 
 
@@ -206,9 +210,7 @@ def from_samples(
             "`cost` must have two policies (columns) and two draws (rows) at least; "
             f"got shape {c.shape}."
         )
-    listed = _names(dict.fromkeys(known)) if len({*known}) == len(known) else ()
-    if not listed:
-        raise ArgumentError(f"`names` must differ; got {', '.join(map(str, known))}.")
+    listed = _check_names("names", known)
     n = c.shape[0]
     even = np.full(n, 1.0 / n) if weights is None else weights
     share = _checks.shares("weights", even, "draw", n, ArgumentError)
@@ -230,6 +232,7 @@ def _analyse(
     called: tuple[str, str],
     exact: bool = False,
     chain: float = 0.0,
+    **of: Any,
 ) -> CostEffectiveness:
     """Compute everything from joint draws."""
     known = np.isfinite(cost + effect).all(axis=0) & (weights > 0)
@@ -276,25 +279,37 @@ def _analyse(
         effect=called[1],
         n_draws=weights.size,
         n_left_out=left_out,
+        **of,
     )
 
 
 def _names(policies: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(policies, Mapping) or len(policies) < 2:
         raise ArgumentError("`policies` must map at least two names to policies.")
-    for name in policies:
-        _checks.of_type("policies", name, str, ArgumentError)
-    return tuple(policies)
+    return _check_names("policies", policies)
+
+
+def _check_names(what: str, names: Iterable[Any]) -> tuple[str, ...]:
+    """Return names as text, each once."""
+    found = tuple(names)
+    for i, name in enumerate(found):
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"`{what}` must have text as names, such as 'drug'; got {name!r:.40}."
+            )
+        if name in found[:i]:
+            raise ArgumentError(
+                f"`{what}` must differ; {name!r:.40} stands there twice."
+            )
+    return found
 
 
 def _check_reward(name: str, said: object, task: Task) -> None:
     """Refuse what is no reward of the task."""
     known = task.reward_names
     if not known:
-        raise ArgumentError(
-            f"`{name}` {said!r:.40} names a reward, and the task has one without a "
-            "name: give it several, reward={'cost': ..., 'qaly': ...}."
-        )
+        why = unnamed(task, "name rewards")
+        raise ArgumentError(f"`{name}` {said!r:.40} is no reward here: {why}.")
     if said not in known:
         raise ArgumentError(
             f"`{name}` {said!r:.40} is no reward of the task"
@@ -366,7 +381,7 @@ def beta_from_mean_sd(mean: float, sd: float) -> rv_frozen[Any, Any]:
     Parameters
     ----------
     mean
-        Between 0 and 1.
+        Above 0 and below 1.
     sd
         Above 0, and below ``sqrt(mean (1 - mean))``.
 
@@ -385,6 +400,8 @@ def beta_from_mean_sd(mean: float, sd: float) -> rv_frozen[Any, Any]:
     from scipy.stats import beta
 
     mean = _checks.real("mean", mean, ArgumentError, 0, 1, open_low=True)
+    if mean == 1:
+        raise ArgumentError("`mean` must be below 1: a share of mean 1 does not vary.")
     sd = _checks.real("sd", sd, ArgumentError, 0, open_low=True)
     most = float(np.sqrt(mean * (1 - mean)))
     if sd >= most:

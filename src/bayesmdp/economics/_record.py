@@ -181,6 +181,8 @@ class CostEffectiveness(Record):
     effect: str
     n_draws: int
     n_left_out: int  # draws in which some policy does not end or was not solved
+    per: str = "patient"  # or step: what costs and effects are of
+    units: tuple[str | None, str | None] = (None, None)  # of cost and effect
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -252,7 +254,11 @@ class CostEffectiveness(Record):
         return found
 
     def _sheet(self, shown: int = 10) -> Sheet:
-        header = ["", self.cost, "95 % interval", self.effect, "95 % interval", "ICER"]
+        cost, effect = (
+            f"{name} ({unit})" if unit else name
+            for name, unit in zip((self.cost, self.effect), self.units, strict=True)
+        )
+        header = ["", cost, "95 % interval", effect, "95 % interval", "ICER"]
         rows = [
             [
                 row.name,
@@ -286,8 +292,11 @@ class CostEffectiveness(Record):
             Table(["threshold", "best policy", "probability", "EVPI"], curves),
             "best policy: largest mean net benefit; probability: that its net benefit "
             "is the largest; EVPI: value of perfect information for a choice among "
-            "these policies, per patient",
+            f"these policies, per {self.per}",
         ]
+        if len(curves) < self.thresholds.size:
+            said = f"({len(curves)} of {self.thresholds.size} thresholds)"
+            body.insert(-1, said)
         if self.n_left_out:
             body.append(f"{_checks.many(self.n_left_out, 'draw')} left out: no value")
         return Sheet(title, body)

@@ -72,6 +72,7 @@ def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> 
 _FEW = 30  # draws below which their spread says little about itself
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
 _BIAS = ("bias", "bias_mcse", "bias_sd", "bias_sd_mcse")
+_OVER_STEPS = "aleatoric sd: the mean over n steps has this over sqrt(n), for large n"
 _COVARIANCES = tuple(
     f"start_{kind}_covariance{what}"
     for kind in ("epistemic", "aleatoric")
@@ -89,6 +90,10 @@ class Evaluation(Record, Estimates):
     ``aleatoric_sd`` is the root of the variance of a sum of steps over their number
     (docs/rewards.md). ``occupancy`` counts discounted visits from the start
     distribution, or shares of time; a terminal state is visited once, on arrival.
+
+    Of several rewards the plain fields, and ``interval()``, are those of the first
+    reward of the task; ``rewards[name]`` is the `Evaluation` of each. Data frames have
+    rows of all, and draws for ArviZ an axis ``reward``.
 
     Examples
     --------
@@ -206,6 +211,9 @@ class Evaluation(Record, Estimates):
         }
 
     def _rows(self) -> list[dict[str, Any]]:
+        if self.rewards is not None:
+            of = self.rewards.items()
+            return [{"reward": name, **row} for name, x in of for row in x._rows()]
         found: list[dict[str, Any]] = self.to_dict()["states"]
         return found
 
@@ -223,7 +231,8 @@ class Evaluation(Record, Estimates):
         InferenceData
             From ArviZ 1.0 on a ``DataTree``. ``posterior`` holds ``start_value``, and
             ``value`` of every state where `bayesmdp.evaluate` was asked to
-            ``keep_values``. Draws that do not end are left out.
+            ``keep_values``; several rewards have an axis ``reward``. Draws that do not
+            end are left out.
 
         Examples
         --------
@@ -234,10 +243,18 @@ class Evaluation(Record, Estimates):
         >>> dict(found.to_inference_data().posterior.sizes)
         {'chain': 1, 'draw': 200}
         """
-        variables: dict[str, Any] = {"start_value": (self.start_values, {})}
+        each = self.rewards or {}
+
+        def of_all(name: str) -> FloatArray:
+            if not each:
+                return np.asarray(getattr(self, name))
+            return np.stack([getattr(x, name) for x in each.values()], axis=1)
+
+        axes = {"reward": list(each)} if each else {}
+        variables: dict[str, Any] = {"start_value": (of_all("start_values"), axes)}
         if self.values is not None:
             names = [self.task.state_name(s) for s in range(self.task.n_states)]
-            variables["value"] = (self.values, {"state": names})
+            variables["value"] = (of_all("values"), {**axes, "state": names})
         return inference_data(variables, self.weights, chains)
 
     @property
@@ -293,19 +310,20 @@ class Evaluation(Record, Estimates):
         ]
         unit = f" in {self.task.reward_unit}" if self.task.reward_unit else ""
         title = f"Average per step of a policy{unit} over {self.drawn}"
-        said = "aleatoric sd: the mean over n steps has this over sqrt(n), for large n"
-        lines = [*self._remarks(), said]
+        lines = [*self._remarks(), _OVER_STEPS]
         return Sheet(title, [start, Table(header, rows), *lines])
 
     def _sheet_of_rewards(self, header: list[str]) -> Sheet:
         """Every reward from the start, and how they go together."""
         assert self.rewards is not None
+        average = self.task.criterion == "average"
+        shown = _QUANTITIES[:3] if average else _QUANTITIES
         rows = [
             [
-                name,
+                f"{name} ({one.task.reward_unit})" if one.task.reward_unit else name,
                 *(
                     rounded(getattr(one, f"start_{q}"), getattr(one, f"start_{q}_mcse"))
-                    for q in _QUANTITIES
+                    for q in shown
                 ),
             ]
             for name, one in self.rewards.items()
@@ -326,7 +344,10 @@ class Evaluation(Record, Estimates):
         ]
         lines += self._made()
         title = f"Values of a policy over {self.drawn}, {self.task.said_time}"
-        return Sheet(title, [Table(header, rows), *lines])
+        if average:
+            title = f"Averages per step of a policy over {self.drawn}"
+            lines.append(_OVER_STEPS)
+        return Sheet(title, [Table(header[: 1 + len(shown)], rows), *lines])
 
     def _remarks(self) -> list[str]:
         """Sentences below the table."""
@@ -361,6 +382,13 @@ class Evaluation(Record, Estimates):
         return lines + [f"note: {note}" for note in self.notes]
 
     def __repr__(self) -> str:
+        if self.rewards is not None:
+            each = [
+                f"{name}: {rounded(x.start_value, x.start_value_mcse)}"
+                for name, x in self.rewards.items()
+            ]
+            draws = _checks.many(self.n_draws, "draw")
+            return f"Evaluation(start_value={{{', '.join(each)}}}, {draws})"
         value = rounded(self.start_value, self.start_value_mcse)
         return (
             f"Evaluation(start_value={value}, "

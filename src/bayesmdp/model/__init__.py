@@ -23,7 +23,7 @@ from bayesmdp.model._policies import (
     restrict,
     used_pairs,
 )
-from bayesmdp.model._rewards import Rewards, RewardTriplets, reward_triplets
+from bayesmdp.model._rewards import Rewards, RewardTriplets, reward_triplets, unnamed
 from bayesmdp.model._task import Task
 from bayesmdp.model._task_readers import check_start, said_start
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._checks import argument
 from bayesmdp._labelled import in_order
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from bayesmdp.errors import TaskError
@@ -426,24 +425,24 @@ def minus(reward: Any) -> Any:
     return _checks.sealed(0.0 - reward)
 
 
-def refuse_cost(task: Task, what: str) -> None:
-    """Refuse a cost, where ``what`` would show it as a reward."""
-    if task.is_cost:
-        raise TaskError(
-            f"`{what}` knows rewards, not `cost`: give the task minus the cost as "
-            "`reward` (`with_task(task.as_reward)` of a posterior; negative numbers "
-            "in a task file or log); `evaluate`, `compare`, `optimise` and `report` "
-            "know costs."
+def unnamed(task: Task, remedy: str) -> str:
+    """Say why a task has no reward of a name, and the remedy where it never had."""
+    if task.chosen is not None:
+        return (
+            f"one was chosen before, {task.chosen!r:.60}, and the others are gone; "
+            "give the posterior of all rewards"
         )
+    return (
+        f"the task has one unnamed reward; {remedy} (in a task file [reward.cost], "
+        "[reward.qaly])"
+    )
 
 
 def choose_reward(task: Task, reward: str | Mapping[str, float]) -> Task:
     """Return a task with one of its rewards, or a weighted sum of them."""
     if not isinstance(task.reward, Rewards):
-        raise TaskError(
-            f"`reward` {reward!r:.60} cannot be chosen: the task has a single one, "
-            "without a name; give rewards by name, {'cost': ..., 'qaly': ...}."
-        )
+        why = unnamed(task, "leave `reward` out, or name rewards")
+        raise TaskError(f"`reward` {reward!r:.60} cannot be chosen: {why}.")
     several = task.reward
     if isinstance(reward, Mapping):
         weights = read_weights(reward, several.names)
@@ -464,32 +463,3 @@ def choose_reward(task: Task, reward: str | Mapping[str, float]) -> Task:
         total = read_reward(weighted_sum(several.rewards, weights), task)
         own = {"reward": total, "discount": counts.pop()}
     return task._but(**own, reward_unit=said, chosen=dict(reward))
-
-
-def refuse_several(task: Task, what: str) -> None:
-    """Refuse several rewards, where ``what`` looks at one."""
-    if isinstance(task.reward, Rewards):
-        names = ", ".join(task.reward.names)
-        raise TaskError(
-            f"`{what}` looks at one reward, and this task has several ({names}): "
-            f"choose one, {argument('reward', task.reward.names[-1])}, or by "
-            "`with_reward` of the posterior or task."
-        )
-
-
-def refuse_unless_plain(task: Task, what: str) -> None:
-    """Refuse rewards by name, horizons, cycles and averages."""
-    refuse_several(task, what)
-    refuse_cost(task, what)
-    if task.horizon is not None or task.cycle != "start":
-        said = f"horizon={task.horizon}"
-        said = f"cycle={task.cycle!r}" if task.horizon is None else said
-        raise TaskError(
-            f"`{what}` knows tasks without a horizon and with cycle='start', and "
-            f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
-        )
-    if task.criterion == "average":
-        raise TaskError(
-            f"`{what}` knows discounted rewards, not criterion='average': give a "
-            "task with a discount."
-        )

@@ -39,9 +39,6 @@ from bayesmdp.model._rewards import (
     choose_reward,
     minus,
     read_rewards,
-    refuse_cost,
-    refuse_several,
-    refuse_unless_plain,
     triplet_reward,
 )
 from bayesmdp.model._task_readers import (
@@ -55,8 +52,12 @@ from bayesmdp.model._task_readers import (
     read_labels,
     read_start,
     read_terminal,
+    refuse_cost,
+    refuse_several,
+    refuse_unless_plain,
     said_time,
     task_sheet,
+    warn_of_rates,
 )
 
 
@@ -79,8 +80,9 @@ class Task(Shown):
         column of them, is matched by label. Several rewards are given by name,
         ``{"cost": ..., "qaly": ...}``, all in the same form.
     discount
-        In [0, 1]. With 1, every policy that is evaluated must end, or there must be a
-        horizon. Of several rewards by name, where they differ.
+        Factor per step, in [0, 1]: ``1 / (1 + rate)`` of a rate such as 3 % a year.
+        With 1, every policy that is evaluated must end, or there must be a horizon. Of
+        several rewards by name, where they differ.
     start
         ``"uniform"`` over the states that are not terminal, a state, or
         probabilities ``[S]``, which may be labelled, too; or ``"logged"``: where
@@ -165,20 +167,16 @@ class Task(Shown):
         put = object.__setattr__
         _checks.of_type("is_cost", is_cost, bool, TaskError)
         put(self, "is_cost", is_cost or cost is not None)
-        n_states = _checks.size("n_states", n_states, TaskError)
-        n_actions = _checks.size("n_actions", n_actions, TaskError)
-        put(self, "n_states", n_states)
-        put(self, "n_actions", n_actions)
+        put(self, "n_states", _checks.size("n_states", n_states, TaskError))
+        put(self, "n_actions", _checks.size("n_actions", n_actions, TaskError))
         put(self, "chosen", None)
         put(self, "horizon", read_horizon(horizon))
         put(self, "cycle", read_cycle(cycle, self.horizon))
         put(self, "criterion", read_criterion(criterion))
-        put(self, "state_labels", read_labels("state_labels", state_labels, n_states))
-        put(
-            self,
-            "action_labels",
-            read_labels("action_labels", action_labels, n_actions),
-        )
+        sizes = {"state": self.n_states, "action": self.n_actions}
+        for of, given in (("state", state_labels), ("action", action_labels)):
+            name = f"{of}_labels"
+            put(self, name, read_labels(name, given, sizes[of]))
         put(self, "terminal", read_terminal(terminal, self))
         paid = check_cost(reward, cost)
         own = read_rewards(paid, read_discount(discount, self), reward_unit, self)
@@ -189,6 +187,7 @@ class Task(Shown):
         for name, found in own.items():
             put(self, name, found)
         put(self, "start", read_start(start, self))
+        warn_of_rates(self)
 
     @classmethod
     def from_data(

@@ -1,5 +1,7 @@
 """Readers of a task: names, terminal states, start, discount, horizon and cycle.
 
+At the end, what refuses tasks in a sentence where a function does not know them.
+
 ``horizon`` and ``cycle`` say at which points of time rewards are counted. With states
 ``s_0 .. s_T`` at the ends of ``T`` cycles, rewards for being somewhere are counted as
 ``sum_t w_t g^t r(s_t)``, and ``cycle`` names the weights::
@@ -14,16 +16,18 @@ The last differ from Simpson's rule, which has 4/3 where they have 2/3. Without 
 horizon only the first weight is left of the rule; that of ``darth`` is not defined.
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._checks import argument
 from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import FloatArray, IntArray
-from bayesmdp.errors import TaskError
+from bayesmdp.errors import BayesmdpWarning, TaskError
 from bayesmdp.model._rewards import Rewards, RewardTriplets
 
 if TYPE_CHECKING:
@@ -209,6 +213,23 @@ def read_discount(discount: Any, task: "Task") -> Any:
     return 1.0
 
 
+def warn_of_rates(task: "Task") -> None:
+    """Warn of a discount that looks like a rate, where an economist may give one."""
+    if task.horizon is None and len(task.parts) == 1:
+        return
+    shared = {"": task.first}  # where they do not differ
+    for name, part in (task.parts if np.isnan(task.discount) else shared).items():
+        if 0 < part.discount < 0.5:
+            of = f"[{name!r}]" if name else ""
+            warnings.warn(
+                f"`discount{of}` {part.discount:g} looks like a rate; it is the factor "
+                "by which the next cycle counts less: of this rate, 1 / (1 + rate) = "
+                f"{1 / (1 + part.discount):.4g}.",
+                BayesmdpWarning,
+                stacklevel=3,
+            )
+
+
 def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:
     """Say what a reward is for, and between which numbers it lies."""
     assert not isinstance(reward, Rewards)
@@ -280,4 +301,50 @@ def check_start(task: "Task") -> None:
         raise TaskError(
             "`start` is 'logged', and there is no log here to find it in: give states "
             "or probabilities."
+        )
+
+
+def refuse_cost(task: "Task", what: str) -> None:
+    """Refuse a cost, where ``what`` would show it as a reward."""
+    if task.is_cost:
+        raise TaskError(
+            f"`{what}` knows rewards, not `cost`: give the task minus the cost as "
+            "`reward` (`with_task(task.as_reward)` of a posterior; negative numbers "
+            "in a task file or log); `evaluate`, `compare`, `optimise` and `report` "
+            "know costs."
+        )
+
+
+def refuse_several(task: "Task", what: str) -> None:
+    """Refuse several rewards, where ``what`` looks at one."""
+    if not isinstance(task.reward, Rewards):
+        return
+    if task.reward.weights is not None:
+        raise TaskError(
+            f"`{what}` knows no sums of rewards of different discounts, such as "
+            f"{task.reward_unit}: choose one reward, or give them one discount; "
+            "`evaluate`, `compare`, `optimise` and `improve` know such sums."
+        )
+    raise TaskError(
+        f"`{what}` looks at one reward, and this task has several "
+        f"({', '.join(task.reward.names)}): choose one, "
+        f"{argument('reward', task.reward.names[-1])}."
+    )
+
+
+def refuse_unless_plain(task: "Task", what: str) -> None:
+    """Refuse rewards by name, horizons, cycles and averages."""
+    refuse_several(task, what)
+    refuse_cost(task, what)
+    if task.horizon is not None or task.cycle != "start":
+        said = f"horizon={task.horizon}"
+        said = f"cycle={task.cycle!r}" if task.horizon is None else said
+        raise TaskError(
+            f"`{what}` knows tasks without a horizon and with cycle='start', and "
+            f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
+        )
+    if task.criterion == "average":
+        raise TaskError(
+            f"`{what}` knows discounted rewards, not criterion='average': give a "
+            "task with a discount."
         )

@@ -93,7 +93,9 @@ class Oracle:
                 )
             return policies.behaviour(self.belief)
         policy = as_policy(given, self.belief, "baseline")
-        if not self.ends(policy):
+        if fault := self._fault(policy):
+            if self.problem.task.criterion == "average":
+                raise ArgumentError(f"`baseline`: {fault}")
             raise ArgumentError(
                 "`baseline` need not end, or has no mean, with discount 1: give one "
                 "that ends, or use a discount below 1."
@@ -256,15 +258,18 @@ class Oracle:
 
     def ends(self, policy: FloatArray) -> bool:
         """Whether a policy ends and has a mean; always, for discounts below 1."""
+        return self._fault(policy) is None
+
+    def _fault(self, policy: FloatArray) -> EndlessError | None:
+        """Say why a policy does not end or has no mean, or no single average."""
         average = self.problem.task.criterion == "average"
-        if not (self.problem.must_end or average):
-            return True
-        try:
-            rows = self.rows(policy)[None]
-            check_ending(self.problem.with_policies(rows), self.belief)
-        except EndlessError:
-            return False
-        return True
+        if self.problem.must_end or average:
+            try:
+                rows = self.rows(policy)[None]
+                check_ending(self.problem.with_policies(rows), self.belief)
+            except EndlessError as fault:
+                return fault
+        return None
 
     def rows(self, policy: FloatArray) -> FloatArray:
         """Policy ``[S, A]`` as probabilities of rows, ``[R]``."""

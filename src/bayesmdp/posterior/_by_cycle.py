@@ -1,13 +1,14 @@
 """Rows that change with time: one belief after the other, for tasks with a horizon.
 
-A draw is one draw of each. Beliefs that are the same object, or the same with another
-reward (`with_task`, `with_reward`), share their rows, and ensembles share the number of
-the model: model ``m`` of each belongs together. Others are independent of each other.
+A draw is one draw of each. Posteriors of the same counts and prior are one belief,
+whatever their rewards, and share their rows; ensembles share the number of the model:
+model ``m`` of each belongs together. Others are independent of each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -207,6 +208,18 @@ def _read_until(until: object, n: int, horizon: int) -> tuple[int, ...]:
 
 def _check_alike(i: int, belief: Belief, first: Belief) -> None:
     """Refuse beliefs on tasks that differ in more than rewards."""
+    if (first.n_models is None) != (belief.n_models is None):
+        raise BeliefError(
+            "`beliefs` must be all posteriors or all ensembles, whose models belong "
+            f"together by number: `beliefs[0]` is of type {type(first).__name__}, "
+            f"`beliefs[{i}]` of type {type(belief).__name__}."
+        )
+    if first.n_models != belief.n_models:
+        raise BeliefError(
+            f"`beliefs[0]` has {_checks.many(first.n_models or 0, 'model')} and "
+            f"`beliefs[{i}]` {belief.n_models}: models belong together by number, so "
+            "give as many in each."
+        )
     task, other = first.task, belief.task
     same = {
         "sizes": task.n_states == other.n_states and task.n_actions == other.n_actions,
@@ -228,8 +241,7 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
         ),
         "names of states or actions": (task.state_labels, task.action_labels)
         == (other.state_labels, other.action_labels),
-        "weights of models": first.n_models == belief.n_models
-        and np.array_equal(_weights(first), _weights(belief)),
+        "weights of models": np.array_equal(_weights(first), _weights(belief)),
     }
     wrong = next((name for name, fine in same.items() if not fine), None)
     if wrong is not None:
@@ -240,16 +252,22 @@ def _check_alike(i: int, belief: Belief, first: Belief) -> None:
 
 
 def _same(one: Belief, other: Belief) -> bool:
-    """Whether two are one belief about the rows, whatever their rewards."""
+    """Whether two are one belief about the rows, whatever their rewards.
+
+    Compared by value: who fits the same counts twice believes one thing twice.
+    """
     if one is other or not (isinstance(one, Fitted) and isinstance(other, Fitted)):
         return one is other
-    mine, its = one.parameters(), other.parameters()
-    return (
-        one.counts is other.counts
-        and one.prior is other.prior
-        and len(mine) == len(its)
-        and all(np.array_equal(x, y) for x, y in zip(mine, its, strict=True))
-    )
+    mine, its = _identity(one), _identity(other)
+    return len(mine) == len(its) and all(map(np.array_equal, mine, its))
+
+
+def _identity(belief: Fitted) -> list[Any]:
+    """Return counts, rows, and what draws of them are made from: the prior decides."""
+    counts, layout = belief.counts, belief.rows().layout
+    logged = [counts.state, counts.action, counts.next_state, counts.count]
+    rows = [layout.pair, layout.indptr, layout.next_state]
+    return [*logged, *rows, *belief.parameters()]
 
 
 def _weights(belief: Belief) -> FloatArray:

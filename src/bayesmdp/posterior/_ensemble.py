@@ -8,6 +8,7 @@ model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,13 @@ from bayesmdp import _checks
 from bayesmdp._labelled import in_order
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
-from bayesmdp.errors import BeliefError, DynamicsError
+from bayesmdp.errors import (
+    BayesmdpError,
+    BayesmdpWarning,
+    BeliefError,
+    DynamicsError,
+    TaskError,
+)
 from bayesmdp.model import (
     Dynamics,
     Rewards,
@@ -203,8 +210,13 @@ class Ensemble(Belief, Shown):
             if isinstance(x, Task):
                 _check_known(i, x, task)
         rewards = [x.reward if isinstance(x, Task) else x for _, x in drawn]
-        own = None if all(x is None for x in rewards) else rewards
-        return cls([x for x, _ in drawn], task, own, sampled=True)
+        own = [task.reward if x is None else x for x in rewards]
+        none = all(x is None for x in rewards)
+        try:
+            return cls([x for x, _ in drawn], task, None if none else own, sampled=True)
+        except BayesmdpError as problem:
+            problem.add_note("Models are draws of `f`, with the same numbers.")
+            raise
 
     @property
     def chain_noise(self) -> float:
@@ -321,7 +333,11 @@ class Ensemble(Belief, Shown):
 def _drawn(f: Callable[..., Any], seed: int, number: int) -> tuple[Any, Any]:
     """Return dynamics and reward of a draw: a function of seed and number alone."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, number))))
-    found = f(rng)
+    try:
+        found = f(rng)
+    except Exception as problem:
+        problem.add_note(f"`f` failed at draw {number} of seed {seed}.")
+        raise
     if not isinstance(found, tuple) or len(found) != 2:
         raise BeliefError(
             "`f` must return two things, dynamics and reward (None for the task's "
@@ -333,7 +349,9 @@ def _drawn(f: Callable[..., Any], seed: int, number: int) -> tuple[Any, Any]:
 def _check_known(number: int, drawn: Task, task: Task) -> None:
     """Refuse a draw's task that differs in more than the reward."""
     for name in _KNOWN:
-        pairs = zip(drawn.parts.values(), task.parts.values(), strict=False)
+        pairs = [
+            (drawn.parts[x], task.parts[x]) for x in task.parts if x in drawn.parts
+        ]
         same = [np.array_equal(getattr(x, name), getattr(y, name)) for x, y in pairs]
         if not all(same):
             raise BeliefError(
@@ -426,14 +444,30 @@ def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
         raise BeliefError(
             f"`rewards` must have one entry a model, {n}; got {len(rewards)}."
         )
+    with warnings.catch_warnings():  # the task itself has said it of the discount
+        warnings.simplefilter("ignore", BayesmdpWarning)
+        found = [_task_of(i, task, reward) for i, reward in enumerate(rewards)]
+    for i, one in enumerate(found):
+        timed = task.horizon is not None or task.cycle != "start"
+        if timed and one.of_states != task.of_states:
+            raise BeliefError(
+                f"`rewards`, model {i}: it must be of states or pairs, or of "
+                "transitions, as the task's own: `cycle` and `horizon` count them "
+                "differently."
+            )
+    return found
+
+
+def _task_of(number: int, task: Task, reward: Any) -> Task:
+    """Return the task of a model; rewards by name are matched by name."""
     discount: Any = task.discount
     if isinstance(task.reward, Rewards):
         discount = {name: part.discount for name, part in task.parts.items()}
-    found = [
-        Task(
+    try:
+        return Task(
             task.n_states,
             task.n_actions,
-            reward,
+            _by_name(number, task, reward),
             discount=None if task.criterion == "average" else discount,
             start=task.start,
             terminal=task.terminal,
@@ -441,21 +475,22 @@ def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
             cycle=task.cycle,
             criterion=task.criterion,
         )
-        for reward in rewards
-    ]
-    for i, one in enumerate(found):
-        if tuple(one.parts) != tuple(task.parts):
-            raise BeliefError(
-                f"`rewards[{i}]` must hold the task's rewards by name, "
-                f"{', '.join(task.parts)}, in that order; got {', '.join(one.parts)}."
-                if task.reward_names
-                else f"`rewards[{i}]` has names, and the task's reward has none: give "
-                "the task rewards by name, too."
-            )
-        timed = task.horizon is not None or task.cycle != "start"
-        if timed and one.of_states != task.of_states:
-            raise BeliefError(
-                f"`rewards[{i}]` must be of states or pairs, or of transitions, as the "
-                "task's own: `cycle` and `horizon` count them differently."
-            )
-    return found
+    except TaskError as problem:
+        raise BeliefError(f"`rewards`, model {number}: {problem}") from None
+
+
+def _by_name(number: int, task: Task, reward: Any) -> Any:
+    """Put rewards of a model in the order of the task's."""
+    if isinstance(reward, Rewards):
+        reward = dict(zip(reward.names, reward.rewards, strict=True))
+    came = list(reward) if isinstance(reward, Mapping) else []
+    names = list(task.parts) if isinstance(task.reward, Rewards) else []
+    if {*came} != {*names}:
+        said = "have no names, as the task's has none"
+        if names:
+            said = f"hold the task's rewards by name, {', '.join(names)}"
+        raise BeliefError(
+            f"`rewards`, model {number}, must {said}; got "
+            f"{', '.join(map(repr, came)) or 'one without a name'}."
+        )
+    return {name: reward[name] for name in names} if names else reward

@@ -140,7 +140,7 @@ def expected_loss(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     ax = axes_for(ax, "plots.expected_loss", _SIZE)
     ax.plot(ce.thresholds, ce.evpi, color=FAINT, linewidth=7, label="EVPI")
     _curves(ax, ce, ce.expected_loss, ce.expected_loss_mcse)
-    return _over_thresholds(ax, f"expected loss, {ce.cost} per patient")
+    return _over_thresholds(ax, f"expected loss, {ce.cost} per {ce.per}")
 
 
 def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
@@ -169,7 +169,7 @@ def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     _checks.of_type("ce", ce, CostEffectiveness, ArgumentError)
     ax = axes_for(ax, "plots.evpi", _SIZE)
     _curve(ax, ce.thresholds, ce.evpi, ce.evpi_mcse, color=BLUE)
-    return _over_thresholds(ax, f"EVPI, {ce.cost} per patient", legend=False)
+    return _over_thresholds(ax, f"EVPI, {ce.cost} per {ce.per}", legend=False)
 
 
 def _curves(

@@ -255,6 +255,7 @@ def economics_section(inputs: Inputs) -> dict[str, Any] | None:
     return {
         "cost": found.cost,
         "effect": found.effect,
+        "per": found.per,
         "n_draws": found.n_draws,
         "rows": rows,
         "thresholds": column(found.thresholds, 6),

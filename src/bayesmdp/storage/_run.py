@@ -295,8 +295,8 @@ def load(path: str | os.PathLike[str]) -> Run:
 def _check_posterior(posterior: Fitted) -> None:
     if isinstance(posterior, Belief) and posterior.counts is None:
         raise StorageError(
-            f"`posterior` is an {type(posterior).__name__}, which has no counts to fit "
-            "again from; save what its models were made from."
+            f"`posterior` is of type {type(posterior).__name__}, which has no counts "
+            "to fit again from; save what its models were made from."
         )
     if not isinstance(posterior, Fitted):  # a class that users do not meet by name
         raise StorageError(

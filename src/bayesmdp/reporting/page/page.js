@@ -223,10 +223,10 @@ function ceac(element) {
   });
 }
 function evpi(element) {
-  const { thresholds: x, evpi: y, cost } = DATA.economics;
+  const { thresholds: x, evpi: y, cost, per } = DATA.economics;
   draw(element, [{ type: "scatter", mode: x.length > 1 ? "lines" : "markers", x, y, line: { color: colour("accent"), width: 2.5 },
     hovertemplate: "%{y:,.4g} at %{x:,.6g}<extra></extra>" }],
-  { xaxis: axis("threshold: cost per unit of effect"), yaxis: axis(`EVPI, ${escaped(short(cost))} per patient`, { rangemode: "tozero" }) });
+  { xaxis: axis("threshold: cost per unit of effect"), yaxis: axis(`EVPI, ${escaped(short(cost))} per ${per}`, { rangemode: "tozero" }) });
 }
 const chosenPolicies = () => [byId("policy-a").value, byId("policy-b").value];
 function livePlaces() {
