@@ -368,8 +368,11 @@ def test_dense_kernels_equal_numpy(filled: float) -> None:
         dense.solve_transposed(lu, transposed)
         dense.times_transposed(matrix, several, product)
         np.testing.assert_allclose(product[1], 2 * product[0], rtol=1e-12)
-        dense.solve_all(lu, several)
-        np.testing.assert_array_equal(several, [found, 2 * found])
+        for together in (2, 3, 4, 5):  # two or three at a time, and one that is left
+            some = np.outer(2.0 ** np.arange(together), x)
+            dense.solve_all(lu, some)
+            wanted = np.outer(2.0 ** np.arange(together), found)
+            np.testing.assert_array_equal(some, wanted)
         np.testing.assert_allclose(found, np.linalg.solve(matrix, x), rtol=1e-10)
         np.testing.assert_allclose(
             transposed, np.linalg.solve(matrix.T, x), rtol=1e-10, atol=1e-10
