@@ -200,6 +200,9 @@ def test_compare_and_improve_know_averages() -> None:
     with pytest.warns(bm.BayesmdpWarning, match="rests on"):  # a single model
         better = bm.improve(belief, late, effort="quick")
     assert better.improvement == pytest.approx(max(best.values()) - best["late"])
+    for said in (better.summary(), better.optimisation.summary()):
+        assert " per step" in said
+        assert "from the start" not in said
 
 
 @pytest.mark.parametrize(
@@ -244,5 +247,6 @@ def test_the_summary_says_what_the_aleatoric_sd_is_of() -> None:
 def test_the_summary_of_several_rewards_says_so_too() -> None:
     said = bm.evaluate(POLICY, bm.Ensemble(MODELS, TASK)).summary()
     assert said.startswith("Averages per step of a policy over 3 models")
+    assert "interval of cost per step" in said
     assert "the mean over n steps has this over sqrt(n), for large n" in said
     assert "total sd" not in said

@@ -113,7 +113,7 @@ ENSEMBLE_CASES = [
         "a reward too few",
         BeliefError,
         lambda: ensemble(rewards=[[0, 0, 1]]),
-        "`rewards` must have one entry a model, 2; got 1.",
+        "`rewards` must have one entry per model, 2; got 1.",
     ),
     case(
         "a number in place of rewards",

@@ -228,7 +228,7 @@ TASK_CASES = [
         "the same label twice",
         TaskError,
         lambda: task(state_labels=["ward", "icu", "ward"]),
-        "`state_labels` must be distinct: 'ward' stands there twice.",
+        "`state_labels` must be distinct: 'ward' is repeated.",
     ),
     case(
         "an unknown start label",

@@ -229,7 +229,7 @@ TWO = [[1.0, 2.0], [2.0, 3.0]]
         ({"cost": [[1.0], [2.0]], "effect": [[1.0], [2.0]]}, "two policies"),
         ({"cost": [[1.0, 2.0]], "effect": [[1.0, 2.0]]}, "two draws"),
         ({"names": ["a"]}, "`names` must have one entry per policy, 2; got 1"),
-        ({"names": ["a", "a"]}, "`names` must differ; 'a' stands there twice"),
+        ({"names": ["a", "a"]}, "`names` must differ; 'a' is repeated"),
         ({"names": [1, 2]}, "`names` must have text as names, such as 'drug'; got 1"),
         ({"weights": [0.5, 0.6]}, "`weights` must sum to 1"),
         (

@@ -186,6 +186,10 @@ def test_rewards_of_draws_are_matched_by_name() -> None:
         ({"cost": [3, 0]}, "cost, qaly; got 'cost'"),
         ([3, 0], "cost, qaly; got one without a name"),
         ({"cost": [3, 0], "qaly": [1, np.nan]}, "Reward 'qaly': `reward` must be fin"),
+        (
+            bm.Task(2, 2, {"cost": [3, 0], "qaly": [1, 0]}, discount=0.5).reward,
+            "'cost' has the discount 0.5, and the task's 0.9",
+        ),
     ],
 )
 def test_rewards_of_draws_are_refused_by_number(reward: Any, said: str) -> None:

@@ -109,6 +109,19 @@ def bandit() -> bm.Ensemble:
 
 
 @pytest.mark.filterwarnings("ignore:.* rests on")
+def test_a_bound_of_0_is_told_of_an_improvement_and_not_of_a_regret() -> None:
+    """Of both the objective and what is left to gain are 0: one model, its best."""
+    one = bm.Ensemble([np.full((2, 2, 2), 0.5)], bm.Task(2, 2, [1, 0], discount=0.9))
+    best = bm.policies.nominal(one)
+    better = bm.optimise(one, bm.CVaR(0.5, of="improvement", baseline=best))
+    assert better.objective_value == better.gap == 0
+    assert "at most 0 with perfect information" in better.summary()
+    least = bm.optimise(one, bm.CVaR(0.5, of="regret"))
+    assert least.objective_value == least.upper_bound_mcse == 0
+    assert "perfect information" not in least.summary()
+
+
+@pytest.mark.filterwarnings("ignore:.* rests on")
 @pytest.mark.parametrize("of", ["value", "improvement", "regret"])
 @pytest.mark.parametrize("name", ALL)
 def test_optima_are_those_of_a_fine_grid(name: str, of: str) -> None:

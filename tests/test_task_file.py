@@ -232,6 +232,8 @@ BAD: list[tuple[str, str]] = [
     (HEAD.replace("icu", "home") + "reward.state={}", "must be distinct: 'home'"),
     (HEAD.replace('"icu"', "1") + "reward.state={}", "must hold text; got 1"),
     (IDS + "state_labels = 'x'", "`state_labels` must be a list"),
+    (HEAD + "cost.state.home = 'x'", "`cost.state.home` must be a number"),
+    (HEAD + "cost.a.state={}\ncost.b.state={}", "`cost` must be a single one"),
     ("start = 'logged'" + HEAD + "reward.state={}", "give another `start`"),
     ("start = 'hom'" + HEAD + "reward.state={}", "`start` 'hom' is not among"),
     ("start = {home=1}" + HEAD + "reward.state={}", "lies on terminal states only"),

@@ -298,9 +298,7 @@ def _check_names(what: str, names: Iterable[Any]) -> tuple[str, ...]:
                 f"`{what}` must have text as names, such as 'drug'; got {name!r:.40}."
             )
         if name in found[:i]:
-            raise ArgumentError(
-                f"`{what}` must differ; {name!r:.40} stands there twice."
-            )
+            raise ArgumentError(f"`{what}` must differ; {name!r:.40} is repeated.")
     return found
 
 

@@ -329,7 +329,7 @@ class Evaluation(Record, Estimates):
             for name, one in self.rewards.items()
         ]
         lines = [
-            f"95 % interval of {name} from the start: {between(*one.interval())}"
+            f"95 % interval of {name} {self._when}: {between(*one.interval())}"
             for name, one in self.rewards.items()
         ]
         if not self.exact:
@@ -353,7 +353,7 @@ class Evaluation(Record, Estimates):
         """Sentences below the table."""
         what = "cost" if self.task.is_cost else "value"
         lines = [
-            f"95 % interval of the {what} from the start: {between(*self.interval())}"
+            f"95 % interval of the {what} {self._when}: {between(*self.interval())}"
         ]
         if self.variance_reduction > 1.0:
             lines.append(
@@ -375,6 +375,11 @@ class Evaluation(Record, Estimates):
                 "iterations and were solved by elimination"
             )
         return lines + self._made()
+
+    @property
+    def _when(self) -> str:
+        """What start values are, in words."""
+        return "per step" if self.task.criterion == "average" else "from the start"
 
     def _made(self) -> list[str]:
         """Say what computed, where that was no CPU, and what was warned about."""

@@ -50,7 +50,7 @@ def read_labels(
         raise TaskError(f"`{name}` must have {size} entries; got {len(found)}.")
     if len(set(found)) < size:
         twice = next(x for x in found if found.count(x) > 1)
-        raise TaskError(f"`{name}` must be distinct: {twice!r} stands there twice.")
+        raise TaskError(f"`{name}` must be distinct: {twice!r} is repeated.")
     return found
 
 

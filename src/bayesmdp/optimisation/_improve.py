@@ -124,7 +124,7 @@ class Improvement(Record):
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
         unfinished = []
         if not self.optimisation.converged:
-            remedy = f"a larger {_checks.argument('effort')}"
+            remedy = f"{_checks.argument('effort')} thorough, unless it was that"
             if self.optimisation.outcome is Outcome.TIME:
                 remedy = "more time, or none given"
             unfinished = [f"The search ended before it converged: take {remedy}."]
@@ -136,6 +136,8 @@ class Improvement(Record):
             )
         low, high = self.improvement_interval
         mean = rounded(self.improvement, self.improvement_mcse)
+        if self.optimisation.evaluation.task.criterion == "average":
+            mean += " per step"
         tail = rounded(self.tail_improvement, self.tail_improvement_mcse)
         rows = [
             [

@@ -75,8 +75,8 @@ def optimise(
         Names out of nominal, mle, second_order, msbi, uniform, random_1, random_2, or
         policies by name; where not given, those of the first three that suit the
         belief, with ``effort="thorough"`` or an ensemble all, and for up to 8 models
-        also the best policy of each. At discount 1 those that do not end or have no
-        mean are left out, and named in ``status``.
+        without a horizon also the best policy of each. At discount 1 those that do not
+        end or have no mean are left out, and named in ``status``.
     seed
         Of the draws it learns, chooses and judges on, which are kept apart from each
         other and from ``posterior.draws``.
@@ -345,6 +345,7 @@ def _judged(
         evaluation=evaluation,
         objective=objective_name(objective),
         objective_title=getattr(objective, "title", ""),
+        objective_of=objective.of,
         objective_value=value,
         objective_mcse=error,
         gap=gap,

@@ -107,6 +107,7 @@ class Optimisation(Record):
     seconds: float
     seed: int
     objective_title: str = ""  # what it is in words; empty for the mean
+    objective_of: str = "value"  # or "improvement", "regret"
 
     @property
     def start_value(self) -> float:
@@ -130,7 +131,7 @@ class Optimisation(Record):
     @property
     def upper_bound_mcse(self) -> float:
         """Monte Carlo error of it; 0 for a regret, which cannot be above 0."""
-        if self.gap == -self.objective_value:
+        if self.objective_of == "regret":
             return 0.0
         return float(np.hypot(self.gap_mcse, self.objective_mcse))
 
@@ -179,17 +180,19 @@ class Optimisation(Record):
     def _sheet(self, shown: int = 10) -> Sheet:
         said = _told(self.objective_value, self.objective_mcse, " (error unknown)")
         most = ""  # the status says why there is no bound; that of a regret is 0
-        if math.isfinite(self.upper_bound) and self.gap != -self.objective_value:
+        if math.isfinite(self.upper_bound) and self.objective_of != "regret":
             bound = _told(self.upper_bound, self.upper_bound_mcse)
             most = f", at {'least' if self._is_cost else 'most'} {bound} with perfect"
             most += " information"
         mean = rounded(self.start_value, self.start_value_mcse)
-        what = "cost" if self._is_cost else "value"
-        title, more = f"Expected {what} {mean} from the start{most}", []
+        what, when = "cost" if self._is_cost else "value", "from the start"
+        if self.evaluation.task.criterion == "average":
+            when = "per step"
+        title, more = f"Expected {what} {mean} {when}{most}", []
         if self.objective != repr(PosteriorMean()):
-            own = f"{self.objective} of the {what} from the start"
+            own = f"{self.objective} of the {what} {when}"
             title = f"{self.objective_title or own}: {said}{most}"
-            more = [f"expected {what} {mean} from the start"]
+            more = [f"expected {what} {mean} {when}"]
         return Sheet(
             title,
             [

@@ -442,7 +442,7 @@ def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
     rewards = list(rewards)
     if len(rewards) != n:
         raise BeliefError(
-            f"`rewards` must have one entry a model, {n}; got {len(rewards)}."
+            f"`rewards` must have one entry per model, {n}; got {len(rewards)}."
         )
     with warnings.catch_warnings():  # the task itself has said it of the discount
         warnings.simplefilter("ignore", BayesmdpWarning)
@@ -481,7 +481,9 @@ def _task_of(number: int, task: Task, reward: Any) -> Task:
 
 def _by_name(number: int, task: Task, reward: Any) -> Any:
     """Put rewards of a model in the order of the task's."""
+    own: dict[str, float] = {}
     if isinstance(reward, Rewards):
+        own = dict(zip(reward.names, reward.discounts, strict=True))
         reward = dict(zip(reward.names, reward.rewards, strict=True))
     came = list(reward) if isinstance(reward, Mapping) else []
     names = list(task.parts) if isinstance(task.reward, Rewards) else []
@@ -493,4 +495,11 @@ def _by_name(number: int, task: Task, reward: Any) -> Any:
             f"`rewards`, model {number}, must {said}; got "
             f"{', '.join(map(repr, came)) or 'one without a name'}."
         )
+    for name in names:
+        wanted = task.parts[name].discount
+        if wanted != own.get(name, wanted) and task.criterion != "average":
+            raise BeliefError(
+                f"`rewards`, model {number}: {name!r} has the discount {own[name]:g}, "
+                f"and the task's {wanted:g}; models differ in rewards alone."
+            )
     return {name: reward[name] for name in names} if names else reward

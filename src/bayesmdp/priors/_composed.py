@@ -1,9 +1,9 @@
 """Priors that are made of others: one with a bad state added, several at once.
 
 **Fallback.** Adds ``weight`` to the concentration of the fallback (death, failure) in
-every row, and the fallback to the support of rows that lack it. A pair seen ``n`` times
-then leads there with a mean probability of at least ``weight / (n + weight + prior)``:
-little data is bad news, as in the paper's conservative model (section 5.3).
+every row, and the fallback to the support of rows that lack it. A pair with ``n``
+visits then leads there with a mean probability of at least ``weight / (n + weight +
+prior)``: little data is bad news, as in the paper's conservative model (section 5.3).
 
 Pseudo-counts are part of a Dirichlet prior, so the evidence is defined where the base
 is a Dirichlet prior that does not look at the data. It judges the base with the

@@ -127,7 +127,7 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     pays = "cost" if "cost" in settings else "reward"
     if {"cost", "reward"} <= {*settings}:
         raise TaskError("`reward` and `cost` cannot both be given: leave one out.")
-    reward = _read_reward(settings.get(pays, {"from_data": True}), known)
+    reward = _read_reward(settings.get(pays, {"from_data": True}), known, pays)
     rest = {"discount": settings.get("discount"), pays: reward}
     rest["start"] = _start(settings.get("start", "uniform"), known)
     rest |= {name: settings[name] for name in _AS_SAID if name in settings}
@@ -211,30 +211,38 @@ def _start(start: Any, known: Task) -> Any:
     return start
 
 
-def _read_reward(reward: Any, known: Task) -> Any:
-    """Return a reward in a form a task takes; None where the data say it."""
+def _read_reward(reward: Any, known: Task, pays: str = "reward") -> Any:
+    """Return a reward in a form a task takes; None where the data say it.
+
+    ``pays`` is what the file calls it: ``reward``, or ``cost``.
+    """
     if reward == _ALIVE:
         return _ALIVE
     if not isinstance(reward, dict):
         raise TaskError(
-            f"`reward` must be {_ALIVE!r}, or a table: [reward] with one of "
+            f"`{pays}` must be {_ALIVE!r}, or a table: [{pays}] with one of "
             f"{', '.join(_REWARDS)}; got {reward!r:.40}."
         )
     if len(reward) > 1 and all(map(_is_reward, reward.values())):
+        if pays == "cost":
+            raise TaskError(
+                "`cost` must be a single one: several go by name in [reward], where "
+                "costs are what a negative weight keeps small."
+            )
         return {name: _one_of_several(name, reward[name], known) for name in reward}
-    _check_keys(reward, _REWARDS, "reward.")
+    _check_keys(reward, _REWARDS, f"{pays}.")
     if len(reward) != 1:
         raise TaskError(
-            f"`reward` must say one of {', '.join(_REWARDS)}; it has "
+            f"`{pays}` must say one of {', '.join(_REWARDS)}; it has "
             f"{' and '.join(reward) or 'none'}."
         )
     ((kind, content),) = reward.items()
     if kind == "from_data":
         if content is not True:
-            raise TaskError("`reward.from_data` must be true, or left out.")
+            raise TaskError(f"`{pays}.from_data` must be true, or left out.")
         return None
     forms = {"state": _by_state, "state_action": _by_action}
-    return forms.get(kind, _by_transition)(content, known, f"reward.{kind}")
+    return forms.get(kind, _by_transition)(content, known, f"{pays}.{kind}")
 
 
 def _is_reward(said: Any) -> bool:

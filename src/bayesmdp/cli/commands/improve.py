@@ -74,5 +74,5 @@ def command(
     if found.optimisation.interrupted:
         job.end(130, "interrupted; this is the best policy found so far.")
     if not found.optimisation.converged:
-        said = "warning: the search ended before it converged: take a larger --effort."
-        job.end(1, said)
+        said = "the search ended before it converged: take --effort thorough"
+        job.end(1, f"warning: {said}, unless it was that.")
