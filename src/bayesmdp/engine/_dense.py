@@ -165,7 +165,8 @@ def _dot_three(
 ) -> tuple[float, float, float]:
     """Return `dot` of a row with three others between two places, each to the bit.
 
-    The last of two is taken twice, which takes no longer.
+    The last of two is taken twice, which takes no longer. (Four, as inverses of many
+    states take, are slower: their sums no longer fit into registers.)
     """
     a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
     b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
