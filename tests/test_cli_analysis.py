@@ -229,7 +229,7 @@ def test_report_shows_what_is_kept(pages: _Pages) -> None:
 def test_report_makes_what_is_missing_and_says_so(pages: _Pages) -> None:
     result = run("report", "ward", "-o", "page.html", *FEW, "--prior-sensitivity")
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith("bayesmdp: no comparison was kept, so that one is")
+    assert result.stderr.startswith("bayesmdp: no comparison was kept; computing one")
     assert list(pages.arguments["comparison"].evaluations) == [
         "behaviour",
         "mle",
@@ -258,7 +258,7 @@ def test_report_compares_again_where_the_optimised_policy_is_another(
         return pages.arguments["comparison"], told.stderr
 
     made, why = report()
-    assert "no comparison was kept, so that one is made" in why
+    assert "no comparison was kept; computing one for" in why
     assert list(made.evaluations) == ["behaviour", "mle", "nominal", "optimised"]
     assert (made.reference, made.evaluations["mle"].n_draws) == ("behaviour", 32)
     again, why = report()

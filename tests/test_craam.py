@@ -37,7 +37,9 @@ def test_rows_add_up_and_states_without_rows_are_terminal(tmp_path: Path) -> Non
         "\ufeffIdStateFrom, idaction,idoutcome,idstateto,probability,reward\r\n"
         "0,1,0,3,0.25,8\r\n\r\n0,1,0,3,0.25,0\r\n0,1,0,0,0.5,1\r\n0,0,0,2,0,99\r\n"
     )
-    with pytest.warns(bm.BayesmdpWarning, match="`from_craam`: 1 transitions pay now"):
+    with pytest.warns(
+        bm.BayesmdpWarning, match="`from_craam`: rewards vary in 1 transition"
+    ):
         world = from_craam(str(path), discount=0.5, start=0)
     assert world.task.terminal.tolist() == [1, 2, 3]
     assert world.available.tolist()[0] == [False, True]

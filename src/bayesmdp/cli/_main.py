@@ -241,7 +241,7 @@ _EPILOG = """\b
 A whole analysis:
   bayesmdp validate ward.csv
   bayesmdp fit ward.csv --init task.toml
-  bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death -o ward
+  bayesmdp fit ward.csv --task task.toml --min-count 5 -o ward
   bayesmdp optimise ward
   bayesmdp compare ward behaviour mle nominal optimised
   bayesmdp prior-sensitivity ward optimised

@@ -44,8 +44,8 @@ threads_option = click.option(
 device_option = click.option(
     "--device",
     type=click.Choice(["cpu", "cuda", "auto"]),
-    help="What computes; auto: the GPU where there is one and it pays; default "
-    "BAYESMDP_DEVICE, else cpu.",
+    help="Device to compute on; auto: a GPU where there is one and it is faster; "
+    "default BAYESMDP_DEVICE, else cpu.",
 )
 
 
@@ -134,7 +134,7 @@ draws_option = count(
     "--draws n_draws",
     2,
     10_000,
-    "Draws of the posterior; errors shrink with the root of their number.",
+    "Draws of the posterior; errors shrink with the square root of their number.",
 )
 
 
@@ -163,8 +163,8 @@ reward_option = click.option(
     multiple=True,
     metavar="NAME[=WEIGHT]",
     callback=_reward,
-    help="Which reward of a task that has several; with weights a sum of them, net "
-    "benefit: --reward qaly=30000 --reward cost=-1.",
+    help="Reward to use where a task has several; with weights their sum (net "
+    "benefit): --reward qaly=30000 --reward cost=-1.",
 )
 
 restrict_option = click.option(
@@ -189,7 +189,7 @@ def priors_options(function: Function) -> Function:
 
 
 fallback_option = click.option(
-    "--fallback", metavar="STATE", help="A state that is always possible, as death."
+    "--fallback", metavar="STATE", help="An always possible state, such as death."
 )
 
 
@@ -283,8 +283,8 @@ _READING: dict[str, dict[str, Any]] = {
         "multiple": True,
         "metavar": "CODE",
         "callback": lambda _, __, said: said or None,
-        "help": "A code that stands for no value; may be repeated; NA, NaN, NULL and . "
-        "where not given; '' for empty cells alone.",
+        "help": "A missing-value code; may be repeated; default NA, NaN, NULL and .; "
+        "'' for empty cells only.",
     },
     "time": {
         "metavar": "COLUMN",
@@ -297,8 +297,7 @@ _READING: dict[str, dict[str, Any]] = {
     },
     "limit": {
         "type": click.IntRange(0),
-        "help": "Steps for which a visit is carried forward at most; any where not "
-        "given.",
+        "help": "Most steps for which a visit is carried forward; no limit by default.",
     },
 }
 

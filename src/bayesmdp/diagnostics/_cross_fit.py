@@ -96,10 +96,10 @@ class CrossFit(Record):
                     ("gain", "sd", "better", "not judged"),
                     [*cells, mean],
                 ),
-                f"95 % interval of the gain {low:.3g} to {high:.3g}; folds' errors "
-                "taken to go together, the widest they can",
+                f"95 % interval of the gain {low:.3g} to {high:.3g}; errors of "
+                "folds taken as fully correlated, which makes it widest",
                 "not judged: share of visits on pairs that the judge never observed, "
-                f"where the prior answers; prior: {self.prior}",
+                f"where the prior decides; prior: {self.prior}",
                 *(f"note: {note}" for note in self.notes),
             ],
         )

@@ -103,7 +103,7 @@ def plan(problem: Problem, who: str = _WHO) -> Plan:
             "be solved for; the policy returned is the best met so far"
         )
     elif iterations > 0:
-        status = f"optimal after {iterations} exact evaluations"
+        status = f"optimal after {_checks.many(iterations, 'exact evaluation')}"
     else:
         status = (
             "stopped before the optimum: a better policy would never end, or the limit "
@@ -141,7 +141,7 @@ def _plan_average(problem: Problem) -> Plan:
     faded = task.with_discount(_NEARLY)
     near = plan(Problem(replace(rows, task=faded), problem.policies))
     choice, gain, _, steps = improve_average(problem, near.choice)
-    status = f"optimal after {abs(steps)} exact evaluations"
+    status = f"optimal after {_checks.many(abs(steps), 'exact evaluation')}"
     if steps < 0:
         status = "stopped before the optimum: the limit of iterations was reached"
     return _plan(problem, choice, np.full(task.n_states, gain), steps, status)

@@ -367,7 +367,7 @@ class Evaluation(Record, Estimates):
         if self.prior_share > 0.005:
             lines.append(
                 f"{self.prior_share:.0%} of the visits are on pairs never observed, "
-                "where the prior speaks alone"
+                "where values rest on the prior alone"
             )
         if self.n_retried:
             lines.append(
@@ -414,7 +414,7 @@ def in_costs(found: Evaluation) -> Evaluation:
         for name in names
         if (x := getattr(found, name)) is not None
     }
-    return replace(found, start_value=-found.start_value, **turned)
+    return replace(found, start_value=0.0 - found.start_value, **turned)
 
 
 def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:
@@ -422,7 +422,7 @@ def _correlated(covariance: FloatArray | None, i: int, j: int) -> str:
     if covariance is None:
         return "?"
     size = math.sqrt(covariance[i, i] * covariance[j, j])
-    return f"{covariance[i, j] / size:.2f}" if size > 0 else "0"
+    return f"{round(covariance[i, j] / size, 2) + 0.0:.2f}" if size > 0 else "0"
 
 
 def interval_of(

@@ -146,7 +146,7 @@ class Improvement(Record):
                 f"{x.to_probability[0]:.2f} -> {x.to_probability[1]:.2f}",
                 "" if x.visits is None else f"{x.visits[1]:,}",
                 # neither with a horizon nor with averages
-                f"{x.gain:.3g} ± {x.gain_sd:.2g}" if np.isfinite(x.gain) else "",
+                rounded(x.gain, x.gain_sd) if np.isfinite(x.gain) else "",
                 f"{100 * x.probability_better:.3g} %" if np.isfinite(x.gain) else "",
             ]
             for x in self.changes[:shown]
@@ -191,8 +191,8 @@ def improve(
 ) -> Improvement:
     """Improve on a baseline, safely.
 
-    The mean improvement over the worst draws is made large. Half of the draws are of
-    the posterior, in the others each pair had one more visit, to the worst state. Pairs
+    The mean improvement over the worst draws is maximised. Half of the draws are from
+    the posterior; in the others each pair has one more visit, to the worst state. Pairs
     that were never observed keep the baseline's probability (an ensemble knows of no
     visits). Where nothing gains more than noise, the baseline is returned.
 

@@ -227,8 +227,8 @@ class Diagnostics(Shown):
             for name, x in far.items()
         ]
         return said + [
-            f"The chains move slowly in {name}: {self.n_kept} states are as good as "
-            f"{x:.0f} independent ones."
+            f"The chains mix slowly in {name}: {self.n_kept} iterations have an "
+            f"effective sample size of {x:.0f}."
             for name, x in few.items()
         ]
 
@@ -236,9 +236,9 @@ class Diagnostics(Shown):
         worst = max(self.rhat, key=lambda name: self.rhat[name])
         least = min(self.ess, key=lambda name: self.ess[name])
         return Sheet(
-            f"{many(self.n_chains, 'chain')}, {many(self.n_kept, 'state')}: R-hat at "
-            f"most {self.rhat[worst]:.2f} ({worst}), effective sample size at least "
-            f"{self.ess[least]:.0f} ({least})",
+            f"{many(self.n_chains, 'chain')}, {many(self.n_kept, 'iteration')}: "
+            f"R-hat at most {self.rhat[worst]:.2f} ({worst}), effective sample size at "
+            f"least {self.ess[least]:.0f} ({least})",
             [],
         )
 

@@ -328,7 +328,7 @@ class HierarchicalPosterior(Fitted):
             return [f"prior: {self.prior}", self.diagnostics.summary()]
         said = [
             f"prior: {self.prior}",
-            f"no effect of actions: probability {none[left].mean():.2f} in a state "
+            f"no effect of actions: probability {none[left].mean():.2f} per state "
             f"(share of such states {w.mean():.2f}, sd {w.std():.2f})",
         ]
         if w.std() > _UNTOLD and 0.05 < none[left].mean() < 0.95:

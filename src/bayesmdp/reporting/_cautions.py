@@ -223,8 +223,8 @@ def _fit(inputs: Inputs, found: Check) -> Found:
     censored = ""
     if found.n_censored:
         censored = (
-            f"; {found.n_censored:,} are censored, and completed by the belief's own "
-            f"value of their last state: {in_percent(found.model_share)} of this mean"
+            f"; {found.n_censored:,} censored, completed by the predicted value of "
+            f"their last state, {in_percent(found.model_share)} of this mean"
         )
     text = (
         f"Logged episodes had a mean return of "
@@ -234,10 +234,10 @@ def _fit(inputs: Inputs, found: Check) -> Found:
         f"(95 % {between(low, high)})"
     )
     if math.isfinite(found.gap):
-        text += f", {round(found.gap, 1) + 0.0:+.1f} standard errors away"
+        text += f", gap {round(found.gap, 1) + 0.0:+.1f} standard errors"
     if not found.problems:
         if found.model_share > _MOSTLY:
-            text += ". Both are mostly the belief's, so that this hardly tests it."
+            text += ". Both consist mostly of predicted values: this is a weak test."
             return "note", text, ""
         return "ok", f"{text}. No problem detected.", ""
     text += f". {' '.join(found.problems)}"
@@ -282,7 +282,7 @@ def _alike(*gains: float) -> list[str]:
     """Write gains with as many decimals as three digits of the largest need."""
     largest = max(abs(x) for x in gains)
     decimals = 0 if largest == 0 else max(2 - math.floor(math.log10(largest)), 0)
-    return [f"{x:+.{decimals}f}" for x in gains]
+    return [f"{round(x, decimals) + 0.0:+.{decimals}f}" for x in gains]
 
 
 def _null(inputs: Inputs, found: NegativeControl) -> Found:
@@ -316,7 +316,7 @@ def _null(inputs: Inputs, found: NegativeControl) -> Found:
         return "ok", f"{text} No problem detected.", ""
     if 1 / (n + 1) > _RARE:
         return "note", f"{text} Too few permutations to tell.", ""
-    text += " Such a gain is within what no effect gives."
+    text += " A gain of this size is found without any effect, too."
     if not _recommends(inputs):
         return "note", text, ""
     remedy = (
@@ -337,7 +337,7 @@ def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
     if found.unjudged is not None and not judged:
         text += (
             f" {in_percent(found.unjudged)} of its visits are on pairs that the "
-            "judging episodes never hold: there the prior answers."
+            "judging episodes never contain: there the prior decides."
         )
     predicted = inputs.row.difference
     if found.probability_better >= SURE:
@@ -350,7 +350,7 @@ def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
         if above or not judged:
             return "note", text, ""
         return "ok", f"{text} No problem detected.", ""
-    text += " By themselves they do not confirm a gain."
+    text += " These episodes alone do not confirm a gain."
     if not _recommends(inputs) or found.gain > 0:
         return "note", text, ""
     remedy = (
@@ -469,7 +469,7 @@ _CHECKS: dict[str, tuple[str, str, Callable[[Inputs, Any], Found]]] = {
     "check": ("Observed and predicted", "check RUN LOG", _fit),
     "negative_control": ("Gain without effect", "negative-control RUN LOG", _null),
     "cross_fit": ("Cross-fitted gain", "cross-fit RUN LOG", _cross_fitted),
-    "off_policy": ("Without a model", "off-policy RUN LOG", _off_policy),
+    "off_policy": ("Estimates without a model", "off-policy RUN LOG", _off_policy),
     "states": ("States with evidence", "", _states),
     "other_priors": ("Gain under other priors", _PRIORS, _other_priors),
 }

@@ -193,7 +193,7 @@ def _interval_words(inputs: Inputs) -> str:
             "Intervals hold about 95 %; they are those of Beta distributions with the "
             "mean and variance of the posterior, which is a mixture."
         )
-    return "Intervals hold 95 % of the posterior probability (Beta distributions)."
+    return "Intervals contain 95 % of the posterior probability (Beta distributions)."
 
 
 def _rule(inputs: Inputs) -> str:

@@ -71,10 +71,10 @@ _APPROXIMATION = (
 )
 _ASSUMPTIONS = [
     "The state is all that matters for what happens next (the Markov property).",
-    "What was logged is what would happen: no unmeasured cause decided both the action "
-    "and the outcome.",
-    "Rewards are known, and states are given: the uncertainty does not hold that other "
-    "states might have been defined.",
+    "No unmeasured confounding: nothing unrecorded influenced both the action and the "
+    "outcome.",
+    "Rewards are known, and states are given: that other states might have been "
+    "defined is not part of the uncertainty.",
     "Probabilities are those of the model and the prior named here.",
 ]
 
@@ -100,13 +100,13 @@ def _evaluation(inputs: Inputs) -> str:
         f"{how}. By the law of total variance the variance of "
         "the mean over draws is the epistemic part, and the mean of the variance the "
         "aleatoric part (Valdettaro and Faisal 2024, Algorithm 1). A random start "
-        f"counts as chance. {noise}"
+        f"adds to the aleatoric part. {noise}"
     )
 
 
 def _comparison(inputs: Inputs) -> str:
     return (
-        f"All {len(inputs.rows)} policies meet the same draws, so that differences are "
+        f"All {len(inputs.rows)} policies use the same draws, so that differences are "
         "paired. A policy's probability of being better is the share of draws in which "
         f"its {inputs.measure} is {'below' if inputs.task.is_cost else 'above'} that "
         f"of “{inputs.reference}”; a tie is not better."

@@ -91,10 +91,10 @@ class Outcomes:
         if varied.any():
             first = int(np.argmax(varied))
             warnings.warn(
-                f"`{needed_by}`: {np.unique(place[varied]).size} transitions pay now "
-                f"this and now that (first: state {self.state[first]}, action "
-                f"{self.action[first]}); their mean is taken, so values are right and "
-                "the spread of returns is too small.",
+                f"`{needed_by}`: rewards vary in "
+                f"{_checks.many(np.unique(place[varied]).size, 'transition')} (first: "
+                f"state {self.state[first]}, action {self.action[first]}); their mean "
+                "is taken, so values are right and the spread of returns is too small.",
                 BayesmdpWarning,
                 stacklevel=3,
             )

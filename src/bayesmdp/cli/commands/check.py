@@ -14,16 +14,16 @@ _NAME = "check"
     "--draws n_draws", 2, 500, "Posterior draws; each makes one replicate of the log."
 )
 @count(
-    "--permutations n_permutations", 1, 999, "For the test of order 1 against order 2."
+    "--permutations n_permutations", 1, 999, "Permutations in the test of Markov order."
 )
 @device_option
 @job_options
 def command(job: Job, n_draws: int, n_permutations: int) -> None:
-    """Set what FILE observed beside what RUN, a directory of `fit`, predicts.
+    """Compare the log FILE with what RUN predicts.
 
-    FILE is the log that RUN was fitted from, with an episode column; --columns and
-    --labels are as for `fit`. Values are in units of reward. The record is kept beside
-    RUN, without any row of FILE, and `report` shows it.
+    RUN is a directory of `fit`, and FILE the log that it was fitted from, with an
+    episode column; --columns and --labels are as for `fit`. Values are in units of
+    reward. The record is kept in RUN, without any row of FILE; `report` shows it.
 
     Example: bayesmdp check ward ward.csv
     """

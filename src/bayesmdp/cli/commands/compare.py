@@ -37,11 +37,11 @@ def command(
     min_count: int,
     n_draws: int,
 ) -> None:
-    """Set policies side by side on the same draws, and keep the table in RUN.
+    """Compare policies on the same draws.
 
     RUN is a directory of `fit`; POLICY is as in `bayesmdp evaluate`, at least two. A
-    file is called by its name without ending. Values are in units of reward. `report`
-    shows the last comparison.
+    file is called by its name without ending. Values are in units of reward. The table
+    is kept in RUN, and `report` shows the last one.
 
     Example: bayesmdp compare ward mle nominal optimised behaviour --reference behaviour
     """

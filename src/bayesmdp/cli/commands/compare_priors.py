@@ -14,13 +14,13 @@ _NAME = "compare_priors"
 @count("--folds", 2, 5, "Parts of the episodes, each of which is held out once.")
 @job_options
 def command(job: Job, names: tuple[str, ...], fallback: str | None, folds: int) -> None:
-    """Set the prior of RUN, a directory of `fit`, beside others.
+    """Compare the prior of RUN with others.
 
-    FILE is the log that RUN was fitted from, with an episode column: whole episodes are
-    held out, and RUN keeps counts alone. --columns and --labels are as for `fit`.
-    Predicted values are in units of reward. --fallback is for the priors beside. What
-    is found is kept in RUN: `report --prior-sensitivity` shows the gain under the best
-    one.
+    RUN is a directory of `fit`, which keeps counts only; whole episodes are held out,
+    so FILE is the log that RUN was fitted from, with an episode column. --columns and
+    --labels are as for `fit`. Predicted values are in units of reward. --fallback
+    applies to the other priors. The result is kept in RUN: `report
+    --prior-sensitivity` shows the gain under the best prior.
 
     Example: bayesmdp compare-priors ward ward.csv
 

@@ -43,7 +43,7 @@ def command(
     thresholds: tuple[float, ...],
     n_draws: int,
 ) -> None:
-    """Set costs beside effects of policies, and keep the analysis in RUN.
+    """Compare costs and effects of policies.
 
     RUN is a directory of `fit` whose task has several rewards; POLICY is as in
     `bayesmdp evaluate`, at least two. Prints the incremental table (ICER, dominance),

@@ -19,11 +19,12 @@ _NAME = "cross_fit"
 @device_option
 @job_options
 def command(job: Job, folds: int) -> None:
-    """Judge the gain of a chosen policy by episodes that did not choose it.
+    """Judge a policy on episodes that did not choose it.
 
-    FILE is the log that RUN was fitted from, with an episode column. In turns, the
-    nominal policy of some episodes is set beside the behaviour policy in the posterior
-    of the others; prior and available pairs are those of RUN.
+    RUN is a directory of `fit`, and FILE the log that it was fitted from, with an
+    episode column. In turn, the nominal policy of some episodes is compared with the
+    behaviour policy in the posterior of the others; prior and available pairs are
+    those of RUN.
 
     Example: bayesmdp cross-fit ward ward.csv
     """

@@ -120,7 +120,7 @@ class Story:
             "standard error);",
             "exact where there is none. The interval is what the data leave open. "
             "Gains are over the",
-            "behaviour, what clinicians did. The best of all knows the truth.",
+            "behaviour, what clinicians did. Best of all: optimal in the true model.",
         ]
         return Sheet(title, [what, "", Table(header, rows), *notes])
 
@@ -351,9 +351,9 @@ def _row(x: Prediction) -> list[str]:
         x.model,
         rounded(value, error) if error > 0 else f"{value:.4f}",
         "" if x.interval is None else "{:.3f} to {:.3f}".format(*x.interval),
-        f"{x.predicted_gain:.3f}" if gain else "",
+        f"{round(x.predicted_gain, 3) + 0.0:.3f}" if gain else "",
         f"{x.true_value:.4f}",
-        f"{x.true_gain:.3f}" if gain else "",
+        f"{round(x.true_gain, 3) + 0.0:.3f}" if gain else "",
     ]
 
 
@@ -381,12 +381,12 @@ def _placed(x: Prediction) -> str:
 @device_option
 @work_options
 def command(out: Path, n_patients: int, n_draws: int, work: Work) -> None:
-    """Treat simulated patients, learn from the log, and compare values with the truth.
+    """Analyse simulated patients with known true values.
 
     Patients come from ICU-Sepsis, a published model of the treatment of sepsis. Their
-    log is analysed as one of yours would be: validated, learnt from, policies planned,
-    searched for and compared, all on one page. Then every policy is looked up in the
-    true model. Takes a few minutes; the first time longer, while kernels compile.
+    log is analysed as yours would be: it is validated and a posterior fitted, policies
+    are found and compared, all on one page. Then every policy is evaluated in the true
+    model. Takes a few minutes; the first time longer, while kernels compile.
 
     Example: bayesmdp demo
 

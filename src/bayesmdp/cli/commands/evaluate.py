@@ -28,11 +28,12 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
 def command(
     job: Job, policy: str, n_draws: int, tolerance: float | None, n_states: int
 ) -> None:
-    """Value of POLICY in RUN, a directory of `fit`, with both standard deviations.
+    """Evaluate POLICY in RUN, with its uncertainty.
 
-    POLICY is behaviour, mle, nominal, second_order, msbi, uniform, always:ACTION,
-    optimised (after `bayesmdp optimise`), or a file: CSV with columns state, action and
-    maybe probability, or .npy. Values and standard deviations are in units of reward.
+    RUN is a directory of `fit`. POLICY is behaviour, mle, nominal, second_order, msbi,
+    uniform, always:ACTION, optimised (after `bayesmdp optimise`), or a file: CSV with
+    columns state, action and maybe probability, or .npy. Values and standard deviations
+    are in units of reward.
 
     Example: bayesmdp evaluate ward nominal
 

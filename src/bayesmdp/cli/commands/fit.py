@@ -90,15 +90,15 @@ def command(
     quiet: bool,
     **how: Any,
 ) -> None:
-    """Learn a posterior from logs (CSV, Parquet, JSON) and keep it in a directory.
+    """Fit a posterior to logs: CSV, Parquet or JSON.
 
     What is decided in advance, such as the discount, stands in a task file; --init
-    writes one to start from. Exit code 1: it was done, but there are warnings.
+    writes one to start from. The posterior is kept in the directory --out. Exit code 1:
+    it was done, but there are warnings.
 
     Example: bayesmdp fit ward.csv --init task.toml
 
-    Example: bayesmdp fit ward.csv --task task.toml --prior sparse --fallback death
-    --min-count 5 -o ward
+    Example: bayesmdp fit ward.csv --task task.toml --min-count 5 -o ward
     """
     import bayesmdp as bm
 

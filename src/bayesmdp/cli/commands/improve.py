@@ -48,13 +48,13 @@ def command(
     effort: str,
     policy_out: Path | None,
 ) -> None:
-    """Improve on a baseline where the evidence suffices, in RUN, a directory of `fit`.
+    """Improve on a baseline where the evidence suffices.
 
-    The mean improvement over the worst draws is made large. Half of the draws are of
-    the posterior, in the others every pair had one more visit, to the worst state.
-    Actions never observed in a state keep the baseline's probability. Where nothing
-    helps, the baseline is returned, and said to be. Exit code 1: the search ended
-    before it converged.
+    RUN is a directory of `fit`. The mean improvement over the worst draws is maximised.
+    Half of the draws are from the posterior; in the others every pair has one more
+    visit, to the worst state. Actions never observed in a state keep the baseline's
+    probability. Where nothing helps, the baseline is returned, and the output says so.
+    Exit code 1: the search ended before it converged.
 
     Example: bayesmdp improve ward --policy-out safer.csv
 

@@ -17,11 +17,11 @@ from bayesmdp.errors import BackendError
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @output_options
 def command(run: Path | None, as_json: bool, quiet: bool) -> None:
-    """Say what is installed and computes, or what RUN, a directory of `fit`, holds.
+    """Show versions and devices, or what RUN contains.
 
-    Files of a run are checked, and its posterior is fitted again; what `fit` warned of
-    is said again, and the results kept there are listed. Exit code 1: there are
-    warnings about the run itself.
+    RUN is a directory of `fit`. Its files are checked, and its posterior is fitted
+    again; what `fit` warned of is said again, and the results kept there are listed.
+    Exit code 1: there are warnings about the run itself.
 
     Example: bayesmdp info --json
 

@@ -29,7 +29,7 @@ _NAME = "information"
     "--patients",
     0,
     500,
-    "Further episodes, treated as before, whose worth is asked state by state.",
+    "Further episodes, treated as before, valued state by state.",
 )
 @count(
     "--states n_states",
@@ -40,8 +40,8 @@ _NAME = "information"
 @click.option(
     "--population",
     type=click.FloatRange(0),
-    help="Patients whom the decision concerns: what a study brings them all, less what "
-    "it costs.",
+    help="Patients whom the decision concerns; shows the expected net benefit of "
+    "sampling for all of them.",
 )
 @click.option(
     "--cost",
@@ -68,11 +68,12 @@ def command(
     cost: float,
     setup: float,
 ) -> None:
-    """Say what knowing more would be worth in RUN, a directory of `fit`, and where.
+    """Compute the value of information in RUN.
 
-    The decision is among the POLICIES, names or files as in `bayesmdp evaluate`; where
-    none is given, among behaviour, nominal, an optimised policy and the optimal ones of
-    50 draws. The result is kept with the run, and `bayesmdp report` shows it.
+    RUN is a directory of `fit`. The decision is among the POLICIES, names or files as
+    in `bayesmdp evaluate`; where none is given, among behaviour, nominal, an optimised
+    policy and the optimal ones of 50 draws. The result is kept with the run, and
+    `bayesmdp report` shows it.
 
     Example: bayesmdp information ward
 

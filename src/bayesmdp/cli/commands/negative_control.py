@@ -21,13 +21,14 @@ _NAME = "negative_control"
 @count("--permutations", 1, 100, "How often to exchange, fit, choose and claim again.")
 @job_options
 def command(job: Job, permute: str, permutations: int) -> None:
-    """Set the gain that RUN claims beside gains claimed if actions did nothing.
+    """Compare the gain with gains under no effect.
 
-    FILE is the log that RUN was fitted from. Its actions are exchanged at random, and
-    each time the prior of RUN is fitted, its nominal policy chosen and set beside the
-    behaviour policy. The p value is valid, whatever the prior, if the exchanges are:
-    arms of episodes that were assigned at random, or actions that, given the state,
-    have nothing to do with unrecorded frailty. After Ctrl-C the same command goes on.
+    RUN is a directory of `fit`, and FILE the log that it was fitted from. Its actions
+    are exchanged at random, and each time the prior of RUN is fitted, its nominal
+    policy chosen and compared with the behaviour policy. The p value is valid, whatever
+    the prior, if the exchanges are: arms of episodes that were assigned at random, or
+    actions that, given the state, have nothing to do with unrecorded frailty. After
+    Ctrl-C the same command goes on.
 
     Example: bayesmdp negative-control ward ward.csv
 

@@ -38,12 +38,13 @@ _CHOSEN = ("optimised", "mle", "nominal", "second_order", "msbi")  # by looking 
 @device_option
 @job_options
 def command(job: Job, policy: str | None, folds: int) -> None:
-    """Estimate a policy of RUN from its logged episodes, without a prior.
+    """Estimate the value of a policy without a prior.
 
-    FILE is the log that RUN was fitted from, with an episode column; --columns and
-    --labels are as for `fit`. Importance sampling (IS, WIS, PDIS, PDWIS, DR, WDR) with
-    effective sample sizes; behaviour by the logged frequencies. Values are in units of
-    reward. What is found is kept in RUN for `report`.
+    RUN is a directory of `fit`, and FILE the log that it was fitted from, with an
+    episode column; --columns and --labels are as for `fit`. Importance sampling (IS,
+    WIS, PDIS, PDWIS, DR, WDR) with effective sample sizes; behaviour by the logged
+    frequencies. Values are in units of reward. What is found is kept in RUN for
+    `report`.
 
     Example: bayesmdp off-policy ward ward.csv
 

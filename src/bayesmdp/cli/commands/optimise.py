@@ -16,7 +16,7 @@ from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_argument
     "--objective",
     default="mean",
     metavar="NAME",
-    help="What to make large: mean, cvar:TAIL (cvar:0.1 is the mean over the worst "
+    help="What to maximise: mean, cvar:TAIL (cvar:0.1 is the mean over the worst "
     "tenth of draws), quantile:LEVEL, mean-sd:WEIGHT, soft-robust:WEIGHT:TAIL, "
     "entropic:BETA or evar:TAIL.",
 )
@@ -24,7 +24,7 @@ from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_argument
     "--of",
     type=click.Choice(["value", "improvement", "regret"]),
     default="value",
-    help="Of what: the value, its improvement over the behaviour, or the regret.",
+    help="Objective of what: value, improvement over behaviour, or regret.",
 )
 @effort_option
 @click.option(
@@ -57,13 +57,13 @@ def command(
     overwrite: bool,
     policy_out: Path | None,
 ) -> None:
-    """Find the policy of the largest posterior mean value, and keep it in RUN.
+    """Find the policy of largest posterior mean value.
 
     Another --objective looks at the worst draws of the posterior instead.
 
     RUN is a directory of `fit`. Other commands call what is found `optimised`. After
     Ctrl-C the best policy so far is kept, the exit code is 130, and --resume goes on;
-    a second Ctrl-C gives up. Exit code 1: it ended before the search converged.
+    a second Ctrl-C gives up. Exit code 1: the search ended before it converged.
 
     Example: bayesmdp optimise ward --policy-out best.csv
 

@@ -26,7 +26,7 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
     "--draws n_draws",
     2,
     1000,
-    "Draws of each posterior; errors shrink with the root of their number.",
+    "Draws of each posterior; errors shrink with the square root of their number.",
 )
 @count(
     "--states n_states",
@@ -47,10 +47,10 @@ def command(
     n_draws: int,
     n_states: int,
 ) -> None:
-    """Evaluate POLICY under the prior of RUN, a directory of `fit`, and under others.
+    """Evaluate POLICY under the prior of RUN and others.
 
-    POLICY is as in `bayesmdp evaluate`. Values, gains and standard deviations are in
-    units of reward. --fallback is for the priors beside.
+    RUN is a directory of `fit`, and POLICY as in `bayesmdp evaluate`. Values, gains and
+    standard deviations are in units of reward. --fallback applies to the other priors.
 
     Example: bayesmdp prior-sensitivity ward nominal
 

@@ -26,21 +26,21 @@ _USUAL = ("behaviour", "mle", "nominal")
 @click.option(
     "--prior-sensitivity",
     is_flag=True,
-    help="Also what other priors would say; as costly as three evaluations and more.",
+    help="Also evaluate under other priors; costs three evaluations or more.",
 )
 @draws_option
 @device_option
 @job_options
 def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
-    """Write a page on RUN, a directory of `fit`: one HTML file that needs no network.
+    """Write an HTML page on RUN that needs no network.
 
-    It shows what `check`, `negative-control`, `cross-fit`, `off-policy`, `information`
-    and `compare-priors` found, or the command for what was not run, the last `compare`,
-    and the last `cost-effectiveness`, if any. Where no policies were compared, it is
-    done for behaviour, mle, nominal and, if there, the optimised policy; where the
-    optimised policy is newer, or what was kept is of another --reward, they are
-    compared again. --draws and --seed are for what
-    has to be made. A page that is there is replaced, with its data.
+    RUN is a directory of `fit`. The page shows what `check`, `negative-control`,
+    `cross-fit`, `off-policy`, `information` and `compare-priors` found, or the command
+    for what was not run, the last `compare`, and the last `cost-effectiveness`, if any.
+    Where no policies were compared, it is done for behaviour, mle, nominal and, if
+    there, the optimised policy; where the optimised policy is newer, or what was kept
+    is of another --reward, they are compared again. --draws and --seed apply to what
+    must be computed. An existing page is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
     """
@@ -147,7 +147,7 @@ def _comparison(
         policies, draws, reference=reference, min_count=min_count, **job.seedless
     )
     job.keep(COMPARISON, made)
-    return made, f"{why}, so that one is made: {', '.join(policies)}"
+    return made, f"{why}; computing one for {', '.join(policies)}"
 
 
 def _reward_of(found: Any, task: "Task") -> object:

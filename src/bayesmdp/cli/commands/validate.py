@@ -34,7 +34,7 @@ _PLAIN_WIDTH = 100  # of what is piped
     "--min-count",
     0,
     5,
-    "Tell pairs of state and action that were observed fewer times.",
+    "Report pairs of state and action observed fewer times than this.",
 )
 @count("--n-states", 1, None, "How many states there are.")
 @count("--n-actions", 1, None, "How many actions there are.")

@@ -140,7 +140,7 @@ function stateTable(a, b) {
   list = [...some].sort((x, y) => order(one.occupancy[y] ?? 0, one.occupancy[x] ?? 0));
   headings[columns.findIndex((c) => c.name.startsWith("Expected visits"))].setAttribute("aria-sort", "descending");
   fill();
-  const caption = make("caption", {}, `Every state under ${a}. Expected visits are discounted, of one episode from the start. Monte Carlo errors of differences are those of unpaired draws, as a rule too large.`);
+  const caption = make("caption", {}, `Every state under ${a}. Expected visits are discounted, of one episode from the start. Monte Carlo errors of differences treat draws as unpaired, and are usually too large.`);
   byId("state-table").replaceChildren(
     make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "States, a table" },
       make("table", {}, caption, make("thead", {}, make("tr", {}, ...headings)), body)),
