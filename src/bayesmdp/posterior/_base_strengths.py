@@ -17,6 +17,7 @@ from bayesmdp.posterior._random import uniform
 
 MOST_FACTORS = 64  # visits up to which products are multiplied out
 LARGE = 1e150  # products are put into logarithms beyond
+_MOST_SEATED = 128  # tables up to which they take less time than two log-gammas
 
 
 class Observed(NamedTuple):
@@ -28,6 +29,16 @@ class Observed(NamedTuple):
     start: IntArray  # [S + 1], triplets of each state
     cell: IntArray  # [L], observed next state of each triplet
     visits: IntArray  # [L]
+
+
+class Lattice(NamedTuple):
+    """Work space: points of ``k`` that are looked at, 16 of them."""
+
+    log_k: FloatArray
+    k: FloatArray
+    product: FloatArray  # ones between calls, as the next
+    under: FloatArray
+    total: FloatArray  # log likelihoods
 
 
 class Grid(NamedTuple):
@@ -78,37 +89,49 @@ def draw_normal(stream: BitArray) -> float:
 
 
 @jit
-def _add_polya(
-    o: Observed,
-    m: IntArray,
-    s: int,
-    local: FloatArray,
-    product: FloatArray,
-    total: FloatArray,
-) -> None:
-    """Add to ``total`` the log likelihood of a state's tables at each k in ``local``.
+def _add_polya(o: Observed, m: IntArray, s: int, at: Lattice) -> None:
+    """Add the log likelihood of a state's tables at each k, smallest or largest first.
 
-    Smallest or largest k first.
+    Products, because a logarithm takes as long as thirty factors.
     """
-    largest = local.size - 1 if local[0] < local[local.size - 1] else 0
-    seated = 0
-    n_cells = o.cell_start[s + 1] - o.cell_start[s]
+    k, product, under, total = at.k, at.product, at.under, at.total
+    largest = k.size - 1 if k[0] < k[k.size - 1] else 0
+    seated, n_cells = 0, o.cell_start[s + 1] - o.cell_start[s]
     for cell in range(o.cell_start[s], o.cell_start[s + 1]):
         n = m[cell]
         seated += n
         if n <= MOST_FACTORS:
             for j in range(1, n):
                 step = o.base[cell] / j
-                for i in range(local.size):
-                    product[i] *= 1.0 + step * local[i]
+                for i in range(k.size):
+                    product[i] *= 1.0 + step * k[i]
                 if product[largest] > LARGE:
                     settle(product, total)
         else:
-            for i in range(local.size):
-                total[i] += log_rising(local[i] * o.base[cell] + 1.0, n - 1)
-    settle(product, total)
-    for i in range(local.size):
-        total[i] += n_cells * math.log(local[i]) - log_rising(local[i], seated)
+            for i in range(k.size):
+                total[i] += log_rising(k[i] * o.base[cell] + 1.0, n - 1)
+    _take_off_seated(seated, largest, at)
+    for i in range(k.size):
+        total[i] += (n_cells - 1) * at.log_k[i] + math.log(product[i] / under[i])
+        product[i] = 1.0
+        under[i] = 1.0
+
+
+@jit
+def _take_off_seated(seated: int, largest: int, at: Lattice) -> None:
+    """Take off the log of ``(k + 1) ... (k + M - 1)``; what is left is ``under``."""
+    k, under, total = at.k, at.under, at.total
+    if seated > _MOST_SEATED:
+        for i in range(k.size):
+            total[i] -= log_rising(k[i] + 1.0, seated - 1)
+        return
+    for j in range(1, seated):
+        for i in range(k.size):
+            under[i] *= k[i] + j
+        if under[largest] > LARGE:
+            for i in range(k.size):
+                total[i] -= math.log(under[i])
+                under[i] = 1.0
 
 
 @jit
@@ -117,9 +140,7 @@ def choose_k(
     m: IntArray,
     hyper: FloatArray,
     stream: BitArray,
-    local: FloatArray,
-    product: FloatArray,
-    total: FloatArray,
+    at: Lattice,
     k: FloatArray,
 ) -> None:
     """Draw ``k`` [S] given tables, mu integrated out, on a lattice around each."""
@@ -128,15 +149,16 @@ def choose_k(
         if o.cell_start[s + 1] == o.cell_start[s]:
             continue
         width = 0.8 * uniform(stream) ** 2
-        here = int(uniform(stream) * local.size)
-        at = math.log(k[s])
-        for i in range(local.size):
-            x = at + (i - here) * width
-            local[i] = math.exp(x)
+        here = int(uniform(stream) * at.k.size)
+        centre, ratio = math.log(k[s]), math.exp(width)
+        point = math.exp(centre - here * width)
+        for i in range(at.k.size):
+            x = centre + (i - here) * width
             z = (x - hyper[3]) / scale
-            total[i] = -0.5 * z * z
-        _add_polya(o, m, s, local, product, total)
-        k[s] = local[pick_log(total, uniform(stream))]
+            at.log_k[i], at.k[i], at.total[i] = x, point, -0.5 * z * z
+            point *= ratio
+        _add_polya(o, m, s, at)
+        k[s] = math.exp(at.log_k[pick_log(at.total, uniform(stream))])
 
 
 @jit
@@ -184,9 +206,7 @@ def move_k(
     k: FloatArray,
     hyper: FloatArray,
     local: FloatArray,
-    product: FloatArray,
-    total: FloatArray,
-    each: FloatArray,
+    at: Lattice,
 ) -> None:
     """Move location (3) or scale (4) of log ``k``, and every ``k`` with it.
 
@@ -198,19 +218,24 @@ def move_k(
     location, scale = hyper[3], math.exp(hyper[4])
     for i in range(local.size):
         local[i] = hyper[which] + (i - here) * width
-        total[i] = -math.inf
+        at.total[i] = -math.inf
         if grid.low[which] <= local[i] <= grid.high[which]:
-            total[i] = 0.0
+            at.total[i] = 0.0
+    ratio = math.exp(width)
     for s in range(k.size):
         if o.cell_start[s + 1] > o.cell_start[s]:
             z = (math.log(k[s]) - location) / scale
+            point = math.exp(local[0] + scale * z)
             for i in range(local.size):
                 if which == 3:
-                    each[i] = math.exp(local[i] + scale * z)
-                else:
-                    each[i] = math.exp(location + math.exp(local[i]) * z)
-            _add_polya(o, m, s, each, product, total)
-    hyper[which] = local[pick_log(total, uniform(stream))]
+                    at.log_k[i], at.k[i] = local[i] + scale * z, point
+                    point *= ratio
+                else:  # what is out of range must not overflow
+                    inside = min(local[i], grid.high[which])
+                    at.log_k[i] = location + math.exp(inside) * z
+                    at.k[i] = math.exp(at.log_k[i])
+            _add_polya(o, m, s, at)
+    hyper[which] = local[pick_log(at.total, uniform(stream))]
     for s in range(k.size):
         z = (math.log(k[s]) - location) / scale
         k[s] = math.exp(hyper[3] + math.exp(hyper[4]) * z)
