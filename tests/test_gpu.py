@@ -9,6 +9,7 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor
 from threading import get_ident
 from typing import Any
+from weakref import ref
 
 import gpu_cases
 import numpy as np
@@ -19,6 +20,7 @@ from host_device import COMPILER, HostDevice, HostGPU
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.engine import _auto, _backend
+from bayesmdp.engine._gpu_sampling import sampled
 from bayesmdp.engine._gpu_solve import _STATIC
 from bayesmdp.errors import BackendError, TooLargeError
 
@@ -81,6 +83,25 @@ def test_too_little_memory_is_refused_with_what_would_help() -> None:
         TooLargeError, match=r"`device='tiny'` needs .*take device='cpu'"
     ):
         bm.evaluate(CHOICE, draws(), device="tiny")
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "concentration 0.3"])
+def test_rows_of_draws_met_again_are_kept_once(name: str) -> None:
+    """However many policies of a search use other rows."""
+    problem = engine.Problem.of_draws(draws(name), CHOICE[None], every_row=True)
+    assert problem.stream is not None
+    kept, device = problem.stream.keeping(2**30), device_of(HostGPU())
+    numbers, n_entries = np.arange(32), problem.rows.target.size
+    length, alive = np.diff(problem.rows.indptr), []
+    for used in (problem.used, ~problem.used, problem.used | True, problem.used):
+        found = sampled(device, kept, numbers, used, n_entries)
+        assert sampled(device, kept, numbers, used, n_entries) is found
+        fresh = sampled(device, problem.stream, numbers, used, n_entries)
+        of_used = np.repeat(used, length)
+        assert (found[:, of_used] == fresh[:, of_used]).all()
+        alive.append(ref(found))
+        del found
+        assert len({id(x()) for x in alive if x() is not None}) == 1
 
 
 SMALL = bm.worlds.synthetic(0, 6, 2, discount=0.9)
