@@ -244,8 +244,10 @@ def test_auto_works_with_the_methods_of_the_device(cuda: HostGPU) -> None:
     lighter = auto.lighter(exact)
     assert lighter is not None
     assert lighter.name == "iterative"
-    expected = cpu.inverses(problem)
-    np.testing.assert_allclose(auto.inverses(problem), expected, rtol=1e-12)
+    inverse = auto.inverses(problem, chosen)
+    assert (inverse == cuda.inverses(problem, chosen.solver)).all()
+    np.testing.assert_allclose(inverse, cpu.inverses(problem), rtol=1e-12)
+    assert (auto.inverses(problem, exact) == cpu.inverses(problem)).all()
     again = pickle.loads(pickle.dumps(chosen))
     assert (again.name, again.backend.name) == ("iterative", "cuda")
 

@@ -300,7 +300,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def inverses(self, problem: Problem) -> FloatArray:
+    def inverses(self, problem: Problem, solver: Any) -> FloatArray:
         """Transposes of ``(I - g T)^-1`` of the mean model, ``[P, N, N]``."""
 
     @abstractmethod
