@@ -70,7 +70,7 @@ def test_little_memory_means_several_parts_and_the_same_bits() -> None:
     engine.register(few)
     whole = bm.evaluate(CHOICE, draws(), device="host", keep_values=True)
     parts = bm.evaluate(CHOICE, draws(), device="few", keep_values=True)
-    assert device_of(few).launched.count("sample_dirichlet") > 1  # once a part
+    assert device_of(few).launched.count("sample_dirichlet") > 1  # once per part
     same_bits(whole, parts)
     assert whole.values is not None
     assert parts.values is not None

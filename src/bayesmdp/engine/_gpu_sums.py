@@ -30,7 +30,7 @@ _LANES = 8  # for a row of the belief
 
 
 def count_bytes(problem: Problem, bits: int) -> int:
-    """Memory of a draw: its rows, solutions, controls, and its part of sums."""
+    """Memory per draw: its rows, solutions, controls, and its part of sums."""
     n_states, m, n = problem.rows.start.size, problem.n_columns, len(problem.policies)
     vectors = 4 * m + 8 + (m * m if bits & CROSS else 0)
     vectors += 3 * m * (n - 1) if bits & KEEP else 0
