@@ -14,7 +14,8 @@ from weakref import ref
 import gpu_cases
 import numpy as np
 import pytest
-from gpu_cases import BELIEFS, CHOICE, N_DRAWS, STOCHASTIC, assert_same, belief_of
+from gpu_beliefs import BELIEFS, CHOICE, STOCHASTIC, belief_of
+from gpu_cases import N_DRAWS, assert_same
 from host_device import COMPILER, HostDevice, HostGPU
 
 import bayesmdp as bm
