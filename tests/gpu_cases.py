@@ -17,7 +17,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from gpu_beliefs import (
+    BELIEFS,
+    CHOICE,
+    N_MODELS,
+    STOCHASTIC,
+    WORLD,
+    A,
+    Array,
+    S,
+    belief_of,
+    ensemble,
+    mixture,
+    several,
+    undiscounted,
+)
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -27,113 +41,8 @@ from bayesmdp.errors import BackendError
 from bayesmdp.evaluation._errors import ESTIMATED
 from bayesmdp.posterior import Belief
 
-Array = NDArray[np.float64]
-
 N_DRAWS = 70  # four whole blocks of 16, and a part of one
-N_MODELS = 40
 VALUES, SPREADS, DRAWS = 1e-9, 1e-6, 1e-12
-
-WORLD = bm.worlds.gridworld(discount=0.95)
-LOG = WORLD.sample(900, seed=1)
-S, A = WORLD.task.n_states, WORLD.task.n_actions
-RNG = np.random.default_rng(5)
-STOCHASTIC = RNG.dirichlet(np.ones(A), S)
-CHOICE = np.eye(A)[RNG.integers(A, size=S)]  # most rows are not used
-
-
-def fit(prior: Any, task: bm.Task = WORLD.task) -> Any:
-    return bm.fit(LOG, task, prior=prior)
-
-
-def faint() -> Any:
-    """Rows without a visit, all of whose variates underflow in some draws."""
-    return bm.fit(WORLD.sample(40, seed=1), WORLD.task, prior=bm.SymmetricPrior(1e-4))
-
-
-def large() -> Any:
-    """Shapes below 1 and far above, none of them whole."""
-    some = np.random.default_rng(2).integers(-200, 400, size=(S, A, S)).clip(0)
-    some[WORLD.task.terminal] = 0
-    at = np.nonzero(some)
-    counts = bm.Counts.from_arrays(*at, some[at])
-    return bm.fit(counts, WORLD.task, prior=bm.SymmetricPrior(0.3))
-
-
-def mixture() -> Any:
-    parts = [
-        bm.SymmetricPrior(0.5, support=WORLD.support),
-        bm.ScaledPrior(2.0),
-        bm.SparsePrior(fallback=S - 1),
-    ]
-    return fit(bm.MixturePrior(parts, posterior_weights=[0.5, 0.3, 0.2]))
-
-
-def ensemble() -> bm.Ensemble:
-    """Forty models with weights, and rewards of their own."""
-    draws = fit(bm.SymmetricPrior(0.3)).draws(N_MODELS, seed=4)
-    models = [draws.dynamics(i) for i in range(N_MODELS)]
-    rng = np.random.default_rng(7)
-    rewards = [rng.normal(size=S) for _ in models]
-    weights = rng.dirichlet(np.full(N_MODELS, 5.0))
-    return bm.Ensemble(models, WORLD.task, weights=weights, rewards=rewards)
-
-
-def several() -> Any:
-    """Two rewards of one discount, and one of another."""
-    reward = np.random.default_rng(3).normal(size=(3, S))
-    task = bm.Task(
-        S,
-        A,
-        {"a": reward[0], "b": reward[1], "c": reward[2]},
-        discount={"a": 0.95, "b": 0.95, "c": 0.8},
-        terminal=WORLD.task.terminal,
-        start=WORLD.task.start,
-    )
-    return fit(bm.SymmetricPrior(0.3), task)
-
-
-def starts_at_an_end() -> Any:
-    """Some episodes begin where they end, and are paid there."""
-    start = np.linspace(0.0, 1.0, S)
-    reward = np.random.default_rng(9).normal(size=S)
-    start, terminal = start / start.sum(), WORLD.task.terminal
-    task = bm.Task(S, A, reward, discount=0.9, terminal=terminal, start=start)
-    return fit(bm.SymmetricPrior(0.3), task)
-
-
-def undiscounted() -> Any:
-    task = bm.Task(
-        S,
-        A,
-        np.ones(S),
-        discount=1.0,
-        terminal=WORLD.task.terminal,
-        start=WORLD.task.start,
-    )
-    return fit(bm.SymmetricPrior(0.5), task)
-
-
-BELIEFS: dict[str, Callable[[], Belief]] = {
-    "faint rows": faint,
-    "concentration 0.02": lambda: fit(bm.SymmetricPrior(0.02)),
-    "starts at an end": starts_at_an_end,
-    "concentration 0.3": lambda: fit(bm.SymmetricPrior(0.3)),
-    "whole shapes": lambda: fit(bm.SymmetricPrior(1.0)),
-    "large shapes": large,
-    "few next states": lambda: fit(bm.SymmetricPrior(0.5, support=WORLD.support)),
-    "random supports": lambda: fit(bm.RandomSupportPrior()),
-    "hierarchical": lambda: fit(None),
-    "mixture": mixture,
-    "ensemble": ensemble,
-}
-_MADE: dict[Any, Belief] = {}
-
-
-def belief_of(make: Callable[[], Belief]) -> Any:
-    """Return a belief that several cases share."""
-    if make not in _MADE:
-        _MADE[make] = make()
-    return _MADE[make]
 
 
 def gpu(device: str) -> GPU:
@@ -281,19 +190,28 @@ def gradients(device: str) -> None:
             assert ours.gap == pytest.approx(theirs.gap, rel=1e-6)
 
 
-def gradients_of_several_rewards(device: str) -> None:
-    """Sums of slopes and their squares, of every reward."""
-    draws = belief_of(several).draws(N_DRAWS, seed=8)
-    problem = engine.Problem.of_draws(draws, CHOICE[None], every_row=True)
-    want, found = engine.Want(gradient=True), []
-    for name in (device, "cpu"):
-        with engine.workers(1, None, name) as pool:
-            around = engine.nominal(problem, pool, control=False, want=want)
-            sums = engine.sweep(problem, around, N_DRAWS, want=want, pool=pool)
-        found.append(sums.row)
+def swept(
+    draws: bm.Draws, policy: Array, want: engine.Want, device: str
+) -> engine.Sums:
+    """Return sums over draws for a policy."""
+    problem = engine.Problem.of_draws(draws, policy[None], every_row=want.gradient)
+    with engine.workers(1, None, device) as pool:
+        around = engine.nominal(problem, pool, control=False, want=want)
+        return engine.sweep(problem, around, draws.n_draws, want=want, pool=pool)
+
+
+def same_slopes(draws: bm.Draws, policy: Array, device: str) -> None:
+    """Compare sums of slopes and their squares, of every reward."""
+    want = engine.Want(gradient=True)
+    found = [swept(draws, policy, want, name).row for name in (device, "cpu")]
     for ours, theirs in zip(*found, strict=True):  # of a reward
         close(ours[0], theirs[0], SPREADS, "slope")
         close(ours[1], theirs[1], SPREADS, "square")
+
+
+def gradients_of_several_rewards(device: str) -> None:
+    """Of rows without probability, too."""
+    same_slopes(belief_of(several).draws(N_DRAWS, seed=8), CHOICE, device)
 
 
 def optimised(device: str) -> None:
@@ -317,6 +235,49 @@ def cvar_of_an_ensemble(device: str) -> None:
     assert ours.objective_value == pytest.approx(theirs.objective_value, rel=1e-8)
 
 
+def regret(device: str) -> None:
+    """What knowing the model would gain is the CPU's; weights of draws follow it."""
+    belief = belief_of(BELIEFS["few next states"])
+    how: Any = {"seed": 1, "effort": "quick", "starts": ["nominal"]}
+    how["method"] = bm.MirrorAscent(n_steps=6)
+    objective = bm.CVaR(0.5, of="regret")
+    ours = bm.optimise(belief, objective, device=device, **how)
+    theirs = bm.optimise(belief, objective, **how)
+    np.testing.assert_allclose(ours.policy, theirs.policy, atol=1e-6)
+    assert ours.objective_value == pytest.approx(theirs.objective_value, rel=1e-6)
+
+
+def improved(device: str) -> None:
+    """Pairs that were not observed are held at the baseline's probability."""
+    log = WORLD.sample(100, seed=1)
+    prior = bm.SymmetricPrior(0.5, support=WORLD.support)
+    belief, baseline = bm.fit(log, WORLD.task, prior=prior), np.full((S, A), 1 / A)
+    ours = bm.improve(belief, baseline, effort="quick", device=device)
+    theirs = bm.improve(belief, baseline, effort="quick")
+    np.testing.assert_allclose(ours.policy, theirs.policy, atol=1e-6)
+    held = np.ones((S, A), dtype=np.bool_)
+    held[log.counts().state, log.counts().action] = False
+    held[WORLD.task.terminal] = False
+    assert held.any()
+    assert (ours.policy[held] == 1 / A).all()
+    assert (ours.policy != baseline).any()
+
+
+N_LONG = 200
+
+
+def a_long_row(device: str) -> None:
+    """More next states than a warp adds up together (ROOM in `chain.cu`)."""
+    world = bm.worlds.synthetic(1, N_LONG, 2, discount=0.9)
+    log, prior = world.sample(30 * N_LONG, seed=0), bm.SymmetricPrior(0.05)
+    draws = bm.fit(log, world.task, prior=prior).draws(20, seed=1)
+    policy = np.random.default_rng(4).dirichlet(np.ones(2), N_LONG)
+    how: Any = {"control": False, "keep_values": True}
+    ours = bm.evaluate(policy, draws, device=device, **how)
+    assert_same(ours, bm.evaluate(policy, draws, **how))
+    same_slopes(draws, policy, device)
+
+
 def same_bits(device: str) -> None:
     """Again, and in other parts; so that a result can be had again."""
     belief = belief_of(BELIEFS["hierarchical"])
@@ -330,26 +291,36 @@ def same_bits(device: str) -> None:
     assert (beside.start_values[:N_DRAWS] == one.start_values).all()
 
 
-def one_action(
-    tail: Any, head: Any, count: Any, discount: float, n: int
-) -> tuple[bm.Posterior, Array]:
-    counts = bm.Counts.from_arrays(tail, np.zeros_like(tail), head, count)
-    reward = np.random.default_rng(0).normal(size=n)
-    task = bm.Task(n, 1, reward, discount=discount)
+N_RING = 300
+SLOW = 0.99999
+
+
+def one_action(*steps: Any) -> tuple[bm.Posterior, Array]:
+    counts = bm.Counts.from_arrays(steps[0], np.zeros_like(steps[0]), *steps[1:])
+    reward = np.random.default_rng(0).normal(size=N_RING)
+    task = bm.Task(N_RING, 1, reward, discount=SLOW)
     posterior = bm.fit(counts, task, prior=bm.SparsePrior())
     assert isinstance(posterior, bm.Posterior)
-    return posterior, np.ones((n, 1))
+    return posterior, np.ones((N_RING, 1))
 
 
-N_RING = 300
-
-
-def ring() -> tuple[bm.Posterior, Array]:
+def round_steps() -> tuple[Any, Any, Any]:
     """Each state to the next in a shuffled order, seldom one further."""
     order = np.random.default_rng(N_RING).permutation(N_RING)
     head = np.concatenate([np.roll(order, -1), np.roll(order, -2)])
-    count = np.repeat([10**6, 1], N_RING)
-    return one_action(np.tile(order, 2), head, count, 0.99999, N_RING)
+    return np.tile(order, 2), head, np.repeat([10**6, 1], N_RING)
+
+
+def far_steps(k: int) -> tuple[Any, Any, Any]:
+    """Each state to ``k`` others, wherever they are."""
+    tail = np.repeat(np.arange(N_RING), k)
+    head = np.random.default_rng(k).integers(N_RING, size=tail.size)
+    return tail, head, np.ones(tail.size, dtype=np.int64)
+
+
+def ring() -> tuple[bm.Posterior, Array]:
+    """Return a belief whose chains iterations do not solve."""
+    return one_action(*round_steps())
 
 
 def slow_chain(device: str) -> None:
@@ -362,22 +333,61 @@ def slow_chain(device: str) -> None:
     assert_same(ours, theirs)
 
 
+def mixed(task: bm.Task) -> bm.Ensemble:
+    """Four models, the second and the fourth of which iterations do not solve."""
+    slow = ring()[0].mean()
+    fast = [one_action(*far_steps(k))[0].mean() for k in (3, 5)]
+    models = [fast[0], slow, fast[1], slow]
+    return bm.Ensemble(models, task, weights=[0.4, 0.2, 0.3, 0.1])
+
+
 def some_slow_chains(device: str) -> None:
     """The CPU adds the draws that failed, and no other, to sums of the device."""
     posterior, policy = ring()
-    slow, models = posterior.mean(), []
-    for k in (3, 5):
-        tail = np.repeat(np.arange(N_RING), k)
-        head = np.random.default_rng(k).integers(N_RING, size=tail.size)
-        count = np.ones(tail.size, dtype=np.int64)
-        models.append(one_action(tail, head, count, 0.99999, N_RING)[0].mean())
-    models = [models[0], slow, models[1], slow]
-    weights = [0.4, 0.2, 0.3, 0.1]
-    belief = bm.Ensemble(models, posterior.task, weights=weights)
+    belief = mixed(posterior.task)
     ours = bm.evaluate(policy, belief, device=device)
     theirs = bm.evaluate(policy, belief, solver="dense")
     assert (ours.n_retried, ours.n_unsolved, ours.n_endless) == (2, 0, 0)
     assert_same(ours, theirs)
+
+
+def some_slow_chains_of_two_rewards(device: str) -> None:
+    """Covariances of returns are added, too; values are kept."""
+    reward = np.random.default_rng(1).normal(size=(2, N_RING))
+    named = {"a": reward[0], "b": reward[1]}
+    belief = mixed(bm.Task(N_RING, 1, named, discount=SLOW))
+    policy = np.ones((N_RING, 1))
+    ours = bm.evaluate(policy, belief, device=device, keep_values=True)
+    theirs = bm.evaluate(policy, belief, solver="dense", keep_values=True)
+    assert (ours.n_retried, ours.n_unsolved, ours.n_endless) == (2, 0, 0)
+    assert theirs.start_aleatoric_covariance is not None
+    assert_same(ours, theirs)
+    want = engine.Want(variance=True, cross=True)  # those of slow chains are small
+    one, other = (swept(belief.draws(), policy, want, x) for x in (device, "cpu"))
+    np.testing.assert_allclose(one.cross, other.cross, rtol=SPREADS)
+
+
+def one_slow_policy_of_two(device: str) -> None:
+    """Its draws are the CPU's, those of the other policy the device's."""
+    parts = round_steps(), far_steps(5)
+    tail, head, count = (np.concatenate(x) for x in zip(*parts, strict=True))
+    action = np.repeat([0, 1], [len(x[0]) for x in parts])
+    reward = np.random.default_rng(0).normal(size=N_RING)
+    task = bm.Task(N_RING, 2, reward, discount=0.999)
+    counts = bm.Counts.from_arrays(tail, action, head, count)
+    draws = bm.fit(counts, task, prior=bm.SparsePrior()).draws(20, seed=1)
+    policies = {"slow": np.zeros(N_RING, int), "fast": np.ones(N_RING, int)}
+    for order in (("slow", "fast"), ("fast", "slow")):
+        named = {name: policies[name] for name in order}
+        ours = bm.compare(named, draws, device=device).evaluations
+        theirs = bm.compare(named, draws, solver="dense").evaluations
+        assert {name: x.n_retried for name, x in ours.items()} == {
+            "slow": 20,
+            "fast": 0,
+        }
+        for name, one in ours.items():
+            assert_same(one, theirs[name])
+    same_slopes(draws, np.tile([1.0, 0.0], (N_RING, 1)), device)
 
 
 @dataclass(frozen=True)
@@ -435,8 +445,13 @@ CASES: dict[str, Callable[[str], None]] = {
     "gradients of several rewards": gradients_of_several_rewards,
     "an optimisation": optimised,
     "cvar of an ensemble": cvar_of_an_ensemble,
+    "regret": regret,
+    "an improvement": improved,
+    "a long row": a_long_row,
     "the same bits": same_bits,
     "a slow chain": slow_chain,
     "some slow chains": some_slow_chains,
+    "some slow chains of two rewards": some_slow_chains_of_two_rewards,
+    "one slow policy of two": one_slow_policy_of_two,
     **{f"refused: {name}": refusal(name) for name in REFUSED},
 }

@@ -1,4 +1,4 @@
-"""The kernels of `bayesmdp.engine._gpu` compiled for the CPU, a block a single thread.
+"""The kernels of `bayesmdp.engine._gpu` compiled for the CPU, one thread per block.
 
 It runs the same source and the same Python as a GPU does; what it cannot show is
 whether threads of a block get in each other's way.

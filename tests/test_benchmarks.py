@@ -206,6 +206,30 @@ def test_the_page_on_information_holds_its_record(
     assert len(found) < len(page) + 10
 
 
+def test_the_page_on_a_gpu_holds_its_record_and_says_what_is_wrong() -> None:
+    from benchmarks import gpu
+
+    record = json.loads((RESULTS / "gpu.json").read_text(encoding="utf-8"))
+    written = gpu.gpu_table(record)
+    assert written in (DOCS / "gpu.md").read_text(encoding="utf-8")
+    wrong = [row["what"] for row in record["rows"] if not row["correct"]]
+    lines = [x for x in written.splitlines() if "| WRONG: " in x]
+    assert [x.split(" | ")[0].removeprefix("| ") for x in lines] == wrong
+
+
+def test_rows_of_a_gpu_say_how_many_threads_it_was_held_against() -> None:
+    from benchmarks import gpu
+
+    found = {"cpu": 2.0, "cuda": 1.0, "gap": 0.0, "same_bits": True, "retried": 3}
+    for cpu_draws, threads in ((16, "one CPU thread "), (17, "two CPU threads ")):
+        row = gpu._row("x", found | {"cpu_draws": cpu_draws}, "s", None)
+        assert row.rival.startswith(threads)
+        assert row.correct
+        assert row.check.endswith("; 3 draws left to the CPU")
+    for gap, right in ((1e-13, True), (1e-11, False), (float("nan"), False)):
+        assert gpu._draws_row("x", gap).correct is right
+
+
 def test_stages_of_a_search_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every switch does something else than the whole search; its row stands there."""
     from benchmarks import ablation, efforts

@@ -9,16 +9,19 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor
 from threading import get_ident
 from typing import Any
+from weakref import ref
 
 import gpu_cases
 import numpy as np
 import pytest
-from gpu_cases import BELIEFS, CHOICE, N_DRAWS, STOCHASTIC, assert_same, belief_of
+from gpu_beliefs import BELIEFS, CHOICE, STOCHASTIC, belief_of
+from gpu_cases import N_DRAWS, assert_same
 from host_device import COMPILER, HostDevice, HostGPU
 
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.engine import _auto, _backend
+from bayesmdp.engine._gpu_sampling import sampled
 from bayesmdp.engine._gpu_solve import _STATIC
 from bayesmdp.errors import BackendError, TooLargeError
 
@@ -68,7 +71,7 @@ def test_little_memory_means_several_parts_and_the_same_bits() -> None:
     engine.register(few)
     whole = bm.evaluate(CHOICE, draws(), device="host", keep_values=True)
     parts = bm.evaluate(CHOICE, draws(), device="few", keep_values=True)
-    assert device_of(few).launched.count("sample_dirichlet") > 1  # once a part
+    assert device_of(few).launched.count("sample_dirichlet") > 1  # once per part
     same_bits(whole, parts)
     assert whole.values is not None
     assert parts.values is not None
@@ -81,6 +84,25 @@ def test_too_little_memory_is_refused_with_what_would_help() -> None:
         TooLargeError, match=r"`device='tiny'` needs .*take device='cpu'"
     ):
         bm.evaluate(CHOICE, draws(), device="tiny")
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "concentration 0.3"])
+def test_rows_of_draws_met_again_are_kept_once(name: str) -> None:
+    """However many policies of a search use other rows."""
+    problem = engine.Problem.of_draws(draws(name), CHOICE[None], every_row=True)
+    assert problem.stream is not None
+    kept, device = problem.stream.keeping(2**30), device_of(HostGPU())
+    numbers, n_entries = np.arange(32), problem.rows.target.size
+    length, alive = np.diff(problem.rows.indptr), []
+    for used in (problem.used, ~problem.used, problem.used | True, problem.used):
+        found = sampled(device, kept, numbers, used, n_entries)
+        assert sampled(device, kept, numbers, used, n_entries) is found
+        fresh = sampled(device, problem.stream, numbers, used, n_entries)
+        of_used = np.repeat(used, length)
+        assert (found[:, of_used] == fresh[:, of_used]).all()
+        alive.append(ref(found))
+        del found
+        assert len({id(x()) for x in alive if x() is not None}) == 1
 
 
 SMALL = bm.worlds.synthetic(0, 6, 2, discount=0.9)
@@ -223,8 +245,10 @@ def test_auto_works_with_the_methods_of_the_device(cuda: HostGPU) -> None:
     lighter = auto.lighter(exact)
     assert lighter is not None
     assert lighter.name == "iterative"
-    expected = cpu.inverses(problem)
-    np.testing.assert_allclose(auto.inverses(problem), expected, rtol=1e-12)
+    inverse = auto.inverses(problem, chosen)
+    assert (inverse == cuda.inverses(problem, chosen.solver)).all()
+    np.testing.assert_allclose(inverse, cpu.inverses(problem), rtol=1e-12)
+    assert (auto.inverses(problem, exact) == cpu.inverses(problem)).all()
     again = pickle.loads(pickle.dumps(chosen))
     assert (again.name, again.backend.name) == ("iterative", "cuda")
 

@@ -319,7 +319,7 @@ class Plain(engine.Backend):
         given = rows.mean, rows.reward
         return np.stack([self._solve(problem, p, *given) for p in problem.policies], 1)
 
-    def inverses(self, problem: engine.Problem) -> Array:
+    def inverses(self, problem: engine.Problem, solver: Any) -> Array:
         chains = [self._chain(problem, p, problem.rows.mean) for p in problem.policies]
         n, g = problem.n_live, problem.task.discount
         return np.stack([np.linalg.inv(np.eye(n) - g * c[:, :n]).T for c in chains])

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import gpu_cases
 import numpy as np
 import pytest
-from gpu_cases import BELIEFS, CHOICE, N_DRAWS, STOCHASTIC, belief_of
+from gpu_beliefs import BELIEFS, CHOICE, STOCHASTIC, Array, belief_of
+from gpu_cases import N_DRAWS
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -26,7 +27,7 @@ def test_a_gpu_computes_what_the_cpu_does(case: str) -> None:
 
 @pytest.mark.parametrize("belief", BELIEFS)
 @pytest.mark.parametrize("policy", [STOCHASTIC, CHOICE], ids=["stochastic", "choice"])
-def test_every_run_gives_the_same_bits(belief: str, policy: gpu_cases.Array) -> None:
+def test_every_run_gives_the_same_bits(belief: str, policy: Array) -> None:
     """Threads of a block end in any order; sums must not."""
     make: Callable[[], bm.posterior.Belief] = BELIEFS[belief]
     found = belief_of(make)

@@ -13,7 +13,8 @@ from bayesmdp.engine._rows import Problem
 from bayesmdp.errors import BackendError, TooLargeError
 
 # A draw that takes the CPU less is solved before a GPU is through with its kernels'
-# start and copies; `python -m benchmarks gpu` says where they meet.
+# start and copies: a round number, which no command measures. How many draws there will
+# be is not known when a device is chosen.
 _LEAST_SECONDS = 20e-6
 # Vectors of larger chains do not fit into a multiprocessor, and are streamed.
 _MOST_STATES = 20_000
@@ -38,7 +39,7 @@ class Auto(Backend):
     name = "auto"
 
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Chosen:
-        """Choose on the CPU first, which tells what a draw takes.
+        """Choose on the CPU first, which tells what it takes for one draw.
 
         What the GPU refuses, or where there is none, the CPU does.
         """
@@ -62,9 +63,9 @@ class Auto(Backend):
         """Solve the mean model on its device."""
         return solver.backend.solve_mean(problem, solver.solver, bits)
 
-    def inverses(self, problem: Problem) -> FloatArray:
-        """Invert on the CPU, which can do so for any problem."""
-        return backend_of("cpu").inverses(problem)
+    def inverses(self, problem: Problem, solver: Chosen) -> FloatArray:
+        """Invert on the device of the solver."""
+        return solver.backend.inverses(problem, solver.solver)
 
     def sweep(
         self,

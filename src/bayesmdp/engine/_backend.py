@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,21 @@ class Node:
             self.state + other.state,
             self.row + other.row,
         )
+
+
+def subtrees(first: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Largest subtrees that blocks from ``first`` to before ``stop`` fill, in order.
+
+    Level and index of each, as in `Node`. They define the bits of a sum: whoever adds
+    blocks, on whatever device, cuts ranges here.
+    """
+    at = first
+    while at < stop:
+        size = 1 << (stop - at).bit_length() - 1
+        size = min(size, at & -at) if at else size
+        level = size.bit_length() - 1
+        yield level, at >> level
+        at += size
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,14 +198,11 @@ class Joiner:
 
         ``state`` is [P, B, C, S], ``row`` [P, B, 2, R].
         """
-        at, stop = first, first + state.shape[1]
-        while at < stop:
-            size = 1 << (stop - at).bit_length() - 1
-            size = min(size, at & -at) if at else size
-            begin, level = at - first, size.bit_length() - 1
-            sums = (_halved(x[:, begin : begin + size]) for x in (state, row))
-            self.add_node(Node(level, at >> level, *sums))
-            at += size
+        for level, index in subtrees(first, first + state.shape[1]):
+            begin = (index << level) - first
+            part = slice(begin, begin + (1 << level))
+            sums = (_halved(x[:, part]) for x in (state, row))
+            self.add_node(Node(level, index, *sums))
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -270,9 +282,8 @@ class Backend(ABC):
     """
 
     name: str
-    one_at_a_time = (
-        False  # whether tasks wait for each other, so that few large are best
-    )
+    #: Whether tasks wait for each other, so that few large ones are best.
+    one_at_a_time = False
 
     @abstractmethod
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Any:
@@ -289,7 +300,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def inverses(self, problem: Problem) -> FloatArray:
+    def inverses(self, problem: Problem, solver: Any) -> FloatArray:
         """Transposes of ``(I - g T)^-1`` of the mean model, ``[P, N, N]``."""
 
     @abstractmethod

@@ -117,8 +117,8 @@ class CPU(Backend):
             found[:, p] = out
         return found.reshape(3, n * m, -1)
 
-    def inverses(self, problem: Problem) -> FloatArray:
-        """Invert by dense elimination."""
+    def inverses(self, problem: Problem, solver: Way | None = None) -> FloatArray:
+        """Invert by dense elimination, whatever the solver."""
         n, rows, discounts = problem.n_live, problem.rows, problem.discounts
         out = np.empty((problem.policies.shape[0], discounts.size, n, n))
         for policy, each in zip(problem.policies, out, strict=True):

@@ -137,7 +137,7 @@ class GPU(Backend):
             found[2] = 0.0
         return found
 
-    def inverses(self, problem: Problem) -> FloatArray:
+    def inverses(self, problem: Problem, solver: Iterations) -> FloatArray:
         """Invert on the device."""
         with self.device.at_work(self.name):
             return self._inverses(problem)

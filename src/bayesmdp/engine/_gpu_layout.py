@@ -5,7 +5,7 @@ same state and next state share a slot, which a policy fills; slots of rows with
 probability stay 0. So a search, whose policy changes with every step, lays nothing out
 again.
 
-Slots stand as `engine/cuda/solve.cu` reads them. States are sorted by their number of
+Slots stand as `engine/cuda/matrix.cu` reads them. States are sorted by their number of
 slots, and as many of them as a warp has groups of lanes make a slice. A lane takes four
 slots at a time, a quad; neighbouring lanes of a state take neighbouring quads. Rows of
 a slice are filled up to the longest of them. The slices are dealt out to the warps of a
@@ -161,7 +161,7 @@ class OnDevice:
         rows = self._rows
         state = rows.source[rows.row_of_entry]
         key = state * self.n_states + rows.target
-        if (np.diff(key) > 0).all():  # one row a state
+        if (np.diff(key) > 0).all():  # one row per state
             return state, rows.target.astype(np.int64), np.arange(key.size)
         found, slot = np.unique(key, return_inverse=True)
         return found // self.n_states, found % self.n_states, slot

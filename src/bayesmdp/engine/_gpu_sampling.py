@@ -202,29 +202,32 @@ class _Kept:
     """Rows of draws that are met again, as far as there is room on the device.
 
     Where rows are independent all of them are sampled, so that the next policy finds
-    those that it uses, too.
+    those that it uses, too. Where they share something, a search meets other used rows
+    at nearly every step and seldom the same ones later: of each range of draws only the
+    rows that were filled last are kept.
     """
 
     def __init__(self, kernels: _Kernels, stream: KeptStream) -> None:
         self._device, self._independent = kernels.device, stream.independent
         self._own = sampler(kernels, stream.stream)
-        self._kept: dict[tuple[bytes, bytes], Array] = {}
+        self._kept: dict[bytes, tuple[bytes, Array]] = {}  # by draws; with rows used
 
     def filled(self, draws: IntArray, used: BoolArray, n_entries: int) -> Array | None:
         """Return rows [n, E] that are kept, or can be; None where there is no room."""
         used = np.ones_like(used) if self._independent else used
-        key = draws.tobytes(), used.tobytes()
-        if key not in self._kept:
+        key, rows = draws.tobytes(), used.tobytes()
+        if self._kept.get(key, (b"",))[0] != rows:
+            self._kept.pop(key, None)  # first, so that there is room
             shape = draws.size, n_entries
             if 8 * shape[0] * shape[1] > _SHARE_KEPT * self._device.free_bytes():
                 return None
             theta = self._device.xp.empty(shape)
             self._own(draws, used, theta)
-            self._kept[key] = theta
-        return self._kept[key]
+            self._kept[key] = rows, theta
+        return self._kept[key][1]
 
     def __call__(self, draws: IntArray, used: BoolArray, theta: Array) -> None:
-        """Fill rows anew."""
+        """Fill rows that are not kept."""
         self._own(draws, used, theta)
 
 

@@ -17,13 +17,13 @@ from bayesmdp.engine._gpu_layout import OnDevice, on_device
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import CROSS, GRADIENT, OCCUPANCY, VARIANCE
 
-_DOUBLES, _SINGLES = 6, 9  # vectors of a block, as in solve.cu
+_DOUBLES, _SINGLES = 6, 9  # vectors of a block, as in matrix.cu
 _STATIC = 3072  # bytes of shared memory that kernels and the system take besides
 _REGISTERS = 1024  # threads of a multiprocessor that have the registers they need
 _REGISTERS_WIDE = 512  # and where columns stay in them
 _MOST_RESIDENT = 16  # blocks of a multiprocessor
 _MOST_QUADS = 32  # of a thread that stay: bits of a word
-_WARPS = 8  # of a block that works on chains, a state for each
+_WARPS = 8  # of a block that works on chains; each takes a state
 LOOSE, TIGHT = 0.5, 0.01  # of weights that bound errors: of a draw, of the mean model
 NULL = 0
 
@@ -41,7 +41,7 @@ class Fit:
 
     @classmethod
     def of(cls, device: Device, at: OnDevice, quads: int) -> "Fit":
-        """Fit a matrix of so many quads a thread; ``size`` has few distinct values."""
+        """Fit a matrix of ``quads`` per thread; ``size`` has few distinct values."""
         step = 64 if at.n >= 254 else 16
         size, threads = -(-(at.n + 2) // step) * step, at.block.threads
         doubles, singles = 8 * _DOUBLES * size, 4 * _SINGLES * size
@@ -310,7 +310,7 @@ class Solver:
             out = found.occupancy[k : k + 1]
             found.length = found.back_length if k == 0 else None
             given = back, g[k : k + 1], at.start, 0, guess[k:], trial, out
-            systems.run(*given, continues=True, anew=True)
+            systems.run(*given, continues=True, fresh=True)
             if at.n_states > at.n:
                 arguments = (
                     *(n_draws, at.n, at.n_states, at.n_entries, float(g[k])),
@@ -341,12 +341,12 @@ class _Systems:
         *,
         squares: int = 0,
         continues: bool = False,
-        anew: bool = False,
+        fresh: bool = False,
     ) -> None:
         """Solve for right-hand sides ``[systems, n, N]`` from guesses [systems, S].
 
         Trial weights are those left by an earlier system of the same chain, if this one
-        ``continues`` and is not ``anew``.
+        ``continues`` and is not to have ``fresh`` ones.
         """
         solver, at, device = self.of, self.of.at, self.of.device
         (first, quads, order, column), n_quads, high, low = matrix
@@ -357,7 +357,7 @@ class _Systems:
             words = how.size * _DOUBLES + how.size * _SINGLES // 2
             memory = device.xp.empty(blocks * words)
         length = self.found.length
-        reads = continues and not anew and length is not None
+        reads = continues and not fresh and length is not None
         arguments = (
             *(solver.n_draws, at.n, at.n_states, discounts.size, n_quads, squares),
             *(int(continues), int(reads), self.loose, first, quads, order, column),
@@ -366,5 +366,5 @@ class _Systems:
             *(self.found.status, self.found.products),
         )
         constants = how.constants(at)
-        run = device.kernel(("common", "solve"), "solve_systems", **constants)
+        run = device.kernel(("common", "matrix", "solve"), "solve_systems", **constants)
         run(blocks, at.block.threads, arguments, how.n_bytes)

@@ -30,7 +30,7 @@ _LANES = 8  # for a row of the belief
 
 
 def count_bytes(problem: Problem, bits: int) -> int:
-    """Memory of a draw: its rows, solutions, controls, and its part of sums."""
+    """Memory per draw: its rows, solutions, controls, and its part of sums."""
     n_states, m, n = problem.rows.start.size, problem.n_columns, len(problem.policies)
     vectors = 4 * m + 8 + (m * m if bits & CROSS else 0)
     vectors += 3 * m * (n - 1) if bits & KEEP else 0
@@ -156,14 +156,11 @@ class BlockSums:
 
     def nodes(self, first: int) -> tuple[Node, ...]:
         """Join blocks from number ``first`` on, as the largest subtrees they fill."""
-        found, at, stop = [], first, first + self.state.shape[1]
-        while at < stop:
-            size = 1 << (stop - at).bit_length() - 1
-            size = min(size, at & -at) if at else size
-            level = size.bit_length() - 1
-            both = (self._tree(x, at - first, size) for x in (self.state, self.row))
-            found.append(Node(level, at >> level, *both))
-            at += size
+        found = []
+        for level, index in channels.subtrees(first, first + self.state.shape[1]):
+            part = (index << level) - first, 1 << level
+            both = (self._tree(x, *part) for x in (self.state, self.row))
+            found.append(Node(level, index, *both))
         return tuple(found)
 
     def _tree(self, blocks: Array, first: int, n_blocks: int) -> Array:

@@ -475,10 +475,11 @@ def nominal(
         replace(planned, solver=chosen).check()
         reference = solve_known(problem, backend, want, chosen)
     iterates = backend.iterates(chosen)
-    at_work = backend.behind(chosen)
-    inverse = at_work.inverses(problem) if fits else blank(problem, chosen).inverse
+    inverse = blank(problem, chosen).inverse
+    if fits:
+        inverse = backend.inverses(problem, chosen)
     known = few if iterates else ()
-    how = chosen, control, known, iterates, at_work.name
+    how = chosen, control, known, iterates, backend.behind(chosen).name
     return Nominal(reference, inverse, *how)
 
 

@@ -107,7 +107,9 @@ def evaluate(
         What computes: ``cpu``, ``cuda`` (a GPU; needs CuPy, ``pip install
         'bayesmdp[cuda]'``), or ``auto``, the GPU where there is one and it pays.
         ``device`` of the result says which it was. Default ``BAYESMDP_DEVICE``, else
-        ``cpu``. Results agree to rounding.
+        ``cpu``. A GPU samples the same draws, up to rounding, and iterates until values
+        are right to 1e-10 of the largest value of all states (1e-8 where rounding
+        allows no more); the CPU eliminates in small chains.
     keep_values
         Whether to keep the value of every draw and state, ``values`` [D, S]; not with
         averages, which are the same in all states.

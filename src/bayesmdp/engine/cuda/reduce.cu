@@ -124,7 +124,7 @@ KERNEL deviate(i64 n_draws, i64 n_live, i64 n_entries, const double* theta,
   if (there && THREAD % GROUP == 0) out[at] = total;
 }
 
-// out[d] = sum_s weight[s] x[d, s], a warp for a draw.
+// out[d] = sum_s weight[s] x[d, s], one warp per draw.
 KERNEL weigh(i64 n_draws, i64 n, const double* weight, const double* x, double* out) {
   i64 d = BLOCK_AT * WARPS + WARP_AT;
   double total = 0.0;
