@@ -8,7 +8,6 @@ model allows, and ``table[m, e]`` is the probability model ``m`` gives it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,10 +21,8 @@ from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.errors import (
     BayesmdpError,
-    BayesmdpWarning,
     BeliefError,
     DynamicsError,
-    TaskError,
 )
 from bayesmdp.model import (
     Dynamics,
@@ -38,6 +35,7 @@ from bayesmdp.model import (
 )
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits, spread, union
 from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
+from bayesmdp.posterior._tasks_of_models import tasks_of_models
 
 _KNOWN = (  # what tasks of draws must share
     *("n_states", "n_actions", "discount", "terminal", "start", "horizon", "cycle"),
@@ -126,7 +124,9 @@ class Ensemble(Belief, Shown):
         table = np.stack([spread(*part, rows) for part in parts])
         put(self, "layout", rows)
         put(self, "table", _checks.sealed(table))
-        tasks = [task] if rewards is None else _tasks(task, rewards, len(models))
+        tasks = (
+            [task] if rewards is None else tasks_of_models(task, rewards, len(models))
+        )
         entry_state = rows.state[rows.row_of_entry]
         entry_action = rows.action[rows.row_of_entry]
         at = entry_state, entry_action, rows.next_state
@@ -432,74 +432,3 @@ def _available(
         name = task.state_name(int(np.argmax(empty)))
         raise BeliefError(f"No action of state {name} is available in every model.")
     return common
-
-
-def _tasks(task: Task, rewards: Sequence[Any], n: int) -> list[Task]:
-    """One task a model, which differ in the reward alone."""
-    if not isinstance(rewards, Iterable):
-        raise BeliefError(f"`rewards` must be a list; got {type(rewards).__name__}.")
-    task.no_cost("Ensemble(rewards=)")
-    rewards = list(rewards)
-    if len(rewards) != n:
-        raise BeliefError(
-            f"`rewards` must have one entry per model, {n}; got {len(rewards)}."
-        )
-    with warnings.catch_warnings():  # the task itself has said it of the discount
-        warnings.simplefilter("ignore", BayesmdpWarning)
-        found = [_task_of(i, task, reward) for i, reward in enumerate(rewards)]
-    for i, one in enumerate(found):
-        timed = task.horizon is not None or task.cycle != "start"
-        if timed and one.of_states != task.of_states:
-            raise BeliefError(
-                f"`rewards`, model {i}: it must be of states or pairs, or of "
-                "transitions, as the task's own: `cycle` and `horizon` count them "
-                "differently."
-            )
-    return found
-
-
-def _task_of(number: int, task: Task, reward: Any) -> Task:
-    """Return the task of a model; rewards by name are matched by name."""
-    discount: Any = task.discount
-    if isinstance(task.reward, Rewards):
-        discount = {name: part.discount for name, part in task.parts.items()}
-    try:
-        return Task(
-            task.n_states,
-            task.n_actions,
-            _by_name(number, task, reward),
-            discount=None if task.criterion == "average" else discount,
-            start=task.start,
-            terminal=task.terminal,
-            horizon=task.horizon,
-            cycle=task.cycle,
-            criterion=task.criterion,
-        )
-    except TaskError as problem:
-        raise BeliefError(f"`rewards`, model {number}: {problem}") from None
-
-
-def _by_name(number: int, task: Task, reward: Any) -> Any:
-    """Put rewards of a model in the order of the task's."""
-    own: dict[str, float] = {}
-    if isinstance(reward, Rewards):
-        own = dict(zip(reward.names, reward.discounts, strict=True))
-        reward = dict(zip(reward.names, reward.rewards, strict=True))
-    came = list(reward) if isinstance(reward, Mapping) else []
-    names = list(task.parts) if isinstance(task.reward, Rewards) else []
-    if {*came} != {*names}:
-        said = "have no names, as the task's has none"
-        if names:
-            said = f"hold the task's rewards by name, {', '.join(names)}"
-        raise BeliefError(
-            f"`rewards`, model {number}, must {said}; got "
-            f"{', '.join(map(repr, came)) or 'one without a name'}."
-        )
-    for name in names:
-        wanted = task.parts[name].discount
-        if wanted != own.get(name, wanted) and task.criterion != "average":
-            raise BeliefError(
-                f"`rewards`, model {number}: {name!r} has the discount {own[name]:g}, "
-                f"and the task's {wanted:g}; models differ in rewards alone."
-            )
-    return {name: reward[name] for name in names} if names else reward
