@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from bayesmdp.cli._options import device_option, draws_option, priors_beside
 from bayesmdp.cli._runs import COMPARISON, OPTIMISED, Job, job_options, run_argument
@@ -43,7 +42,8 @@ def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
     for what was not run, the last `compare`, and the last `cost-effectiveness`, if any.
     Where no policies were compared, it is done for behaviour, mle, nominal and, if
     there, the optimised policy; where the optimised policy is newer, or what was kept
-    is of another --reward, they are compared again. --draws and --seed apply to what
+    is of another --reward, they are compared again. Costs and information of an earlier
+    optimised policy are left out. --draws and --seed apply to what
     must be computed. An existing page is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
@@ -218,6 +218,8 @@ def _costs(job: Job, costs: "CostEffectiveness", kept: "Optimisation") -> bool:
     An analysis keeps no policies, but what each costs in each draw: those of the same
     seed are compared. Draws without a value were left out, so they are looked up.
     """
+    import numpy as np
+
     import bayesmdp as bm
 
     if OPTIMISED not in costs.names:
