@@ -105,6 +105,21 @@ def test_an_interval_that_misses_the_predicted_value_is_told(null: Report) -> No
     assert "outside the interval of WIS. The policy was judged" in str(told["text"])
 
 
+def test_weights_of_an_optimised_policy_may_be_of_an_earlier_one() -> None:
+    """Estimates keep the name of a policy, by which the page cannot know it."""
+    _, _, posterior, made = analysis(0.4)
+    table, found = made["comparison"], made["off_policy"]
+    assert isinstance(table, bm.Comparison)
+    assert isinstance(found, bm.evaluation.OffPolicy)
+    best = bm.optimise(posterior, effort="quick")
+    best = replace(best, policy=table.evaluations["nominal"].policy)
+    for folds in (0, 2):
+        again = replace(found, n_folds=folds)
+        page = bm.report(posterior, table, optimisation=best, off_policy=again)
+        said = str(entries(page)["off_policy"]["text"])
+        assert ("weighted for “nominal” as it was at that time" in said) == (not folds)
+
+
 def test_a_gain_that_states_tell_together_is_not_contradicted_by_each() -> None:
     """No state is certain alone; whether exchanged actions claim as much decides."""
     _, _, posterior, made = analysis(0.15)

@@ -1,6 +1,7 @@
 """Several rewards on the command line: task file, --reward, cost-effectiveness."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,49 @@ def test_the_report_shows_the_last_analysis() -> None:
     section = json.loads(Path("page.json").read_text())["economics"]
     kept = bm.storage.load_result("plain", "cost_effectiveness")
     assert [x["name"] for x in section["rows"]] == [x.name for x in kept.table]
+
+
+def test_a_report_leaves_out_what_an_earlier_optimised_policy_cost() -> None:
+    """The policy is exchanged, as `optimise --overwrite` does; numbers would be old."""
+    benefit = ("--reward", "qaly=3000", "--reward", "cost=-1")
+    assert run("optimise", "plain", *benefit, "--overwrite").exit_code == 0
+    asked = (TWO[0], "optimised", "--threshold", "3000", "--draws", "64")
+    assert run("cost-effectiveness", "plain", *asked).exit_code == 0
+    visits = (TWO[0], "optimised", *benefit, "--visits", "10", "--patients", "10")
+    assert run("information", "plain", *visits).exit_code == 0
+    page = ("report", "plain", *benefit, "--draws", "64", "-o", "kept.html")
+
+    def shown() -> tuple[str, bool, bool]:
+        done = run(*page)
+        assert done.exit_code == 0, done.output
+        data = json.loads(Path("kept.json").read_text())
+        left_out = "left_out" in data["information"]
+        return done.stderr, data["economics"] is not None, not left_out
+
+    said, economics, information = shown()
+    assert economics
+    assert information
+    assert "earlier optimised policy" not in said
+    kept = bm.storage.load_result("plain", "optimised", bm.Optimisation)
+    other = np.roll(kept.policy, 1, axis=1)
+    bm.storage.save_result(
+        "plain", "optimised", replace(kept, policy=other), overwrite=True
+    )
+    said, economics, information = shown()
+    assert not economics
+    assert not information
+    again = f"bayesmdp cost-effectiveness plain {TWO[0]} optimised --threshold=3000"
+    assert again in said
+    assert f"bayesmdp information plain {TWO[0]} optimised --reward=qaly=3000" in said
+    assert run("cost-effectiveness", "plain", *asked).exit_code == 0
+    assert run("information", "plain", *benefit, "--visits", "10").exit_code == 0
+    said, economics, information = shown()  # information found policies for itself
+    assert economics
+    assert information
+    assert "earlier optimised policy" not in said
+    Path("plain/results/optimised.json").unlink()
+    for name in ("cost_effectiveness", "information", "comparison"):
+        Path(f"plain/results/{name}.json").unlink()
 
 
 def test_a_report_does_not_show_one_reward_as_another() -> None:

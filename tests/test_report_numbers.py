@@ -76,7 +76,10 @@ def test_horizons_and_averages_leave_out_what_is_not_known(
     assert "without a horizon" in made.data["attribution"]["left_out"]
     checks = {x["name"]: x for x in made.data["summary"]["checks"]}
     assert checks["check"]["command"] is None
-    assert "horizon, averages" in checks["states"]["text"]
+    of = {"horizon": "tasks with a horizon", "average": "averages per step"}
+    unknown = of["horizon" if task.horizon else "average"]
+    assert checks["check"]["text"] == f"Not known for {unknown}."
+    assert checks["states"]["text"].endswith(f"not known for {unknown}.")
     assert any(task.said_time in x for x in made.data["methods"]["paragraphs"])
     assert "<!DOCTYPE html>" in made.html()
 

@@ -97,16 +97,21 @@ class Estimates:
 
     def __post_init__(self) -> None:
         """Refuse estimates that overflowed, also those of the start."""
-        for name in ESTIMATED:
-            known = np.isfinite(getattr(self, name)).all()
-            if not (known and math.isfinite(getattr(self, f"start_{name}", 0.0))):
-                raise TooLargeError(
-                    f"`{name}` of this policy is not finite: its values are too large; "
-                    "use a smaller discount, or give rewards in larger units."
-                )
+        check_finite(self, ESTIMATED)
 
 
 ESTIMATED = tuple(x.name for x in fields(Estimates))
+
+
+def check_finite(found: Estimates, names: tuple[str, ...]) -> None:
+    """Refuse estimates that overflowed, also those of the start."""
+    for name in names:
+        known = np.isfinite(getattr(found, name)).all()
+        if not (known and math.isfinite(getattr(found, f"start_{name}", 0.0))):
+            raise TooLargeError(
+                f"`{name}` of this policy is not finite: its values are too large; "
+                "use a smaller discount, or give rewards in larger units."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table, as_plain, between, rounded
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation._errors import ESTIMATED, Estimates
+from bayesmdp.evaluation._errors import ESTIMATED, Estimates, check_finite
 from bayesmdp.model import Task
 
 #: Values ``[D, ...]`` by name, each with the name and labels of its second axis.
@@ -71,6 +71,7 @@ def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> 
 
 _FEW = 30  # draws below which their spread says little about itself
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
+_TOTAL = ("total_sd", "total_sd_mcse")
 _BIAS = ("bias", "bias_mcse", "bias_sd", "bias_sd_mcse")
 _OVER_STEPS = "aleatoric sd: the mean over n steps has this over sqrt(n), for large n"
 _COVARIANCES = tuple(
@@ -87,9 +88,11 @@ class Evaluation(Record, Estimates):
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
     ``epistemic_sd`` is what more data would remove, ``aleatoric_sd`` is chance that no
     data removes. With ``criterion="average"`` values are averages per step, and
-    ``aleatoric_sd`` is the root of the variance of a sum of steps over their number
-    (docs/rewards.md). ``occupancy`` counts discounted visits from the start
-    distribution, or shares of time; a terminal state is visited once, on arrival.
+    ``aleatoric_sd`` is the root of the variance of a sum of steps over their number, of
+    which the mean of n steps has 1 / sqrt(n) (docs/rewards.md); ``total_sd`` is then
+    NaN, for no outcome has the sum of both. ``occupancy`` counts discounted visits from
+    the start distribution, or shares of time; a terminal state is visited once, on
+    arrival.
 
     Of several rewards the plain fields, and ``interval()``, are those of the first
     reward of the task; ``rewards[name]`` is the `Evaluation` of each. Data frames have
@@ -142,6 +145,17 @@ class Evaluation(Record, Estimates):
     bias_sd: FloatArray | None = None  # [S], epistemic
     bias_sd_mcse: FloatArray | None = None  # [S]
     device: str = "cpu"  # what computed
+
+    def __post_init__(self) -> None:
+        """Refuse estimates that overflowed; of averages leave out the total sd."""
+        known = ESTIMATED
+        if self.task.criterion == "average":
+            known = tuple(x for x in ESTIMATED if x not in _TOTAL)
+            unknown = _checks.sealed(np.full(self.task.n_states, np.nan))
+            for name in _TOTAL:  # an asymptotic sd is that of no outcome
+                object.__setattr__(self, name, unknown)
+                object.__setattr__(self, f"start_{name}", math.nan)
+        check_finite(self, known)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Equal-tailed posterior interval of the start value.
@@ -258,10 +272,17 @@ class Evaluation(Record, Estimates):
         return inference_data(variables, self.weights, chains)
 
     @property
+    def _noisy(self) -> bool:
+        """Whether there are Monte Carlo errors: of draws, or of models as a sample."""
+        of = ESTIMATED[1:6:2]  # not of the total sd, which averages lack
+        each = (self, *(self.rewards or {}).values())
+        return not self.exact or any(getattr(x, f"start_{e}") for x in each for e in of)
+
+    @property
     def drawn(self) -> str:
         """What was drawn, in words."""
         if self.exact:
-            how = "sampled" if self.start_total_sd_mcse else "exactly"
+            how = "sampled" if self._noisy else "exactly"
             return f"{_checks.many(self.n_draws, 'model')}, {how}"
         return f"{_checks.many(self.n_draws, 'draw')} (seed {self.seed})"
 
@@ -269,23 +290,25 @@ class Evaluation(Record, Estimates):
         header = ["", "value", "epistemic sd", "aleatoric sd", "total sd"]
         if self.rewards is not None:
             return self._sheet_of_rewards(header)
+        average = self.task.criterion == "average"
+        told = _QUANTITIES[:3] if average else _QUANTITIES
+        header = header[: 1 + len(told)]
         start = [
             rounded(getattr(self, f"start_{q}"), getattr(self, f"start_{q}_mcse"))
-            for q in _QUANTITIES
+            for q in told
         ]
         rows = [["from the start", *start]]
         live = self.task.live
         order = live[np.argsort(-self.occupancy[live], kind="stable")][:shown]
         if self.bias is not None:
-            few = Table(header[:-1], [row[:-1] for row in rows])
-            return self._sheet_of_average(few, order)
+            return self._sheet_of_average(Table(header, rows), order)
         for state in order:
             cells = [
                 rounded(getattr(self, q)[state], getattr(self, f"{q}_mcse")[state])
-                for q in _QUANTITIES
+                for q in told
             ]
             rows.append([f"state {self.task.state_name(int(state))}", *cells])
-        lines = self._remarks()
+        lines = [*self._remarks(), *([_OVER_STEPS] if average else [])]
         if live.size > order.size and shown:
             said = f"(the {order.size} most visited of {live.size} states)"
             lines.insert(0, said)
@@ -332,7 +355,7 @@ class Evaluation(Record, Estimates):
             f"95 % interval of {name} {self._when}: {between(*one.interval())}"
             for name, one in self.rewards.items()
         ]
-        if not self.exact:
+        if self._noisy:
             lines.append("± Monte Carlo error")
         over, of = self.start_epistemic_covariance, self.start_aleatoric_covariance
         lines += [
@@ -360,7 +383,7 @@ class Evaluation(Record, Estimates):
                 "± Monte Carlo error; control variates cut the variance of the start "
                 f"value by {min(self.variance_reduction, 1e9):.3g}"
             )
-        elif not self.exact or self.start_total_sd_mcse:
+        elif self._noisy:
             lines.append("± Monte Carlo error")
         if self.n_draws < _FEW and not self.exact:
             lines.append("few draws: the errors themselves are rough")

@@ -424,5 +424,6 @@ class Draws:
 
     def __repr__(self) -> str:
         if self.exact:
-            return f"Draws({_checks.many(self.n_draws, 'model')}, exact)"
+            how = "sampled" if self.belief.chain_noise else "exact"
+            return f"Draws({_checks.many(self.n_draws, 'model')}, {how})"
         return f"Draws({_checks.many(self.n_draws, 'draw')}, seed {self.seed})"

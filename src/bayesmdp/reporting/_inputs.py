@@ -7,8 +7,9 @@ where there is none. What is not finite is None.
 """
 
 import math
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -33,8 +34,8 @@ from bayesmdp.evaluation import (
 )
 from bayesmdp.information import Information
 from bayesmdp.model import Task
-from bayesmdp.optimisation import Optimisation
-from bayesmdp.posterior import Belief, Fitted, check_belief
+from bayesmdp.optimisation import Optimisation, PosteriorMean
+from bayesmdp.posterior import Belief, Ensemble, Fitted, check_belief
 from bayesmdp.priors import EvidenceCurve
 
 VALUE_DIGITS, ERROR_DIGITS = 5, 2
@@ -80,13 +81,21 @@ def in_percent(part: float) -> str:
 
 
 def interval(
-    values: FloatArray, weights: FloatArray, *, exact: bool, level: float = 0.95
+    values: FloatArray,
+    weights: FloatArray,
+    *,
+    exact: bool,
+    chain: float = 0.0,
+    level: float = 0.95,
 ) -> dict[str, Any]:
-    """Return a central interval of draws ``[D]``; errors by order statistics."""
+    """Return a central interval of draws ``[D]``; errors by order statistics.
+
+    ``chain`` is the belief's `chain_noise`, all there is where every model is swept.
+    """
     found: dict[str, Any] = {"level": level}
-    n = values.size
+    noise = chain + (0.0 if exact else 1 / values.size)
     for name, at in (("low", (1 - level) / 2), ("high", (1 + level) / 2)):
-        step = 0.0 if exact else math.sqrt(at * (1 - at) / n)
+        step = math.sqrt(at * (1 - at) * noise)
         below = quantile(values, weights, max(at - step, 0.0))
         above = quantile(values, weights, min(at + step, 1.0))
         found[name] = quantity(quantile(values, weights, at), (above - below) / 2)
@@ -210,6 +219,61 @@ class Inputs:
         return self.task.is_plain and not self.task.is_cost
 
     @property
+    def unknown_for(self) -> str:
+        """For which tasks, as this one, values of single actions are not known."""
+        if self.task.criterion == "average":
+            return "averages per step"
+        if self.task.horizon is not None:
+            return "tasks with a horizon"
+        return "costs" if self.task.is_cost else f"tasks with {self.task.said_time}"
+
+    @property
+    def when(self) -> str:
+        """What values are, in words."""
+        return "per step" if self.task.criterion == "average" else "from the start"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the belief is a number of models that are themselves a sample."""
+        return self.posterior.n_models is not None and self.posterior.chain_noise > 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no Monte Carlo error at all."""
+        return self.best.exact and not self.sampled
+
+    @property
+    def n_effective(self) -> float:
+        """Independent draws that would leave a probability the error that it has."""
+        own = 0.0 if self.best.exact else 1 / self.best.n_draws
+        noise = self.posterior.chain_noise + own
+        return 1 / noise if noise else math.inf
+
+    @property
+    def drawn(self) -> str:
+        """What probabilities are shares of."""
+        n, kind = self.best.n_draws, "draw"
+        if self.best.exact:
+            kind = "sampled model" if self.sampled else "model"
+        return f"{n:,} {kind}{'s' if n != 1 else ''}"
+
+    @property
+    def own_rewards(self) -> bool:
+        """Whether models bring rewards of their own, which are then uncertain too."""
+        belief = self.posterior
+        return isinstance(belief, Ensemble) and belief.rewards.shape[0] > 1
+
+    def command(self, said: str) -> str:
+        """Write a command about the run with the reward that the page is about."""
+        chosen = self.task.chosen or ()
+        asked = [chosen] if isinstance(chosen, str) else list(chosen)
+        if isinstance(chosen, Mapping):
+            asked = [f"{name}={weight:.15g}" for name, weight in chosen.items()]
+        return f"bayesmdp {said}" + "".join(
+            f" --reward {shlex.quote(x)}" for x in asked
+        )
+
+    @property
     def evaluations(self) -> dict[str, Evaluation]:
         """Evaluations by policy name, best first."""
         return {r.name: self.comparison.evaluations[r.name] for r in self.rows}
@@ -225,6 +289,12 @@ class Inputs:
         if self.optimisation is None:
             return ()
         return self._named(self.optimisation.policy)
+
+    @property
+    def for_tail(self) -> bool:
+        """Whether the optimised policy was chosen for something else than the mean."""
+        result = self.optimisation
+        return result is not None and result.objective != repr(PosteriorMean())
 
     @cached_property
     def examined(self) -> tuple[str, ...]:
@@ -299,6 +369,26 @@ class Inputs:
         return np.sort(most)
 
 
+def held_against(posterior: Belief, findings: Findings | None) -> Findings | None:
+    """Leave out what `validate` asks of a log alone and the task has answered.
+
+    A log does not say which states are terminal; where the task names all that were
+    entered and never left, there is nothing to ask.
+    """
+    counts, task = posterior.counts, posterior.task
+    if findings is None or counts is None or not isinstance(findings, Findings):
+        return findings
+    entered, left = (
+        np.bincount(x, counts.count, task.n_states) > 0
+        for x in (counts.next_state, counts.state)
+    )
+    if (entered & ~left & ~task.is_terminal).any():
+        return findings
+    asked = "never-left-states", "note"  # a warning is of a log that says its ends
+    kept = tuple(x for x in findings if (x.code, x.severity) != asked)
+    return replace(findings, findings=kept)
+
+
 def draw_weights(evaluation: Evaluation) -> FloatArray:
     """Probability of each draw, ``[D]``; only models of an ensemble differ in it."""
     n = evaluation.start_values.size
@@ -344,15 +434,17 @@ def best_shares(
     values: Mapping[str, FloatArray],
     weights: FloatArray,
     evaluations: Mapping[str, Evaluation],
+    n: float,
 ) -> dict[str, dict[str, float | None]]:
-    """Probability that each policy is the best of all; ties are divided."""
+    """Probability that each policy is the best of all; ties are divided.
+
+    ``n`` is the number of independent draws that its error is that of.
+    """
     table = np.stack(list(values.values()))  # [P, D]
     if next(iter(evaluations.values())).task.is_cost:
         table = -table
     top = gaps(table, table.max(axis=0), _least(evaluations)) == 0
     hits = np.minimum((top / top.sum(axis=0)) @ weights, 1.0)
-    exact = all(e.exact for e in evaluations.values())
-    n = np.inf if exact else weights.size
     return {name: share(float(h), n) for name, h in zip(values, hits, strict=True)}
 
 

@@ -28,7 +28,7 @@ from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
 from bayesmdp.priors import EvidenceCurve
-from bayesmdp.reporting._inputs import Inputs, chance, in_percent
+from bayesmdp.reporting._inputs import Inputs, chance, held_against, in_percent
 from bayesmdp.reporting._summary import known, percent
 
 _FOLDER = Path(__file__).parent / "page"
@@ -236,7 +236,8 @@ def report(
     optimisation
         From `bayesmdp.optimise`.
     findings
-        From `bayesmdp.validate`.
+        From `bayesmdp.validate`. That states were never left is not shown where the
+        task names them as terminal.
     evidence
         From `bayesmdp.priors.evidence_curve`.
     prior_sensitivity
@@ -275,7 +276,7 @@ def report(
         posterior,
         comparison,
         optimisation,
-        findings,
+        held_against(posterior, findings),
         evidence,
         prior_sensitivity,
         best_predictor,

@@ -36,6 +36,8 @@ from bayesmdp.reporting._inputs import (
 
 
 def _discounts(task: Task) -> str:
+    if task.criterion == "average":
+        return "none: averages per step"
     if not isinstance(task.reward, Rewards):
         return f"{task.discount:g}"
     of = task.reward
@@ -53,10 +55,16 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
         ["Discount", _discounts(task)],
     ]
     # not the lines of a text: a label may hold line breaks
-    facts += [_fact(line) for line in task._sheet().body if isinstance(line, str)]
+    lines = [line for line in task._sheet().body if isinstance(line, str)]
+    if inputs.own_rewards:  # those of the task took no part
+        unit = f", in {task.reward_unit}" if task.reward_unit else ""
+        own = f"reward: each model has its own{unit}"
+        lines = [own if x.startswith("reward") else x for x in lines]
+    facts += [_fact(line) for line in dict.fromkeys(lines)]
     visits, summary = inputs.visits, ""
     if belief.n_models is not None:
-        facts.append(["Models", f"{belief.n_models:,}, given as an ensemble"])
+        how = "a sample" if inputs.sampled else "given as an ensemble"
+        facts.append(["Models", f"{belief.n_models:,}, {how}"])
     if isinstance(belief, Fitted) and visits is not None:
         seen = visits[task.live]
         facts += [
@@ -274,10 +282,19 @@ PER = 1_000  # later patients that gains are told for
 def information_section(inputs: Inputs) -> dict[str, Any]:
     """Put the value of information together."""
     found = inputs.information
+    if found is None and not inputs.knows_actions:
+        return {
+            "left_out": f"What more data would be worth is not known for "
+            f"{inputs.unknown_for}. What it is worth to know an uncertain quantity "
+            "can be computed from draws of it: `bm.information.evppi`."
+        }
     if found is None:
+        command = ""
+        if isinstance(inputs.posterior, Fitted):
+            command = f" or `{inputs.command('information RUN')}`"
         return {
             "left_out": "What more data would be worth was not computed; "
-            "`bm.value_of_information(posterior)` or `bayesmdp information` does that."
+            f"`bm.value_of_information(posterior)`{command} does that."
         }
     return {
         "evpi": quantity(found.evpi, found.evpi_mcse),
@@ -321,14 +338,14 @@ def states_worth_most(found: Information, n: int) -> list[dict[str, Any]]:
 def policies_section(inputs: Inputs) -> dict[str, Any]:
     """Return the value of each policy, and how it compares with the reference."""
     values, weights = start_values(inputs)
-    exact = inputs.best.exact
-    best = best_shares(values, weights, inputs.evaluations)
+    how: Any = {"exact": inputs.best.exact, "chain": inputs.posterior.chain_noise}
+    best = best_shares(values, weights, inputs.evaluations, inputs.n_effective)
     gaps = gaps_to(inputs.reference, values, inputs.evaluations)
     rows = [
         {
             **_row(row, inputs),
-            "interval": interval(values[row.name], weights, exact=exact),
-            "difference_interval": interval(gaps[row.name], weights, exact=exact),
+            "interval": interval(values[row.name], weights, **how),
+            "difference_interval": interval(gaps[row.name], weights, **how),
             "probability_best": best[row.name],
         }
         for row in inputs.rows
@@ -346,13 +363,14 @@ def policies_section(inputs: Inputs) -> dict[str, Any]:
 
 def _row(row: ComparisonRow, inputs: Inputs) -> dict[str, Any]:
     evaluation = inputs.comparison.evaluations[row.name]
-    n = np.inf if evaluation.exact else evaluation.n_draws
     better = row.probability_better
     return {
         "name": row.name,
         "value": quantity(row.value, row.value_mcse),
         "difference": quantity(row.difference, row.difference_mcse),
-        "probability_better": None if better is None else share(better, n),
+        "probability_better": None
+        if better is None
+        else share(better, inputs.n_effective),
         "epistemic_sd": quantity(row.epistemic_sd, evaluation.start_epistemic_sd_mcse),
         "aleatoric_sd": quantity(row.aleatoric_sd, evaluation.start_aleatoric_sd_mcse),
         "low_support": None if row.low_support is None else quantity(row.low_support),

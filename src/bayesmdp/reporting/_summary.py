@@ -5,6 +5,7 @@ How it was done, in sentences that can be quoted, with what is needed to redo it
 
 import math
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -13,8 +14,8 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._version import __version__
 from bayesmdp.evaluation import Evaluation, rounded
-from bayesmdp.optimisation import PosteriorMean
-from bayesmdp.reporting._cautions import cautions, checks_made
+from bayesmdp.reporting._cautions import cautions
+from bayesmdp.reporting._checks_made import checks_made
 from bayesmdp.reporting._inputs import (
     Inputs,
     chance,
@@ -53,7 +54,7 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
             *_optimisation(inputs),
             _APPROXIMATION,
         ],
-        "assumptions": _ASSUMPTIONS,
+        "assumptions": _assumptions(inputs),
         "references": [_PAPER, _SOBEL, _DELAGE, _DEARDEN],
         "versions": {
             "bayesmdp": __version__,
@@ -69,39 +70,64 @@ _APPROXIMATION = (
     "where it is shown, expands the value to first order around the mean model "
     "(Delage and Mannor 2010), and says how far that is from the draws."
 )
-_ASSUMPTIONS = [
-    "The state is all that matters for what happens next (the Markov property).",
-    "No unmeasured confounding: nothing unrecorded influenced both the action and the "
-    "outcome.",
-    "Rewards are known, and states are given: that other states might have been "
-    "defined is not part of the uncertainty.",
-    "Probabilities are those of the model and the prior named here.",
-]
+
+
+def _assumptions(inputs: Inputs) -> list[str]:
+    """Say what the numbers take for granted."""
+    logged = inputs.posterior.n_models is None
+    rewards, whose = (
+        "Rewards are known, and states are given",
+        "the model and the prior",
+    )
+    if inputs.own_rewards:
+        rewards = "Rewards are as uncertain as the models say, and states are given"
+    if not logged:
+        whose = "the models given, whose own assumptions are not examined"
+    return [
+        "The state is all that matters for what happens next (the Markov property).",
+        "No unmeasured confounding: nothing unrecorded influenced both the action and "
+        "the outcome.",
+        f"{rewards}: that other states might have been defined is not part of the "
+        "uncertainty.",
+        f"Probabilities are those of {whose}{' named here' if logged else ''}.",
+    ]
 
 
 def _evaluation(inputs: Inputs) -> str:
     best = inputs.best
     many = f"Each of {best.n_draws:,} draws from the posterior"
     if best.exact:
-        many = f"Each of the {best.n_draws:,} models"
+        many = f"Each of the {inputs.drawn}"
     noise = "There is no Monte Carlo error."
-    if not best.exact or best.start_total_sd_mcse:
+    if not inputs.exact:
         noise = (
-            "The figure after ± is the Monte Carlo standard error, which more draws "
-            "would remove; it is no part of the uncertainty about the dynamics."
+            "The figure after ± is the Monte Carlo standard error, which more "
+            f"{'models' if best.exact else 'draws'} would remove; it is no part of the "
+            "uncertainty about the dynamics."
         )
-    what, how = "the return", "in closed form (Sobel 1982)"
+    if inputs.task.criterion == "average":
+        return (
+            f"{many} gives the average per step of the {_paid(inputs)} in the long "
+            "run, and the asymptotic variance of a sum of steps over their number, in "
+            "closed form. The epistemic variance is that of the average over draws, "
+            "the aleatoric one the mean of the asymptotic variance: by the law of "
+            "total variance the mean over n steps has the variance epistemic + "
+            f"aleatoric / n, for large n. {noise}"
+        )
+    how = "in closed form (Sobel 1982)"
     if inputs.task.horizon is not None:
         how = "by one product per cycle, exactly"
-    if inputs.task.criterion == "average":
-        what, how = "the reward of a step in the long run", "in closed form"
     return (
-        f"{many} gives the mean and the variance of {what} ({inputs.task.said_time}) "
-        f"{how}. By the law of total variance the variance of "
-        "the mean over draws is the epistemic part, and the mean of the variance the "
-        "aleatoric part (Valdettaro and Faisal 2024, Algorithm 1). A random start "
+        f"{many} gives the mean and the variance of the return "
+        f"({inputs.task.said_time}) {how}. By the law of total variance the variance "
+        "of the mean over draws is the epistemic part, and the mean of the variance "
+        "the aleatoric part (Valdettaro and Faisal 2024, Algorithm 1). A random start "
         f"adds to the aleatoric part. {noise}"
     )
+
+
+def _paid(inputs: Inputs) -> str:
+    return "cost" if inputs.task.is_cost else "reward"
 
 
 def _comparison(inputs: Inputs) -> str:
@@ -117,9 +143,9 @@ def _optimisation(inputs: Inputs) -> list[str]:
     result = inputs.optimisation
     if result is None:
         return []
-    what = f"the posterior mean of the {inputs.measure} from the start"
-    if result.objective != repr(PosteriorMean()):
-        of = f"{inputs.measure}s from the start over the posterior"
+    what = f"the posterior mean of the {inputs.measure} {inputs.when}"
+    if inputs.for_tail:
+        of = f"{inputs.measure}s {inputs.when} over the posterior"
         what = f"{result.objective} of the {of}"
     starts = _checks.many(len(result.starts), "starting policy")
     aim = "minimises" if inputs.task.is_cost else "maximises"
@@ -130,6 +156,12 @@ def _optimisation(inputs: Inputs) -> list[str]:
 
 
 def _judged(inputs: Inputs) -> str:
+    if inputs.sampled:
+        return (
+            f"It was learnt, chosen and judged on the same "
+            f"{inputs.posterior.n_models:,} sampled models, which favours it: models "
+            "of another seed would not."
+        )
     if inputs.best.exact:
         return "It was learnt, chosen and judged on all models, exactly."
     return "It was learnt, chosen and judged on three separate streams of draws."
@@ -157,6 +189,9 @@ def summary_section(
     found: dict[str, Any] = {
         "question": _question(inputs),
         "measure": inputs.measure,
+        "when": inputs.when,
+        "average": inputs.task.criterion == "average",
+        "given": _given(inputs),
         "recommended": inputs.recommended,
         "reference": inputs.reference,
         "chosen_by": "optimisation" if inputs.optimised else "comparison",
@@ -172,7 +207,8 @@ def summary_section(
         "difference_interval": row["difference_interval"],
         "probability_better": row["probability_better"],
         "n_draws": best.n_draws,
-        "exact": best.exact,
+        "exact": inputs.exact,
+        "drawn": inputs.drawn,
     }
     ends, gap = found["difference_interval"], None
     if found["probability_better"] is not None:
@@ -180,7 +216,7 @@ def summary_section(
         found["difference_sd"] = (gap["high"] - gap["low"]) / _WIDTH
     found["gains"] = gains(inputs, gap)
     result = inputs.optimisation
-    if result is not None and result.objective == repr(PosteriorMean()):
+    if result is not None and not inputs.for_tail:
         found["upper_bound"] = quantity(result.upper_bound, result.upper_bound_mcse)
         found["gap"] = quantity(result.gap, result.gap_mcse)
     found["sentences"] = _sentences(inputs, found)
@@ -202,8 +238,11 @@ def _question(inputs: Inputs) -> str:
 def _epistemic_share(evaluation: Evaluation) -> dict[str, float | None]:
     """Part of the variance of one return that is epistemic.
 
-    With ``f = e^2 / (e^2 + a^2)``, ``df = 2 f (1 - f) |(de/e, da/a)|``.
+    With ``f = e^2 / (e^2 + a^2)``, ``df = 2 f (1 - f) |(de/e, da/a)|``. Averages per
+    step have no such part: it falls to nothing as steps are added.
     """
+    if evaluation.task.criterion == "average":
+        return quantity(math.nan, math.nan)
     e, a = evaluation.start_epistemic_sd, evaluation.start_aleatoric_sd
     if e <= 0 or a <= 0:
         return quantity(float(e > 0))
@@ -221,7 +260,9 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     unit = f" {said}" if said else ""
     what = f"the expected {inputs.measure} from the start"
     if inputs.task.criterion == "average":
-        what = "the average per step"
+        what = f"the average {_paid(inputs)} per step"
+    if unit and isinstance(inputs.task.chosen, Mapping):  # a sum is no unit of its own
+        what, unit = f"{what} ({said})", ""
     only = ""
     if inputs.cost_effectiveness is not None:
         about = inputs.task.chosen or "the reward"
@@ -231,9 +272,9 @@ def _sentences(inputs: Inputs, found: dict[str, Any]) -> dict[str, str]:
     return {
         "value": (
             f"Under “{found['recommended']}” {what} is "
-            f"{_with_noise(found['value'], sd)}{unit}; given the data, it lies between "
-            f"{known(ends['low'], sd)} and {known(ends['high'], sd)} with probability "
-            f"95 %.{only}"
+            f"{_with_noise(found['value'], sd, unit)}; {found['given']}, it lies "
+            f"between {known(ends['low'], sd)} and {known(ends['high'], sd)} with "
+            f"probability 95 %.{only}"
         ),
         "uncertainty": _uncertainty(found),
         "choice": _choice(inputs),
@@ -262,7 +303,18 @@ def _gain(found: dict[str, Any]) -> str:
     )
 
 
+def _given(inputs: Inputs) -> str:
+    """Say what probabilities rest on."""
+    return "given the data" if inputs.posterior.n_models is None else "over the models"
+
+
 def _uncertainty(found: dict[str, Any]) -> str:
+    if found["average"]:
+        return (
+            f"Its epistemic sd is {_said(found['epistemic_sd'])}, which more data "
+            "would remove; the mean over n steps varies by chance besides, with an sd "
+            f"of {_said(found['aleatoric_sd'])} over the square root of n, for large n."
+        )
     part = percent(found["epistemic_share"])
     return (
         f"One outcome differs from this by {_said(found['total_sd'])} (standard "
@@ -276,6 +328,11 @@ def _choice(inputs: Inputs) -> str:
     n = len(inputs.rows)
     same = [x for x in inputs.optimised if x != inputs.recommended]
     also = f" It is the same as “{same[0]}”." if same else ""
+    if inputs.optimised and inputs.sampled:
+        return (
+            "It was found by optimisation over the same sampled models that judge it, "
+            f"which favours it: models of another seed would not.{also}"
+        )
     if inputs.optimised and inputs.best.exact:
         return f"It was found by optimisation over the same models, exactly.{also}"
     if inputs.optimised:
@@ -291,20 +348,25 @@ def _choice(inputs: Inputs) -> str:
 
 
 def known(x: dict[str, float | None], sd: float | None) -> str:
-    """Write a number to a tenth of its sd, where there is some."""
-    value = x["value"]
+    """Write a number to a tenth of its sd or to its error, whichever is coarser."""
+    value, error = x["value"], x.get("mcse")
     if value is None or not sd:
         return _said(x)
-    digits = max(1 - math.floor(math.log10(sd)), 0)
+    digits = 1 - math.floor(math.log10(sd))
+    if error:
+        digits = min(digits, -math.floor(math.log10(error)))
     if digits > 12 or abs(value) >= 1e12:
         return f"{value:.6g}"
-    return f"{round(value, digits) + 0.0:.{digits}f}"
+    return f"{round(value, digits) + 0.0:.{max(digits, 0)}f}"
 
 
-def _with_noise(x: dict[str, float | None], sd: float | None) -> str:
+def _with_noise(x: dict[str, float | None], sd: float | None, unit: str = "") -> str:
     """Write a number to the precision of its sd, its Monte Carlo error in brackets."""
     error = x["mcse"]
-    return known(x, sd) + (f" (Monte Carlo error {error:.1g})" if sd and error else "")
+    if not (sd and error):
+        return known(x, sd) + unit
+    said = f"{error:.1g}" if error < 1 else f"{float(f'{error:.1g}'):.0f}"
+    return f"{known(x, sd)}{unit} (Monte Carlo error {said})"
 
 
 def _said(x: dict[str, float | None]) -> str:

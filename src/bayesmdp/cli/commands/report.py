@@ -1,5 +1,6 @@
 """``bayesmdp report``: one page that can be defended."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from bayesmdp.cli._runs import COMPARISON, OPTIMISED, Job, job_options, run_argu
 
 if TYPE_CHECKING:
     from bayesmdp import Comparison, Optimisation, Task
+    from bayesmdp.economics import CostEffectiveness
+    from bayesmdp.information import Information
 
 _USUAL = ("behaviour", "mle", "nominal")
 
@@ -39,7 +42,8 @@ def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
     for what was not run, the last `compare`, and the last `cost-effectiveness`, if any.
     Where no policies were compared, it is done for behaviour, mle, nominal and, if
     there, the optimised policy; where the optimised policy is newer, or what was kept
-    is of another --reward, they are compared again. --draws and --seed apply to what
+    is of another --reward, they are compared again. Costs and information of an earlier
+    optimised policy are left out. --draws and --seed apply to what
     must be computed. An existing page is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
@@ -70,6 +74,9 @@ def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
     for name in [x for x in made if _reward_of(made[x], task) != task.chosen]:
         command = name.replace("_", "-")
         job.remark(f"what `{command}` found is of another reward")
+        del made[name]
+    for name, said in _out_of_date(job, made):
+        job.remark(said)
         del made[name]
     predictor, fallback = None, None
     if "compare_priors" in loaded.results:
@@ -148,6 +155,90 @@ def _comparison(
     )
     job.keep(COMPARISON, made)
     return made, f"{why}; computing one for {', '.join(policies)}"
+
+
+def _out_of_date(job: Job, made: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what was made with an optimised policy that is no longer kept, and advice.
+
+    Nothing else that is kept shows that policy: `cross-fit` judges the nominal one.
+    """
+    kept, found = job.optimised(), []
+    if kept is None:
+        return []
+    info, costs = made.get("information"), made.get("cost_effectiveness")
+    if info is not None and not _values(info, kept):
+        again = ["information", str(job.path), *info.names, *_rewards(job)]
+        said = "what `information` found is of an earlier optimised policy"
+        found.append(("information", f"{said}; {_to_show(again)}"))
+    if costs is not None and not _costs(job, costs, kept):
+        again = ["cost-effectiveness", str(job.path), *costs.names]
+        if (costs.cost, costs.effect) != ("cost", "qaly"):
+            again += ["--cost", costs.cost, "--effect", costs.effect]
+        if costs.thresholds.size <= _FEW:
+            again += [f"--threshold={x:.15g}" for x in costs.thresholds]
+        said = (
+            "what `cost-effectiveness` found is of an earlier optimised policy, or of "
+            f"draws of another --seed than {job.seed}"
+        )
+        again += ["--seed", str(job.seed)] if job.seed else []
+        found.append(("cost_effectiveness", f"{said}; {_to_show(again)}"))
+    return found
+
+
+_FEW = 5  # thresholds that a command may repeat
+
+
+def _to_show(command: list[str]) -> str:
+    """Say how something that is left out gets onto the page."""
+    return f"it is left out; to show it: bayesmdp {shlex.join(command)}"
+
+
+def _rewards(job: Job) -> list[str]:
+    """Write --reward again."""
+    if not isinstance(job.reward, dict):
+        return [] if job.reward is None else ["--reward", job.reward]
+    return [f"--reward={name}={weight:.15g}" for name, weight in job.reward.items()]
+
+
+def _values(info: "Information", kept: "Optimisation") -> bool:
+    """Whether information was valued for the optimised policy as it is now.
+
+    Where no policies were named, it found one for itself, beside optima of draws.
+    """
+    own = any(name.startswith("optimum of draw") for name in info.names)
+    if own or OPTIMISED not in info.names:
+        return True
+    policy = info.policies[info.names.index(OPTIMISED)]
+    return bool((policy == kept.policy).all())
+
+
+def _costs(job: Job, costs: "CostEffectiveness", kept: "Optimisation") -> bool:
+    """Whether the optimised policy as it is now has the costs and effects kept.
+
+    An analysis keeps no policies, but what each costs in each draw: those of the same
+    seed are compared. Draws without a value were left out, so they are looked up.
+    """
+    import numpy as np
+
+    import bayesmdp as bm
+
+    if OPTIMISED not in costs.names:
+        return True
+    every = bm.storage.load(job.path).posterior  # of all rewards
+    draws = every.draws(costs.n_draws + costs.n_left_out, job.seed)
+    found = bm.evaluate(kept.policy, draws, **job.seedless).rewards or {}
+    for name, told in zip(
+        (costs.cost, costs.effect), costs.plane[OPTIMISED], strict=True
+    ):
+        now = np.sort(found[name].start_values)
+        room = _SAME * np.abs(told).max()
+        at = np.searchsorted(now, told - room).clip(max=now.size - 1)
+        if (np.abs(now[at] - told) > room).any():
+            return False
+    return True
+
+
+_SAME = 1e-6  # of the largest value: solvers and devices differ by less
 
 
 def _reward_of(found: Any, task: "Task") -> object:

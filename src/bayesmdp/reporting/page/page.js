@@ -195,7 +195,7 @@ function intervals(element) {
     },
     text: rows.map((row) => `${sig(row.interval.low.value, 4)} to ${sig(row.interval.high.value, 4)}`),
     hovertemplate: "%{customdata}: %{x:.4g}<br>95 %: %{text}<extra></extra>",
-  }], { xaxis: axis(`${MEASURE} from the start`), yaxis: axis("", { ...named(rows.map((row) => row.name)), showgrid: false, range: [-0.6, rows.length - 0.4] }) });
+  }], { xaxis: axis(`${MEASURE} ${DATA.summary.when}`), yaxis: axis("", { ...named(rows.map((row) => row.name)), showgrid: false, range: [-0.6, rows.length - 0.4] }) });
 }
 function acceptability(element) {
   const { x, probability } = DATA.policies.acceptability;
