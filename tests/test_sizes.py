@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import bayesmdp as bm
 from bayesmdp.cli import main
-from bayesmdp.errors import TaskError, TooLargeError
+from bayesmdp.errors import BeliefError, TaskError, TooLargeError
 
 BIG, SMALL = 1e155, 1e-155
 COUNTS = bm.Counts.from_arrays([0, 0, 1], [0, 1, 1], [1, 2, 2], [3, 2, 4])
@@ -50,7 +50,7 @@ def ensemble(size: float) -> bm.Ensemble:
             "1e+50", "row 1 has 1e+155",
         ),
         case(
-            "of a model", TaskError, lambda: ensemble(BIG),
+            "of a model", BeliefError, lambda: ensemble(BIG),
             "1e+50", "state 2 has 1e+155",
         ),
         case(

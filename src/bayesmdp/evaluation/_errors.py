@@ -63,7 +63,6 @@ neither policy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -96,22 +95,22 @@ class Estimates:
     total_sd_mcse: FloatArray
 
     def __post_init__(self) -> None:
-        """Refuse estimates that overflowed, also those of the start."""
-        check_finite(self, ESTIMATED)
+        """Refuse estimates that overflowed, also those of the start.
+
+        A total sd may be NaN throughout, where no outcome has it.
+        """
+        for name in ESTIMATED:
+            both = np.append(getattr(self, name), getattr(self, f"start_{name}", []))
+            unknown = name in TOTAL and np.isnan(both).all()
+            if not (unknown or np.isfinite(both).all()):
+                raise TooLargeError(
+                    f"`{name}` of this policy is not finite: its values are too large; "
+                    "use a smaller discount, or give rewards in larger units."
+                )
 
 
 ESTIMATED = tuple(x.name for x in fields(Estimates))
-
-
-def check_finite(found: Estimates, names: tuple[str, ...]) -> None:
-    """Refuse estimates that overflowed, also those of the start."""
-    for name in names:
-        known = np.isfinite(getattr(found, name)).all()
-        if not (known and math.isfinite(getattr(found, f"start_{name}", 0.0))):
-            raise TooLargeError(
-                f"`{name}` of this policy is not finite: its values are too large; "
-                "use a smaller discount, or give rewards in larger units."
-            )
+TOTAL = ESTIMATED[6:]
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,9 +33,9 @@ from bayesmdp import _checks
 from bayesmdp._resources import progress_bar
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation._errors import mean_and_mcse
+from bayesmdp.evaluation._errors import TOTAL, mean_and_mcse
 from bayesmdp.evaluation._evaluation import Evaluation, in_costs
-from bayesmdp.model import as_policy
+from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws
 
 if TYPE_CHECKING:
@@ -297,11 +297,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         if not ending.visits_exist:
             for array in (measured.occupancy, measured.occupancy_mcse):
                 array[draws.belief.task.live] = np.nan
-    fields: dict[str, Any] = {}
-    for name, value in vars(measured.states).items():
-        fields[name] = _checks.sealed(value)
-    for name, value in vars(measured.start).items():
-        fields[f"start_{name}"] = float(value)
+    fields = _estimates(measured, task)
     reduction = 1.0
     spread = fields["start_epistemic_sd"]
     matters = spread > _ROUNDING * max(abs(fields["start_value"]), 1e-300)
@@ -332,6 +328,20 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
         policy=_checks.frozen(swept.policies[policy]),
         task=task,
     )
+
+
+def _estimates(measured: Measured, task: Task) -> dict[str, Any]:
+    """Estimates of states and of the start, as fields of the record."""
+    found: dict[str, Any] = {}
+    for name, value in vars(measured.states).items():
+        found[name] = _checks.sealed(value)
+    for name, value in vars(measured.start).items():
+        found[f"start_{name}"] = float(value)
+    if task.criterion == "average":  # an asymptotic sd is that of no outcome
+        for name in TOTAL:
+            found[name] = _checks.sealed(np.full(task.n_states, np.nan))
+            found[f"start_{name}"] = np.nan
+    return found
 
 
 def _kept(swept: Swept, p: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table, as_plain, between, rounded
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation._errors import ESTIMATED, Estimates, check_finite
+from bayesmdp.evaluation._errors import ESTIMATED, Estimates
 from bayesmdp.model import Task
 
 #: Values ``[D, ...]`` by name, each with the name and labels of its second axis.
@@ -71,7 +71,6 @@ def inference_data(variables: Variables, weights: FloatArray | None, n: Any) -> 
 
 _FEW = 30  # draws below which their spread says little about itself
 _QUANTITIES = ("value", "epistemic_sd", "aleatoric_sd", "total_sd")
-_TOTAL = ("total_sd", "total_sd_mcse")
 _BIAS = ("bias", "bias_mcse", "bias_sd", "bias_sd_mcse")
 _OVER_STEPS = "aleatoric sd: the mean over n steps has this over sqrt(n), for large n"
 _COVARIANCES = tuple(
@@ -145,17 +144,6 @@ class Evaluation(Record, Estimates):
     bias_sd: FloatArray | None = None  # [S], epistemic
     bias_sd_mcse: FloatArray | None = None  # [S]
     device: str = "cpu"  # what computed
-
-    def __post_init__(self) -> None:
-        """Refuse estimates that overflowed; of averages leave out the total sd."""
-        known = ESTIMATED
-        if self.task.criterion == "average":
-            known = tuple(x for x in ESTIMATED if x not in _TOTAL)
-            unknown = _checks.sealed(np.full(self.task.n_states, np.nan))
-            for name in _TOTAL:  # an asymptotic sd is that of no outcome
-                object.__setattr__(self, name, unknown)
-                object.__setattr__(self, f"start_{name}", math.nan)
-        check_finite(self, known)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Equal-tailed posterior interval of the start value.
