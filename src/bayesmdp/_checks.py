@@ -377,12 +377,13 @@ _SPELLED = {
     "permute": ("permute={0!r}", "--permute {0}"),
     "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
     "resume": ("`resume`", "--resume"),
-    "reward": (
-        "`reward={0!r}`, or by `with_reward` of the posterior or task",
-        "--reward {0}",
-    ),
+    "reward": ("`reward={0!r}`", "--reward {0}"),
     "source": ("`source`: ", ""),
     "time": ("time='...'", "--time COLUMN"),
+    "with_reward": (  # where a function has no `reward`
+        "`posterior.with_reward({0!r})`, or the same of the task",
+        "--reward {0}",
+    ),
 }
 _options = [False]
 
