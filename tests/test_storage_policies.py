@@ -107,7 +107,7 @@ def test_nothing_half_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "said"),
     [
         ("", "has no column 'state'"),
-        ("stat,action\n", "has no column 'state' ('stat' must be called so?)"),
+        ("stat,action\n", "has no column 'state' (did you mean 'stat'?)"),
         ("state,act\n", "has no column 'action'"),
         ("state,action,prob\n", "a column 'prob', which means nothing"),
         ("state,action,probabilty\n", "(did you mean 'probability'?)"),

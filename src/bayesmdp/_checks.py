@@ -363,6 +363,10 @@ _SPELLED = {
     "concentration": ("concentration", "--concentration"),
     "device": ("device={0!r}", "--device {0}"),
     "effort": ("effort", "--effort"),
+    "episode": (
+        "columns={{'episode': ...}}, or give `episode` as an array",
+        "--columns episode=NAME",
+    ),
     "every": ("every=...", "--every LENGTH"),
     "fallback": ("FallbackPrior(prior, state)", "--fallback STATE"),
     "hierarchical": ("HierarchicalPrior()", "--prior hierarchical"),

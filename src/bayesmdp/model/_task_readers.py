@@ -63,7 +63,7 @@ def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None)
                 "give an index or set the labels."
             )
         if name not in labels:
-            hint = _checks.did_you_mean(name, labels)
+            hint = _checks.did_you_mean(name, labels) or f": {listed(labels)}"
             raise TaskError(f"`{what}` {name!r} is not among the labels{hint}.")
         return labels.index(name)
     index = _checks.integer(what, name, 0, TaskError)
