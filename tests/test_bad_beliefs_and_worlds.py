@@ -194,7 +194,7 @@ FIT_CASES = [
         "an unknown fallback label",
         TaskError,
         lambda: bm.fit(COUNTS, labelled(), prior=bm.SparsePrior(fallback="death")),
-        "`fallback` 'death' is not among the labels.",
+        "`fallback` 'death' is not among the labels: ward, icu, home.",
     ),
     case(
         "a fallback state that does not exist",

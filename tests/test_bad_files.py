@@ -330,6 +330,13 @@ def test_the_file_among_several_is_named(here: Path) -> None:
         "*.csv",
         "`b.csv` has no column `next_state`, which other files have",
     )
+    (here / "a.csv").write_text("state,action,episode,step,end\n0,0,1,0,2\n")
+    (here / "b.csv").write_text("state,action,episode,step,to\n0,0,1,0,2\n")
+    said = "but `b.csv` has them in `to`"
+    with pytest.raises(ArgumentError, match=said):
+        bm.read_transitions("*.csv", columns={"outcome": "end", "next_state": "to"})
+    with pytest.raises(ArgumentError, match=r"which the table in `a.csv` and 1 more"):
+        bm.read_transitions("*.csv", columns={"outcome": "ends"})
     for name, value in (("a", 1.0), ("b", np.nan)):
         table = pd.DataFrame({"state": [0.0, value], "action": 0, "next_state": 1})
         table.to_parquet(here / f"{name}.parquet")

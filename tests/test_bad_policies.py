@@ -123,9 +123,9 @@ ENSEMBLE_CASES = [
     ),
     case(
         "a reward of the wrong size",
-        TaskError,
+        BeliefError,
         lambda: ensemble(rewards=[[0, 0, 1], [0, 1]]),
-        "`reward` must have shape (3,) (state); got (2,).",
+        "`rewards`, model 1: `reward` must have shape (3,) (state); got (2,).",
     ),
     case(
         "availability of the wrong shape",
@@ -281,13 +281,13 @@ COMPARE_CASES = [
         "a comparison of one policy",
         ArgumentError,
         lambda: bm.compare({"wait": [0, 0, 0]}, DRAWS),
-        "`policies` must map at least two names to policies.",
+        "`policies` must map at least two names to policies, such as {'care': [0, 0]",
     ),
     case(
         "a comparison without names",
         ArgumentError,
         lambda: bm.compare([[0, 0, 0], [1, 1, 0]], DRAWS),
-        "`policies` must map at least two names to policies.",
+        "`policies` must map at least two names to policies, such as {'care': [0, 0]",
     ),
     case(
         "a reference that is not there",

@@ -234,19 +234,19 @@ TASK_CASES = [
         "an unknown start label",
         TaskError,
         lambda: labelled(start="hall"),
-        "`start` 'hall' is not among the labels.",
+        "`start` 'hall' is not among the labels: ward, icu, home.",
     ),
     case(
         "an unknown terminal label",
         TaskError,
         lambda: task(state_labels=LABELS, terminal=["home", "hall"]),
-        "`terminal` 'hall' is not among the labels.",
+        "`terminal` 'hall' is not among the labels: ward, icu, home.",
     ),
     case(
         "an unknown action label",
         TaskError,
         lambda: labelled().action("operate"),
-        "`action` 'operate' is not among the labels.",
+        "`action` 'operate' is not among the labels: wait, treat.",
     ),
     case(
         "a label where there are none",
@@ -314,6 +314,18 @@ POLICY_CASES = [
         PolicyError,
         lambda: bm.restrict([0, -1, 0], NARROW),
         "`policy` must hold actions in 0..1: state icu has -1.",
+    ),
+    case(
+        "a policy by its name",
+        PolicyError,
+        lambda: bm.evaluate("behaviour", POSTERIOR.draws(2)),
+        "got 'behaviour'; take bm.policies.behaviour(posterior).",
+    ),
+    case(
+        "a policy by no name",
+        PolicyError,
+        lambda: bm.improve(POSTERIOR, "clinician"),
+        "`baseline` as text must be 'always:' and an action; got 'clinician'.",
     ),
     case(
         "a policy of the wrong shape",

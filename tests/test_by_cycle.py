@@ -117,7 +117,7 @@ def test_the_same_belief_at_all_times_is_that_belief() -> None:
         case(
             "too late", BeliefError,
             lambda: bm.posterior.BeliefsByCycle([BELIEF] * 2, [5]),
-            "`until` must rise, from 1 to below the horizon 5", "[5]",
+            "`until` must hold cycles in 1..4, each later than the one before", "[5]",
         ),
         case(
             "another task", BeliefError,

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -475,6 +476,13 @@ def test_improve_says_what_the_library_says() -> None:
     assert refused.stderr == "bayesmdp: `--tail` must be in (0, 1]; got 2.\n"
 
 
+@pytest.mark.parametrize("more", [(), ("--quiet",), ("--json",)])
+def test_a_search_cut_short_says_so_once(more: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(bm, "improve", partial(bm.improve, max_seconds=0))
+    result = run("improve", "ward", *more)
+    assert result.exit_code == result.output.count("ended before it converged") == 1
+
+
 def test_an_objective_is_given_by_name() -> None:
     asked = ("--objective", "cvar:0.5", "--effort", "quick", "--json")
     record = json.loads(run("optimise", "ward", *asked).stdout)
@@ -482,7 +490,9 @@ def test_an_objective_is_given_by_name() -> None:
     wanted = bm.optimise(posterior, bm.CVaR(0.5), effort="quick", seed=0)
     assert record["objective"] == "CVaR(0.5)"
     assert record["objective_value"] == wanted.objective_value
-    for text in ("cvar", "cvar:x", "tail:0.1", "cvar:0.1:2"):
+    beyond = "`--objective` 'cvar:0': `tail` must be in (0, 1]; got 0."
+    for text in ("cvar", "cvar:x", "tail:0.1", "cvar:0.1:2", "cvar:0"):
         refused = run("optimise", "best", "--overwrite", "--objective", text)
         assert refused.exit_code == 2
-        assert "such as cvar:0.1 for the worst tenth" in refused.stderr
+        said = beyond if text == "cvar:0" else "such as cvar:0.1 for the worst tenth"
+        assert said in refused.stderr

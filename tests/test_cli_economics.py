@@ -97,6 +97,8 @@ def test_the_command_says_what_the_library_says() -> None:
     done = run("cost-effectiveness", "timed", *TWO, *asked, "--json")
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout)
+    told = run("cost-effectiveness", "timed", *TWO, *asked).stdout
+    assert told.endswith(f"\nSaved in {record['result']}\n")
     posterior = bm.storage.load("timed").posterior
     policies = {x: bm.policies.named_policy(x, posterior) for x in TWO}
     draws = posterior.draws(300, 3)
@@ -279,6 +281,16 @@ def test_a_report_does_not_show_one_reward_as_another() -> None:
     costs = bm.compare(policies, posterior.draws(64, 0), reward="cost")
     with pytest.raises(bm.BayesmdpError, match="another `reward`"):
         bm.report(posterior.with_reward("qaly"), costs)
+
+
+@pytest.mark.parametrize("name", ["check", "compare-priors"])
+def test_a_horizon_is_refused_before_a_reward_is_asked_for(name: str) -> None:
+    head, *rows = LOG.splitlines()
+    rows = [f"{i},0,{row}" for i, row in enumerate(rows)]
+    Path("patients.csv").write_text("\n".join([f"episode,step,{head}", *rows]))
+    refused = run(name, "timed", "patients.csv")
+    assert refused.exit_code == 2
+    assert "task without `horizon` and `cycle`." in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,15 @@ def test_fit_saves_what_the_library_would_fit() -> None:
     assert loaded.config["columns"]["outcome"] == "end"
 
 
+def test_averages_have_no_episodes_that_begin() -> None:
+    Path("line.csv").write_text("state,action,next_state,reward\n0,0,1,1\n1,0,0,2\n")
+    Path("line.toml").write_text("criterion = 'average'\nreward.from_data = true\n")
+    result = run("fit", "line.csv", "--task", "line.toml", "-o", "line")
+    assert result.exit_code == 0, result.output
+    assert "Episodes begin" not in result.stdout
+    assert result.stdout.endswith("\nSaved in line\n")
+
+
 def test_fit_warns_of_what_validate_finds() -> None:
     rows = "episode,step,state,action,next_state,reward,done\n"
     rows += "0,0,1,1,2,0,0\n0,1,2,2,3,1,1\n1,0,2,1,3,0,1\n1,0,2,1,3,0,1\n"

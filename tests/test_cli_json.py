@@ -120,7 +120,7 @@ KEYS = {
     "new_share_error notes rows rows[] run seed "
     + " ".join(f"rows[].{x.name}" for x in dataclasses.fields(bm.diagnostics.PriorRow)),
     "cost-effectiveness": "best best[] cost effect evpi evpi[] evpi_mcse evpi_mcse[] "
-    "frontier frontier[] n_draws n_left_out per run table table[] thresholds "
+    "frontier frontier[] n_draws n_left_out per result run table table[] thresholds "
     "thresholds[] units units[] table[].cost_interval[] table[].effect_interval[] "
     + " ".join(f"{x} {x}.{{}}" for x in CURVES)
     + " "

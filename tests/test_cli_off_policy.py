@@ -109,7 +109,7 @@ def test_an_optimised_policy_is_searched_for_in_each_fold(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("log", "rows.csv"), "no `episode` column"),
+        (("log", "rows.csv"), "when the log is read, --columns episode=NAME."),
         (("log", "log.csv", "--policy", "nobody"), "no policy 'nobody'"),
         (("log", "log.csv", "--folds", "1"), "`n_folds` must be at least 2"),
         (("row", "other.csv"), "does not hold the transitions that `row` was"),

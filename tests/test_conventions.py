@@ -267,6 +267,8 @@ def test_a_policy_is_a_table_of_what_it_does() -> None:
         "action": ["wait", "treat"],
         "probability": [1.0, 1.0],
     }
+    with pytest.raises(ArgumentError, match=r"comes after `data`: fit\(data, task\)"):
+        bm.fit(task, data)  # type: ignore[call-overload]
     with pytest.raises(ArgumentError, match="`task` must be of type Task"):
         bm.policy_table(even, data)  # type: ignore[arg-type]
 

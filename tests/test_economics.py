@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,9 @@ def test_it_shows_its_table(several: bm.economics.CostEffectiveness) -> None:
     assert "<table" in several._repr_html_()
     assert "(3 of 5 thresholds)" in several.summary(3)
     assert "thresholds)" not in said
+    many = from_samples(TWO, TWO).summary()
+    shown = re.findall(r"^([\d,]+) ", many.partition("threshold")[2], re.M)
+    assert [int(x.replace(",", "")) for x in shown] == list(range(0, 100_001, 10_000))
     assert repr(several) == "CostEffectiveness(5 policies, 400 draws, 5 thresholds)"
 
 
@@ -220,10 +224,13 @@ TWO = [[1.0, 2.0], [2.0, 3.0]]
     [
         (
             {"thresholds": [100, -1]},
-            "`thresholds` must be 0 or more: threshold 1 is -1",
+            "`thresholds` must be 0 or more; got -1.",
         ),
         ({"thresholds": []}, "`thresholds` is empty"),
-        ({"thresholds": "ten"}, "`thresholds` must hold numbers"),
+        (
+            {"thresholds": "9"},
+            r"`thresholds` must be a number in \[0, inf\); got '9'\.",
+        ),
         ({"effect": [[1.0], [2.0]]}, "must have the same draws and policies"),
         ({"effect": [[1.0, np.nan], [0, 0]]}, "`effect` must be finite: draw 0, pol"),
         ({"cost": [[1.0], [2.0]], "effect": [[1.0], [2.0]]}, "two policies"),

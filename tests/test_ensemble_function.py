@@ -1,5 +1,6 @@
 """Ensembles drawn by a function: pure draws, honest Monte Carlo errors."""
 
+import traceback
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,25 @@ def test_what_fails_inside_the_function_is_told_with_its_draw() -> None:
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError) as found:
         bm.Ensemble.from_function(f, 5, seed=7, task=TASK)
     assert found.value.__notes__ == ["`f` failed at draw 2 of seed 7."]
+
+
+@pytest.mark.parametrize(
+    "f", [lambda: None, lambda rng: 1 / 0, lambda rng: [][1]], ids=range(3)
+)
+def test_whatever_fails_is_told_with_its_draw(f: Any) -> None:
+    with pytest.raises((TypeError, ArithmeticError, LookupError)) as found:
+        bm.Ensemble.from_function(f, 5, seed=7, task=TASK)
+    said = "".join(traceback.format_exception(found.value))
+    assert said.endswith("`f` failed at draw 0 of seed 7.\n")
+
+
+def test_it_is_called_once_for_each_draw_in_order() -> None:
+    drawn = []
+
+    def f(rng: np.random.Generator) -> Drawn:
+        drawn.append(rng.uniform())
+        return rows(np.array([drawn[-1], 0.5])), None
+
+    belief = bm.Ensemble.from_function(f, 30, seed=1, task=TASK)
+    kept = [model.to_dense()[0, 0, 1] for model in belief.dynamics]
+    assert kept == drawn

@@ -1,6 +1,8 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
+import inspect
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -299,20 +301,26 @@ BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))
 
 @pytest.mark.parametrize(
     "call",
-    ids=range(7),
+    ids=range(10),
     argvalues=[
-        lambda belief: bm.compare({"a": POLICY, "b": [0] * 4}, belief),
-        lambda belief: bm.optimise(belief),
-        lambda belief: bm.improve(belief, POLICY),
-        lambda belief: bm.policies.nominal(belief),
-        lambda belief: bm.policies.msbi(belief),
-        lambda belief: bm.action_values(POLICY, belief),
-        lambda belief: bm.evaluate_analytic(POLICY, belief),
+        partial(bm.compare, {"a": POLICY, "b": [0] * 4}),
+        bm.optimise,
+        partial(bm.improve, baseline=POLICY),
+        bm.risk_frontier,
+        bm.value_of_information,
+        bm.policies.nominal,
+        bm.policies.mle,
+        bm.policies.msbi,
+        partial(bm.action_values, POLICY),
+        partial(bm.evaluate_analytic, POLICY),
     ],
 )
 def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
-    with pytest.raises(TaskError, match=r"one reward, and this task has several"):
-        call(BELIEF)
+    with pytest.raises(TaskError, match=r"one reward, and this task has sev") as found:
+        call(BELIEF.with_task(task("pairs", (0.9, 0.9))))
+    can = "reward" in inspect.signature(call).parameters
+    remedy = "`reward='qaly'`." if can else "`posterior.with_reward('qaly')`, or the "
+    assert f"choose one, {remedy}" in str(found.value)
 
 
 @pytest.mark.parametrize(
@@ -336,8 +344,9 @@ def test_sums_over_different_discounts_are_refused_as_such(call: Any) -> None:
 
 @pytest.mark.parametrize(
     "call",
-    ids=range(4),
+    ids=range(5),
     argvalues=[
+        lambda belief: bm.value_of_information(belief),
         lambda belief: bm.policies.msbi(belief),
         lambda belief: bm.action_values(POLICY, belief),
         lambda belief: bm.evaluate_analytic(POLICY, belief),
@@ -345,5 +354,6 @@ def test_sums_over_different_discounts_are_refused_as_such(call: Any) -> None:
     ],
 )
 def test_a_horizon_is_refused_where_it_is_not_known(call: Any) -> None:
-    with pytest.raises(TaskError, match="without a horizon"):
-        call(BELIEF.with_reward("qaly"))
+    for belief in (BELIEF, BELIEF.with_reward("qaly")):  # no choice of one mends it
+        with pytest.raises(TaskError, match=r"horizon=5: fit .* without `horizon`\."):
+            call(belief)

@@ -1,5 +1,6 @@
 """Safe improvement: what is kept, what is gained, and when nothing is changed."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from bayesmdp.optimisation import _improve
 
 WORLD = bm.worlds.synthetic(3, 6, 3, discount=0.9)
 UNIFORM = np.full((6, 3), 1 / 3)
+TIMED = bm.Task(6, 3, WORLD.task.reward, discount=0.9, horizon=20)
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +264,16 @@ def test_changes_say_where_and_why(
     assert len(better.to_pandas()) == len(better.changes)
     assert better.to_dict()["changes"][0]["why"] == better.changes[0].why
     assert "<table" in better._repr_html_()
+    head = re.split(r"\s{2,}", said.splitlines()[2])
+    known = ["state", "less of", "more of", "its probability", "its visits"]
+    assert head == [*known, "gain ± sd", "better"]
+    first = better.changes[0]
+    told = "{:.2f} -> {:.2f}".format(*first.to_probability)
+    row = [first.state_name, first.from_action, first.to_action, told]
+    assert re.split(r"\s{2,}", said.splitlines()[3])[:4] == row
+    ensemble = bm.Ensemble([posterior.draws(2).dynamics(i) for i in (0, 1)], TIMED)
+    said = bm.improve(ensemble, UNIFORM, 1.0, effort="quick").summary()
+    assert re.split(r"\s{2,}", said.splitlines()[2]) == known[:-1]  # and no visits
 
 
 def test_without_evidence_nothing_is_changed() -> None:

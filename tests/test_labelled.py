@@ -82,6 +82,11 @@ def test_policies_are_matched() -> None:
     wanted = bm.evaluate([1, 0, 0], draws)
     for kind, table in labelled([1, 0, 0]).items():
         assert np.array_equal(bm.evaluate(table, draws).value, wanted.value), kind
+    named = {"ward": "wait", "icu": "treat"}
+    for live in (named, pd.Series(named), pd.Series({"ward": 0, "icu": 1})):
+        assert np.array_equal(bm.evaluate(live, draws).value, wanted.value)  # no end
+    with pytest.raises(BayesmdpError, match="has nothing for state 'ward'"):
+        bm.evaluate(pd.Series({"icu": 1}), draws)
     with pytest.raises(BayesmdpError, match=r"`policies\['mine'\]` has state 'wrad'"):
         bm.compare({"a": policy, "mine": pd.Series({"icu": 1, "wrad": 0})}, draws)
 

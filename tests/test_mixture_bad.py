@@ -140,7 +140,7 @@ CASES = [
         "a fallback that is not a state",
         TaskError,
         lambda: fitted(ONE, bm.FallbackPrior(TWO, "death")),
-        "`priors[1]`: `fallback` 'death' is not among the labels.",
+        "`priors[1]`: `fallback` 'death' is not among the labels: ward, icu, home.",
     ),
     case(
         "a component that cannot choose",

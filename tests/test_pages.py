@@ -3,15 +3,20 @@
 import contextlib
 import io
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
+
+import bayesmdp as bm
 
 DOCS = Path(__file__).parents[1] / "docs"
 # blocks of code, and of output
 PAGES = {"clinical.md": (8, 6), "data.md": (9, 8)}
 PAGES |= {"pictures.md": (3, 1), "report.md": (2, 2), "off_policy.md": (1, 1)}
-PAGES |= {"follow_up.md": (1, 1), "cost_effectiveness.md": (4, 4)}
+PAGES |= {"follow_up.md": (1, 1), "cost_effectiveness.md": (5, 5)}
 PAGES |= {"information.md": (4, 4)}
 PAGES |= {"first_steps.md": (4, 2), "index.md": (1, 0)}
 PAGES |= {"rewards.md": (6, 6)}
@@ -40,8 +45,29 @@ def run_page(name: str, n_blocks: int, n_shown: int) -> None:
             assert printed.getvalue() == shown
 
 
+def test_task_files_of_pages_are_read() -> None:
+    ends = {"next_state": ["ward", "icu", "home", "death"], "action": ["treat"] * 4}
+    log = bm.read_transitions(pd.DataFrame({"state": ["icu", "ward"] * 2, **ends}))
+    tasks = {}
+    for name, data in (("data.md", log), ("cost_effectiveness.md", None)):
+        text = (DOCS / name).read_text()
+        (block,) = re.findall(r"```toml\n(.*?)```", text, re.S)
+        tasks[name] = bm.storage.read_task(tomllib.loads(block), data)
+    assert tasks.popitem()[1].reward_names == ("cost", "qaly")
+    names: dict[str, Any] = {}
+    code = re.findall(r"```python\n(.*?)^posterior", text, re.S | re.M)[0]
+    exec(code, names)  # the task of which the page says that it is the same
+    file, known = bm.storage.read_task(tomllib.loads(block)), names["task"]
+    assert (file.horizon, file.cycle) == (known.horizon, known.cycle)
+    assert file.terminal.tolist() == known.terminal.tolist()
+    for name in ("cost", "qaly"):
+        one, other = file.parts[name], known.parts[name]
+        assert one.reward.tolist() == other.reward.tolist()
+        assert one.discount == pytest.approx(other.discount, abs=1e-6)
+
+
 ROOT = DOCS.parent
-WRITTEN = [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
+WRITTEN = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("doors/*.md")]
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)

@@ -185,7 +185,7 @@ CASES = [
         "a hierarchical fallback that is not a state",
         TaskError,
         lambda: fitted(bm.RandomSupportPrior(fallback="death")),
-        "`fallback` 'death' is not among the labels.",
+        "`fallback` 'death' is not among the labels: ward, icu, home.",
     ),
     case(
         "a hierarchical support that rules data out, lumped",

@@ -342,6 +342,7 @@ def test_other_sets_of_next_states_are_said_aloud(tmp_path: Path) -> None:
 BAD_CALLS: list[tuple[Any, str]] = [
     (lambda p: save(bm.worlds.casino(), p), "is of type Ensemble, which has no counts"),
     (lambda p: save(None, p), "`posterior` must be of type Posterior"),
+    (lambda p: save(str(p), None), "before the directory, as in save(posterior, 'war"),
     (lambda p: save(POSTERIORS["grid"], 3), "`path` must be the path"),
     (lambda p: save(POSTERIORS["grid"], ""), "`path` must be the path"),
     (lambda p: save(POSTERIORS["grid"], "a\0b"), "cannot be written"),

@@ -107,7 +107,7 @@ def test_nothing_half_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "said"),
     [
         ("", "has no column 'state'"),
-        ("stat,action\n", "has no column 'state' ('stat' must be called so?)"),
+        ("stat,action\n", "has no column 'state' (did you mean 'stat'?)"),
         ("state,act\n", "has no column 'action'"),
         ("state,action,prob\n", "a column 'prob', which means nothing"),
         ("state,action,probabilty\n", "(did you mean 'probability'?)"),
@@ -252,6 +252,8 @@ def test_policies_are_found_by_name() -> None:
         job.policies(["always:treet"])
     with pytest.raises(StorageError, match="no optimised policy yet: `bayesmdp opti"):
         job.policies(["optimised"])
+    with pytest.raises(PolicyError, match=r"two policies 'mle': leave out one\."):
+        job.policies(["mle", "mle"])
     with pytest.raises(PolicyError, match=r"two policies 'mine': leave out 'mine.csv"):
         job.policies(["mine.npy", "mine.csv"])
     np.save("mle.npy", MIXED)  # not to be taken for the one that is made

@@ -104,6 +104,14 @@ def test_every_finding_is_triggered(name: str, engine: str) -> None:
         assert not sentence.endswith("..")
 
 
+def test_the_first_state_is_that_of_the_first_row() -> None:
+    ends = {"next_state": ["z", "a", "z"], "state": ["s"] * 3, "action": ["x"] * 3}
+    (found,) = (x for x in bm.validate(pd.DataFrame(ends)) if "never" in x.code)
+    assert "2 states entered and never left, the first a" in found.message
+    assert found.first_row == 1
+    assert found.where.endswith("next_state a")
+
+
 def test_every_code_has_a_case() -> None:
     """Codes of the table, and those of faults in the source, are those of the cases."""
     folder = Path(bm.data.__file__).parent

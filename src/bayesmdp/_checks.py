@@ -363,6 +363,10 @@ _SPELLED = {
     "concentration": ("concentration", "--concentration"),
     "device": ("device={0!r}", "--device {0}"),
     "effort": ("effort", "--effort"),
+    "episode": (
+        "columns={{'episode': ...}}, or give `episode` as an array",
+        "--columns episode=NAME",
+    ),
     "every": ("every=...", "--every LENGTH"),
     "fallback": ("FallbackPrior(prior, state)", "--fallback STATE"),
     "hierarchical": ("HierarchicalPrior()", "--prior hierarchical"),
@@ -377,12 +381,13 @@ _SPELLED = {
     "permute": ("permute={0!r}", "--permute {0}"),
     "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
     "resume": ("`resume`", "--resume"),
-    "reward": (
-        "`reward={0!r}`, or by `with_reward` of the posterior or task",
-        "--reward {0}",
-    ),
+    "reward": ("`reward={0!r}`", "--reward {0}"),
     "source": ("`source`: ", ""),
     "time": ("time='...'", "--time COLUMN"),
+    "with_reward": (  # where a function has no `reward`
+        "`posterior.with_reward({0!r})`, or the same of the task",
+        "--reward {0}",
+    ),
 }
 _options = [False]
 

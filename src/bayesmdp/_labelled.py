@@ -7,7 +7,7 @@ order of the task, as those of an array do, and so does a polars Series. Labels 
 matched with the task's by text, or refused; whole numbers from 0 are ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,11 +38,13 @@ def in_order(
     axes: tuple[str, ...],
     error: ErrorClass,
     task: Named | None = None,
+    free: Collection[str] = (),
 ) -> Any:
     """Return a table's numbers in the order of the task, and all else as it is.
 
     ``axes`` say what rows, and columns where there may be any, stand for: ``state``,
-    ``action``. Without a task only ids can be matched.
+    ``action``. Without a task only ids can be matched. States whose numbers do not
+    count are ``free``: where one is missing, it has those of another.
     """
     if isinstance(value, np.ndarray | np.generic | list | tuple | str | int | float):
         return value
@@ -66,7 +68,8 @@ def in_order(
         found, given = found[:, 0], given[:1]
     for axis, (what, names) in enumerate(zip(axes, given, strict=False)):
         try:
-            found = found.take(_places(what, names, labels[what]), axis)
+            spare = free if what == "state" else ()
+            found = found.take(_places(what, names, labels[what], spare), axis)
         except LookupError as problem:
             raise error(f"`{name}` {problem.args[0]}.") from None
     return found
@@ -101,12 +104,15 @@ def _is_one_number(names: list[Any], axes: tuple[str, ...], task: Named | None) 
     return names[0] not in task.action_labels
 
 
-def _places(what: str, given: Sequence[Any], known: Sequence[str] | None) -> list[int]:
+def _places(
+    what: str, given: Sequence[Any], known: Sequence[str] | None, free: Collection[str]
+) -> list[int]:
     """Where each state or action of the task stands in what was given."""
     texts = [str(x) for x in given]
-    at = {text: i for i, text in enumerate(texts)}
+    at = dict.fromkeys(free, 0) | {text: i for i, text in enumerate(texts)}
     named = [at[x] for x in known or () if x in at]
-    fits = known is not None and len(named) == len(known) == len(texts)
+    alike = len({*texts}) == len(texts) and {*texts} <= {*(known or ())}
+    fits = known is not None and len(named) == len(known) and alike
     ids = {x: i for i, x in enumerate(given) if type(x) is int}
     counted = [ids[i] for i in range(len(texts)) if i in ids]
     if len(counted) == len(texts):
@@ -118,7 +124,8 @@ def _places(what: str, given: Sequence[Any], known: Sequence[str] | None) -> lis
         return counted
     if fits:
         return named
-    raise LookupError(_why_not(what, texts, known))
+    needed = known and [x for x in known if x in texts or x not in free]
+    raise LookupError(_why_not(what, texts, needed))
 
 
 def _why_not(what: str, texts: Sequence[str], known: Sequence[str] | None) -> str:

@@ -126,8 +126,9 @@ class Job(Work):
         for said in wanted:
             name = _called(said)
             if name in found:
+                which = "one" if said == name else repr(said)
                 raise PolicyError(
-                    f"There are two policies {name!r}: leave out {said!r}."
+                    f"There are two policies {name!r}: leave out {which}."
                 )
             policy = self._find(said)
             if self.restricted and said.startswith(bm.policies.ALWAYS):

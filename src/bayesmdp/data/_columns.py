@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column, did_you_mean, nearest
 from bayesmdp._typing import IntArray
+from bayesmdp.data._queries import capital
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:
@@ -218,12 +219,14 @@ FLAGS = ("terminated", "truncated")
 
 
 def find_columns(
-    names: Sequence[str], columns: Columns | None, origin: str
+    there: Mapping[str, str], columns: Columns | None, origin: str
 ) -> dict[str, str]:
     """Return the column of each role that has one, or each part of the state.
 
+    ``there`` says of each column where it is: of several files, the first that has it.
     ``columns`` are those that the caller named; they go before conventions.
     """
+    names = list(there)
     found = _named(names, columns, origin)
     taken = set(found.values())
     for role, aliases in CONVENTIONS.items():
@@ -233,34 +236,37 @@ def find_columns(
         if len(fits) > 1:
             said = " and ".join(f"`{x}`" for x in fits)
             raise CountsError(
-                f"{origin} has several columns for `{role}`, {said}: choose one with "
-                f"{column(role, fits[0])}."
+                f"{capital(origin)} has several columns for `{role}`, {said}: choose "
+                f"one with {column(role, fits[0])}."
             )
         if fits:
             found[role] = fits[0]
-    _check_found(found, names, origin)
+    _check_found(found, there, origin)
     return found
 
 
-def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) -> None:
+def _check_found(
+    found: Mapping[str, str], there: Mapping[str, str], origin: str
+) -> None:
     """Refuse roles that do not make a table of transitions."""
     visits = "time" in found  # which may have no actions
     for role in ("state",) if visits else ("state", "action"):
         if role not in found and not (role == "state" and f"{PART}0" in found):
-            raise CountsError(f"{_missing(role, names, origin)}.")
+            raise CountsError(f"{_missing(role, list(there), origin)}.")
     keys = ("episode",) if visits else ("episode", "step")
     lacking = [x for x in keys if x not in found]
     if "next_state" not in found and lacking:
         times = "" if visits else "; visits at times need `time` and `every`"
         raise CountsError(
-            f"{_missing('next_state', names, origin)}, or have it derived: that needs "
-            f"`{'` and `'.join(keys)}`, and there is no `{'` and no `'.join(lacking)}`"
-            f"{times}."
+            f"{_missing('next_state', list(there), origin)}, or have it derived: that "
+            f"needs `{'` and `'.join(keys)}`, and there is no "
+            f"`{'` and no `'.join(lacking)}`{times}."
         )
     if "next_state" in found and visits:
         raise ArgumentError(
-            f"`time` puts visits with one state each in order, but {origin} has next "
-            f"states in `{found['next_state']}`: leave out `time`."
+            f"`time` puts visits with one state each in order, but "
+            f"{there[found['next_state']]} has next states in "
+            f"`{found['next_state']}`: leave out `time`."
         )
     if "end_time" in found and not visits:
         raise ArgumentError(
@@ -270,7 +276,7 @@ def _check_found(found: Mapping[str, str], names: Sequence[str], origin: str) ->
     if "next_state" in found and "outcome" in found:
         raise ArgumentError(
             "`columns` names an `outcome`, which is for deriving next states, but "
-            f"{origin} has them in `{found['next_state']}`."
+            f"{there[found['next_state']]} has them in `{found['next_state']}`."
         )
 
 
@@ -327,8 +333,8 @@ def _missing(role: str, names: Sequence[str], origin: str) -> str:
     near = next((x for x in found if x is not None), None)
     hint = f" (did you mean `{near}`?)" if near is not None else ""
     return (
-        f"{origin} has no column for `{role}`{hint}: looked for {', '.join(aliases)} "
-        f"among {listed(names)}; name it with {column(role, near)}"
+        f"{capital(origin)} has no column for `{role}`{hint}: looked for "
+        f"{', '.join(aliases)} among {listed(names)}; name it with {column(role, near)}"
     )
 
 

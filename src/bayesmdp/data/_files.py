@@ -260,8 +260,8 @@ def _open_csv(
     for path in paths:
         delimiter, names = _header(connection, path)
         alike.setdefault((delimiter, *names), []).append(path)
-    there = dict.fromkeys(name for _, *header in alike for name in header if name)
-    found = find_columns(list(there), columns, capital(origin))
+    firsts = {files[0]: header for (_, *header), files in alike.items()}
+    found = find_columns(_where(firsts), columns, origin)
     parts = []
     for (delimiter, *header), files in alike.items():
         _refuse_missing(files[0], header, found)
@@ -281,6 +281,15 @@ def _open_csv(
     return reduce(lambda x, y: x.union(y), parts), found
 
 
+def _where(headers: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the columns of files, each with the first file that has it."""
+    found: dict[str, str] = {}
+    for path, header in headers.items():
+        for name in filter(None, header):
+            found.setdefault(name, f"`{path}`")
+    return found
+
+
 def _refuse_missing(path: str, header: Sequence[str], found: Mapping[str, str]) -> None:
     """Refuse a file without a column that others have."""
     lacking = next((name for name in found.values() if name not in header), None)
@@ -295,8 +304,7 @@ def _open_parquet(
 ) -> tuple["duckdb.DuckDBPyRelation", dict[str, str]]:
     """Read by role; what directories are called says nothing about rows."""
     headers = {path: _parquet_header(connection, path) for path in paths}
-    there = dict.fromkeys(name for header in headers.values() for name in header)
-    found = find_columns(list(there), columns, capital(origin))
+    found = find_columns(_where(headers), columns, origin)
     for path, header in headers.items():
         _refuse_missing(path, header, found)
     listed = ", ".join(_text(glob.escape(path)) for path in paths)
@@ -372,7 +380,7 @@ def _open_json(
             f"{capital(origin)} holds no rows: a row is an object such as "
             '{"state": 0, "action": 1, "next_state": 2}.'
         )
-    found = find_columns(there.columns, columns, capital(origin))
+    found = find_columns(dict.fromkeys(there.columns, origin), columns, origin)
     kinds = dict(zip(there.columns, there.types, strict=True))
     for name in found.values():
         if kinds[name].id in ("list", "struct", "map"):

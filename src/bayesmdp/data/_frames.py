@@ -297,7 +297,7 @@ def open_frame(
     import narwhals as nw
 
     frame, names, origin = recognised(source)
-    found = find_columns(names, columns, capital(origin))
+    found = find_columns(dict.fromkeys(names, origin), columns, origin)
     with worded(origin):
         chosen = [nw.col(name).alias(role) for role, name in found.items()]
         return frame.select(*chosen), found, origin

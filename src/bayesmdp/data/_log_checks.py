@@ -230,13 +230,16 @@ def _rare(log: Log, role: None) -> Hit | None:
 
 
 def _of_states(log: Log, mask: BoolArray, role: str) -> Hit | None:
-    """Count states ``[S]``, and look up the first row that leaves or enters one."""
+    """Count states ``[S]``, and look up the row that first leaves or enters the first.
+
+    One of the others may stand further up, but a message names one first state.
+    """
     if not mask.any():
         return None
-    groups = log.groups
-    some = {role: groups.values(role, mask[getattr(groups, role)])}
-    first = {"first": groups.name(role, int(np.argmax(mask)))}
-    return Hit(int(mask.sum()), first, log.first_with(some))
+    groups, one = log.groups, int(np.argmax(mask))
+    here = {role: groups.values(role, getattr(groups, role) == one)}
+    first = {"first": groups.name(role, one)}
+    return Hit(int(mask.sum()), first, log.first_with(here))
 
 
 def _unreachable(log: Log, role: None, case: str) -> Hit | None:

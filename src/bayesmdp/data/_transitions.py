@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._checks import column
+from bayesmdp._checks import argument
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from bayesmdp.data._counts import Counts, Keys
@@ -257,7 +257,7 @@ class Transitions:
             raise CountsError(
                 "These transitions have no `episode` column, so which rows belong "
                 "together is not known: name its column when the log is read, "
-                f"{column('episode')}, or give `episode` as an array."
+                f"{argument('episode')}."
             )
         return self.table.episodes(n)
 

@@ -285,7 +285,10 @@ def _analyse(
 
 def _names(policies: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(policies, Mapping) or len(policies) < 2:
-        raise ArgumentError("`policies` must map at least two names to policies.")
+        raise ArgumentError(
+            "`policies` must map at least two names to policies, such as "
+            "{'care': [0, 0], 'drug': [1, 0]}."
+        )
     return _check_names("policies", policies)
 
 
@@ -319,16 +322,16 @@ def _read_thresholds(thresholds: ArrayLike | None) -> FloatArray:
     """Return thresholds ``[K]`` in rising order, each once."""
     if thresholds is None:
         thresholds = np.arange(0, 100_001, 5_000)
-    found = np.atleast_1d(_checks.any_array("thresholds", thresholds, ArgumentError))
-    found = _checks.float_array("thresholds", found, ("threshold",), ArgumentError)
+    if np.ndim(_checks.any_array("thresholds", thresholds, ArgumentError)) == 0:
+        thresholds = [_checks.real("thresholds", thresholds, ArgumentError, 0)]
+    found = _checks.float_array("thresholds", thresholds, ("threshold",), ArgumentError)
     if not found.size:
         raise ArgumentError(
             "`thresholds` is empty: name what a unit of effect is worth."
         )
     if (found < 0).any():
-        at = int(np.argmax(found < 0))
         raise ArgumentError(
-            f"`thresholds` must be 0 or more: threshold {at} is {found[at]:g}."
+            f"`thresholds` must be 0 or more; got {found[found < 0][0]:g}."
         )
     return _checks.sealed(np.unique(found))
 

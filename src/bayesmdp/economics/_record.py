@@ -270,7 +270,7 @@ class CostEffectiveness(Record):
             ]
             for row in self.table
         ]
-        some = np.linspace(0, self.thresholds.size - 1, shown).round().astype(int)
+        step = -(-(self.thresholds.size - 1) // max(shown, 1)) or 1  # evenly, from 0
         curves = [
             [
                 f"{self.thresholds[k]:,.6g}",
@@ -278,7 +278,7 @@ class CostEffectiveness(Record):
                 f"{100 * self.frontier[k]:.0f} %",
                 rounded(float(self.evpi[k]), float(self.evpi_mcse[k])),
             ]
-            for k in dict.fromkeys(some.tolist())
+            for k in range(0, self.thresholds.size, step)
         ]
         title = (
             f"Cost-effectiveness of {_checks.many(len(self.names), 'policy')} over "

@@ -232,7 +232,10 @@ def compare(
     belief = one_reward(draws.belief, reward, "compare")
     draws = draws if belief is draws.belief else replace(draws, belief=belief)
     if not isinstance(policies, Mapping) or len(policies) < 2:
-        raise ArgumentError("`policies` must map at least two names to policies.")
+        raise ArgumentError(
+            "`policies` must map at least two names to policies, such as "
+            "{'care': [0, 0], 'drug': [1, 0]}."
+        )
     names = list(policies)
     for name in names:
         _checks.of_type("policies", name, str, ArgumentError)

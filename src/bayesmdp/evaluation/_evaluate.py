@@ -439,12 +439,19 @@ def with_reward(draws: Draws, reward: Chosen | None) -> Draws:
     return replace(draws, belief=draws.belief.with_reward(reward))
 
 
-def one_reward(belief: Belief, reward: Chosen | None, what: str) -> Belief:
-    """Return a belief about one reward; refuse several where none is chosen."""
+def one_reward(
+    belief: Belief, reward: Chosen | None, what: str, *, plain: bool = False
+) -> Belief:
+    """Return a belief about one reward; refuse several where none is chosen.
+
+    With ``plain``, refuse first what no choice of a reward mends.
+    """
     if reward is not None:
-        return belief.with_reward(reward)
-    if belief.task.reward_names:
-        belief.task.one_reward(what)
+        belief = belief.with_reward(reward)
+    if plain:
+        belief.task.plain(what, "reward")
+    elif belief.task.reward_names:
+        belief.task.one_reward(what, "reward")
     return belief
 
 

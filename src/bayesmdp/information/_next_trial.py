@@ -208,8 +208,7 @@ def next_trial(
 
     began = time.perf_counter()
     check_belief(posterior)
-    posterior = one_reward(posterior, reward, "next_trial")
-    posterior.task.plain("next_trial")
+    posterior = one_reward(posterior, reward, "next_trial", plain=True)
     patients = _checks.integer("n_patients", n_patients, 1, ArgumentError)
     safe = _checks.real("safe", safe, ArgumentError, 0, 1)
     margin = _checks.real("margin", margin, ArgumentError, 0)

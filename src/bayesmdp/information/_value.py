@@ -109,8 +109,7 @@ def value_of_information(
 
     began = time.perf_counter()
     check_belief(posterior)
-    posterior = one_reward(posterior, reward, "value_of_information")
-    posterior.task.plain("value_of_information")
+    posterior = one_reward(posterior, reward, "value_of_information", plain=True)
     sizes = _sizes(n_visits)
     patients = _checks.integer("n_patients", n_patients, 0, ArgumentError)
     number = _checks.seed_integer(seed)

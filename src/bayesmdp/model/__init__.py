@@ -13,6 +13,7 @@ from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, coordinates, i
 from bayesmdp.model._from_data import begins_as_logged
 from bayesmdp.model._policies import (
     ALWAYS,
+    POLICY_NAMES,
     AnyPair,
     Availability,
     Belief,

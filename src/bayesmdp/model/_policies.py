@@ -100,6 +100,8 @@ def _states(states: IntArray, task: Task) -> str:
 
 _SUM_TOLERANCE = 1e-6
 ALWAYS = "always:"  # begins the name of a policy that takes one action
+#: What `bayesmdp.policies` makes, and the command line knows by name.
+POLICY_NAMES = ("behaviour", "mle", "nominal", "second_order", "msbi", "uniform")
 _NOTHING = 1e-12  # a probability this little below 0 is rounding
 
 
@@ -256,15 +258,18 @@ def _in_order(policy: PolicyLike, task: Task, name: str) -> Any:
         return _always(policy, task, name)
     if isinstance(policy, Mapping):
         return _listed(policy, task, name)
-    return in_order(name, policy, ("state", "action"), PolicyError, task)
+    ends = [task.state_name(s) for s in task.terminal]
+    return in_order(name, policy, ("state", "action"), PolicyError, task, ends)
 
 
 def _always(policy: str, task: Task, name: str) -> IntArray:
     """Return one action in every state, ``[S]``."""
     action: Name = policy.removeprefix(ALWAYS)
     if action == policy:
+        take = f"; take bm.policies.{policy}(posterior)"
         raise PolicyError(
-            f"`{name}` as text must be {ALWAYS!r} and an action; got {policy!r:.60}."
+            f"`{name}` as text must be {ALWAYS!r} and an action; got {policy!r:.60}"
+            f"{take if policy in POLICY_NAMES else ''}."
         )
     if task.action_labels is None and str(action).isdecimal():
         action = int(action)

@@ -362,9 +362,9 @@ class Task(Shown):
         """The task with its first reward alone."""
         return next(iter(self.parts.values()))
 
-    def one_reward(self, what: str) -> None:
+    def one_reward(self, what: str, by: str = "with_reward") -> None:
         """Refuse several rewards, where ``what`` looks at one."""
-        refuse_several(self, what)
+        refuse_several(self, what, by)
 
     @property
     def is_plain(self) -> bool:
@@ -376,10 +376,10 @@ class Task(Shown):
         """Refuse costs, where ``what`` would show them as rewards."""
         refuse_cost(self, what)
 
-    def plain(self, what: str) -> None:
+    def plain(self, what: str, by: str = "with_reward") -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         if self.is_cost or not self.is_plain:
-            refuse_unless_plain(self, what)
+            refuse_unless_plain(self, what, by)
 
     def __repr__(self) -> str:
         said = _checks.sizes(state=self.n_states, action=self.n_actions)

@@ -63,7 +63,7 @@ def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None)
                 "give an index or set the labels."
             )
         if name not in labels:
-            hint = _checks.did_you_mean(name, labels)
+            hint = _checks.did_you_mean(name, labels) or f": {listed(labels)}"
             raise TaskError(f"`{what}` {name!r} is not among the labels{hint}.")
         return labels.index(name)
     index = _checks.integer(what, name, 0, TaskError)
@@ -315,8 +315,8 @@ def refuse_cost(task: "Task", what: str) -> None:
         )
 
 
-def refuse_several(task: "Task", what: str) -> None:
-    """Refuse several rewards, where ``what`` looks at one."""
+def refuse_several(task: "Task", what: str, by: str) -> None:
+    """Refuse several rewards, where ``what`` looks at one, chosen ``by`` a name."""
     if not isinstance(task.reward, Rewards):
         return
     if task.reward.weights is not None:
@@ -328,23 +328,26 @@ def refuse_several(task: "Task", what: str) -> None:
     raise TaskError(
         f"`{what}` looks at one reward, and this task has several "
         f"({', '.join(task.reward.names)}): choose one, "
-        f"{argument('reward', task.reward.names[-1])}."
+        f"{argument(by, task.reward.names[-1])}."
     )
 
 
-def refuse_unless_plain(task: "Task", what: str) -> None:
-    """Refuse rewards by name, horizons, cycles and averages."""
-    refuse_several(task, what)
-    refuse_cost(task, what)
-    if task.horizon is not None or task.cycle != "start":
-        said = f"horizon={task.horizon}"
-        said = f"cycle={task.cycle!r}" if task.horizon is None else said
+def refuse_unless_plain(task: "Task", what: str, by: str) -> None:
+    """Refuse horizons, cycles and averages, which no choice mends, and rewards."""
+    if not task.reward_names:  # perhaps a sum, which needs its horizon
+        refuse_several(task, what, by)
+    given = {"horizon": task.horizon is not None, "cycle": task.cycle != "start"}
+    if wrong := [name for name in given if given[name]]:
+        said = ", ".join(f"{name}={getattr(task, name)!r}" for name in wrong)
         raise TaskError(
-            f"`{what}` knows tasks without a horizon and with cycle='start', and "
-            f"this one has {said}; `evaluate`, `compare` and `optimise` know both."
+            f"`{what}` knows tasks without `horizon` and `cycle`, and this one has "
+            f"{said}: fit the same log under a task without "
+            f"{' and '.join(f'`{name}`' for name in wrong)}."
         )
     if task.criterion == "average":
         raise TaskError(
             f"`{what}` knows discounted rewards, not criterion='average': give a "
             "task with a discount."
         )
+    refuse_several(task, what, by)
+    refuse_cost(task, what)

@@ -142,7 +142,8 @@ class Improvement(Record):
         rows = [
             [
                 x.state_name,
-                f"{x.from_action} -> {x.to_action}",
+                x.from_action,
+                x.to_action,
                 f"{x.to_probability[0]:.2f} -> {x.to_probability[1]:.2f}",
                 "" if x.visits is None else f"{x.visits[1]:,}",
                 # neither with a horizon nor with averages
@@ -151,7 +152,10 @@ class Improvement(Record):
             ]
             for x in self.changes[:shown]
         ]
-        header = ["state", "change", "probability", "visits", "gain ± sd", "better"]
+        header = ["state", "less of", "more of", "its probability", "its visits"]
+        header += ["gain ± sd", "better"]
+        known = [i for i in range(len(header)) if not rows or any(x[i] for x in rows)]
+        header, rows = [header[i] for i in known], [[x[i] for i in known] for x in rows]
         left = len(self.changes) - len(rows)
         after = [f"({_checks.many(left, 'more state')} changed)"] * (left > 0)
         if self.tail_improvement < 0:

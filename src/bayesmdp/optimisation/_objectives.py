@@ -467,7 +467,7 @@ def named_objective(text: str, of: str = "value") -> Objective:
             return kind(*map(float, numbers), of=of)
     except (TypeError, ValueError) as problem:
         if isinstance(problem, ArgumentError):
-            raise
+            raise ArgumentError(f"`objective` {text!r:.60}: {problem}") from None
     forms = [
         ":".join([word, *(x.upper() for x in made._range)])
         for word, made in _NAMED.items()

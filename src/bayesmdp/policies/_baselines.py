@@ -25,7 +25,7 @@ from bayesmdp.errors import (
     TaskError,
     TooLargeError,
 )
-from bayesmdp.model import ALWAYS, Dynamics, Task
+from bayesmdp.model import ALWAYS, POLICY_NAMES, Dynamics, Task
 from bayesmdp.posterior import (
     Belief,
     Draws,
@@ -392,16 +392,13 @@ def msbi(
     return rows.of_choice(result.choice)
 
 
-_NAMED: dict[str, Callable[..., FloatArray]] = {
-    "behaviour": behaviour,
-    "mle": mle,
-    "nominal": nominal,
-    "second_order": second_order,
-    "msbi": msbi,
-    "uniform": uniform,
-}
-#: What `named_policy` knows, besides.
-POLICY_NAMES = tuple(_NAMED)
+_NAMED: dict[str, Callable[..., FloatArray]] = dict(
+    zip(
+        POLICY_NAMES,
+        (behaviour, mle, nominal, second_order, msbi, uniform),
+        strict=True,
+    )
+)
 
 
 def named_policy(

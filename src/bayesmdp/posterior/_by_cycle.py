@@ -200,8 +200,8 @@ def _read_until(until: object, n: int, horizon: int) -> tuple[int, ...]:
         )
     if (np.diff(found, prepend=0) <= 0).any() or found[-1] >= horizon:
         raise BeliefError(
-            f"`until` must rise, from 1 to below the horizon {horizon}; got "
-            f"{until!r:.60}."
+            f"`until` must hold cycles in 1..{horizon - 1}, each later than the one "
+            f"before, as beliefs change within the horizon; got {until!r:.60}."
         )
     return tuple(found.tolist())
 

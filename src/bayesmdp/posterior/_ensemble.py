@@ -159,9 +159,9 @@ class Ensemble(Belief, Shown):
         f
             Given a random generator, returns the dynamics of one draw, in a form that
             an ensemble takes, and its reward, in a form that ``task`` takes (None: the
-            task's own). Draw ``i`` depends on the seed and ``i`` alone: two functions
-            that draw parameters alike share them, as models of
-            `bayesmdp.posterior.BeliefsByCycle` must.
+            task's own). It is called once for each draw, in order, and so may note its
+            parameters. Draw ``i`` depends on the seed and ``i`` alone: two functions
+            that draw alike share them, as `bayesmdp.posterior.BeliefsByCycle` asks.
         n
             Number of draws, at least 2.
         seed

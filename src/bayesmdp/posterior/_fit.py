@@ -109,6 +109,10 @@ def fit(
     >>> bm.fit(frame, task, prior=bm.SymmetricPrior())
     Posterior(2 states, 1 action, 1 transition, 1 available pair)
     """
+    if isinstance(data, Task) and not isinstance(task, Task):
+        raise ArgumentError(
+            "`task` comes after `data`: fit(data, task); got a Task first."
+        )
     _checks.of_type("task", task, Task, ArgumentError)
     prior = HierarchicalPrior() if prior is None else prior
     known = Prior | MixturePrior | HierarchicalPrior

@@ -124,8 +124,7 @@ def _check_columns(file: Path, found: Iterable[str]) -> None:
         raise PolicyError(f"`{file}` has two columns {twice[0]!r:.40}: leave out one.")
     for name in _COLUMNS[:2]:
         if name not in names:
-            near = [x for x in names if _checks.did_you_mean(x, [name])]
-            hint = f" ({near[0]!r} must be called so?)" if near else ""
+            hint = _checks.did_you_mean(name, names)
             raise PolicyError(
                 f"`{file}` has no column {name!r}{hint}: a policy has the columns "
                 "state, action and maybe probability, named in the first line."

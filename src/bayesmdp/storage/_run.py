@@ -300,7 +300,8 @@ def _check_posterior(posterior: Fitted) -> None:
         )
     if not isinstance(posterior, Fitted):  # a class that users do not meet by name
         raise StorageError(
-            f"`posterior` must be of type Posterior; got {type(posterior).__name__}."
+            "`posterior` must be of type Posterior, before the directory, as in "
+            f"save(posterior, 'ward'); got {type(posterior).__name__}."
         )
 
 

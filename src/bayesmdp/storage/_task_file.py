@@ -350,8 +350,14 @@ _TEMPLATE = """\
 # What is decided in advance. Everything here was guessed from the data: look at it.
 # The data: {rows} transitions of {n_states} states and {n_actions} actions.
 
-# How much less a reward counts one step later, in [0, 1].
+# How much less a reward counts one step later, in [0, 1]. With several rewards,
+# discount = {{ cost = 0.966, qaly = 0.985 }} gives each its own, 1 / (1 + rate).
 discount = 0.99
+# After so many steps all is over, and how cycles are counted; otherwise without end:
+# horizon = 20
+# cycle = "half"
+# Or, in place of discount, horizon and terminal states, means per step without end:
+# criterion = "average"
 
 # States in which an episode ends. {found}
 terminal = {terminal}
@@ -377,6 +383,7 @@ start = "{start}"
 # For a transition:
 # transition = [{{ state = {s}, action = {a}, next_state = {s}, value = 1.0 }}]
 # Several, such as costs and QALYs, have a table each: [reward.cost] and [reward.qaly].
+# Costs alone, which are to be small: [cost] in place of [reward].
 """
 
 

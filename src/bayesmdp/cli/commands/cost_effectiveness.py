@@ -71,4 +71,5 @@ def command(
         thresholds=thresholds or None,
         **job.seedless,
     )
-    job.keep_and_tell(_NAME, found)
+    kept = job.keep(_NAME, found)
+    job.tell(found, f"{found.summary()}\nSaved in {kept}", result=str(kept))

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 @click.option(
     "--discount",
     type=float,
-    help="Without a task file: the discount of a step, above 0 and at most 1; rewards "
-    "come from the data, and so do starts where it has episodes and steps.",
+    help="Without a task file: the discount of a step, from 0 to 1; rewards come "
+    "from the data, and so do starts where it has episodes and steps.",
 )
 @click.option(
     "--terminal",
@@ -135,8 +135,9 @@ def command(
             overwrite=overwrite,
         )
         record = bm.storage.load(out).describe() if as_json else {}
-        begin = f"Episodes begin {bm.model.said_start(posterior.task)}{_why(how)}"
-        said = f"{posterior.summary()}\n{begin}\nSaved in {out}"
+        begin = f"Episodes begin {bm.model.said_start(posterior.task)}{_why(how)}\n"
+        begin *= posterior.task.criterion != "average"  # which has no episodes
+        said = f"{posterior.summary()}\n{begin}Saved in {out}"
     show(said, record, as_json=as_json, quiet=quiet)
 
 

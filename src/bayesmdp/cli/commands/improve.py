@@ -74,5 +74,7 @@ def command(
     if found.optimisation.interrupted:
         job.end(130, "interrupted; this is the best policy found so far.")
     if not found.optimisation.converged:
+        if not (job.as_json or job.quiet):
+            raise click.exceptions.Exit(1)  # the summary has said it
         said = "the search ended before it converged: take --effort thorough"
         job.end(1, f"warning: {said}, unless it was that.")
