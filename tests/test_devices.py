@@ -67,6 +67,10 @@ def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ArgumentError, match="`BAYESMDP_DEVICE` must be one of cpu"):
         evaluate(None)
     assert evaluate("cpu").device == "cpu"
+    monkeypatch.setenv("BAYESMDP_DEVICE", "cuda")
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(BackendError, match=r"^BAYESMDP_DEVICE is cuda: .* needs CuPy"):
+        evaluate(None)
 
 
 def test_a_device_is_made_when_it_is_asked_for() -> None:
@@ -249,7 +253,7 @@ def files(ward: str, tmp_path: Path) -> dict[str, str]:
 COMMANDS = ("evaluate RUN mle", "compare RUN mle uniform", "optimise RUN")
 COMMANDS += ("improve RUN", "information RUN", "prior-sensitivity RUN mle")
 COMMANDS += ("report RUN -o page.html", "check LOGGED LOG", "cross-fit LOGGED LOG")
-COMMANDS += ("off-policy LOGGED LOG --policy optimised", "demo --patients 50 --draws 2")
+COMMANDS += ("off-policy LOGGED LOG --policy mle", "demo --patients 50 --draws 2")
 COMMANDS += ("cost-effectiveness PAID always:0 always:1",)
 
 

@@ -41,8 +41,21 @@ threads_option = click.option(
     help="Threads to use; default BAYESMDP_THREADS, else every core.",
 )
 
+
+def _known_device(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> str | None:
+    """Refuse a GPU that is not there before long work, also where none is needed."""
+    if value == "cuda":
+        from bayesmdp.engine import backend_of
+
+        backend_of(value)
+    return value
+
+
 device_option = click.option(
     "--device",
+    callback=_known_device,
     type=click.Choice(["cpu", "cuda", "auto"]),
     help="Device to compute on; auto: a GPU where there is one and it is faster; "
     "default BAYESMDP_DEVICE, else cpu.",

@@ -39,7 +39,7 @@ from bayesmdp.engine._solve import (
     UNSOLVED,
     VARIANCE,
 )
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, BackendError
 
 if TYPE_CHECKING:
     from bayesmdp.engine._rows import Problem
@@ -371,5 +371,10 @@ def backend_of(device: str | None) -> Backend:
         )
     found = _BACKENDS[name]
     if not isinstance(found, Backend):
-        found = _BACKENDS[name] = found()
+        try:
+            found = _BACKENDS[name] = found()
+        except BackendError as problem:
+            if device is None:  # nobody said so in this call
+                raise BackendError(f"BAYESMDP_DEVICE is {name}: {problem}") from None
+            raise
     return found

@@ -62,7 +62,7 @@ def anchor_of(
                 f"policy, and this one has {len(found)}: from state {one} it never "
                 f"comes to state {other}, nor back, so that the average depends on the "
                 "start; choose another policy, a prior that allows more next states, "
-                "or a discount below 1."
+                "or criterion='discounted' with a discount below 1."
             )
         inside = np.zeros(len(names), dtype=np.bool_)
         inside[found[0]] = True
@@ -70,8 +70,8 @@ def anchor_of(
     if not common.any():
         raise EndlessError(
             "`criterion='average'` needs a state that this policy visits again and "
-            "again in every model, and there is none: choose another policy, or a "
-            "discount below 1."
+            "again in every model, and there is none: choose another policy, or "
+            "criterion='discounted' with a discount below 1."
         )
     return int(np.argmax(np.where(common, weight, -1.0)))
 

@@ -256,7 +256,8 @@ def _better_rows(problem: Problem, choice: IntArray, at: Renewal) -> IntArray:
     if not solve_renewal(theta, read_only(policy), rows.layout, reward, anchor, at):
         raise EndlessError(
             f"A policy comes back to state {problem.task.state_name(anchor)} so rarely "
-            "that its average cannot be resolved; use a discount below 1."
+            "that its average cannot be resolved; use criterion='discounted' with a "
+            "discount below 1."
         )
     gains = np.empty(rows.source.size)
     bias = at.bias[0]
