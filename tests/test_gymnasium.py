@@ -145,7 +145,7 @@ def test_terminal_states_are_those_in_which_episodes_end() -> None:
 
 
 def test_a_state_that_ends_episodes_and_is_left_too_makes_an_end_of_its_own() -> None:
-    with pytest.warns(bm.BayesmdpWarning, match="1 transitions pay .*state 1, act"):
+    with pytest.warns(bm.BayesmdpWarning, match="rewards vary in 1 .*state 1, act"):
         world = from_gymnasium(TableEnv(ROUND_TRIP), discount=DISCOUNT)
     assert world.task.state_labels == ("0", "1", "2", "end")
     assert world.task.terminal.tolist() == [3]

@@ -27,7 +27,7 @@ def test_tables_and_the_report_say_the_unit(tmp_path: Path) -> None:
     assert told.startswith("Value of a policy in life-years over 100 draws")
     assert ", in life-years" in posterior.task.summary()
     page = bm.report(posterior, table).save(tmp_path / "page.html").read_text()
-    assert " life-years; given the data, it lies between" in page
+    assert " life-years (Monte Carlo error 0.03); given the data, it lies" in page
     bm.storage.save(posterior, tmp_path / "run")
     kept = bm.storage.load(tmp_path / "run").posterior.task
     assert kept.reward_unit == "life-years"
