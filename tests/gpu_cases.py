@@ -1,6 +1,7 @@
 """What a GPU must compute as the CPU does, case by case, for a device of any name.
 
-`test_gpu.py` runs them on kernels compiled for the CPU, `gpu/test_cuda.py` on a GPU.
+`integration/test_gpu_on_cpu.py` runs them on kernels compiled for the CPU,
+`gpu/test_cuda.py` on a GPU.
 
 Tolerances. Draws are sampled by the same operations in the same order; what may differ
 is the last digit of a logarithm or a power: 1e-12, relative. Solutions of iterations

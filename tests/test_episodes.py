@@ -375,3 +375,23 @@ def test_rows_after_a_gap_do_not_follow() -> None:
     )
     (batch,) = log.episodes()
     assert batch.follows.tolist() == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files_are_read_again_only_where_memory_is_short(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Next states take a dozen queries; text would be parsed in each of them."""
+    states = {"state": [0, 1, 2, 0, 2], "action": [0, 1, 0, 1, 1]}
+    order = {"episode": [1, 1, 1, 2, 2], "step": [0, 1, 2, 0, 1]}
+    path = in_file({**states, **order}, kind, tmp_path)
+    held = bm.read_transitions(path)
+    monkeypatch.setattr("bayesmdp.data._queries._CELL", 10**15)
+    not_held = bm.read_transitions(path)
+    assert held.notes == not_held.notes
+    (wanted,) = not_held.episodes()
+    path.unlink()
+    (found,) = held.episodes()
+    assert found.next_state.tolist() == wanted.next_state.tolist() == [1, 2, 2]
+    with pytest.raises(CountsError, match="cannot be read"):
+        list(not_held.episodes())

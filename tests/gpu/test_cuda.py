@@ -1,4 +1,4 @@
-"""On a GPU: the cases of `test_gpu.py`, and the same bits on every run."""
+"""On a GPU: the cases of `gpu_cases.py`, and the same bits on every run."""
 
 from collections.abc import Callable
 

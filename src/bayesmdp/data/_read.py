@@ -41,6 +41,7 @@ from bayesmdp.data._frames import FrameTable, converted, open_frame, recognised,
 from bayesmdp.data._queries import (
     FILE,
     fetch_one,
+    held,
     how_many,
     lazy,
     numbered,
@@ -178,6 +179,8 @@ def prepare(
     derive = "next_state" not in source.found
     frame = settled(sound, origin, coding, where, steps=derive or "step" in roles)
     found = {role: source.found[role] for role in roles}
+    if derive or not told.reader:  # which both ask much of the same rows
+        frame = held(frame, source.connection, origin, n_sound)
     if derive:
         return n_rows, _derived(frame, found, source, n_sound, told)
     if n_sound < n_rows:

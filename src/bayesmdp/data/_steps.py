@@ -103,14 +103,12 @@ def with_next_state(
         n_open, n_cut, n_here, n_lost = n_ends - n_known, 0, 0, 0
         if n_open:  # said to be censored; else over; else censored, if outcomes are
             marked = all_rows.filter(no_state).select("episode").unique()
-            last = last.join(marked, **_without("episode"))
+            last = last.join(marked, on="episode", how="anti")
             for cut in [x for x in ("truncated", CUT) if x in there]:
                 last = last.filter(~nw.col(cut))
             n_cut = n_open - size(last, origin)
-            entered = moves.select(nw.col("next_state").alias("state")).unique()
-            left = moves.filter(nw.col("state") != nw.col("next_state"))
-            absorbing = entered.join(left.select("state").unique(), **_without("state"))
-            last = last.join(absorbing, **_without("state"))
+            if never := _never_left(moves, origin):
+                last = last.filter(~nw.col("state").is_in(never))
             n_here = size(last, origin)
             if "outcome" in there:
                 ended = nw.col("terminated" if "terminated" in there else "episode")
@@ -134,9 +132,21 @@ def with_next_state(
     return told._replace(note="; ".join([begun, *_left_out(told)]))
 
 
-def _without(key: str) -> dict[str, Any]:
-    """Say how to keep rows whose key is not in another table."""
-    return {"on": key, "how": "anti"}
+def _never_left(moves: "Frame", origin: str) -> list[Any]:
+    """Return states that are entered and never left.
+
+    They are few. Asked for here, they keep a join of the moves with themselves out of
+    the queries that follow, where engines would work it out over and over.
+    """
+    import narwhals as nw
+
+    goes = nw.col("state") != nw.col("next_state")
+    left = moves.filter(goes).select("state", nw.lit(1).alias("left"))
+    entered = moves.select(nw.col("next_state").alias("state"), nw.lit(0).alias("left"))
+    states = nw.concat([entered, left], how="vertical").group_by("state")
+    never = states.agg(nw.col("left").max()).filter(nw.col("left") == 0)
+    found: list[Any] = fetch(never.select("state"), origin)["state"].tolist()
+    return found
 
 
 def _left_out(derived: Derived) -> Iterator[str]:

@@ -25,6 +25,8 @@ from bayesmdp.engine._gpu_sampling import sampled
 from bayesmdp.engine._gpu_solve import _STATIC
 from bayesmdp.errors import BackendError, TooLargeError
 
+pytestmark = pytest.mark.integration  # needs a C++ compiler
+
 if COMPILER is None:
     pytest.skip("no C++ compiler (c++, g++ or clang++)", allow_module_level=True)
 
