@@ -216,7 +216,7 @@ def _verdict(records: list[Record]) -> str:
     if beyond or shares[HIERARCHICAL] > 1 - _CLAIM:
         word = "not confirmed"
     elif kept < len(off):
-        word += " with a caveat, for some errors do not have the size of their sd"
+        word += " with a caveat, for some errors are not of the size of their sd"
     return (
         "**Verdict:** a best policy must not look better where actions do nothing. "
         f"With no effect the {HIERARCHICAL} prior claims one in "

@@ -219,8 +219,8 @@ def _verdict(records: list[Record]) -> str:
         " and ".join(f"{100 * x:.1f} %" for x in which) for which in (known, other)
     )
     return (
-        "**Verdict:** intervals of the hierarchical belief must hold the truth as "
-        "often as they say. Where truths come from its own model, 90 % intervals cover "
+        "**Verdict:** intervals of the hierarchical belief must have their "
+        "nominal coverage. Where truths come from its own model, 90 % intervals cover "
         f"{cover} (fixed and chosen policy), and the smallest p of uniform ranks is "
         f"{least:.3f}; with the marginal and the local base, made from the data, they "
         f"cover {more}: {word}."

@@ -137,9 +137,9 @@ def test_gains_say_what_they_are_over(real: Report) -> None:
     labels = [x["label"] for x in real.data["summary"]["gains"]["rows"]]
     assert labels == [
         "Predicted for “nominal” over “logged”",
-        "Claimed for the nominal policy over the behaviour",
+        "Claimed for the nominal policy over the behaviour policy",
         "Claimed without effect",
-        "Cross-fitted over the behaviour",
+        "Cross-fitted over the behaviour policy",
     ]
 
 

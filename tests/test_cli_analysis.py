@@ -110,7 +110,7 @@ def test_optimise_keeps_what_the_library_finds() -> None:
 def test_a_policy_that_is_kept_is_replaced_only_when_asked() -> None:
     result = run("optimise", "best", *QUICK)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "already: --resume goes on from it, --overwrite" in result.stderr
+    assert "already: --resume continues from it, --overwrite" in result.stderr
     before = bm.storage.load_result("best", "optimised")
     assert run("optimise", "best", "--resume", "--steps", "1").exit_code in (0, 1)
     resumed = bm.storage.load_result("best", "optimised")
@@ -168,7 +168,7 @@ def test_a_search_without_an_end_is_a_warning(monkeypatch: pytest.MonkeyPatch) -
     result = run("optimise", "ward")
     assert result.exit_code == 1
     assert result.stderr.startswith("bayesmdp: warning: all steps taken before the ")
-    assert result.stderr.endswith("; --resume goes on, or take more --effort\n")
+    assert result.stderr.endswith("; --resume continues, or use more --effort\n")
 
 
 def test_compare_sets_policies_side_by_side_and_keeps_the_table() -> None:

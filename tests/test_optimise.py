@@ -139,7 +139,7 @@ def test_no_time_returns_the_best_start(seed: int) -> None:
     assert result.chosen_stage is Stage.START
     assert np.array_equal(result.policy, result.starts[result.chosen_start])
     assert "time limit" in result.status
-    assert "`resume` goes on" in result.status
+    assert "`resume` continues" in result.status
     assert result.steps == 0
     assert list(result.starts) == ["nominal"]  # no time to make others
     assert_no_start_is_better(result, posterior)

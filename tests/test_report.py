@@ -270,7 +270,7 @@ def test_sensitivity_of_another_policy_is_a_warning(
         made = bm.report(posterior, table, prior_sensitivity=moved)
         assert made.data["prior"]["sensitivity"]["policy"] == name
         assert levels(made)["Prior"] == "warning"
-        assert "another policy" in str(made.data["summary"]["cautions"])
+        assert "other than the recommended" in str(made.data["summary"]["cautions"])
 
 
 def test_poor_support_is_a_warning() -> None:
@@ -349,7 +349,7 @@ def test_many_states_are_cut_to_the_most_met(
     met = table.rows[0].name
     occupancy = table.evaluations[met].occupancy
     assert data["states"]["state"] == sorted(np.argsort(-occupancy)[:6].tolist())
-    assert "holds the 6" in data["states"]["left_out"]
+    assert "has the 6" in data["states"]["left_out"]
     assert len(data["explorer"]["verdict"]) == 6
     assert len(data["explorer"]["first"]) == 7
 

@@ -130,7 +130,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on() -> None:
     thorough = "--effort", "thorough"
     code, screen = interrupted("optimise", "run", *thorough, "--threads", "2")
     assert code == 130, screen
-    assert "interrupted; the best so far is kept, and `--resume` goes on." in screen
+    assert "interrupted; the best so far is kept, and `--resume` continues." in screen
     assert "Traceback" not in screen
     kept = bm.storage.load_result("run", "optimised")
     assert kept.interrupted

@@ -184,7 +184,7 @@ restrict_option = click.option(
     "--restrict",
     "restricted",
     is_flag=True,
-    help="Drop actions that are not available from policies in files and always:.",
+    help="Drop unavailable actions from policies in files and from always:ACTION.",
 )
 
 
@@ -195,14 +195,16 @@ def priors_options(function: Function) -> Function:
         "names",
         type=click.Choice(PRIOR_NAMES),
         multiple=True,
-        help="A prior to set beside the one of RUN; may be repeated; "
+        help="A prior to compare with the one of RUN; may be repeated; "
         f"{', '.join(_USUAL)} where not given, and with --fallback sparse.",
     )
     return prior(fallback_option(function))
 
 
 fallback_option = click.option(
-    "--fallback", metavar="STATE", help="An always possible state, such as death."
+    "--fallback",
+    metavar="STATE",
+    help="A state that is always possible, such as death.",
 )
 
 
@@ -289,7 +291,7 @@ _READING: dict[str, dict[str, Any]] = {
     "censored": {
         "multiple": True,
         "metavar": "LABEL",
-        "help": "A label of states or outcomes that says that only the follow-up "
+        "help": "A label of states or outcomes that means that only the follow-up "
         "ended, such as alive; may be repeated; `censored` always does.",
     },
     "missing": {
@@ -310,7 +312,8 @@ _READING: dict[str, dict[str, Any]] = {
     },
     "limit": {
         "type": click.IntRange(0),
-        "help": "Most steps for which a visit is carried forward; no limit by default.",
+        "help": "Largest number of steps for which a visit is carried forward; no "
+        "limit by default.",
     },
 }
 

@@ -349,8 +349,8 @@ def read_transitions(
     ----------
     source
         A path, a glob or a list of paths to CSV, Parquet or JSON (lines or an array);
-        text may be packed (``.gz``, ``.zst``). Or a dataframe: pandas, polars (eager
-        or lazy), a pyarrow table, a DuckDB relation, an Ibis table.
+        text may be compressed (``.gz``, ``.zst``). Or a dataframe: pandas, polars
+        (eager or lazy), a pyarrow table, a DuckDB relation, an Ibis table.
     columns
         Which column is ``state`` (several are joined, ``{"state": ["stage", "sex"]}``,
         to states such as ``3/f``), ``action``, ``next_state``, ``reward``, ``episode``,

@@ -76,11 +76,11 @@ class Starts:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Logged transitions; where the rows live is the table's business.
+    """Logged transitions, in memory, in files or in a database.
 
     Build one from arrays with `from_arrays`, from files and dataframes with
-    `read_transitions`, or get one from a world's ``sample`` and ``simulate``.
-    A truncated step is a counted transition: the log stopped, the patient did not.
+    `read_transitions`, or get one from a world's ``sample`` and ``simulate``. A
+    truncated step is a counted transition: observation ended, the episode did not.
 
     Examples
     --------

@@ -39,26 +39,26 @@ def validate(
     n_actions: int | None = None,
     min_count: int = 5,
 ) -> Findings:
-    """Look for what is wrong, or odd, in a table of transitions.
+    """Look for errors and oddities in a table of transitions.
 
-    What `read_transitions` would refuse is found all at once, with how often and
-    where first; the other checks then go on with the rows that are sound. The engine
-    that holds the rows does the work, in a few passes.
+    Everything that `read_transitions` would refuse is reported at once, with how often
+    and where first; the other checks then use the remaining rows. The engine that holds
+    the rows does the work, in a few passes.
 
     Parameters
     ----------
     data
-        `Transitions`, or what `read_transitions` takes: paths or a dataframe. What is
-        no table at all, such as a file that is not there, is an error as there.
+        `Transitions`, or what `read_transitions` takes: paths or a dataframe. Data that
+        cannot be read as a table, such as a missing file, raise an error as there.
     task
         The task that the data are for, a `bayesmdp.Task`: its sizes, labels, terminal
-        states and rewards are then held against the data.
+        states and rewards are then compared with the data.
     columns, labels, outcome, censored, missing, time, every, carry, limit
         As for `read_transitions`.
     n_states, n_actions
         Sizes, where there is no task.
     min_count
-        Pairs of state and action observed fewer times are told.
+        Pairs of state and action observed fewer times are reported.
 
     Examples
     --------

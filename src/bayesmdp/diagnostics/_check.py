@@ -104,7 +104,7 @@ def check(
     device: str | None = None,
     progress: bool | None = None,
 ) -> Check:
-    """Set what was observed beside what the belief predicts, and test the Markov order.
+    """Compare observed with predicted quantities, and test the Markov assumption.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def check(
     Returns
     -------
     Check
-        ``problems`` says in sentences what was found; empty where nothing was.
+        ``problems`` lists in sentences what was found; empty where nothing was.
 
     Examples
     --------

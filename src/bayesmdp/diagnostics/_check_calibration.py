@@ -56,14 +56,14 @@ def check_calibration(
     """Check a prior's credible intervals on simulated data with known truths.
 
     For each dataset a true model is drawn, data are simulated from it and fitted with
-    ``prior``, and the truth is ranked among draws of the posterior. Ranked are the
-    value and the aleatoric variance from the start, of a fixed policy and of one chosen
-    by looking at the posterior.
+    ``prior``, and the truth is ranked among draws of the posterior. The quantities
+    ranked are the value and the aleatoric variance from the start, of a fixed policy
+    and of one chosen from the posterior.
 
     With ``truth`` None this is simulation-based calibration (Talts et al. 2018): ranks
-    are uniform if everything between prior and draws is right. They are so for the
-    chosen policy too: under a well-specified prior, predicted and true values agree in
-    expectation. The optimiser's curse is what a misspecified prior does to a choice;
+    are uniform if everything from the prior to the draws is correct. This also holds
+    for the chosen policy: under a well-specified prior, predicted and true values agree
+    in expectation. The optimiser's curse is what a misspecified prior does to a choice;
     ``truth`` shows it.
 
     Parameters
@@ -81,7 +81,8 @@ def check_calibration(
         Visits to every pair in each dataset, or how many to each, ``[S, A]``; or
         `Episodes` of a behaviour.
     policy
-        The fixed policy, ``[S, A]`` or ``[S]``; all actions alike where not given.
+        The fixed policy, ``[S, A]`` or ``[S]``; the uniform random policy where not
+        given.
     choose
         How a policy is chosen from a posterior, a function; None to leave it out.
     min_count
@@ -99,8 +100,8 @@ def check_calibration(
     seed
         Dataset ``i`` is a function of the seed and ``i`` alone.
     threads, executor
-        As for `bayesmdp.evaluate`; datasets are shared out. Much of the work is
-        Python's, so processes help where threads do not.
+        As for `bayesmdp.evaluate`; datasets are distributed among workers. Much of the
+        work is done in Python, so processes help where threads do not.
     progress
         Whether to show a bar; by default on a terminal, after a second.
 

@@ -182,14 +182,14 @@ def compare_priors(
     threads: int | None = None,
     executor: Executor | None = None,
 ) -> PriorComparison:
-    """Set priors side by side: evidence, held-out density, predicted value, policies.
+    """Compare priors by evidence, held-out density, predicted value and policies.
 
-    The held-out density of a transition is the log of its probability in the mean
-    model of the other folds; this is not the sequential evidence. The best prior is the
-    one that least often gives zero mass to what then happened, and among equals the one
-    with the highest density: the order of the logarithmic score. Predicting well is not
-    everything: a prior that adds deaths where nothing was observed predicts worse, and
-    may choose better policies.
+    The held-out density of a transition is the log of its probability in the mean model
+    of the other folds; this is not the sequential evidence. The best prior is the one
+    that gives probability 0 to the fewest held-out transitions, and among equals the
+    one with the highest density, as by the logarithmic score. A prior that predicts
+    worse, for example by adding deaths where nothing was observed, may still choose
+    better policies.
 
     Parameters
     ----------
@@ -202,11 +202,11 @@ def compare_priors(
     task
         The known part.
     min_count
-        As for `bayesmdp.fit`. Evidence, held-out density and policies are all of the
-        pairs that stay available, found from all the data; the row of a pair of which
-        the other folds hold nothing is what its prior makes of the rest.
+        As for `bayesmdp.fit`. Evidence, held-out density and policies are for the pairs
+        that stay available, given all the data; for a pair without data in the other
+        folds, the row is predicted by the prior from the rest of these folds.
     n_folds
-        How many times a part is held out, at least 2; 0 to leave that out.
+        Number of folds, each held out once, at least 2; 0 for no held-out density.
     seed
         Which episode falls into which fold.
     threads, executor
@@ -217,8 +217,8 @@ def compare_priors(
     -------
     PriorComparison
         Errors of held-out means are the larger of two, over transitions and over folds.
-        ``agreement`` weighs states by logged visits, and counts those in which some
-        action is best under both priors: ties are no disagreement.
+        ``agreement`` is the share of logged visits to states in which some action is
+        best under both priors, so that ties do not count as disagreement.
 
     Examples
     --------

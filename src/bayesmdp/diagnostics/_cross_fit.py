@@ -128,10 +128,10 @@ def cross_fit(
 ) -> CrossFit:
     """Judge the gain of a chosen policy by episodes that did not choose it.
 
-    In turns, the nominal policy of the other folds is judged by the posterior of one
-    fold, against the behaviour policy of all data. Each fold chooses and judges with
-    less data than there are, so the gain is that of a policy chosen on
-    ``(n_folds - 1) / n_folds`` of the episodes, and uncertain as one fold leaves it.
+    In turn, the nominal policy of the other folds is evaluated under the posterior of
+    one fold, against the behaviour policy of all data. Choice and evaluation each use a
+    part of the data, so the gain is that of a policy chosen on ``1 - 1 / n_folds`` of
+    the episodes, with the uncertainty of one fold.
 
     Parameters
     ----------
@@ -142,7 +142,8 @@ def cross_fit(
     prior
         As in `bayesmdp.fit`; it chooses and judges.
     n_folds
-        At least 2. More folds choose on more data and judge on less.
+        At least 2. With more folds, policies are chosen on more data and evaluated on
+        less.
     min_count
         As in `bayesmdp.fit`, of all data.
     seed
@@ -154,7 +155,7 @@ def cross_fit(
     -------
     CrossFit
         ``unjudged`` is the share of the chosen policies' discounted visits on pairs
-        that the judge never observed: there the prior answers, not the data.
+        that the evaluating fold never observed: there the prior decides, not the data.
 
     Examples
     --------

@@ -266,15 +266,15 @@ def negative_control(
     progress: bool | None = None,
     resume: str | PathLike[str] | None = None,
 ) -> NegativeControl:
-    """Set the claimed gain beside what would be claimed if actions did nothing.
+    """Compare the claimed gain with gains claimed when actions have no effect.
 
-    Actions are exchanged at random, and all that led to the claim is done again: fit,
-    nominal policy, its gain over the behaviour policy and the probability of a gain.
-    ``p_value`` is valid, whatever the prior, if the exchanges are (see ``permute``). A
-    small one says that actions make a difference to what happens next; it does not say
-    that the policy chosen is the best, nor how large its gain is (`bayesmdp.cross_fit`
-    asks that). Rewards that depend on the action stay with it, so that null gains need
-    not be 0.
+    Actions are exchanged at random, and the analysis that led to the claim is repeated:
+    fit, nominal policy, its gain over the behaviour policy and the probability of a
+    gain. ``p_value`` is valid, whatever the prior, if the exchanges are (see
+    ``permute``). A small one is evidence that actions affect what happens next; it does
+    not show that the policy chosen is the best, nor how large its gain is
+    (`bayesmdp.cross_fit` estimates that). Rewards that depend on the action stay with
+    it, so that null gains need not be 0.
 
     Parameters
     ----------
@@ -286,13 +286,13 @@ def negative_control(
         As in `bayesmdp.fit`.
     permute
         ``"state"``: actions are exchanged among the visits of a state. Valid if, given
-        the state, next states depend neither on the action nor on what it was chosen
-        by; not valid under unrecorded frailty, where sicker patients of a state are
-        treated otherwise, nor for arms that are fixed per episode. ``"episode"``: arms
-        are exchanged among episodes that begin in the same state; valid for arms
-        assigned at random, whatever is hidden. ``"auto"``: ``"episode"`` if every
-        episode keeps one action, else ``"state"``; ``permute`` of the result says
-        which.
+        the state, next states depend neither on the action nor on the reasons for
+        choosing it; not valid under unrecorded frailty, where sicker patients of a
+        state are treated otherwise, nor for arms that are fixed per episode.
+        ``"episode"``: arms are exchanged among episodes that begin in the same state;
+        valid for arms assigned at random, whatever is hidden. ``"auto"``: ``"episode"``
+        if every episode keeps one action, else ``"state"``; ``permute`` of the result
+        says which.
     n_permutations
         How many, at least 1; the smallest p value is ``1 / (n_permutations + 1)``.
     min_count
@@ -300,7 +300,7 @@ def negative_control(
     seed
         Permutation ``i`` is a function of the seed and ``i`` alone.
     threads
-        As in `bayesmdp.evaluate`; permutations are shared out.
+        As in `bayesmdp.evaluate`; permutations are distributed among threads.
     progress
         Whether to show a bar; by default on a terminal, after a second.
     resume

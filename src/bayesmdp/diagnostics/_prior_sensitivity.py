@@ -247,7 +247,7 @@ def prior_sensitivity(
     priors
         One or more, by name; also mixtures and hierarchical ones.
     baseline
-        Policy that the gain is over; what was done, `policies.behaviour`, where not
+        Policy relative to which the gain is computed; `policies.behaviour` where not
         given.
     min_count
         As for `bayesmdp.fit`.

@@ -75,7 +75,7 @@ def cost_effectiveness(
     device: str | None = None,
     progress: bool | None = None,
 ) -> CostEffectiveness:
-    """Set costs beside effects of policies, on the same draws.
+    """Compare costs and effects of policies, on the same draws.
 
     Parameters
     ----------

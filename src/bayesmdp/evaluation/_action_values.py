@@ -116,15 +116,15 @@ def action_values(
     device: str | None = None,
     progress: bool | None = None,
 ) -> ActionValues:
-    """Value of every available action, with both uncertainties.
+    """Value of every available action, with epistemic and aleatoric uncertainty.
 
     Parameters
     ----------
     policy
-        What is followed after the action, ``[S, A]`` or ``[S]``.
+        Policy followed after the action, ``[S, A]`` or ``[S]``.
     draws
-        From ``posterior.draws(n, seed)``; a few hundred tell sds to some percent.
-        Or a posterior or an ensemble.
+        From ``posterior.draws(n, seed)``; a few hundred give sds to within some per
+        cent. Or a posterior or an ensemble.
     n_draws, seed
         Of draws from a posterior, as in `bayesmdp.evaluate`.
     reference

@@ -188,7 +188,7 @@ def compare(
     device: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Set policies side by side on the same draws.
+    """Compare policies on the same draws.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def compare(
     Comparison
         ``probability_better`` is the weight of the draws in which a policy has a higher
         value than the reference, ``probability_tied`` of those in which both values are
-        equal but for rounding: a tie is not better, and no difference.
+        equal up to rounding: a tie does not count as better.
 
     Examples
     --------

@@ -68,7 +68,7 @@ def evaluate(
     keep_values: bool = False,
     progress: bool | None = None,
 ) -> Evaluation:
-    """Value of a policy with both uncertainties.
+    """Value of a policy with epistemic and aleatoric uncertainty.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def evaluate(
         sweep in place of a thread pool of our own (docs/clusters.md).
     device
         What computes: ``cpu``, ``cuda`` (a GPU; needs CuPy, ``pip install
-        'bayesmdp[cuda]'``), or ``auto``, the GPU where there is one and it pays.
+        'bayesmdp[cuda]'``), or ``auto``, a GPU where there is one and it is faster.
         ``device`` of the result says which it was. Default ``BAYESMDP_DEVICE``, else
         ``cpu``. A GPU samples the same draws, up to rounding, and iterates until values
         are right to 1e-10 of the largest value of all states (1e-8 where rounding

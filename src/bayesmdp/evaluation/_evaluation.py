@@ -82,20 +82,20 @@ _COVARIANCES = tuple(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Record, Estimates):
-    """How good a policy is, and how sure we are; made by `bayesmdp.evaluate`.
+    """Value of a policy and its uncertainty; made by `bayesmdp.evaluate`.
 
     ``*_mcse`` are Monte Carlo standard errors: what more draws would remove.
-    ``epistemic_sd`` is what more data would remove, ``aleatoric_sd`` is chance that no
-    data removes. With ``criterion="average"`` values are averages per step, and
+    ``epistemic_sd`` is what more data would remove, ``aleatoric_sd`` is chance, which
+    no data remove. With ``criterion="average"`` values are averages per step, and
     ``aleatoric_sd`` is the root of the variance of a sum of steps over their number, of
     which the mean of n steps has 1 / sqrt(n) (docs/rewards.md); ``total_sd`` is then
-    NaN, for no outcome has the sum of both. ``occupancy`` counts discounted visits from
-    the start distribution, or shares of time; a terminal state is visited once, on
-    arrival.
+    NaN, because no single outcome has the sum of both variances. ``occupancy`` counts
+    discounted visits from the start distribution, or shares of time; a terminal state
+    is visited once, on arrival.
 
-    Of several rewards the plain fields, and ``interval()``, are those of the first
+    With several rewards the plain fields, and ``interval()``, are those of the first
     reward of the task; ``rewards[name]`` is the `Evaluation` of each. Data frames have
-    rows of all, and draws for ArviZ an axis ``reward``.
+    rows for all of them, and draws for ArviZ an axis ``reward``.
 
     Examples
     --------

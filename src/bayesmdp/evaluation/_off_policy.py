@@ -125,18 +125,19 @@ def off_policy(
 ) -> OffPolicy:
     """Estimate a policy's value from logged episodes, without a prior.
 
-    Each episode is weighted by how much more likely the policy makes its actions than
-    the behaviour did: IS, WIS, PDIS, PDWIS, DR and WDR. WIS and WDR are the ones to
-    read first; IS and PDIS are unbiased where the behaviour is known and vary most; DR
-    and WDR take off what the maximum-likelihood model of the same log explains. (That
-    model's own value is what fitted Q evaluation with one parameter per pair gives; it
-    is not among the estimates, for it shares what the posterior assumes.)
+    Each episode is weighted by the probability of its actions under the policy relative
+    to that under the behaviour policy: IS, WIS, PDIS, PDWIS, DR and WDR. WIS and WDR
+    are the ones to read first; IS and PDIS are unbiased where the behaviour is known
+    and vary most; DR and WDR use the maximum-likelihood model of the same log as a
+    control variate. (The value in that model equals fitted Q evaluation with one
+    parameter per pair; it is not among the estimates, because it shares the assumptions
+    of the posterior.)
 
     An estimate from the same log that chose the policy is optimistic: the policy was
-    chosen because its episodes went well, and they are counted again. Give a function
-    that makes the policy in place of the policy: it then chooses on some folds of the
-    episodes, and the episodes of the others judge. The estimate is of the mean value of
-    the policies so chosen, from ``1 - 1 / n_folds`` of the data.
+    chosen because its episodes went well, and the same episodes evaluate it. Give a
+    function that makes the policy in place of the policy: the policy is then chosen on
+    some folds of the episodes and evaluated on the others. The estimate is of the mean
+    value of policies chosen in this way, from ``1 - 1 / n_folds`` of the data.
 
     Parameters
     ----------
@@ -144,12 +145,12 @@ def off_policy(
         ``[S, A]`` or ``[S]``; or a function of counts and task that returns one.
     log
         Transitions, or a dataframe of them, with an ``episode`` column. States must
-        hold all that actions were chosen by: else the weights are wrong. Steps that are
-        missing have no weight. Actions never taken in a state are dropped from the
-        policy there; where it has no other, it is judged as if it did what was logged
-        (see ``unlogged``).
+        contain everything that influenced the choice of actions; otherwise the weights
+        are wrong. Missing steps have no weight. Actions never taken in a state are
+        dropped from the policy there; where it has no other, it is judged as if it did
+        what was logged (see ``unlogged``).
     task
-        The known part; its rewards are paid, its start is not used.
+        The known part; its rewards are used, its start is not.
     behaviour
         Policy that chose the logged actions, where it is known, as in a trial. The
         frequencies of the log where not given, which is as a rule more precise.

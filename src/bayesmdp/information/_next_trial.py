@@ -153,31 +153,30 @@ def next_trial(
     device: str | None = None,
     progress: bool | None = None,
 ) -> TrialPlan:
-    """Plan how to treat the next patients, such that most is learnt safely.
+    """Plan how to treat the next patients, to learn as much as possible safely.
 
     Parameters
     ----------
     posterior
         From `bayesmdp.fit`, under one prior. Its available pairs are those that the
-        trial may try: with a ``min_count`` of 1 or 0 also those that were rarely tried.
+        trial may use: with a ``min_count`` of 1 or 0 also those with few visits.
     n_patients
         How many patients (episodes) the trial has.
     safe
         Least posterior probability that the trial's policy is no worse than the
         baseline. Where nothing else is that safe, the baseline is returned. The
-        probability is reported from draws that chose nothing: it can fall slightly
-        below by chance.
+        probability reported is from draws that were not used for the choice: it can be
+        slightly below ``safe`` by chance.
     baseline
         Where not given, what was done in the data.
     margin
-        How much worse counts as no worse (a margin of non-inferiority), in the unit of
-        the value.
+        Margin of non-inferiority, in the unit of the value.
     reward
         Which of several rewards counts, as in `bayesmdp.value_of_information`.
     sizes
-        Further numbers of patients to say expectations for.
+        Further numbers of patients for which expectations are computed.
     n_truths
-        Draws that are taken for the truth in simulated trials.
+        Number of draws that serve as true models in simulated trials.
     max_steps
         When to stop an episode that has not ended.
     effort

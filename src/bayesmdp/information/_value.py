@@ -60,29 +60,30 @@ def value_of_information(
     device: str | None = None,
     progress: bool | None = None,
 ) -> Information:
-    """Say what knowing more would be worth, and where to look.
+    """Compute the value of information, and where it is largest.
 
     Parameters
     ----------
     posterior
-        What is believed. An ensemble of up to 100 models is taken for all there are;
-        one of more models, or a sample of models, for draws of something continuous
-        (needs scikit-learn).
+        What is believed. An ensemble of up to 100 models is treated as the whole set of
+        models; a larger one, or a sample of models, as draws from a continuous
+        distribution (needs scikit-learn).
     policies
-        Among which the decision is, by name or in a list. Where not given: what was
-        done in the data, the nominal and an optimised policy, and the optimal policies
-        of 50 draws.
+        The policies among which the decision is, by name or in a list. Where not given:
+        what was done in the data, the nominal and an optimised policy, and the optimal
+        policies of 50 draws.
     n_visits
         Sizes of studies of a pair, or of a state.
     reward
         Which of several rewards is decided on, by name, or weights by name: net
         benefit, ``{"qaly": 50_000, "cost": -1}``.
     n_patients
-        Further patients, treated by ``baseline``, whose worth is asked state by state.
+        Further patients, treated by ``baseline``, whose expected value is computed
+        state by state.
     baseline
         Where not given, what was done in the data, else the best policy.
     n_draws
-        Draws that policies are valued on; 1,000, or 256 above 100 states.
+        Draws that policies are evaluated on; 1,000, or 256 above 100 states.
     n_confirmed
         States looked at by nested Monte Carlo: those where the approximation is
         largest. All up to 100 states, else 12; none above 2,000.

@@ -157,15 +157,15 @@ def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> Float
 def restrict(policy: PolicyLike, belief: Belief) -> FloatArray:
     """Drop unavailable actions from a policy and renormalise its rows.
 
-    A state that loses all its mass gets equal probability on its available actions.
-    What was dropped is said in a warning.
+    A state that loses all its mass gets equal probability on its available actions. A
+    warning names what was dropped.
 
     Parameters
     ----------
     policy
         ``[S, A]`` or ``[S]``.
     belief
-        A posterior, or anything else that knows its available pairs.
+        A posterior, or anything else with available pairs.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def _deterministic(array: np.ndarray, task: Task, name: str) -> FloatArray:
 def policy_table(
     policy: PolicyLike, task: Task, counts: Data | None = None
 ) -> pd.DataFrame:
-    """Return a data frame of what a policy does, one row per pair it may use.
+    """Return a policy as a data frame, one row per pair it may use.
 
     Needs pandas. ``.to_csv(path)`` and ``.to_markdown()`` are the frame's own, and so
     is ``.to_excel(path)`` where openpyxl is installed; of this frame it writes labels

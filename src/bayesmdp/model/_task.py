@@ -72,28 +72,28 @@ class Task(Shown):
     reward
         ``[S]``, ``[S, A]``, ``[S, A, S]``, or a tuple of four columns (state, action,
         next_state, reward) with zero elsewhere; also ``reward`` of another task, or
-        ``"alive"``: 1 in every state that is not terminal, as for life-years.
-        ``[S]`` is for being in a state, the others for a transition; they differ by one
-        factor of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
-        transition leaves a terminal state: what the other forms say about its rows is
+        ``"alive"``: 1 in every state that is not terminal, as for life-years. ``[S]``
+        is for being in a state, the others for a transition; they differ by one factor
+        of the discount. The largest is 0 or between 1e-50 and 1e50 in size. No
+        transition leaves a terminal state: entries of the other forms for its rows are
         ignored. A pandas object with an index of labels, or a polars table with a
         column of them, is matched by label. Several rewards are given by name,
         ``{"cost": ..., "qaly": ...}``, all in the same form.
     discount
         Factor per step, in [0, 1]: ``1 / (1 + rate)`` of a rate such as 3 % a year.
-        With 1, every policy that is evaluated must end, or there must be a horizon. Of
-        several rewards by name, where they differ.
+        With 1, every policy that is evaluated must end, or there must be a horizon.
+        With several rewards, by name where they differ.
     start
-        ``"uniform"`` over the states that are not terminal, a state, or
-        probabilities ``[S]``, which may be labelled, too; or ``"logged"``: where
-        episodes of the log begin that the task is fitted with.
+        ``"uniform"`` over the states that are not terminal, a state, or probabilities
+        ``[S]``, which may be labelled, too; or ``"logged"``: the states in which the
+        episodes of the fitted log begin.
     terminal
         States in which the episode ends.
     state_labels, action_labels
-        Names; wherever a state is asked for, its label will do.
+        Names; a label may be used wherever a state or an action is expected.
     reward_unit
-        What rewards are counted in, such as ``"life-years"``; tables and the report
-        then say so. Of several rewards by name.
+        Unit of the rewards, such as ``"life-years"``; tables and the report then show
+        it. With several rewards, by name.
     horizon
         Number of cycles after which everything ends; None for no end.
     cycle
@@ -104,9 +104,9 @@ class Task(Shown):
         ``"discounted"``, or ``"average"``: the mean reward per step of a task without
         end, which has no discount, no terminal states and no horizon.
     cost
-        In place of ``reward``, one in the same forms: what is to be kept small.
-        `bayesmdp.evaluate`, `compare` and `optimise` then show costs, and better is
-        less. Inside, ``reward`` is ``-cost``.
+        In place of ``reward``, a cost to be minimised, in the same forms.
+        `bayesmdp.evaluate`, `compare` and `optimise` then show costs, and lower is
+        better. Internally, ``reward`` is ``-cost``.
     is_cost
         Whether ``reward`` is minus a cost; ``cost`` sets it.
 

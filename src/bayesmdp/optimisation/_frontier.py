@@ -85,10 +85,10 @@ def risk_frontier(
     device: str | None = None,
     progress: bool | None = None,
 ) -> RiskFrontier:
-    """Find the best policy for each of several tails, from the mean to the worst draws.
+    """Find the best policy for each of several tails, from the worst draws to the mean.
 
     Each search also starts from the policy of the next larger tail. Where a policy
-    found for another tail is better at a tail by more than noise, it stands there.
+    found for another tail is better at a tail by more than noise, it is used there.
 
     Parameters
     ----------

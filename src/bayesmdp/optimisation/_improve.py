@@ -197,7 +197,7 @@ def improve(
 
     The mean improvement over the worst draws is maximised. Half of the draws are from
     the posterior; in the others each pair has one more visit, to the worst state. Pairs
-    that were never observed keep the baseline's probability (an ensemble knows of no
+    that were never observed keep the baseline's probability (an ensemble has no
     visits). Where nothing gains more than noise, the baseline is returned.
 
     Parameters
@@ -208,8 +208,8 @@ def improve(
         The policy to improve on; where not given, what was done in the data, among
         the pairs that ``min_count`` left.
     tail
-        Probability of the draws that count: 0.25 is the worst quarter. Smaller is more
-        cautious, and needs more draws.
+        Probability of the draws that count: 0.25 is the worst quarter. Smaller values
+        are more cautious, and need more draws.
     reward
         Which of several rewards, by name, or weights by name: net benefit.
     seed, effort, max_seconds, solver, threads, executor, device, progress

@@ -240,14 +240,14 @@ class Quantile(RiskObjective):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeanSd(RiskObjective):
-    """Mean less so many epistemic standard deviations.
+    """Mean minus a number of epistemic standard deviations.
 
-    It may fall where a value rises, so it has no upper bound.
+    It may decrease where a value increases, so it has no upper bound.
 
     Parameters
     ----------
     weight
-        Standard deviations to take off.
+        Number of standard deviations to subtract.
     of, baseline
         As in `CVaR`.
 
@@ -292,7 +292,7 @@ class SoftRobust(RiskObjective):
     Parameters
     ----------
     weight
-        Of the mean, from 0 to 1.
+        Weight of the mean, from 0 to 1.
     tail
         Probability of the draws that make up the rest, as in `CVaR`.
     of, baseline
@@ -332,7 +332,8 @@ class Entropic(RiskObjective):
     Parameters
     ----------
     beta
-        Aversion to risk, in one over the unit of rewards; near 0 it is the mean.
+        Risk aversion, in units of 1 / reward; as it tends to 0, the objective tends to
+        the mean.
     of, baseline
         As in `CVaR`.
 

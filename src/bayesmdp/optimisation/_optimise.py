@@ -57,7 +57,7 @@ def optimise(
     device: str | None = None,
     progress: bool | None = None,
 ) -> Optimisation:
-    """Find the policy that is best given what is known.
+    """Find the policy with the largest posterior mean value or other objective.
 
     Ctrl-C returns the best so far, with a status that says so; a second one raises.
 
@@ -66,8 +66,8 @@ def optimise(
     posterior
         What is believed.
     objective
-        What to make large, ``PosteriorMean()`` by default; `CVaR`, `Quantile`,
-        `MeanSd`, `SoftRobust`, `Entropic` and `EVaR` look at bad draws more closely.
+        What to maximise, ``PosteriorMean()`` by default; `CVaR`, `Quantile`, `MeanSd`,
+        `SoftRobust`, `Entropic` and `EVaR` give more weight to bad draws.
     method
         ``MirrorAscent()``, the default, or ``StochasticGradient(...)``, which runs as
         published: from the nominal policy, its last policy returned as it is.
@@ -78,20 +78,20 @@ def optimise(
         without a horizon also the best policy of each. At discount 1 those that do not
         end or have no mean are left out, and named in ``status``.
     seed
-        Of the draws it learns, chooses and judges on, which are kept apart from each
+        Of the draws for ascent, choice and evaluation, which are separate from each
         other and from ``posterior.draws``.
     resume
-        Go on from the policy of an earlier result, on the largest sample: the ascent
-        takes draws it has not used, choice and judgement meet those of the seed again.
+        Continue from the policy of an earlier result, on the largest sample: the ascent
+        takes draws it has not used, choice and evaluation use those of the seed again.
     reward
-        Which of several rewards to make large, by name, or weights by name: net benefit
+        Which of several rewards to maximise, by name, or weights by name: net benefit
         ``{"qaly": 50_000, "cost": -1}``.
     effort
         ``"quick"``, ``"normal"`` or ``"thorough"``: how many starts, draws and steps.
         An ensemble of up to 1,000 models is swept exactly from every start.
     max_seconds
-        Make no more starts and stop the ascent after so long; choosing, judging and
-        the bound come on top.
+        Make no more starts and stop the ascent after this time; choice, evaluation and
+        the bound take additional time.
     solver, threads, executor, device, progress
         As in `bayesmdp.evaluate`.
 

@@ -39,10 +39,10 @@ _SAID = {
     Outcome.CONVERGED: "converged: no change gains more than the tolerance or the "
     "noise",
     Outcome.STEPS: "all steps taken before the Frank-Wolfe gap fell below the "
-    "tolerance and the noise; {resume} goes on, or take more {effort}",
+    "tolerance and the noise; {resume} continues, or use more {effort}",
     Outcome.TIME: "stopped at the time limit; this is the best policy so far, and "
-    "{resume} goes on",
-    Outcome.INTERRUPTED: "interrupted; this is the best policy met so far",
+    "{resume} continues",
+    Outcome.INTERRUPTED: "interrupted; this is the best policy found so far",
     Outcome.PUBLISHED: "all steps of the published algorithm taken",
 }
 _FULL = {Outcome.CONVERGED, Outcome.STEPS}  # nothing cut the search short
@@ -70,13 +70,14 @@ class Step:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimisation(Record):
-    """A policy, its value on draws it was not found on, and how it was found.
+    """A policy, its value on draws that were not used to find it, and how it was found.
 
     ``upper_bound`` is the objective of each draw's own best value: no policy that does
-    not know the model can exceed it. ``gap`` is what is left below it; it holds both
-    what a better policy could gain and the value of perfect information, so it does
-    not go to 0 at the optimum. Both are NaN for objectives without such a bound,
-    and without discount where some draw's best policy would never end.
+    not know the model can exceed it. ``gap`` is the difference between bound and
+    objective; it includes both what a better policy could gain and the value of perfect
+    information, so it does not go to 0 at the optimum. Both are NaN for objectives
+    without such a bound, and without discount where some draw's best policy would never
+    end.
 
     Examples
     --------
@@ -147,7 +148,7 @@ class Optimisation(Record):
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it: the best policy so far, and `resume` goes on."""
+        """Whether Ctrl-C ended it: the best policy so far, and `resume` continues."""
         return self.outcome is Outcome.INTERRUPTED
 
     @property
@@ -158,12 +159,12 @@ class Optimisation(Record):
         if self.chosen_stage is Stage.START and self.outcome in _FULL:
             said = "ascent found nothing better than this start, which is returned"
             if self.outcome is Outcome.STEPS:
-                said += f"; it took all its steps: {resume} goes on"
+                said += f"; it took all its steps: {resume} continues"
         if self.left_out:
             said += "; starts that do not end or have no mean were left out: "
             said += ", ".join(self.left_out)
         if math.isnan(self.gap) and self.bounded:
-            said += "; no upper bound, for some draw's own best policy was not found"
+            said += "; no upper bound: the best policy of some draw was not found"
         if not self.bounded:
             said += "; the objective has no upper bound"
         return said

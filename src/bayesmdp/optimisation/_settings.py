@@ -87,9 +87,9 @@ def objective_name(objective: Objective) -> str:
 
 @dataclass(frozen=True)
 class PosteriorMean(Objective):
-    """Mean over the belief of the value from the start distribution.
+    """Posterior mean of the value from the start distribution.
 
-    Bayesian decision theory's objective, and the paper's (equation 8).
+    The objective of Bayesian decision theory, and of the paper (equation 8).
 
     Examples
     --------
@@ -112,19 +112,19 @@ class PosteriorMean(Objective):
 
 @dataclass(frozen=True)
 class MirrorAscent:
-    """Natural-gradient steps that find their own size, on samples that steps share.
+    """Natural-gradient ascent with adaptive steps, which share their draws.
 
-    ``effort`` of `bayesmdp.optimise` sets how many draws a sample has, and how many
-    steps are taken on it.
+    ``effort`` of `bayesmdp.optimise` sets how many draws are shared, and by how many
+    steps.
 
     Parameters
     ----------
     n_steps
-        Most steps from one start.
+        Largest number of steps from one start.
     tolerance
         The ascent stops where no change of the policy gains more than this, to first
-        order, in epistemic standard deviations of the value, or where what it gains
-        is within noise; where not given, ``effort`` sets it.
+        order, in epistemic standard deviations of the value, or where that gain is
+        within noise; where not given, ``effort`` sets it.
 
     Examples
     --------
@@ -155,13 +155,13 @@ class StochasticGradient:
     learning_rate
         A number, or a function of the step (from 0).
     batch
-        Draws of a step.
+        Draws per step.
     n_steps
         Steps.
     softness
-        Probability moved off the start policy's action at first.
+        Probability that is initially moved away from the action of the start policy.
     resample_every
-        Steps that share their draws; 0 for the same draws throughout.
+        Number of steps that share their draws; 0 for the same draws throughout.
 
     Examples
     --------

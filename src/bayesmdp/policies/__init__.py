@@ -1,4 +1,4 @@
-"""What others do: policies to compare with."""
+"""Policies to compare with: behaviour, plug-in, nominal and others."""
 
 from bayesmdp.model import ALWAYS
 from bayesmdp.policies._baselines import (

@@ -46,7 +46,7 @@ _AT_ONCE = 2_000_000  # probabilities of models that are sorted together
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Ensemble(Belief, Shown):
-    """Several models, each with a weight; the same contract as a posterior's.
+    """Several models, each with a weight; used like a posterior.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ class Ensemble(Belief, Shown):
     task
         The known part.
     rewards
-        One reward a model, in any form a task takes; the task's own where not given.
+        One reward per model, in any form a task takes; the task's own where not given.
     weights
         Probability of each model; equal where not given.
     available
         Pairs a policy may use, boolean ``[S, A]``; those all models have a row for,
         where not given.
     sampled
-        Whether the models are a random sample of what is believed (MCMC, a bootstrap, a
-        probabilistic sensitivity analysis) and not all of it: means over them then
-        have Monte Carlo errors.
+        Whether the models are a random sample from the belief (MCMC, a bootstrap, a
+        probabilistic sensitivity analysis) and not the whole of it: means over them
+        then have Monte Carlo errors.
 
     Examples
     --------

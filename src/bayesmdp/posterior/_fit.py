@@ -72,7 +72,7 @@ def fit(
     prior: Prior | MixturePrior | HierarchicalPrior | None = None,
     min_count: int = 0,
 ) -> Posterior | MixturePosterior | HierarchicalPosterior:
-    """Learn what the data say about the dynamics.
+    """Fit a posterior over the dynamics.
 
     Parameters
     ----------
@@ -82,10 +82,10 @@ def fit(
         the task, and the same name is the same state, whatever its number; a task
         without names takes the data's if it has as many states and actions.
     task
-        The known part; its sizes rule.
+        The known part; its sizes take precedence.
     prior
-        ``HierarchicalPrior()`` where not given: actions of a state share what their
-        state does, and how far they differ is learnt.
+        ``HierarchicalPrior()`` where not given: the actions of a state share
+        information, and how far they differ is learnt.
     min_count
         Visits a pair needs to stay available to policies. A state left without a
         pair keeps its most visited one, a state never visited keeps all; see
@@ -94,7 +94,7 @@ def fit(
     Returns
     -------
     HierarchicalPosterior
-        Or a `Posterior` or `MixturePosterior`, as the prior is.
+        Or a `Posterior` or `MixturePosterior`, depending on the prior.
 
     Examples
     --------

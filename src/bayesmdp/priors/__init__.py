@@ -1,4 +1,4 @@
-"""What was assumed: priors, and the one contract of all."""
+"""Priors, and the interface that all of them share."""
 
 from bayesmdp.priors._composed import FallbackPrior, MixturePrior, without_fallbacks
 from bayesmdp.priors._contract import (

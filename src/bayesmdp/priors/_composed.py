@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FallbackPrior:
-    """A prior with extra pseudo-visits to a bad state in every row.
+    """A prior with additional pseudo-counts on a bad state in every row.
 
     Parameters
     ----------
@@ -155,19 +155,20 @@ def without_fallbacks(prior: Prior) -> tuple[Prior, Imagined]:
 class MixturePrior:
     """Several priors, each with a probability of being the right one.
 
-    `bayesmdp.fit` makes a `MixturePosterior` of it. The weight of a component after the
-    data is its weight before times its evidence. `EvidencePrior` and its like are taken
-    at the number they choose, and so look a little better than they are.
+    `bayesmdp.fit` makes a `MixturePosterior` of it. The posterior weight of a component
+    is proportional to its prior weight times its evidence. `EvidencePrior` and similar
+    priors enter with the number that they choose, so that their evidence is slightly
+    too high.
 
     Parameters
     ----------
     priors
         Two or more; mixtures of mixtures are not needed.
     weights
-        Probability of each before the data; equal where not given.
+        Prior probability of each; equal where not given.
     posterior_weights
-        Probability of each after the data, in place of ``weights``: nothing is then
-        learnt about which prior is right, and priors without evidence may take part.
+        Posterior probability of each, in place of ``weights``: nothing is then learnt
+        about which prior is right, and priors without evidence may take part.
 
     References
     ----------

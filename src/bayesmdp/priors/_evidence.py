@@ -183,8 +183,9 @@ class EvidencePrior:
 
     The concentration is found between 1e-6 and 1e6, to six digits, from the pairs that
     `fit` keeps; so the rows of a pair depend on the data of the others, and on
-    ``min_count``. Where the evidence has no maximum inside (every pair always led to
-    the same next state, say), the data cannot choose, and it is an error.
+    ``min_count``. Where the evidence has no maximum inside (for example, if every pair
+    always led to the same next state), the data do not determine it, and an error is
+    raised.
 
     Parameters
     ----------

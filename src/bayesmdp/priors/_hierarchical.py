@@ -362,9 +362,9 @@ class HierarchicalPrior:
     Parameters
     ----------
     base
-        ``"marginal"``: next states of all other states together; ``"local"``: more of
-        states that are arrived at from the same places; ``"uniform"``: all next states
-        (of the support) alike.
+        ``"marginal"``: next states of all other states together; ``"local"``: with more
+        weight on states that are entered from the same states; ``"uniform"``: all next
+        states (of the support) equally.
     support
         Next states that are possible, as for `SymmetricPrior`; those of all actions of
         a state together. All where not given.

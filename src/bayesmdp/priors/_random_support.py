@@ -142,9 +142,9 @@ class OnSets(Protocol):
 class RandomSupportPrior:
     """Dirichlet on an unknown set of possible next states.
 
-    The file's docstring has the formulas. Means, draws and evidence are those of the
-    exact model; with a ``fallback`` there is no evidence. In a draw, next states may
-    have probability 0 that another draw allows.
+    The module docstring has the formulas. Means, draws and evidence are those of the
+    exact model; with a ``fallback`` there is no evidence. A next state may have
+    probability 0 in one draw and not in another.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ class RandomSupportPrior:
     support
         Which next states may be possible, as for `SymmetricPrior`.
     fallback
-        State (or its label) that takes the mass of all unseen next states; None to
-        spread it over them.
+        State (or its label) that receives the probability of all unobserved next
+        states; None to spread it over them.
 
     References
     ----------

@@ -83,12 +83,12 @@ class SymmetricPrior:
 
 @dataclass(frozen=True, eq=False)
 class ScaledPrior:
-    """Dirichlet whose equal parameters add up to the same total in every row.
+    """Dirichlet with equal parameters that add up to the same total in every row.
 
     Parameters
     ----------
     total
-        Pseudo-visits of each pair, above 0, shared evenly by its next states.
+        Pseudo-counts of each pair, above 0, shared evenly by its next states.
     support
         Which next states are possible, as for `SymmetricPrior`.
 
@@ -134,7 +134,7 @@ class ScaledPrior:
 class SparsePrior:
     """Dirichlet on the observed next states and a fallback.
 
-    Its support looks at the data, so it is not a prior in the strict sense, and model
+    Its support depends on the data, so it is not a prior in the strict sense, and model
     evidence has no meaning for it.
 
     Parameters

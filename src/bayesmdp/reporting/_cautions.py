@@ -53,7 +53,7 @@ def _certainty(inputs: Inputs) -> list[Caution]:
     error = share(better, inputs.n_effective)["mcse"] or 0.0
     if better >= SURE and better - 2 * error < SURE:
         text = (
-            f"From {inputs.drawn} it cannot be told whether the probability that "
+            f"From {inputs.drawn} it cannot be decided whether the probability that "
             f"“{row.name}” is better than “{inputs.reference}” is above "
             f"{in_percent(SURE)}; use more {_kind(inputs)}."
         )
@@ -78,8 +78,8 @@ def _support(inputs: Inputs) -> list[Caution]:
     min_count, name = inputs.comparison.min_count, inputs.recommended
     if row.low_support is None:
         text = (
-            "The belief is an ensemble: how often a pair of state and action occurred "
-            "is not known."
+            "The belief is an ensemble, for which it is not known how often a pair of "
+            "state and action occurred."
         )
         return [_say("Support", "note", text)]
     text = (
@@ -126,8 +126,8 @@ def _draws(inputs: Inputs) -> list[Caution]:
     if inputs.sampled:
         text = (
             f"The belief is a sample of {many(inputs.posterior.n_models or 0, 'model')}"
-            ": policies were judged on the models that they were chosen on, which "
-            "favours the best of them. Models of another seed judge without that."
+            ": policies were evaluated on the models on which they were chosen, which "
+            "favours the best of them. Models of another seed avoid this."
         )
         found.append(_say("Draws", "note", text))
     if not found:
@@ -181,7 +181,7 @@ def _prior(inputs: Inputs) -> list[Caution]:
         f"flip in {in_percent(flips)} of the logged visits."
     )
     if inputs.recommended not in inputs.examined:
-        text += " This was asked of another policy than the recommended one."
+        text += " This was examined for a policy other than the recommended one."
         return [_say("Prior", "warning", text)]
     bad = far or farther or flips > _POOR
     return [_say("Prior", "warning" if bad else "ok", text)]

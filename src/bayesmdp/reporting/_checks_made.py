@@ -63,7 +63,7 @@ def _fit(inputs: Inputs, found: Check) -> Found:
         text += f", gap {round(found.gap, 1) + 0.0:+.1f} standard errors"
     if not found.problems:
         if found.model_share > _MOSTLY:
-            text += ". Both consist mostly of predicted values: this is a weak test."
+            text += ". Both consist mostly of predicted values, so this is a weak test."
             return "note", text, ""
         return "ok", f"{text}. No problem detected.", ""
     text += f". {' '.join(found.problems)}"
@@ -71,10 +71,10 @@ def _fit(inputs: Inputs, found: Check) -> Found:
         return "warning", text, ""
     remedy = (
         "The belief does not fit this log: compare priors (bayesmdp compare-priors), "
-        "look at what defines a state, and do not act on the predicted gain."
+        "reconsider how states are defined, and do not act on the predicted gain."
     )
     if found.n_actions == 1:
-        remedy = "Do not act on the predicted gain: no logged episode speaks for it."
+        remedy = "Do not act on the predicted gain: no logged episode supports it."
     return "warning", text, remedy
 
 
@@ -127,8 +127,8 @@ def _null(inputs: Inputs, found: NegativeControl) -> Found:
     )
     if _pays_by_action(inputs.task):
         text += (
-            " Rewards depend on the action and stay with it, so that this asks about "
-            "next states alone: a gain in rewards is in all of these numbers."
+            " Rewards depend on the action and stay with it, so that this test is "
+            "about next states alone: all of these numbers include gains in rewards."
         )
         return "note", text, ""
     if found.p_value <= _RARE:
@@ -141,13 +141,13 @@ def _null(inputs: Inputs, found: NegativeControl) -> Found:
             return "note", text, ""
         return "ok", f"{text} No problem detected.", ""
     if 1 / (n + 1) > _RARE:
-        return "note", f"{text} Too few permutations to tell.", ""
-    text += " A gain of this size is found without any effect, too."
+        return "note", f"{text} Too few permutations for a conclusion.", ""
+    text += " Gains of this size also occur without any effect."
     if not _recommends(inputs):
         return "note", text, ""
     remedy = (
-        "Treat the gain as noise: the log does not tell these actions apart. More "
-        "episodes may tell whether they differ."
+        "Treat the gain as noise: the log does not show that these actions differ. "
+        "More episodes may show whether they do."
     )
     return "warning", text, remedy
 
@@ -155,23 +155,24 @@ def _null(inputs: Inputs, found: NegativeControl) -> Found:
 def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
     low, high = found.interval
     text = (
-        f"Chosen on some episodes and judged by the others, the nominal policy gains "
-        f"{found.gain:+.3g} (95 % {low:+.3g} to {high:+.3g}) and is better with "
+        "Chosen on some episodes and evaluated on the others, the nominal policy "
+        f"gains {found.gain:+.3g} (95 % {low:+.3g} to {high:+.3g}) and is better with "
         f"probability {chance(share(found.probability_better, found.n_draws))}."
     )
     judged = found.unjudged is None or found.unjudged <= _MUCH
     if found.unjudged is not None and not judged:
         text += (
             f" {in_percent(found.unjudged)} of its visits are on pairs that the "
-            "judging episodes never contain: there the prior decides."
+            "evaluating episodes never contain: there the prior decides."
         )
     predicted = inputs.row.difference
     if found.probability_better >= SURE:
         above = _recommends(inputs) and inputs.over_behaviour and predicted > high
         if above:
             text += (
-                f" The predicted gain, {predicted:+.3g}, is above that: either fewer "
-                "episodes choose worse policies, or too much is predicted. Quote both."
+                f" The predicted gain, {predicted:+.3g}, is above that: either "
+                "policies chosen on fewer episodes are worse, or the prediction is too "
+                "high. Report both."
             )
         if above or not judged:
             return "note", text, ""
@@ -201,7 +202,7 @@ def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
     judged = inputs.evaluations.get(found.name, inputs.best)
     predicted = judged.start_value
     text = (
-        f"Logged episodes weighted as “{found.name}” would act: "
+        f"Logged episodes weighted for “{found.name}”: "
         f"{', '.join(said) or 'no estimate'}; {size:.3g} effective episodes. Predicted "
         f"for “{inputs.recommended if judged is inputs.best else found.name}”: "
         f"{predicted:.4g}."
@@ -221,17 +222,17 @@ def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
     text += f" That is outside the interval of {' and '.join(beyond)}."
     if not found.n_folds and _recommends(inputs):
         text += (
-            " The policy was judged by all episodes: if they chose it, they make it "
-            "look better than it is (folds do not: "
+            " The policy was judged by all episodes: if it was chosen on them, it "
+            "looks better than it is (folds avoid this: "
             f"{inputs.command('off-policy RUN LOG')})."
         )
     inside = interval[0] <= predicted <= interval[1]
     if inside or not _recommends(inputs) or other:
         return "note", text, ""
     remedy = (
-        "What episodes say without a model and what the belief predicts differ: check "
-        "that starts and rewards of log and task agree, then the Markov tests of "
-        "bayesmdp check."
+        "Estimates without a model differ from what the belief predicts: check that "
+        "starts and rewards of log and task agree, then the Markov tests of bayesmdp "
+        "check."
     )
     return "warning", text, remedy
 
@@ -248,8 +249,8 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Found:
         )
         return "note", text, ""
     text = (
-        f"In {changed:,} of {total:,} states the evidence suffices to act otherwise "
-        f"than “{inputs.reference}”, in {n.get('same', 0):,} both policies take the "
+        f"In {changed:,} of {total:,} states the evidence suffices to depart from "
+        f"“{inputs.reference}”, in {n.get('same', 0):,} both policies take the "
         f"same action most often, in {defer:,} one should defer."
     )
     if changed or not (defer and _is_sure(inputs)) or n.get("unknown"):
@@ -259,8 +260,8 @@ def _states(inputs: Inputs, n: dict[str, int]) -> Found:
         and _null(inputs, inputs.negative_control)[0] == "ok"
     ):
         text += (
-            " No state is certain alone; that actions differ is told by all together, "
-            "for exchanged ones do not explain the gain."
+            " No single state is certain, but together they show that actions differ: "
+            "exchanged actions do not explain the gain."
         )
         return "note", text, ""
     remedy = (
@@ -285,7 +286,7 @@ def _other_priors(inputs: Inputs, found: PriorSensitivity) -> Found:
             f"{inputs.command('compare-priors RUN LOG')}."
         )
     if inputs.recommended not in inputs.examined:
-        text += " This was asked of another policy than the recommended one."
+        text += " This was examined for a policy other than the recommended one."
         return "note", text, ""
     above = found.gain > 2 * found.gain_mcse
     below = found.gain < -2 * found.gain_mcse

@@ -220,12 +220,12 @@ def report(
     cost_effectiveness: CostEffectiveness | None = None,
     information: Information | None = None,
 ) -> Report:
-    """Put an analysis together for people to read.
+    """Build a report of an analysis.
 
     The policy it recommends is the optimised one where that is among the policies
-    compared, otherwise the best of them. Of a task with a ``cost`` the page shows
-    costs, and the least is best. There, with a horizon, and of averages per step,
-    values of single actions and the shares of uncertainty are left out.
+    compared, otherwise the best of them. For a task with a ``cost`` the page shows
+    costs, and the lowest is best. For costs, horizons and averages per step, values of
+    single actions and the attribution of uncertainty to pairs are left out.
 
     Parameters
     ----------
@@ -236,8 +236,8 @@ def report(
     optimisation
         From `bayesmdp.optimise`.
     findings
-        From `bayesmdp.validate`. That states were never left is not shown where the
-        task names them as terminal.
+        From `bayesmdp.validate`. The finding that states were never left is not shown
+        where the task names them as terminal.
     evidence
         From `bayesmdp.priors.evidence_curve`.
     prior_sensitivity

@@ -71,7 +71,7 @@ def data_section(inputs: Inputs) -> dict[str, Any]:
             ["Logged transitions", f"{belief.counts.total:,}"],
             ["Pairs of state and action observed", f"{int((seen > 0).sum()):,}"],
             ["Pairs a policy may use", f"{int(belief.available.sum()):,}"],
-            ["Least visits of a usable pair (min_count)", f"{belief.min_count}"],
+            ["Minimum visits of a usable pair (min_count)", f"{belief.min_count}"],
             ["Visits of an observed pair, median", f"{_median(seen):g}"],
         ]
         summary = belief.summary()
@@ -101,7 +101,7 @@ def support_section(inputs: Inputs) -> dict[str, Any]:
     visits, task = inputs.visits, inputs.task
     if visits is None:
         return {
-            "left_out": "An ensemble holds no counts, so it is not known how often a "
+            "left_out": "An ensemble has no counts, so it is not known how often a "
             "pair of state and action was observed."
         }
     live = visits[task.live]
@@ -177,8 +177,8 @@ def _said(curve: EvidenceCurve) -> str:
     )
     if curve.best is None or curve.interval is None:
         return (
-            "How well symmetric priors predict the data; they have no best "
-            f"concentration between the ends that were searched. {rests}"
+            "How well symmetric priors predict the data; there is no best "
+            f"concentration inside the range that was searched. {rests}"
         )
     low, high = curve.interval
     return (
@@ -284,16 +284,17 @@ def information_section(inputs: Inputs) -> dict[str, Any]:
     found = inputs.information
     if found is None and not inputs.knows_actions:
         return {
-            "left_out": f"What more data would be worth is not known for "
-            f"{inputs.unknown_for}. What it is worth to know an uncertain quantity "
-            "can be computed from draws of it: `bm.information.evppi`."
+            "left_out": "The value of more data is not known for "
+            f"{inputs.unknown_for}. The value of perfect information about an "
+            "uncertain quantity can be computed from draws of it: "
+            "`bm.information.evppi`."
         }
     if found is None:
         command = ""
         if isinstance(inputs.posterior, Fitted):
             command = f" or `{inputs.command('information RUN')}`"
         return {
-            "left_out": "What more data would be worth was not computed; "
+            "left_out": "The value of more data was not computed; "
             f"`bm.value_of_information(posterior)`{command} does that."
         }
     return {
@@ -387,8 +388,8 @@ def states_section(inputs: Inputs) -> dict[str, Any]:
     left_out = None
     if shown.size < n:
         left_out = (
-            f"Of {n} states, the page holds the {shown.size} that the recommended "
-            "policy meets most often."
+            f"Of {n} states, the page has the {shown.size} that the recommended "
+            "policy visits most often."
         )
     return {
         "n_states": n,

@@ -68,7 +68,7 @@ def methods_section(inputs: Inputs) -> dict[str, Any]:
 _APPROXIMATION = (
     "One part is an approximation: the attribution of epistemic uncertainty to pairs, "
     "where it is shown, expands the value to first order around the mean model "
-    "(Delage and Mannor 2010), and says how far that is from the draws."
+    "(Delage and Mannor 2010); its sd is shown beside that of the draws."
 )
 
 
@@ -84,7 +84,8 @@ def _assumptions(inputs: Inputs) -> list[str]:
     if not logged:
         whose = "the models given, whose own assumptions are not examined"
     return [
-        "The state is all that matters for what happens next (the Markov property).",
+        "The next state depends on the past only through state and action (the Markov "
+        "property).",
         "No unmeasured confounding: nothing unrecorded influenced both the action and "
         "the outcome.",
         f"{rewards}: that other states might have been defined is not part of the "
@@ -159,8 +160,8 @@ def _judged(inputs: Inputs) -> str:
     if inputs.sampled:
         return (
             f"It was learnt, chosen and judged on the same "
-            f"{inputs.posterior.n_models:,} sampled models, which favours it: models "
-            "of another seed would not."
+            f"{inputs.posterior.n_models:,} sampled models, which favours it; an "
+            "evaluation on models of another seed would not."
         )
     if inputs.best.exact:
         return "It was learnt, chosen and judged on all models, exactly."
@@ -317,8 +318,8 @@ def _uncertainty(found: dict[str, Any]) -> str:
         )
     part = percent(found["epistemic_share"])
     return (
-        f"One outcome differs from this by {_said(found['total_sd'])} (standard "
-        f"deviation): {part} of its variance is epistemic, which more data would "
+        f"The standard deviation of one outcome is {_said(found['total_sd'])}: "
+        f"{part} of its variance is epistemic, which more data would "
         f"remove (sd {_said(found['epistemic_sd'])}); the rest is aleatoric "
         f"(sd {_said(found['aleatoric_sd'])})."
     )
@@ -330,20 +331,21 @@ def _choice(inputs: Inputs) -> str:
     also = f" It is the same as “{same[0]}”." if same else ""
     if inputs.optimised and inputs.sampled:
         return (
-            "It was found by optimisation over the same sampled models that judge it, "
-            f"which favours it: models of another seed would not.{also}"
+            "It was found by optimisation over the same sampled models on which it is "
+            "evaluated, which favours it; an evaluation on models of another seed "
+            f"would not.{also}"
         )
     if inputs.optimised and inputs.best.exact:
         return f"It was found by optimisation over the same models, exactly.{also}"
     if inputs.optimised:
         return (
-            "It was found by optimisation, on draws that play no part in these "
+            "It was found by optimisation, on draws that are not used for these "
             f"numbers.{also}"
         )
     what = "models" if inputs.posterior.n_models is not None else "draws"
     return (
-        f"It is the best of the {n} policies compared, chosen on the same {what} that "
-        "judge it."
+        f"It is the best of the {n} policies compared, chosen on the same {what} on "
+        "which it is evaluated."
     )
 
 
@@ -396,7 +398,7 @@ def gains(inputs: Inputs, difference: dict[str, Any] | None) -> dict[str, Any] |
     rows: list[dict[str, Any]] = []
     ours = theirs = ""  # what gains are over, where that is not one policy
     if inputs.reference != "behaviour":
-        ours, theirs = f" over “{inputs.reference}”", " over the behaviour"
+        ours, theirs = f" over “{inputs.reference}”", " over the behaviour policy"
     if difference is not None:
         ends = [difference["low"], difference["high"]]
         name = f"Predicted for “{inputs.recommended}”{ours}"

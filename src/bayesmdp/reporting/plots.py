@@ -1,4 +1,4 @@
-"""Pictures for papers, from the records users have; needs the extra ``plots``.
+"""Figures for papers, from the results of an analysis; needs the extra ``plots``.
 
 Every function draws on the matplotlib axes it is given, or on those of a new figure,
 and returns the axes. Numbers are those of the report: both ask the same functions. A

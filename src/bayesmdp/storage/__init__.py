@@ -1,4 +1,4 @@
-"""Keep it: run directories, results beside them, task files and policies."""
+"""Run directories with their results, task files and policies."""
 
 from bayesmdp.storage._policies import read_policy, write_policy
 from bayesmdp.storage._results import load_result, save_result

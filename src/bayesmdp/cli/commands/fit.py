@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--init",
     type=click.Path(path_type=Path),
-    help="Write a commented task file for these data instead, and stop.",
+    help="Only write a commented task file for these data.",
 )
 @click.option(
     "--task", "task_file", type=click.Path(path_type=Path), help="Task file (TOML)."
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="STATE",
     help="Without a task file: a state in which episodes end, by label or id; may be "
-    "repeated; what the data say where not given.",
+    "repeated; as found in the data where not given.",
 )
 @click.option(
     "--cost",
     is_flag=True,
-    help="Without a task file: what the data call reward is a cost, to be kept small.",
+    help="Without a task file: rewards in the data are costs, to be minimised.",
 )
 @reading_options
 @click.option(
     "--prior",
     type=click.Choice(PRIOR_NAMES),
     default="hierarchical",
-    help="What is assumed of next states; sparse: only those observed, and the "
+    help="What is assumed about next states; sparse: only those observed, and the "
     "fallback.",
 )
 @click.option(
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 )
 @fallback_option
 @count("--min-count", 0, 0, "Visits a pair needs to be available to policies.")
-@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing run.")
 @output_options
 @click.pass_context
 def command(
@@ -92,9 +92,9 @@ def command(
 ) -> None:
     """Fit a posterior to logs: CSV, Parquet or JSON.
 
-    What is decided in advance, such as the discount, stands in a task file; --init
-    writes one to start from. The posterior is kept in the directory --out. Exit code 1:
-    it was done, but there are warnings.
+    What is fixed in advance, such as the discount, is given in a task file; --init
+    writes a template. The posterior is kept in the directory --out. Exit code 1: it was
+    done, but there are warnings.
 
     Example: bayesmdp fit ward.csv --init task.toml
 

@@ -20,8 +20,8 @@ def command(run: Path | None, as_json: bool, quiet: bool) -> None:
     """Show versions and devices, or what RUN contains.
 
     RUN is a directory of `fit`. Its files are checked, and its posterior is fitted
-    again; what `fit` warned of is said again, and the results kept there are listed.
-    Exit code 1: there are warnings about the run itself.
+    again; warnings of `fit` are repeated, and the results kept there are listed. Exit
+    code 1: there are warnings about the run itself.
 
     Example: bayesmdp info --json
 

@@ -47,7 +47,7 @@ _NAME = "information"
     "--cost",
     type=click.FloatRange(0),
     default=0.0,
-    help="Of one visit of a study, in the unit of the rewards; with --population.",
+    help="Cost of one visit of a study, in units of reward; with --population.",
 )
 @click.option(
     "--setup",

@@ -18,7 +18,7 @@ _NAME = "negative_control"
     help="Exchange actions among the visits of a state, or arms among episodes that "
     "begin in the same state; auto: episode, if every episode keeps one action.",
 )
-@count("--permutations", 1, 100, "How often to exchange, fit, choose and claim again.")
+@count("--permutations", 1, 100, "Permutations; each repeats the analysis.")
 @job_options
 def command(job: Job, permute: str, permutations: int) -> None:
     """Compare the gain with gains under no effect.
@@ -26,9 +26,9 @@ def command(job: Job, permute: str, permutations: int) -> None:
     RUN is a directory of `fit`, and FILE the log that it was fitted from. Its actions
     are exchanged at random, and each time the prior of RUN is fitted, its nominal
     policy chosen and compared with the behaviour policy. The p value is valid, whatever
-    the prior, if the exchanges are: arms of episodes that were assigned at random, or
-    actions that, given the state, have nothing to do with unrecorded frailty. After
-    Ctrl-C the same command goes on.
+    the prior, if the exchanges are: for arms of episodes that were assigned at random,
+    or for actions that, given the state, are independent of unrecorded frailty. After
+    Ctrl-C the same command continues.
 
     Example: bayesmdp negative-control ward ward.csv
 

@@ -43,8 +43,7 @@ def command(job: Job, policy: str | None, folds: int) -> None:
     RUN is a directory of `fit`, and FILE the log that it was fitted from, with an
     episode column; --columns and --labels are as for `fit`. Importance sampling (IS,
     WIS, PDIS, PDWIS, DR, WDR) with effective sample sizes; behaviour by the logged
-    frequencies. Values are in units of reward. What is found is kept in RUN for
-    `report`.
+    frequencies. Values are in units of reward. The result is kept in RUN for `report`.
 
     Example: bayesmdp off-policy ward ward.csv
 

@@ -30,18 +30,18 @@ from bayesmdp.cli._runs import OPTIMISED, Job, job_options, run_argument
 @click.option(
     "--max-seconds",
     type=click.FloatRange(0),
-    help="Stop the ascent after so long; judging comes on top.",
+    help="Stop the ascent after this time; the evaluation takes additional time.",
 )
 @click.option(
     "--start",
     "starts",
     multiple=True,
     metavar="NAME",
-    help="Where to begin: nominal, mle, second_order, msbi, uniform, random_1 or "
+    help="Starting policy: nominal, mle, second_order, msbi, uniform, random_1 or "
     "random_2; may be repeated; by default those of the effort.",
 )
-@click.option("--resume", is_flag=True, help="Go on from the policy kept in RUN.")
-@click.option("--overwrite", is_flag=True, help="Replace the policy kept in RUN.")
+@click.option("--resume", is_flag=True, help="Continue from the policy in RUN.")
+@click.option("--overwrite", is_flag=True, help="Replace the policy in RUN.")
 @policy_out_option
 @device_option
 @job_options
@@ -59,11 +59,13 @@ def command(
 ) -> None:
     """Find the policy of largest posterior mean value.
 
-    Another --objective looks at the worst draws of the posterior instead.
+    Other objectives, such as --objective cvar:0.1, depend on the worst draws of the
+    posterior.
 
-    RUN is a directory of `fit`. Other commands call what is found `optimised`. After
-    Ctrl-C the best policy so far is kept, the exit code is 130, and --resume goes on;
-    a second Ctrl-C gives up. Exit code 1: the search ended before it converged.
+    RUN is a directory of `fit`. Other commands refer to the policy found as
+    `optimised`. After Ctrl-C the best policy so far is kept, the exit code is 130, and
+    --resume continues; a second Ctrl-C aborts. Exit code 1: the search ended before it
+    converged.
 
     Example: bayesmdp optimise ward --policy-out best.csv
 
@@ -74,11 +76,11 @@ def command(
     import bayesmdp as bm
 
     if resume and starts:
-        raise click.UsageError("--resume goes on from what is kept: leave out --start.")
+        raise click.UsageError("--resume continues the kept policy: leave out --start.")
     if OPTIMISED in job.run.results and not (overwrite or resume):
         raise click.UsageError(
-            f"{job.path} has an optimised policy already: --resume goes on from it, "
-            "--overwrite replaces it."
+            f"{job.path} has an optimised policy already: --resume continues from "
+            "it, --overwrite replaces it."
         )
     job.reserve(OPTIMISED, overwrite=overwrite or resume)
     if policy_out is not None:
@@ -109,6 +111,6 @@ def command(
     said = f"{result.summary()}\nSaved in {kept}"
     job.show(said, record | {"policy": rows})
     if result.interrupted:
-        job.end(130, "interrupted; the best so far is kept, and `--resume` goes on.")
+        job.end(130, "interrupted; the best so far is kept, and `--resume` continues.")
     if not result.converged:
         job.end(1, f"warning: {result.status}")

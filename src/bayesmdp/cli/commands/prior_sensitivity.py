@@ -19,7 +19,7 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
     "--baseline",
     metavar="POLICY",
     default="behaviour",
-    help="The policy that the gain is over.",
+    help="Policy relative to which the gain is computed.",
 )
 @priors_options
 @count(

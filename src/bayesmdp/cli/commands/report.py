@@ -24,12 +24,12 @@ _USUAL = ("behaviour", "mle", "nominal")
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("report.html"),
-    help="The page; its data are written beside it, ending in .json.",
+    help="File of the page; its data are written beside it, as .json.",
 )
 @click.option(
     "--prior-sensitivity",
     is_flag=True,
-    help="Also evaluate under other priors; costs three evaluations or more.",
+    help="Also evaluate under other priors; takes three evaluations or more.",
 )
 @draws_option
 @device_option
@@ -40,11 +40,11 @@ def command(job: Job, out: Path, prior_sensitivity: bool, n_draws: int) -> None:
     RUN is a directory of `fit`. The page shows what `check`, `negative-control`,
     `cross-fit`, `off-policy`, `information` and `compare-priors` found, or the command
     for what was not run, the last `compare`, and the last `cost-effectiveness`, if any.
-    Where no policies were compared, it is done for behaviour, mle, nominal and, if
-    there, the optimised policy; where the optimised policy is newer, or what was kept
-    is of another --reward, they are compared again. Costs and information of an earlier
-    optimised policy are left out. --draws and --seed apply to what
-    must be computed. An existing page is replaced, with its data.
+    Where no policies were compared, behaviour, mle, nominal and, if there is one, the
+    optimised policy are compared; where the optimised policy is newer, or the last
+    comparison is of another --reward, they are compared again. Costs and information of
+    an earlier optimised policy are left out. --draws and --seed apply to whatever has
+    to be computed. An existing page is replaced, with its data.
 
     Example: bayesmdp report ward -o ward.html
     """

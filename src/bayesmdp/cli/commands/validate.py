@@ -28,7 +28,7 @@ _PLAIN_WIDTH = 100  # of what is piped
     "--task",
     "task_file",
     type=click.Path(path_type=Path),
-    help="Task file (TOML) to hold the log against, where it can be read at all.",
+    help="Task file (TOML) to check the log against, if the log can be read.",
 )
 @count(
     "--min-count",
@@ -51,9 +51,9 @@ def command(
 ) -> None:
     """Look for what is wrong, or odd, in logged transitions.
 
-    FILE is CSV, Parquet or JSON lines, also packed, or a quoted glob; several files are
-    one log. Rows are counted from 0, headers aside. The exit code is 0 where there is
-    nothing to fix, 1 with warnings, 2 with errors.
+    FILE is CSV, Parquet or JSON lines, also compressed, or a quoted glob; several files
+    are one log. Rows are counted from 0, headers aside. The exit code is 0 where there
+    is nothing to fix, 1 with warnings, 2 with errors.
 
     Example: bayesmdp validate ward.csv --columns state=cluster --n-states 752
     """

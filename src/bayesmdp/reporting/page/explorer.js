@@ -31,8 +31,8 @@ function verdict(i) {
   const sure = EXPLORER.gain_chance && likely(EXPLORER.gain_chance[i]);
   const said = {
     end: ["Nothing to decide.", "Episodes end here."],
-    same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, if not equally often: see the table.`],
-    unknown: ["Not decided.", "The rule needs counts and the probability of being better, which are not both known here."],
+    same: ["The same main action.", `“${policy}” and “${reference}” take the same action most often here, though not necessarily equally often: see the table.`],
+    unknown: ["Not decided.", "The rule needs counts and the probability of being better, at least one of which is not known here."],
     thin: ["Defer.", `An action of “${policy}” was observed fewer than ${DATA.policies.min_count} times here.`],
     unclear: ["Defer.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
     recommend: ["The evidence suffices to recommend.", `Deciding once as “${policy}” rather than “${reference}” gains ${gain}; the probability that it is better is ${sure}.`],
@@ -73,7 +73,7 @@ function actionTable(i, pairs) {
     || (EXPLORER.seen ? EXPLORER.seen[q] - EXPLORER.seen[p] : 0));
   const shape = (j, name) => (j && name !== "95 %" ? "n" : false);
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actions, a table" }, sortable(make("table", { id: "action-table", class: "dense" },
-    make("caption", {}, `Actions${valued ? ", the most valuable first" : ""}; the last columns say how often each policy takes them. Select one for its next states.`),
+    make("caption", {}, `Actions${valued ? ", the most valuable first" : ""}; the last columns show how often each policy takes them. Select one for its next states.`),
     make("thead", {}, make("tr", {}, ...columns.map(([name], j) => make("th", { scope: "col", class: shape(j, name) }, name)))),
     make("tbody", {}, ...ordered.map((p) => make("tr", { class: !EXPLORER.available[p] ? "unavailable" : plays(EXPLORER.policy, p) > 0.01 && "chosen" },
       ...columns.map(([name, cell, key], j) => make(j ? "td" : "th", { scope: j ? false : "row", class: shape(j, name), "data-sort": key(p) ?? -1e300 }, cell(p)))))))));
@@ -100,7 +100,7 @@ function reasons(pairs) {
 function nextTable(p) {
   const next = EXPLORER.next, from = next.first[p], to = next.first[p + 1];
   if (to === from) {
-    const why = EXPLORER.available[p] ? "are left out: it was never observed, or the file would be too large" : "are not part of the model: it was observed too rarely to be offered";
+    const why = EXPLORER.available[p] ? "are left out: it was never observed, or the file would be too large" : "are not part of the model: it was observed too rarely to be available";
     return make("p", { class: "left-out" }, `The next states of ${actionName(p)} ${why}.`);
   }
   const rows = [];
@@ -193,7 +193,7 @@ function search() {
     const rank = (i) => (LOWER[i] === text ? 0 : LOWER[i].startsWith(text) ? 1 : LOWER[i].includes(text) ? 2 : 3);
     found = LOWER.map((_, i) => i).filter((i) => rank(i) < 3).sort((i, j) => rank(i) - rank(j) || i - j).slice(0, 12);
   }
-  byId("share-said").textContent = text && !found.length ? "No state shown here has this in its label." : "";
+  byId("share-said").textContent = text && !found.length ? "No state shown here has this text in its label." : "";
   marked = 0;
   list();
 }
