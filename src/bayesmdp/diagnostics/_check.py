@@ -66,7 +66,7 @@ from bayesmdp.diagnostics._markov_tests import (
     rows_with_history,
 )
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import Evaluation, evaluate
+from bayesmdp.evaluation import Evaluation, evaluate, mean_and_mcse
 from bayesmdp.model import Log, LoggedEpisodes, align, as_log, logged_episodes
 from bayesmdp.policies import behaviour
 from bayesmdp.posterior import Fitted, logged_counts, refit
@@ -242,16 +242,15 @@ def _values(
     assert evaluation.values is not None
     values = evaluation.values @ start
     values = values[np.isfinite(values)]
-    predicted = float(values.mean())
+    predicted, error = mean_and_mcse(values, np.ones(values.size), chain=chain)
     low, high = np.quantile(values, _BAND)
-    noise = 1 / values.size + chain
     return {
         "observed_value": observed,
         "observed_se": se,
-        "predicted_value": predicted,
-        "predicted_value_mcse": float(values.std(ddof=1) * math.sqrt(noise)),
+        "predicted_value": float(predicted),
+        "predicted_value_mcse": float(error),
         "predicted_interval": (float(low), float(high)),
-        "gap": (predicted - observed) / se if se > 0 else math.nan,
+        "gap": (float(predicted) - observed) / se if se > 0 else math.nan,
         "n_episodes": returns.size,
         "n_censored": int((~ended).sum()),
         "model_share": float(parts[1] / sum(parts)) if any(parts) else 0.0,

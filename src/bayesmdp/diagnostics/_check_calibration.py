@@ -24,6 +24,7 @@ from bayesmdp.diagnostics._simulated_data import (
     source_of,
 )
 from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import plain_mcse, share_mcse
 from bayesmdp.model import Task, as_policy, check_start
 from bayesmdp.policies import nominal
 from bayesmdp.priors import AnyPrior
@@ -262,10 +263,10 @@ def _calibration(
         p_values=_checks.sealed(uniform),
         levels=levels,
         covered=_checks.sealed(covered),
-        covered_mcse=_checks.sealed(np.sqrt(covered * (1 - covered) / n)),
+        covered_mcse=_checks.sealed(share_mcse(covered, 1 / n)),
         short=_short(study.quantities, inside.sum(axis=1), n, levels, error_rate),
         bias=_checks.sealed(gap.mean(axis=0)),
-        bias_mcse=_checks.sealed(gap.std(axis=0, ddof=1) / np.sqrt(n)),
+        bias_mcse=_checks.sealed(plain_mcse(gap.T)),
         n_draws=n_draws,
         error_rate=error_rate,
         seed=study.seed,

@@ -51,7 +51,7 @@ from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation import probability
+from bayesmdp.evaluation import probability, share_mcse
 from bayesmdp.model import Data, LoggedEpisodes, Task, align, as_data, logged_episodes
 from bayesmdp.policies import behaviour, nominal
 from bayesmdp.posterior import Fitted, refit
@@ -211,8 +211,7 @@ class NegativeControl(Record):
     @property
     def p_value_mcse(self) -> float:
         """Monte Carlo error of the p value, for a finite number of permutations."""
-        p = self.p_value
-        return float(np.sqrt(p * (1 - p) / (self.null_gains.size + 1)))
+        return float(share_mcse(self.p_value, 1 / (self.null_gains.size + 1)))
 
     @property
     def null_claims(self) -> float:

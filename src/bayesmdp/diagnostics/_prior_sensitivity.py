@@ -45,6 +45,7 @@ from bayesmdp.evaluation import (
     compare,
     gaps,
     probability,
+    share_mcse,
 )
 from bayesmdp.model import Data, Task, align, as_policy
 from bayesmdp.policies import behaviour
@@ -382,7 +383,7 @@ def _gain(comparison: Comparison, chain: float) -> tuple[float, ...]:
         sd(even) * float(np.sqrt(n / max(n - 1, 1))),
         bootstrap_mcse(sd, even, chain=chain),
         better,
-        float(np.sqrt(likely * (1 - likely) * (1 / n + chain))),
+        float(share_mcse(likely, 1 / n + chain)),
     )
 
 

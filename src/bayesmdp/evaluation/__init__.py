@@ -10,7 +10,9 @@ from bayesmdp.evaluation._errors import (
     gaps,
     least_size,
     mean_and_mcse,
+    plain_mcse,
     probability,
+    share_mcse,
     tie,
 )
 from bayesmdp.evaluation._evaluate import (

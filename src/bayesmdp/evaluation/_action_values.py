@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from bayesmdp.engine import Problem, SweepRows
-
-_PER_PAIR = ["value", "value_mcse", "epistemic_sd", "aleatoric_sd"]
-_PER_PAIR += ["probability_best", "probability_better"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,10 +69,16 @@ class ActionValues(Record):
     task: Task = field(repr=False)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        """Give a row per available pair."""
+        """Give a row per available pair, with all that the record has of it."""
+        of_pairs = [
+            (x.name, table)
+            for x in fields(self)
+            if np.shape(table := getattr(self, x.name)) == self.value.shape
+            and x.name != "policy"
+        ]
         for s, a in np.argwhere(np.isfinite(self.value)).tolist():
             state, action = self.task.state_name(s), self.task.action_name(a)
-            numbers = {x: float(getattr(self, x)[s, a]) for x in _PER_PAIR}
+            numbers = {name: float(table[s, a]) for name, table in of_pairs}
             yield {"state": state, "action": action, **numbers}
 
     def _sheet(self, shown: int = 10) -> Sheet:

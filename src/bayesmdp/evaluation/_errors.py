@@ -146,6 +146,16 @@ def mean_and_mcse(
     return mean, np.asarray(np.sqrt(variance * noise))
 
 
+def plain_mcse(values: FloatArray) -> FloatArray:
+    """Error of the mean of independent numbers of equal weight, the last axis."""
+    return mean_and_mcse(values, np.ones(values.shape[-1]))[1]
+
+
+def share_mcse(p: FloatArray | float, noise: float) -> FloatArray:
+    """Error of a share: ``noise`` is one over the number of draws, and of chains."""
+    return np.asarray(np.sqrt(np.maximum(p * (1.0 - p), 0.0) * noise))
+
+
 def bootstrap_mcse(
     statistic: Callable[[FloatArray], float],
     weights: FloatArray,

@@ -33,7 +33,13 @@ from bayesmdp._checks import read_only
 from bayesmdp._resources import check_room, progress_bar
 from bayesmdp._typing import FloatArray, IndexArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
-from bayesmdp.evaluation._errors import Estimates, from_start, of_start, of_states
+from bayesmdp.evaluation._errors import (
+    Estimates,
+    from_start,
+    of_start,
+    of_states,
+    plain_mcse,
+)
 from bayesmdp.evaluation._evaluate import as_draws, share_of_visits
 from bayesmdp.evaluation._evaluation import Evaluation
 from bayesmdp.model import RewardTriplets, Task, as_policy
@@ -303,7 +309,7 @@ def _evaluation(
     visits = np.empty_like(walked.visits)
     visits[:, problem.rows.order] = walked.visits
     occupancy = visits.mean(axis=0)
-    error = visits.std(axis=0, ddof=1) / math.sqrt(draws.n_draws)
+    error = plain_mcse(visits.T)
     if not ending.visits_exist:
         occupancy[task.live] = error[task.live] = np.nan
     hidden, matters = _truncation(walked, ground, problem, draws, whole)

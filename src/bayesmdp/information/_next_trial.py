@@ -32,7 +32,14 @@ from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Chosen, between, one_reward, rounded
+from bayesmdp.evaluation import (
+    Chosen,
+    between,
+    one_reward,
+    plain_mcse,
+    rounded,
+    share_mcse,
+)
 from bayesmdp.model import Task, as_policy
 from bayesmdp.posterior import Belief, Draws, check_belief
 
@@ -374,7 +381,7 @@ def _no_worse(swept: Swept, margin: float) -> tuple[FloatArray, FloatArray]:
     gap, weights = paired(swept, 0)
     p = np.clip(1.0 - (gap < -margin) @ weights, 0.0, 1.0)  # exactly 1 if none is
     noise = 1 / gap.shape[1] + swept.draws.belief.chain_noise
-    return p, np.sqrt(p * (1 - p) * noise)
+    return p, share_mcse(p, noise)
 
 
 def _outcomes(
@@ -383,7 +390,7 @@ def _outcomes(
     """Summarise values after trials ``[D, G, N]`` and without ``[D]``."""
     from bayesmdp.information._gather import spread
 
-    root, found = np.sqrt(len(now)), []
+    found = []
     for g, design in enumerate(_DESIGNS):
         for i, n in enumerate(sizes):
             value, gain = after[:, g, i], after[:, g, i] - now
@@ -393,9 +400,9 @@ def _outcomes(
                     design,
                     n,
                     float(value.mean()),
-                    float(value.std(ddof=1) / root),
+                    float(plain_mcse(value)),
                     float(gain.mean()),
-                    float(gain.std(ddof=1) / root),
+                    float(plain_mcse(gain)),
                     spread(gain),
                 )
             )

@@ -33,6 +33,7 @@ import numpy as np
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.errors import ArgumentError
+from bayesmdp.evaluation import plain_mcse
 from bayesmdp.posterior import Ensemble, stream_key
 
 _KNOTS, _FEWER = 6, 4  # of a spline in one parameter, or in one of several
@@ -229,7 +230,7 @@ def _read(values: ArrayLike, parameters: ArrayLike) -> tuple[FloatArray, FloatAr
 
 
 def _mean(gain: FloatArray) -> Estimate:
-    return Estimate(float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(gain.size)))
+    return Estimate(float(gain.mean()), float(plain_mcse(gain)))
 
 
 FEW = 100  # models

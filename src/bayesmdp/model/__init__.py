@@ -16,7 +16,6 @@ from bayesmdp.model._policies import (
     POLICY_NAMES,
     AnyPair,
     Availability,
-    Belief,
     as_policy,
     availability,
     check_knows,
@@ -30,7 +29,6 @@ from bayesmdp.model._task_readers import check_start, said_start
 
 __all__ = [
     "Availability",
-    "Belief",
     "Data",
     "Dynamics",
     "Log",

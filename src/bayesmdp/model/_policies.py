@@ -106,7 +106,7 @@ _NOTHING = 1e-12  # a probability this little below 0 is rounding
 
 
 @runtime_checkable
-class Belief(Protocol):
+class KnowsPairs(Protocol):
     """What a policy is checked against: a posterior, an ensemble or a world."""
 
     @property
@@ -132,14 +132,16 @@ class AnyPair:
 
 def check_knows(belief: object) -> None:
     """Refuse what a policy cannot be checked against, such as a task."""
-    if not isinstance(belief, Belief):
+    if not isinstance(belief, KnowsPairs):
         raise PolicyError(
             "`belief` must know its task and available pairs, as a posterior does; got "
             f"{type(belief).__name__}."
         )
 
 
-def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> FloatArray:
+def as_policy(
+    policy: PolicyLike, belief: KnowsPairs, name: str = "policy"
+) -> FloatArray:
     """Check a policy; return probabilities ``[S, A]``, 0 in terminal states."""
     check_knows(belief)
     task = belief.task
@@ -154,7 +156,7 @@ def as_policy(policy: PolicyLike, belief: Belief, name: str = "policy") -> Float
     return _checks.sealed(found)
 
 
-def restrict(policy: PolicyLike, belief: Belief) -> FloatArray:
+def restrict(policy: PolicyLike, belief: KnowsPairs) -> FloatArray:
     """Drop unavailable actions from a policy and renormalise its rows.
 
     A state that loses all its mass gets equal probability on its available actions. A

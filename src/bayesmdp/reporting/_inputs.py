@@ -31,6 +31,7 @@ from bayesmdp.evaluation import (
     probability,
     quantile,
     rounded,
+    share_mcse,
 )
 from bayesmdp.information import Information
 from bayesmdp.model import Task
@@ -70,7 +71,7 @@ def share(hits: float, n: float) -> dict[str, float | None]:
 
     With no draw on one side the error is that of the first that might come: 1 / n.
     """
-    error = math.sqrt(max(hits * (1.0 - hits), 0.0) / n) if n else math.nan
+    error = float(share_mcse(hits, 1 / n)) if n else math.nan
     return quantity(hits, max(error, 1.0 / n) if n and math.isfinite(n) else 0.0)
 
 
@@ -95,7 +96,7 @@ def interval(
     found: dict[str, Any] = {"level": level}
     noise = chain + (0.0 if exact else 1 / values.size)
     for name, at in (("low", (1 - level) / 2), ("high", (1 + level) / 2)):
-        step = math.sqrt(at * (1 - at) * noise)
+        step = float(share_mcse(at, noise))
         below = quantile(values, weights, max(at - step, 0.0))
         above = quantile(values, weights, min(at + step, 1.0))
         found[name] = quantity(quantile(values, weights, at), (above - below) / 2)
