@@ -144,6 +144,7 @@ def cost_effectiveness(
         called=(cost, effect),
         per="step" if task.criterion == "average" else "patient",
         units=(task.parts[cost].reward_unit, task.parts[effect].reward_unit),
+        policies=checked,
     )
 
 

@@ -163,7 +163,7 @@ class CostEffectiveness(Record):
     ([0.0, 0.5], [0.0, 3.0], 14.4)
     """
 
-    _left_out = ("plane", "weights")
+    _left_out = ("plane", "weights", "policies")
 
     table: tuple[CostEffectivenessRow, ...]  # the cheapest first
     thresholds: FloatArray  # [K], rising
@@ -183,6 +183,7 @@ class CostEffectiveness(Record):
     n_left_out: int  # draws in which some policy does not end or was not solved
     per: str = "patient"  # or step: what costs and effects are of
     units: tuple[str | None, str | None] = (None, None)  # of cost and effect
+    policies: Mapping[str, FloatArray] | None = None  # [S, A]; None: of other programs
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,8 +10,10 @@ from bayesmdp.cli._options import device_option, draws_option, priors_beside
 from bayesmdp.cli._runs import COMPARISON, OPTIMISED, Job, job_options, run_argument
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bayesmdp import Comparison, Optimisation, Task
-    from bayesmdp.economics import CostEffectiveness
+    from bayesmdp._typing import FloatArray
     from bayesmdp.information import Information
 
 _USUAL = ("behaviour", "mle", "nominal")
@@ -166,21 +168,17 @@ def _out_of_date(job: Job, made: dict[str, Any]) -> list[tuple[str, str]]:
     if kept is None:
         return []
     info, costs = made.get("information"), made.get("cost_effectiveness")
-    if info is not None and not _values(info, kept):
+    if info is not None and not _same_policy(_valued(info), kept):
         again = ["information", str(job.path), *info.names, *_rewards(job)]
         said = "what `information` found is of an earlier optimised policy"
         found.append(("information", f"{said}; {_to_show(again)}"))
-    if costs is not None and not _costs(job, costs, kept):
+    if costs is not None and not _same_policy(costs.policies or {}, kept):
         again = ["cost-effectiveness", str(job.path), *costs.names]
         if (costs.cost, costs.effect) != ("cost", "qaly"):
             again += ["--cost", costs.cost, "--effect", costs.effect]
         if costs.thresholds.size <= _FEW:
             again += [f"--threshold={x:.15g}" for x in costs.thresholds]
-        said = (
-            "what `cost-effectiveness` found is of an earlier optimised policy, or of "
-            f"draws of another --seed than {job.seed}"
-        )
-        again += ["--seed", str(job.seed)] if job.seed else []
+        said = "what `cost-effectiveness` found is of an earlier optimised policy"
         found.append(("cost_effectiveness", f"{said}; {_to_show(again)}"))
     return found
 
@@ -200,45 +198,16 @@ def _rewards(job: Job) -> list[str]:
     return [f"--reward={name}={weight:.15g}" for name, weight in job.reward.items()]
 
 
-def _values(info: "Information", kept: "Optimisation") -> bool:
-    """Whether information was valued for the optimised policy as it is now.
-
-    Where no policies were named, it found one for itself, beside optima of draws.
-    """
+def _valued(info: "Information") -> "dict[str, FloatArray]":
+    """Policies that information was asked for; with optima of draws, it found them."""
     own = any(name.startswith("optimum of draw") for name in info.names)
-    if own or OPTIMISED not in info.names:
-        return True
-    policy = info.policies[info.names.index(OPTIMISED)]
-    return bool((policy == kept.policy).all())
+    return {} if own else dict(zip(info.names, info.policies, strict=True))
 
 
-def _costs(job: Job, costs: "CostEffectiveness", kept: "Optimisation") -> bool:
-    """Whether the optimised policy as it is now has the costs and effects kept.
-
-    An analysis keeps no policies, but what each costs in each draw: those of the same
-    seed are compared. Draws without a value were left out, so they are looked up.
-    """
-    import numpy as np
-
-    import bayesmdp as bm
-
-    if OPTIMISED not in costs.names:
-        return True
-    every = bm.storage.load(job.path).posterior  # of all rewards
-    draws = every.draws(costs.n_draws + costs.n_left_out, job.seed)
-    found = bm.evaluate(kept.policy, draws, **job.seedless).rewards or {}
-    for name, told in zip(
-        (costs.cost, costs.effect), costs.plane[OPTIMISED], strict=True
-    ):
-        now = np.sort(found[name].start_values)
-        room = _SAME * np.abs(told).max()
-        at = np.searchsorted(now, told - room).clip(max=now.size - 1)
-        if (np.abs(now[at] - told) > room).any():
-            return False
-    return True
-
-
-_SAME = 1e-6  # of the largest value: solvers and devices differ by less
+def _same_policy(policies: "Mapping[str, FloatArray]", kept: "Optimisation") -> bool:
+    """Whether the optimised policy among them, if any, is the one kept."""
+    policy = policies.get(OPTIMISED)
+    return policy is None or bool((policy == kept.policy).all())
 
 
 def _reward_of(found: Any, task: "Task") -> object:
