@@ -41,6 +41,15 @@ class Objective(ABC):
     of: str = "value"
     #: The policy that improvements are over; behaviour where not given.
     baseline: ArrayLike | None = None
+    #: What it is, in words; empty: its name says it.
+    title: str = ""
+    #: What minus its value for rewards ``-cost`` is of the cost, in words; empty: its
+    #: name says it; None: that is no number of costs, and a task of costs is refused.
+    cost_title: str | None = None
+    #: Share of the draws that it rests on.
+    tail_mass: float = 1.0
+    #: Effective draws below which there is a warning and no Monte Carlo error.
+    few: int = 10
 
     @abstractmethod
     def value(self, values: FloatArray, probability: FloatArray) -> float:
@@ -51,10 +60,7 @@ class Objective(ABC):
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
 
     def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
-        """Return the error of `value` from so many draws; None: a bootstrap tells it.
-
-        Not a number where these draws cannot tell it.
-        """
+        """Return the error of `value` from so many draws; None: by a bootstrap."""
         return None
 
 
@@ -79,6 +85,22 @@ def objective_value(
     )
 
 
+def effective_draws(
+    objective: Objective, values: FloatArray, probability: FloatArray
+) -> float:
+    """Count the draws that an objective rests on; infinite where it rests on most.
+
+    As many as would have the same error with equal weights, and no more than are in its
+    tail. What rests on half of the effective draws and more, such as a mean, is as well
+    known as a mean of so few draws or models is.
+    """
+    weights = np.abs(objective.weights(values, probability))
+    total, square = weights.sum() ** 2, weights @ weights
+    if objective.tail_mass == 1 and 2 * total * (probability @ probability) >= square:
+        return np.inf
+    return float(min(objective.tail_mass * values.size, total / max(square, 1e-300)))
+
+
 def objective_name(objective: Objective) -> str:
     """Return its text, or the name of its class where the text is an address."""
     plain = type(objective).__repr__ is object.__repr__
@@ -100,6 +122,7 @@ class PosteriorMean(Objective):
 
     linear = True
     monotone = True
+    cost_title = ""
 
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the weighted mean."""
