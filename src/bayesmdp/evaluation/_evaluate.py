@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
     from bayesmdp.evaluation._measure import Measured
 
-
 _N_DRAWS = 1000  # of a posterior, where nobody says how many
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
 _FLOOR = 1.1  # times the error of finite chains: more draws bring no more
@@ -143,6 +142,8 @@ def evaluate(
     """
     from bayesmdp import engine
 
+    _checks.of_type("control", control, bool, ArgumentError)
+    _checks.of_type("keep_values", keep_values, bool, ArgumentError)
     draws = with_reward(as_draws(draws, n_draws, seed), reward)
     task = draws.belief.task
     if tolerance is not None:
