@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp import policies
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import (
     BLOCK,
@@ -41,6 +40,7 @@ from bayesmdp.optimisation._settings import (
     Objective,
     effective_draws,
     objective_value,
+    what_was_done,
 )
 from bayesmdp.posterior import Belief, Draws
 
@@ -91,12 +91,7 @@ class Oracle:
             return None
         given = self.objective.baseline
         if given is None:
-            if self.belief.counts is None:
-                raise ArgumentError(
-                    "`baseline` must be given: an ensemble has no log to take what was "
-                    "done from."
-                )
-            return policies.behaviour(self.belief)
+            return what_was_done(self.belief)
         policy = as_policy(given, self.belief, "baseline")
         if fault := self._fault(policy):
             if self.problem.task.criterion == "average":

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp import _checks
+from bayesmdp import _checks, policies
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.errors import ArgumentError
+from bayesmdp.posterior import Belief
 
 
 class Objective(ABC):
@@ -70,6 +71,16 @@ class Held:
 
     pairs: BoolArray  # [S, A]
     policy: FloatArray  # [S, A]
+
+
+def what_was_done(belief: Belief) -> FloatArray:
+    """Return the baseline ``[S, A]`` where none is given: behaviour in the log."""
+    if belief.counts is None:
+        raise ArgumentError(
+            "`baseline` must be given, such as `policies.behaviour` of a posterior: "
+            f"{type(belief).__name__} has no log to take what was done from."
+        )
+    return policies.behaviour(belief)
 
 
 def objective_value(
