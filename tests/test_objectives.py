@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 
 import bayesmdp as bm
 from bayesmdp import engine
+from bayesmdp.cli.commands.optimise import command
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import bootstrap_mcse
 from bayesmdp.optimisation import RiskObjective, named_objective
@@ -405,6 +406,15 @@ def test_few_effective_draws_tell_no_error(
     if objective == SCARCE["averse"][0]:
         assert max(off) > 4
     assert max(off) < 4 or scarce
+
+
+def test_the_command_line_s_help_names_every_objective() -> None:
+    """By hand, for help is shown without NumPy."""
+    told = next(str(x.help) for x in command.params if x.name == "objective")  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="`objective` must be mean, ") as caught:
+        named_objective("?")
+    forms = str(caught.value).split(" must be ")[1].split(", such")[0].split(", ")
+    assert [x for x in forms if x not in told] == []
 
 
 def test_few_models_are_no_reason_to_warn_of_a_mean() -> None:

@@ -61,7 +61,7 @@ def test_errors_of_tilted_draws_hold_where_they_are_told(
     z = z[np.isfinite(z)]  # a single draw far out may leave few effective ones
     assert z.size >= 180
     assert np.mean(np.abs(z) > 1.96) <= 0.105
-    assert 0.6 <= np.sqrt(np.mean(np.square(z))) <= 1.2
+    assert 0.7 <= np.sqrt(np.mean(np.square(z))) <= 1.2
 
 
 @pytest.mark.parametrize("objective", [bm.EVaR(0.1), bm.Entropic(8.0)], ids=repr)
