@@ -68,6 +68,24 @@ DRAW_CASES = [
         "`draw` must be at least 0; got -1.",
     ),
     case(
+        "values kept by a word",
+        ArgumentError,
+        lambda: bm.evaluate(EVEN, POSTERIOR, keep_values="x"),
+        "`keep_values` must be of type bool; got str.",
+    ),
+    case(
+        "no control variates by None",
+        ArgumentError,
+        lambda: bm.evaluate(EVEN, POSTERIOR, control=None),
+        "`control` must be of type bool; got NoneType.",
+    ),
+    case(
+        "values of actions kept by a list",
+        ArgumentError,
+        lambda: bm.action_values(EVEN, POSTERIOR, keep_values=[1]),
+        "`keep_values` must be of type bool; got list.",
+    ),
+    case(
         "a task in place of draws",
         ArgumentError,
         lambda: bm.evaluate(EVEN, POSTERIOR.task),

@@ -239,7 +239,7 @@ def test_a_result_of_another_task_cannot_be_resumed() -> None:
     earlier = bm.optimise(bm.worlds.casino(), seed=0)
     world = bm.worlds.synthetic(0)
     belief = bm.fit(world.sample(20, seed=0), world.task, prior=bm.SymmetricPrior())
-    with pytest.raises(PolicyError, match=r"must have shape \(5, 5\)"):
+    with pytest.raises(PolicyError, match=r"`resume` must have shape \(5, 5\)"):
         bm.optimise(belief, resume=earlier)
 
 

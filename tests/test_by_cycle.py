@@ -20,7 +20,7 @@ from all_paths import (
 from bad_input import case, check
 
 import bayesmdp as bm
-from bayesmdp.errors import BeliefError, TaskError
+from bayesmdp.errors import ArgumentError, BeliefError, TaskError
 
 BELIEF = bm.Ensemble(MODELS, task("pairs", (0.9, 0.9), horizon=5))
 
@@ -220,3 +220,21 @@ def test_beliefs_by_cycle_agree_in_names_and_ends() -> None:
     other = bm.Ensemble(MODELS, about, paid)
     with pytest.raises(BeliefError, match="terminal states by model"):
         bm.posterior.BeliefsByCycle([one, other], [2])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        bm.improve,
+        lambda belief: bm.optimise(belief, bm.CVaR(0.5, of="improvement")),
+    ],
+    ids=["improve", "optimise"],
+)
+def test_a_baseline_has_to_be_given(call: Any) -> None:
+    """Two posteriors, each of a log, have no single one."""
+    about = task("states", (0.9, 0.9), horizon=4).with_reward("cost")
+    fitted = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
+    belief = bm.posterior.BeliefsByCycle([fitted, fitted], [2])
+    said = "`baseline` must be given, such as .*: BeliefsByCycle has no log"
+    with pytest.raises(ArgumentError, match=said):
+        call(belief)

@@ -229,6 +229,9 @@ def test_a_report_leaves_out_what_an_earlier_optimised_policy_cost() -> None:
     """The policy is exchanged, as `optimise --overwrite` does; numbers would be old."""
     benefit = ("--reward", "qaly=3000", "--reward", "cost=-1")
     assert run("optimise", "plain", *benefit, "--overwrite").exit_code == 0
+    refused = run("optimise", "plain", "--reward", "qaly", "--resume")
+    assert refused.exit_code == 2
+    assert "a policy for PosteriorMean() of 3000 qaly - cost: " in refused.stderr
     asked = (TWO[0], "optimised", "--threshold", "3000", "--draws", "64")
     assert run("cost-effectiveness", "plain", *asked).exit_code == 0
     visits = (TWO[0], "optimised", *benefit, "--visits", "10", "--patients", "10")

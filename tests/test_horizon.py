@@ -204,6 +204,10 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
             "`horizon` must be", "got 0",
         ),
         case(
+            "ages", TaskError, lambda: task("states", (0.9, 0.9), horizon=10**12),
+            "`horizon` must be at most 1,000,000 cycles", "got 1000000000000",
+        ),
+        case(
             "cycle", TaskError, lambda: task("states", (0.9, 0.9), cycle="simpson"),
             "`cycle` must be one of start, end, both, half, darth; got 'simpson'",
         ),

@@ -1,6 +1,7 @@
 """Safe improvement: what is kept, what is gained, and when nothing is changed."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -339,7 +340,22 @@ def test_no_change_by_a_search_that_had_no_time_says_so() -> None:
     better = bm.improve(belief, max_seconds=0)
     assert not better.changes
     assert not better.optimisation.converged
-    assert "ended before it converged: take more time" in better.summary()
+    assert "ended before it converged: its time was up" in better.summary()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("steps", "all its steps were taken; effort thorough takes the most."),
+        ("interrupted", "converged: it was interrupted."),
+    ],
+)
+def test_why_a_search_ended_early_is_said(
+    better: bm.optimisation.Improvement, outcome: str, said: str
+) -> None:
+    ended = replace(better.optimisation, outcome=bm.optimisation.Outcome(outcome))
+    assert said in replace(better, optimisation=ended).summary()
+    assert "before it converged" not in better.summary()
 
 
 def test_a_regret_is_zero_at_most() -> None:

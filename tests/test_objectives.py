@@ -1,6 +1,7 @@
 """Objectives over draws: derivatives, optima by grids and linear programmes, words."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from scipy.optimize import linprog
 
 import bayesmdp as bm
 from bayesmdp import engine
+from bayesmdp.cli.commands.optimise import command
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import bootstrap_mcse
 from bayesmdp.optimisation import RiskObjective, named_objective
-from bayesmdp.optimisation._oracle import Oracle
-from bayesmdp.optimisation._settings import Held
+from bayesmdp.optimisation._oracle import Oracle, objective_estimate
+from bayesmdp.optimisation._settings import Held, effective_draws
 
 Array = NDArray[np.float64]
 Make = Callable[..., RiskObjective]
@@ -370,6 +372,59 @@ def test_few_draws_behind_a_tail_are_warned_of() -> None:
         named_objective("mean", "regret")
 
 
+SCARCE = {  # objective of normal draws, its closed form, whether few draws carry it
+    "averse": (bm.Entropic(4.0), -4.0 / 2, True),
+    "a little averse": (bm.Entropic(0.5), -0.5 / 2, False),
+    "hardly averse": (bm.Entropic(1e-9), 0.0, False),
+    "a small tail": (bm.CVaR(0.01), -2.6652142, True),
+    "a tail": (bm.CVaR(0.1), -1.7549833, False),
+    "a bound": (bm.EVaR(0.01), -np.sqrt(-2 * np.log(0.01)), True),
+    "the mean": (bm.PosteriorMean(), 0.0, False),
+    "spread": (bm.MeanSd(3.0), -3.0, False),
+}
+
+
+@pytest.mark.parametrize(("objective", "truth", "scarce"), SCARCE.values(), ids=SCARCE)
+def test_few_effective_draws_tell_no_error(
+    objective: Any, truth: float, scarce: bool
+) -> None:
+    """20 samples of 512: without a warning none is off by more than 4 errors.
+
+    An aversion of 4 is off by up to 9 errors of a bootstrap.
+    """
+    belief, off = bandit(), []
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal(size=512)
+        share = np.full(512, 1 / 512)
+        draws: Any = SimpleNamespace(exact=False, belief=belief)
+        found, error = objective_estimate(objective, values, share, draws)
+        assert np.isnan(error) == scarce
+        assert (effective_draws(objective, values, share) < objective.few) == scarce
+        if scarce:
+            error = bootstrap_mcse(lambda p, x=values: objective.value(x, p), share)  # type: ignore[misc]
+        off.append(abs(found - truth) / error)
+    if objective == SCARCE["averse"][0]:
+        assert max(off) > 4
+    assert max(off) < 4 or scarce
+
+
+def test_the_command_line_s_help_names_every_objective() -> None:
+    """By hand, for help is shown without NumPy."""
+    told = next(str(x.help) for x in command.params if x.name == "objective")  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="`objective` must be mean, ") as caught:
+        named_objective("?")
+    forms = str(caught.value).split(" must be ")[1].split(", such")[0].split(", ")
+    assert [x for x in forms if x not in told] == []
+
+
+def test_few_models_are_no_reason_to_warn_of_a_mean() -> None:
+    """Of five models all count in a mean; an aversion of 9 looks at one alone."""
+    values, share = np.arange(5.0), np.full(5, 0.2)
+    for objective in (bm.PosteriorMean(), bm.MeanSd(0.5), bm.Entropic(0.01)):
+        assert effective_draws(objective, values, share) == np.inf
+    assert effective_draws(bm.Entropic(9.0), values, share) == pytest.approx(1, abs=0.1)
+
+
 @pytest.mark.filterwarnings("ignore:.* rests on")
 def test_models_whose_best_policy_never_ends_are_left_out_of_regrets() -> None:
     """One model pays for ever for going round: it has no best value."""
@@ -384,12 +439,17 @@ def test_models_whose_best_policy_never_ends_are_left_out_of_regrets() -> None:
         bm.optimise(belief, bm.CVaR(0.9, of="improvement", baseline=[1, 0]))
 
 
-def test_an_error_that_few_draws_cannot_tell_is_not_told() -> None:
+@pytest.mark.parametrize("objective", [bm.EVaR(0.05), bm.Entropic(20.0)], ids=repr)
+def test_an_error_that_few_draws_cannot_tell_is_not_told(
+    objective: RiskObjective,
+) -> None:
     world = bm.worlds.synthetic(1, 4, 2, discount=0.9)
     prior = bm.SymmetricPrior(0.5)
     belief = bm.fit(world.sample(60, seed=0), world.task, prior=prior)
-    with pytest.warns(bm.BayesmdpWarning, match="its Monte Carlo error is not known"):
-        few = bm.optimise(belief, bm.EVaR(0.05), effort="quick")
+    less = "larger tail" if objective.tail_mass < 1 else "smaller aversion"
+    said = f"its Monte Carlo error is not known: take a {less}, or more"
+    with pytest.warns(bm.BayesmdpWarning, match=said):
+        few = bm.optimise(belief, objective, effort="quick")
     assert np.isnan(few.objective_mcse)
     assert "(error unknown)" in few.summary()
     many = bm.optimise(belief, bm.EVaR(0.8), effort="quick")

@@ -147,7 +147,8 @@ draws_option = count(
     "--draws n_draws",
     2,
     10_000,
-    "Draws of the posterior; errors shrink with the square root of their number.",
+    "Draws of the posterior; errors shrink with the square root of their number, but "
+    "not below that of the default prior's finite Markov chains.",
 )
 
 

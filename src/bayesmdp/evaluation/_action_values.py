@@ -22,7 +22,12 @@ from bayesmdp import _checks
 from bayesmdp._resources import available_bytes, gigabytes, progress_bar
 from bayesmdp._sheet import Record, Sheet, Table, rounded
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
-from bayesmdp.errors import BayesmdpWarning, EndlessError, TooLargeError
+from bayesmdp.errors import (
+    ArgumentError,
+    BayesmdpWarning,
+    EndlessError,
+    TooLargeError,
+)
 from bayesmdp.evaluation._errors import least_size, tie
 from bayesmdp.evaluation._evaluate import as_draws, sweep_policies
 from bayesmdp.model import Task, as_policy
@@ -154,6 +159,7 @@ def action_values(
     """
     from bayesmdp import engine
 
+    _checks.of_type("keep_values", keep_values, bool, ArgumentError)
     draws = as_draws(draws, n_draws, seed)
     belief = draws.belief
     belief.task.plain("action_values")

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from bayesmdp.engine import Ending, Nominal, Pool, Problem, Sums
     from bayesmdp.evaluation._measure import Measured
 
-
 _N_DRAWS = 1000  # of a posterior, where nobody says how many
 _FIRST_STAGE = 256  # draws before a tolerance is looked at
 _FLOOR = 1.1  # times the error of finite chains: more draws bring no more
@@ -143,6 +142,8 @@ def evaluate(
     """
     from bayesmdp import engine
 
+    for name, flag in (("control", control), ("keep_values", keep_values)):
+        _checks.of_type(name, flag, bool, ArgumentError)
     draws = with_reward(as_draws(draws, n_draws, seed), reward)
     task = draws.belief.task
     if tolerance is not None:
@@ -388,8 +389,7 @@ def _remarks(
     measured: Measured, tolerance: float | None, n: int, floor: float
 ) -> list[str]:
     """Say what a reader must know before believing the numbers."""
-    notes = []
-    error = float(measured.start.value_mcse)
+    notes, error = list[str](), float(measured.start.value_mcse)
     if measured.n_endless:
         notes.append(
             f"{measured.n_endless} of {n} draws have episodes too long to resolve; "

@@ -91,13 +91,21 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 CYCLES = ("start", "end", "both", "half", "darth")
 CRITERIA = ("discounted", "average")
+_MOST_CYCLES = 10**6  # hours of a century; 100 bytes and a sweep of the rows for each
 
 
 def read_horizon(horizon: object) -> int | None:
     """Return a checked number of cycles, or None for no end."""
     if horizon is None:
         return None
-    return _checks.integer("horizon", horizon, 1, TaskError)
+    found = _checks.integer("horizon", horizon, 1, TaskError)
+    if found > _MOST_CYCLES:
+        raise TaskError(
+            f"`horizon` must be at most {_MOST_CYCLES:,} cycles, each of which is laid "
+            f"out and counted; got {found}: take longer cycles, or with a discount "
+            "below 1 leave it out."
+        )
+    return found
 
 
 def read_cycle(cycle: object, horizon: int | None) -> str:

@@ -1,14 +1,12 @@
 """Which is best: objectives, methods, and the search for a policy."""
 
+from bayesmdp.optimisation._entropic import Entropic, EVaR
 from bayesmdp.optimisation._frontier import RiskFrontier, risk_frontier
 from bayesmdp.optimisation._improve import Change, Improvement, improve
 from bayesmdp.optimisation._objectives import (
     CVaR,
-    Entropic,
-    EVaR,
     MeanSd,
     Quantile,
-    RiskObjective,
     SoftRobust,
     named_objective,
 )
@@ -18,6 +16,7 @@ from bayesmdp.optimisation._settings import (
     MirrorAscent,
     Objective,
     PosteriorMean,
+    RiskObjective,
     StochasticGradient,
 )
 

@@ -13,10 +13,10 @@ from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import Chosen, one_reward, rounded
-from bayesmdp.optimisation._objectives import CVaR, worst
+from bayesmdp.optimisation._objectives import CVaR
 from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation
-from bayesmdp.optimisation._settings import PosteriorMean, effort_of
+from bayesmdp.optimisation._settings import PosteriorMean, effort_of, worst
 from bayesmdp.posterior import Belief, check_belief
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmdp import _checks, policies
+from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table
 from bayesmdp._typing import BoolArray, FloatArray, PolicyLike, Seed
-from bayesmdp.errors import ArgumentError, EndlessError
+from bayesmdp.errors import EndlessError
 from bayesmdp.evaluation import (
     ActionValues,
     Chosen,
@@ -44,10 +44,10 @@ from bayesmdp.evaluation import (
     rounded,
 )
 from bayesmdp.model import Rewards, as_policy
-from bayesmdp.optimisation._objectives import CVaR, worst
+from bayesmdp.optimisation._objectives import CVaR
 from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation, Outcome
-from bayesmdp.optimisation._settings import Held
+from bayesmdp.optimisation._settings import Held, what_was_done, worst
 from bayesmdp.posterior import (
     Belief,
     Draws,
@@ -63,6 +63,11 @@ if TYPE_CHECKING:
 _SAME = 1e-6  # probabilities closer than this are no change
 _SHOWN = 10
 _FEW = 256  # draws that say which state is the worst
+_CUT_SHORT = {
+    Outcome.STEPS: "all its steps were taken; {} thorough takes the most",
+    Outcome.TIME: "its time was up, so give it more time",
+    Outcome.INTERRUPTED: "it was interrupted",
+}
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,16 @@ class Improvement(Record):
     optimisation: Optimisation
     comparison: Comparison
 
+    @property
+    def unfinished(self) -> str:
+        """Why the search ended before it converged; empty where it did converge."""
+        if self.optimisation.converged:
+            return ""
+        why = _CUT_SHORT[self.optimisation.outcome].format(_checks.argument("effort"))
+        return f"The search ended before it converged: {why}."
+
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
-        unfinished = []
-        if not self.optimisation.converged:
-            remedy = f"{_checks.argument('effort')} thorough, unless it was that"
-            if self.optimisation.outcome is Outcome.TIME:
-                remedy = "more time, or none given"
-            unfinished = [f"The search ended before it converged: take {remedy}."]
+        unfinished = [self.unfinished] if self.unfinished else []
         if not self.changes:
             return Sheet(
                 "No change: nothing was found that improves on the baseline in "
@@ -233,13 +241,8 @@ def improve(
     posterior.task.no_cost("improve")
     if baseline is not None:
         base = as_policy(baseline, posterior, "baseline")
-    elif posterior.counts is None:
-        raise ArgumentError(
-            "`baseline` must be given: an ensemble has no log to take what was done "
-            "from."
-        )
     else:
-        base = policies.behaviour(posterior)
+        base = what_was_done(posterior)
     how: dict[str, Any] = {"threads": threads, "executor": executor, "device": device}
     how |= {"progress": progress, "solver": solver}
     number = _checks.seed_integer(seed)

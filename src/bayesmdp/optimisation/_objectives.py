@@ -20,115 +20,25 @@ kernel around it, since one draw says little about the gradient of an order stat
 `EVaR` at its own ``b``. All but `MeanSd` never fall where values rise, so that each
 draw's own best value bounds them.
 
-**Errors** come from a bootstrap over draws, but for `EVaR`: its weights differ so much
-that a sample may lack what matters most, and a bootstrap of it cannot know. To first
-order, the best ``b`` being best, it is a mean of ``(1 - w[k] / p[k]) / b`` over draws,
-whose variance over ``n`` is the square of the error. What the heaviest draw adds,
-``max(w) / b``, twice, is added to it in squares: that much a further draw may change.
-Below 100 effective draws, ``1 / sum_k w[k]^2``, no error is told. Measured over 200
-seeds (`tests/integration/test_objective_errors.py`).
-
 `CVaR`: Rockafellar and Uryasev (2000); `SoftRobust`: Lobo, Ghavamzadeh and Petrik
-(2021); `EVaR`: Ahmadi-Javid (2012).
+(2021). `_entropic.py` has `Entropic` and `EVaR`.
 """
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from bayesmdp import _checks
-from bayesmdp._typing import ArrayLike, FloatArray
+from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError
-from bayesmdp.optimisation._settings import Objective, PosteriorMean
-
-OF = ("value", "improvement", "regret")
-_OF_WHAT = {
-    "value": "the value from the start",
-    "improvement": "the improvement over the baseline",
-    "regret": "the value less that of each draw's own best policy",
-}
-_FRACTIONS = {
-    0.5: "half",
-    0.25: "quarter",
-    0.2: "fifth",
-    0.1: "tenth",
-    0.05: "twentieth",
-    0.01: "hundredth",
-}
-_LOG_BETA = math.log(1e-5), math.log(1e5)  # of the best one, in units of 1 / sd
-_HEAVIEST = 2.0  # times what it adds, in the error of `EVaR`
-
-
-def worst(tail: float) -> str:
-    """Say a tail mass in words.
-
-    Examples
-    --------
-    >>> worst(0.1), worst(0.15)
-    ('the worst tenth', 'the worst 15 %')
-    """
-    if tail == 1:
-        return "all"
-    return f"the worst {_FRACTIONS.get(tail, f'{100 * tail:.3g} %')}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RiskObjective(Objective):
-    """An objective with a choice of what it looks at."""
-
-    monotone = True
-    _range: ClassVar[dict[str, tuple[float, float, bool]]] = {}  # low, high, low is out
-
-    _: KW_ONLY
-    of: str = "value"
-    baseline: ArrayLike | None = None
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.of not in OF:
-            hint = _checks.did_you_mean(str(self.of), OF)
-            raise ArgumentError(
-                f"`of` must be one of {', '.join(OF)}; got {self.of!r:.60}{hint}."
-            )
-        if self.baseline is not None and self.of != "improvement":
-            raise ArgumentError(
-                f"`baseline` is given, but `of` is {self.of!r}: give "
-                "of='improvement', or no baseline."
-            )
-        for name, (low, high, out) in self._range.items():
-            value = getattr(self, name)
-            _checks.real(name, value, ArgumentError, low, high, open_low=out)
-
-    def __repr__(self) -> str:
-        """Return how it is made, the baseline left out."""
-        own = [x.name for x in fields(self) if x.name not in {"of", "baseline"}]
-        said = [f"{getattr(self, name):g}" for name in own]
-        if self.of != "value":
-            said.append(f"of={self.of!r}")
-        return f"{type(self).__name__}({', '.join(said)})"
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """What it is over draws, in words."""
-
-    @property
-    def title(self) -> str:
-        """What it is, and of what."""
-        return f"{self.words} of {_OF_WHAT[self.of]}".capitalize()
-
-    #: Draws behind a tail, below which there is a warning.
-    few: ClassVar[int] = 10
-
-    @property
-    def tail_mass(self) -> float:
-        """Share of the draws that it rests on."""
-        return float(getattr(self, "tail", getattr(self, "level", 1.0)))
+from bayesmdp.optimisation._entropic import Entropic, EVaR
+from bayesmdp.optimisation._settings import (
+    Objective,
+    PosteriorMean,
+    RiskObjective,
+    worst,
+)
 
 
 def _tail_weights(values: FloatArray, share: FloatArray, tail: float) -> FloatArray:
@@ -143,17 +53,6 @@ def _tail_weights(values: FloatArray, share: FloatArray, tail: float) -> FloatAr
     rest = max(tail * mass[-1] - within.sum(), 0.0)
     within[tied] = share[tied] * min(rest / share[tied].sum(), 1.0)
     return np.asarray(within / within.sum())
-
-
-def _entropic(
-    values: FloatArray, share: FloatArray, beta: float
-) -> tuple[float, FloatArray]:
-    """Entropic value and its weights."""
-    least = values[share > 0].min()
-    above = np.maximum(values - least, 0.0)
-    value = least - np.log1p(share @ np.expm1(-beta * above)) / beta
-    weight = share * np.exp(-beta * above)
-    return float(value), np.asarray(weight / weight.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,6 +118,11 @@ class Quantile(RiskObjective):
         """What it is, in words."""
         return f"percentile {100 * self.level:.3g} over draws"
 
+    @property
+    def cost_words(self) -> str:
+        """The low values are the high costs."""
+        return f"percentile {100 * (1 - self.level):.3g} over draws"
+
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the order statistic."""
         order = np.argsort(values, kind="stable")
@@ -266,6 +170,11 @@ class MeanSd(RiskObjective):
     def words(self) -> str:
         """What it is, in words."""
         return f"mean less {self.weight:g} sd over draws"
+
+    @property
+    def cost_words(self) -> str:
+        """Spread adds to a cost."""
+        return f"mean plus {self.weight:g} sd over draws"
 
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the mean less the sds."""
@@ -323,117 +232,6 @@ class SoftRobust(RiskObjective):
         """Return the mixture of weights."""
         tail = _tail_weights(values, probability, self.tail)
         return np.asarray(self.weight * probability + (1 - self.weight) * tail)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Entropic(RiskObjective):
-    """Certainty equivalent of an exponential utility.
-
-    Parameters
-    ----------
-    beta
-        Risk aversion, in units of 1 / reward; as it tends to 0, the objective tends to
-        the mean.
-    of, baseline
-        As in `CVaR`.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> round(bm.Entropic(2.0).value(np.array([0.0, 1]), np.full(2, 0.5)), 4)
-    0.2831
-    """
-
-    beta: float
-    _range = {"beta": (0, np.inf, True)}  # noqa: RUF012  a constant
-
-    @property
-    def words(self) -> str:
-        """What it is, in words."""
-        return f"entropic value over draws, aversion {self.beta:g}"
-
-    def value(self, values: FloatArray, probability: FloatArray) -> float:
-        """Return the certainty equivalent."""
-        return _entropic(values, probability, self.beta)[0]
-
-    def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
-        """Return the tilted probabilities."""
-        return _entropic(values, probability, self.beta)[1]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EVaR(RiskObjective):
-    """The largest lower bound of `CVaR` and `Quantile` by exponential moments.
-
-    Parameters
-    ----------
-    tail
-        Tail mass, as in `CVaR`.
-    of, baseline
-        As in `CVaR`.
-
-    Examples
-    --------
-    >>> import bayesmdp as bm
-    >>> values, share = np.arange(10.0), np.full(10, 0.1)
-    >>> bm.EVaR(0.2).value(values, share) < bm.CVaR(0.2).value(values, share)
-    True
-    """
-
-    tail: float
-    few = 100
-    _range = {"tail": (0, 1, True)}  # noqa: RUF012  a constant
-
-    @property
-    def words(self) -> str:
-        """What it is, in words."""
-        return f"entropic bound on {worst(self.tail)} of draws"
-
-    def value(self, values: FloatArray, probability: FloatArray) -> float:
-        """Return the bound."""
-        return self._best(values, probability)[0]
-
-    def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
-        """Return the tilted probabilities at the best aversion."""
-        return self._best(values, probability)[1]
-
-    def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
-        """Return the error to first order, and what the heaviest draw may hide."""
-        _, weights, beta = self._best(values, probability)
-        if beta == 0:  # a mean
-            return None
-        if weights @ weights > 1 / self.few:
-            return math.nan
-        known = probability > 0
-        ratio = weights[known] / probability[known]
-        spread = probability[known] @ (ratio - 1) ** 2 / values.size
-        heaviest = _HEAVIEST * float(ratio.max()) / values.size
-        return math.sqrt(float(spread) + heaviest**2) / beta
-
-    def _best(
-        self, values: FloatArray, share: FloatArray
-    ) -> tuple[float, FloatArray, float]:
-        """Bound, weights and aversion: by a search over aversions; 0 is the mean."""
-        from scipy.optimize import minimize_scalar
-
-        sd = float(np.sqrt(share @ (values - share @ values) ** 2))
-        if sd == 0 or self.tail == 1:
-            return float(share @ values), share, 0.0
-
-        def bound(at: float) -> float:
-            beta = math.exp(at) / sd
-            return _entropic(values, share, beta)[0] + math.log(self.tail) / beta
-
-        # concave in 1 / beta, so it has one peak in log beta
-        found = minimize_scalar(
-            lambda at: -bound(at),
-            bounds=_LOG_BETA,
-            method="bounded",
-            options={"xatol": 1e-5},
-        )
-        beta = math.exp(found.x) / sd
-        value, weights = _entropic(values, share, beta)
-        return value + math.log(self.tail) / beta, weights, beta
 
 
 _NAMED: dict[str, type[RiskObjective]] = {

@@ -15,7 +15,7 @@ from bayesmdp._resources import announce, progress_bar
 from bayesmdp._typing import ArrayLike, FloatArray, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, EndlessError
 from bayesmdp.evaluation import Chosen, one_reward
-from bayesmdp.optimisation._objectives import CVaR
+from bayesmdp.model import as_policy
 from bayesmdp.optimisation._result import Optimisation, Outcome, optimisation_in_costs
 from bayesmdp.optimisation._settings import (
     Effort,
@@ -25,6 +25,7 @@ from bayesmdp.optimisation._settings import (
     Objective,
     PosteriorMean,
     StochasticGradient,
+    effective_draws,
     effort_of,
     objective_name,
 )
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._search import Search
 
-_FEW_TAIL = 10  # draws below which a tail says little
 _FEW_MODELS = 8  # up to which the best policy of each is a start
 
 
@@ -112,9 +112,8 @@ def optimise(
     posterior = one_reward(posterior, reward, "optimise")
     task = posterior.task
     if task.is_cost:
-        tail = isinstance(objective, CVaR) and objective.of == "value"
-        if not (objective is None or tail or isinstance(objective, PosteriorMean)):
-            task.no_cost(f"objective={objective!r:.60}")  # said of values, not costs
+        if isinstance(objective, Objective) and objective.cost_title is None:
+            task.no_cost(f"objective={objective!r:.60}")
         posterior = posterior.with_task(task.as_reward)
     found, _ = find_policy(
         posterior,
@@ -131,7 +130,10 @@ def optimise(
         device=device,
         progress=progress,
     )
-    return optimisation_in_costs(found, task) if task.is_cost else found
+    if not task.is_cost:
+        return found
+    title = objective.cost_title if objective is not None else None
+    return optimisation_in_costs(found, task, title or "")
 
 
 def find_policy(
@@ -173,7 +175,7 @@ def find_policy(
     if resume is not None:
         if starts is not None:
             raise ArgumentError("Give `starts` or `resume`, not both.")
-        starts = {"resumed": resume.policy}
+        starts = {"resumed": as_policy(resume.policy, posterior, "resume")}
     elif starts is None and isinstance(method, StochasticGradient):
         starts = ["nominal"]
     with (
@@ -344,7 +346,7 @@ def _judged(
         policy=evaluation.policy,
         evaluation=evaluation,
         objective=objective_name(objective),
-        objective_title=getattr(objective, "title", ""),
+        objective_title=objective.title,
         objective_of=objective.of,
         objective_value=value,
         objective_mcse=error,
@@ -368,19 +370,15 @@ def _judged(
 def _warn_of_few(
     objective: Objective, values: FloatArray, weights: FloatArray, error: float
 ) -> None:
-    """Warn where few draws stand behind a tail.
-
-    Where weights differ, as many as would have the same error with equal ones.
-    """
-    tail = getattr(objective, "tail_mass", 1.0)
-    found = np.abs(objective.weights(values, weights / weights.sum()))
-    n_tail = min(tail * values.size, found.sum() ** 2 / max(found @ found, 1e-300))
-    if tail < 1 and n_tail < getattr(objective, "few", _FEW_TAIL):
+    """Warn where few draws stand behind an objective."""
+    n_draws = effective_draws(objective, values, weights / weights.sum())
+    if n_draws < objective.few:
+        less = "larger tail" if objective.tail_mass < 1 else "smaller aversion"
         unknown = ", and its Monte Carlo error is not known" * bool(np.isnan(error))
         warnings.warn(
-            f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
-            f"or models, and on others it is likely to be worse{unknown}: take a "
-            "larger tail, or more of them (`effort='thorough'`).",
+            f"{objective_name(objective)} rests on {n_draws:.3g} of {values.size} "
+            f"draws or models, and on others it is likely to be worse{unknown}: take a "
+            f"{less}, or more of them (`effort='thorough'`).",
             BayesmdpWarning,
             stacklevel=2,
         )

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesmdp import policies
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.engine import (
     BLOCK,
@@ -36,7 +35,13 @@ from bayesmdp.errors import ArgumentError, EndlessError
 from bayesmdp.evaluation import bootstrap_mcse, gaps, mean_and_mcse
 from bayesmdp.evaluation.paired import differences, start_values, sweep_paired
 from bayesmdp.model import as_policy
-from bayesmdp.optimisation._settings import Held, Objective, objective_value
+from bayesmdp.optimisation._settings import (
+    Held,
+    Objective,
+    effective_draws,
+    objective_value,
+    what_was_done,
+)
 from bayesmdp.posterior import Belief, Draws
 
 _FEW_MODELS = 1000  # up to so many models of an ensemble are swept exactly
@@ -86,12 +91,7 @@ class Oracle:
             return None
         given = self.objective.baseline
         if given is None:
-            if self.belief.counts is None:
-                raise ArgumentError(
-                    "`baseline` must be given: an ensemble has no log to take what was "
-                    "done from."
-                )
-            return policies.behaviour(self.belief)
+            return what_was_done(self.belief)
         policy = as_policy(given, self.belief, "baseline")
         if fault := self._fault(policy):
             if self.problem.task.criterion == "average":
@@ -407,14 +407,18 @@ def objective_difference(
 def objective_estimate(
     objective: Objective, values: FloatArray, weights: FloatArray, draws: Draws
 ) -> tuple[float, float]:
-    """Objective of values ``[D]`` and its Monte Carlo error."""
+    """Objective of values ``[D]`` and its Monte Carlo error; NaN if too few tell it."""
 
     def value(probability: FloatArray) -> float:
         return objective_value(objective, values, probability)
 
     share, chain = weights / weights.sum(), draws.belief.chain_noise
+    if draws.exact and not chain:
+        return value(share), 0.0
+    if effective_draws(objective, values, share) < objective.few:
+        return value(share), np.nan
     error = objective.mcse(values, share)
-    if error is None or (draws.exact and not chain):
+    if error is None:
         error = bootstrap_mcse(value, weights, exact=draws.exact, chain=chain)
     else:
         error *= np.sqrt((not draws.exact) + chain * values.size)

@@ -220,12 +220,14 @@ def _told(value: float, error: float, unknown: str = "") -> str:
     return f"{value:.3g}{unknown}" if math.isnan(error) else rounded(value, error)
 
 
-def optimisation_in_costs(found: Optimisation, task: Task) -> Optimisation:
+def optimisation_in_costs(
+    found: Optimisation, task: Task, objective_title: str
+) -> Optimisation:
     """Return the result of minus a task's cost in costs; ``gap`` stays above 0."""
     return replace(
         found,
         evaluation=in_costs(replace(found.evaluation, task=task)),
         objective_value=-found.objective_value,
-        objective_title=found.objective_title.replace("value", "cost"),
+        objective_title=objective_title,
         history=tuple(replace(step, value=-step.value) for step in found.history),
     )

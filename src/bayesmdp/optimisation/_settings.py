@@ -19,13 +19,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 
-from bayesmdp import _checks
+from bayesmdp import _checks, policies
 from bayesmdp._typing import ArrayLike, BoolArray, FloatArray
 from bayesmdp.errors import ArgumentError
+from bayesmdp.posterior import Belief
 
 
 class Objective(ABC):
@@ -41,6 +43,15 @@ class Objective(ABC):
     of: str = "value"
     #: The policy that improvements are over; behaviour where not given.
     baseline: ArrayLike | None = None
+    #: What it is, in words; empty: its name says it.
+    title: str = ""
+    #: What minus its value for rewards ``-cost`` is of the cost, in words; empty: its
+    #: name says it; None: that is no number of costs, and a task of costs is refused.
+    cost_title: str | None = None
+    #: Share of the draws that it rests on.
+    tail_mass: float = 1.0
+    #: Effective draws below which there is a warning and no Monte Carlo error.
+    few: int = 10
 
     @abstractmethod
     def value(self, values: FloatArray, probability: FloatArray) -> float:
@@ -51,10 +62,7 @@ class Objective(ABC):
         """Return the derivative in each value, ``[D]``; may be negative or 0."""
 
     def mcse(self, values: FloatArray, probability: FloatArray) -> float | None:
-        """Return the error of `value` from so many draws; None: a bootstrap tells it.
-
-        Not a number where these draws cannot tell it.
-        """
+        """Return the error of `value` from so many draws; None: by a bootstrap."""
         return None
 
 
@@ -64,6 +72,16 @@ class Held:
 
     pairs: BoolArray  # [S, A]
     policy: FloatArray  # [S, A]
+
+
+def what_was_done(belief: Belief) -> FloatArray:
+    """Return the baseline ``[S, A]`` where none is given: behaviour in the log."""
+    if belief.counts is None:
+        raise ArgumentError(
+            "`baseline` must be given, such as `policies.behaviour` of a posterior: "
+            f"{type(belief).__name__} has no log to take what was done from."
+        )
+    return policies.behaviour(belief)
 
 
 def objective_value(
@@ -77,6 +95,22 @@ def objective_value(
         f"`objective` must give a finite number; {type(objective).__name__}.value "
         f"gives {found!r:.60} for {values.size} values."
     )
+
+
+def effective_draws(
+    objective: Objective, values: FloatArray, probability: FloatArray
+) -> float:
+    """Count the draws that an objective rests on; infinite where it rests on most.
+
+    As many as would have the same error with equal weights, and no more than are in its
+    tail. What rests on half of the effective draws and more, such as a mean, is as well
+    known as a mean of so few draws or models is.
+    """
+    weights = np.abs(objective.weights(values, probability))
+    total, square = weights.sum() ** 2, weights @ weights
+    if objective.tail_mass == 1 and 2 * total * (probability @ probability) >= square:
+        return np.inf
+    return float(min(objective.tail_mass * values.size, total / max(square, 1e-300)))
 
 
 def objective_name(objective: Objective) -> str:
@@ -100,6 +134,7 @@ class PosteriorMean(Objective):
 
     linear = True
     monotone = True
+    cost_title = ""
 
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the weighted mean."""
@@ -108,6 +143,97 @@ class PosteriorMean(Objective):
     def weights(self, values: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the probabilities themselves."""
         return probability
+
+
+OF = ("value", "improvement", "regret")
+_OF_WHAT = {
+    "value": "the value from the start",
+    "improvement": "the improvement over the baseline",
+    "regret": "the value less that of each draw's own best policy",
+}
+_FRACTIONS = {
+    0.5: "half",
+    0.25: "quarter",
+    0.2: "fifth",
+    0.1: "tenth",
+    0.05: "twentieth",
+    0.01: "hundredth",
+}
+
+
+def worst(tail: float) -> str:
+    """Say a tail mass in words.
+
+    Examples
+    --------
+    >>> worst(0.1), worst(0.15)
+    ('the worst tenth', 'the worst 15 %')
+    """
+    if tail == 1:
+        return "all"
+    return f"the worst {_FRACTIONS.get(tail, f'{100 * tail:.3g} %')}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskObjective(Objective):
+    """An objective with a choice of what it looks at."""
+
+    monotone = True
+    _range: ClassVar[dict[str, tuple[float, float, bool]]] = {}  # low, high, low is out
+
+    _: KW_ONLY
+    of: str = "value"
+    baseline: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.of not in OF:
+            hint = _checks.did_you_mean(str(self.of), OF)
+            raise ArgumentError(
+                f"`of` must be one of {', '.join(OF)}; got {self.of!r:.60}{hint}."
+            )
+        if self.baseline is not None and self.of != "improvement":
+            raise ArgumentError(
+                f"`baseline` is given, but `of` is {self.of!r}: give "
+                "of='improvement', or no baseline."
+            )
+        for name, (low, high, out) in self._range.items():
+            value = getattr(self, name)
+            _checks.real(name, value, ArgumentError, low, high, open_low=out)
+
+    def __repr__(self) -> str:
+        """Return how it is made, the baseline left out."""
+        own = [x.name for x in fields(self) if x.name not in {"of", "baseline"}]
+        said = [f"{getattr(self, name):g}" for name in own]
+        if self.of != "value":
+            said.append(f"of={self.of!r}")
+        return f"{type(self).__name__}({', '.join(said)})"
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What it is over draws, in words."""
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What it is, and of what."""
+        return f"{self.words} of {_OF_WHAT[self.of]}".capitalize()
+
+    @property
+    def cost_words(self) -> str:
+        """What minus its value is over draws of minus a cost, in words."""
+        return self.words
+
+    @property
+    def cost_title(self) -> str | None:  # type: ignore[override]
+        """The same, of the cost itself; what is relative to others is of rewards."""
+        whole = f"{self.cost_words} of the cost from the start".capitalize()
+        return whole if self.of == "value" else None
+
+    @property
+    def tail_mass(self) -> float:  # type: ignore[override]
+        """Share of the draws that it rests on."""
+        return float(getattr(self, "tail", getattr(self, "level", 1.0)))
 
 
 @dataclass(frozen=True)

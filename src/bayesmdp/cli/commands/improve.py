@@ -76,5 +76,4 @@ def command(
     if not found.optimisation.converged:
         if not (job.as_json or job.quiet):
             raise click.exceptions.Exit(1)  # the summary has said it
-        said = "the search ended before it converged: take --effort thorough"
-        job.end(1, f"warning: {said}, unless it was that.")
+        job.end(1, f"warning: {found.unfinished}")

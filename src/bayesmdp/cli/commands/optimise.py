@@ -75,8 +75,12 @@ def command(
     """
     import bayesmdp as bm
 
-    if resume and starts:
-        raise click.UsageError("--resume continues the kept policy: leave out --start.")
+    wanted = bm.optimisation.named_objective(objective, of)
+    if resume and (starts or overwrite):
+        other = "--start" if starts else "--overwrite"
+        raise click.UsageError(
+            f"--resume continues the kept policy: leave out {other}."
+        )
     if OPTIMISED in job.run.results and not (overwrite or resume):
         raise click.UsageError(
             f"{job.path} has an optimised policy already: --resume continues from "
@@ -88,10 +92,20 @@ def command(
     earlier = None
     if resume:
         earlier = bm.storage.load_result(job.path, OPTIMISED, bm.Optimisation)
+        task = earlier.evaluation.task
+        reward = task.chosen if isinstance(task.chosen, str) else task.reward_unit
+        kept_for, asked_for = task.chosen, job.posterior.task.chosen
+        if (earlier.objective, kept_for) != (repr(wanted), asked_for):
+            of_reward = "" if kept_for is None else f" of {reward}"
+            raise click.UsageError(
+                f"{job.path} keeps a policy for {earlier.objective}{of_reward}: "
+                "--resume goes on with the same --objective, --of and --reward, "
+                "--overwrite searches for another."
+            )
     try:
         result = bm.optimise(
             job.posterior,
-            bm.optimisation.named_objective(objective, of),
+            wanted,
             method=bm.MirrorAscent(n_steps=steps),
             starts=starts or None,
             resume=earlier,

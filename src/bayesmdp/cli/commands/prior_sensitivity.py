@@ -26,7 +26,8 @@ from bayesmdp.cli._runs import Job, job_options, run_argument
     "--draws n_draws",
     2,
     1000,
-    "Draws of each posterior; errors shrink with the square root of their number.",
+    "Draws of each posterior; errors shrink with the square root of their number, but "
+    "not below that of the default prior's finite Markov chains.",
 )
 @count(
     "--states n_states",
