@@ -68,15 +68,10 @@ class Job(Work):
         """
         import bayesmdp as bm
 
-        posterior = self.posterior
+        run = self.run
         self.reserve(result)
         log = bm.read_transitions(list(self.files), **self.reading)
-        if bm.model.align(log, posterior.task)[0] != posterior.counts:
-            raise bm.errors.ArgumentError(
-                f"`{self.files[0]}` does not hold the transitions that `{self.path}` "
-                "was fitted from: give the same files and the same --columns, "
-                "--labels, --time and other options of reading as to `bayesmdp fit`."
-            )
+        bm.storage.check_log(run, log, self.files[0])
         return log
 
     def reserve(self, name: str, *, overwrite: bool = True) -> None:
