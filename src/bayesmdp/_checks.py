@@ -396,7 +396,9 @@ _SPELLED = {
     "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
     "resume": ("`resume`", "--resume"),
     "reward": ("`reward={0!r}`", "--reward {0}"),
+    "own starts": ("; policies of your own need names, in a dict", ""),
     "source": ("`source`: ", ""),
+    "thorough": ("effort='thorough'", "--effort thorough"),
     "time": ("time='...'", "--time COLUMN"),
     "with_reward": (  # where a function has no `reward`
         "`posterior.with_reward({0!r})`, or the same of the task",

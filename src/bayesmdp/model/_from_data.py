@@ -85,7 +85,7 @@ def task_from_data(
         cost=cost,
         start=start,
         **rest,
-        terminal=terminal if endings is None else endings.state[_ends(endings)],
+        terminal=_terminal(terminal, endings, **rest),
     )
     if statistics is not None:
         task = task._but(reward=_with_ends(statistics, task))
@@ -213,6 +213,15 @@ def _with_ends(found: RewardStatistics, task: "Task") -> RewardTriplets:
     return RewardTriplets(_checks.sealed(every[order]), _checks.sealed(reward[order]))
 
 
+def _terminal(
+    given: Any, endings: Endings | None, criterion: str = "discounted", **_: Any
+) -> Any:
+    """Return terminal states; averages per step have none, whatever a log says."""
+    if endings is None:
+        return given
+    return () if criterion == "average" else endings.state[_ends(endings)]
+
+
 def _ends(endings: Endings) -> BoolArray:
     """Which states of the log are terminal, ``[K]``."""
     if endings.terminated is None:
@@ -224,8 +233,18 @@ def _ends(endings: Endings) -> BoolArray:
 
 def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
     """Sentences about states that may be terminal and were not taken as such."""
+    never = (endings.arrivals > 0) & (endings.left == 0)
+    if task.criterion == "average" and never.any():
+        at = _most_first(never, endings.arrivals)
+        shown = listed([_name(task, endings, i) for i in at])
+        return [
+            f"{_states(at.size)} entered and never left ({shown}), and an average per "
+            "step has no end: in the long run all steps may be spent there; if "
+            "episodes end there, give a `discount` in place of criterion='average'."
+        ]
+    if task.criterion == "average":
+        return []
     if endings.terminated is None or endings.stays_terminated is None:
-        never = (endings.arrivals > 0) & (endings.left == 0)
         if not never.any():
             return []
         at = _most_first(never, endings.arrivals)

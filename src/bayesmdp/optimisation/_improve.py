@@ -124,7 +124,7 @@ class Improvement(Record):
     def _sheet(self, shown: int = _SHOWN) -> Sheet:
         unfinished = []
         if not self.optimisation.converged:
-            remedy = f"{_checks.argument('effort')} thorough, unless it was that"
+            remedy = f"{_checks.argument('thorough')}, unless it was that"
             if self.optimisation.outcome is Outcome.TIME:
                 remedy = "more time, or none given"
             unfinished = [f"The search ended before it converged: take {remedy}."]

@@ -380,7 +380,7 @@ def _warn_of_few(
         warnings.warn(
             f"{objective_name(objective)} rests on {n_tail:.3g} of {values.size} draws "
             f"or models, and on others it is likely to be worse{unknown}: take a "
-            "larger tail, or more of them (`effort='thorough'`).",
+            f"larger tail, or more of them ({_checks.argument('thorough')}).",
             BayesmdpWarning,
             stacklevel=2,
         )
