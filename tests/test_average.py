@@ -48,6 +48,20 @@ def solved(model: Array, paid: Array, policy: Array) -> tuple[float, Array]:
     return gain, np.linalg.lstsq(left, np.r_[b - gain, 0.0], rcond=None)[0]
 
 
+def test_draws_that_are_left_out_are_said_to_be_so_without_episodes() -> None:
+    """Two states that a draw may hardly ever leave."""
+    log = bm.Transitions.from_arrays([0, 1] * 20, [0] * 40, [0, 1] * 20)
+    task = bm.Task(2, 1, [1, 0], criterion="average")
+    posterior = bm.fit(log, task, prior=bm.SymmetricPrior(0.002))
+    with pytest.warns(bm.BayesmdpWarning, match="left out"):
+        found = bm.evaluate([0, 0], posterior.draws(500))
+    assert found.n_endless
+    (note,) = [x for x in found.notes if "left out" in x]
+    assert note.endswith(
+        "draws have returns to a state too long to resolve; they are left out."
+    )
+
+
 def test_two_states_have_a_closed_form() -> None:
     a, b, r = 0.3, 0.1, np.array([2.0, -1.0])
     model = np.array([[[1 - a, a]], [[b, 1 - b]]])

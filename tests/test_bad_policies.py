@@ -44,7 +44,7 @@ ENSEMBLE_CASES = [
         "weights that do not sum to 1",
         BeliefError,
         lambda: ensemble(weights=[0.5, 0.4]),
-        "`weights` must sum to 1; they sum to 0.9.",
+        "`weights` must sum to 1; the sum is 0.9.",
     ),
     case(
         "a negative weight",

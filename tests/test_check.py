@@ -437,6 +437,7 @@ LOG = """patient,step,state,action,next_state
 4,0,ward,treat,home
 5,0,ward,wait,home
 """
+SWAPPED = LOG.replace("3,0,icu", "5,1,icu")  # the same transitions
 TASK = 'discount = 0.9\nterminal = ["home", "death"]\n[reward]\nstate = { home = 1 }\n'
 
 
@@ -446,6 +447,7 @@ def test_the_command_says_what_the_library_says_and_keeps_it(
     monkeypatch.chdir(tmp_path)
     Path("ward.csv").write_text(LOG)
     Path("other.csv").write_text(LOG + "6,0,ward,wait,home\n")
+    Path("swapped.csv").write_text(SWAPPED)
     Path("task.toml").write_text(TASK)
 
     def run(*arguments: str) -> Any:
@@ -466,8 +468,12 @@ def test_the_command_says_what_the_library_says_and_keeps_it(
     record = json.loads(run("check", "ward", "ward.csv", *few, "--json").stdout)
     assert (record.pop("schema_version"), record.pop("run")) == (1, "ward")
     assert record == wanted.to_dict()
-    refused = run("check", "ward", "other.csv", *few)
-    assert refused.exit_code == 2
-    assert "does not hold the transitions that `ward` was" in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1
+    for file, said in (
+        ("other.csv", "does not hold the transitions that `ward` was"),
+        ("swapped.csv", "holds the transitions that `ward` was fitted from, but"),
+    ):
+        refused = run("check", "ward", file, *few)
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
     assert run("check", "ward", "ward.csv", *few, "--quiet").output == ""

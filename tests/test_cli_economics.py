@@ -212,6 +212,10 @@ def test_other_commands_take_one_reward_or_a_sum() -> None:
     wrong = run("evaluate", "timed", TWO[0], "--reward", "qaly=many")
     assert wrong.exit_code == 2
     assert "NAME=WEIGHT" in wrong.stderr
+    twice = ("--reward", "qaly=1", "--reward", "cost=-1", "--reward", "qaly=2")
+    wrong = run("evaluate", "timed", TWO[0], *twice)
+    assert wrong.exit_code == 2
+    assert "'qaly' is given twice." in wrong.stderr
 
 
 def test_the_report_shows_the_last_analysis() -> None:

@@ -4,8 +4,10 @@ import itertools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -217,6 +219,8 @@ def test_polars_frames_are_read() -> None:
 
 
 TWO = [[1.0, 2.0], [2.0, 3.0]]
+FRAME = pd.DataFrame(TWO, columns=["a", "b"])
+SHUFFLED = FRAME.iloc[::-1]
 
 
 @pytest.mark.parametrize(
@@ -243,13 +247,24 @@ TWO = [[1.0, 2.0], [2.0, 3.0]]
             {"cost": {"a": [1, 2], "b": [1, 2]}, "effect": {"b": [1, 2], "a": [1, 2]}},
             "the same columns in the same order",
         ),
+        ({"effect": SHUFFLED}, "the same index in the same order"),
+        ({"cost": SHUFFLED, "effect": dict(FRAME)}, "the same index in the same order"),
+        ({"thresholds": True}, "`thresholds` must hold numbers; got True"),
+        ({"thresholds": [True]}, "`thresholds` must hold numbers; got .True"),
+        ({"thresholds": [1, 1e308]}, "`thresholds` must be at most 1e.50; got 1e.308"),
     ],
 )
 def test_what_cannot_be_analysed_is_refused(
     arguments: dict[str, object], said: str
 ) -> None:
     with pytest.raises(ArgumentError, match=said):
-        from_samples(**{"cost": TWO, "effect": TWO, **arguments})  # type: ignore[arg-type]
+        from_samples(**{"cost": FRAME, "effect": TWO, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{2, 1}, (x for x in (2, 1)), np.array([2, 1])])
+def test_thresholds_are_what_can_be_listed(given: Any) -> None:
+    assert from_samples(TWO, TWO, thresholds=given).thresholds.tolist() == [1, 2]
+    assert from_samples(TWO, TWO, thresholds=np.array(3)).thresholds.tolist() == [3]
 
 
 def test_distributions_have_the_moments_they_were_given() -> None:

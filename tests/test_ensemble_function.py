@@ -133,6 +133,7 @@ def test_optimise_finds_the_treatment() -> None:
     [
         (7, {}, "`f` must be a function of a random generator; got int"),
         (lambda rng: rows(np.array([0.5, 0.5])), {}, "`f` must return two things"),
+        (lambda rng: (7, None, 3), {}, "two things, .* draw 0 has 3."),
         (lambda rng: (7, None), {}, "`dynamics` must hold Dynamics: model 0 is int"),
         (draw, {"n": 1}, "`n` must be at least 2"),
         (draw, {"seed": -1}, "`seed` must be at least 0"),

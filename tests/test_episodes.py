@@ -105,6 +105,18 @@ def totals(log: bm.Transitions) -> bm.Counts:
     return bm.Counts.from_arrays(*columns)
 
 
+def of_episodes(log: bm.Transitions | Columns) -> list[tuple[int, ...]]:
+    """Which episodes the rows of each transition are of, as tables tell it."""
+    if isinstance(log, dict):
+        names = sorted(set(log["episode"]))
+        number = np.array([names.index(x) for x in log["episode"]])
+        ids = [log[name] for name in TRIPLET]
+        log = bm.Transitions.from_arrays(*ids, episode=number)
+    found = log.episode_sums()
+    assert all(x.dtype == np.int64 for x in found)
+    return sorted(zip(*(x.tolist() for x in found), strict=True))
+
+
 def shuffled(data: Columns, seed: int = 0) -> Columns:
     order = np.random.default_rng(seed).permutation(len(data["state"]))
     return {name: [column[i] for i in order] for name, column in data.items()}
@@ -134,6 +146,7 @@ def test_every_source_gives_the_same_batches(name: str, tmp_path: Path) -> None:
     for batch_rows in (1, 20, 10_000):
         assert unpacked_all(log, batch_rows) == packed(naive(WALKS), batch_rows)
     assert totals(log) == log.counts()
+    assert of_episodes(log) == of_episodes(WALKS)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -154,6 +167,7 @@ def test_names_are_the_ids_of_the_log(name: str, tmp_path: Path) -> None:
     ids["action"] = [log.action_labels.index(x) for x in data["action"]]
     assert unpacked_all(log, 20) == packed(naive(ids), 20)
     assert totals(log) == log.counts()
+    assert of_episodes(log) == of_episodes(ids)
 
 
 @pytest.mark.parametrize("name", [*NUMBERED, *FILES])

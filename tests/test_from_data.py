@@ -250,6 +250,18 @@ def test_without_flags_states_never_left_are_named() -> None:
     assert quiet(named, reward=np.zeros(4), terminal=["death", "home"]).terminal.size
 
 
+@pytest.mark.parametrize("kind", ["s a t", "s a t d"])
+def test_averages_have_no_ends_and_are_told_what_that_means(kind: str) -> None:
+    rows = [(0, 0, 1, False), (1, 0, 2, True), (0, 0, 2, True)]
+    data = log([row[: len(kind.split())] for row in rows], kind)
+    how: Any = {"discount": None, "criterion": "average", "reward": np.zeros(3)}
+    task, said = uncertainty(data, **how)
+    assert task.terminal.size == 0
+    assert "1 state was entered and never left (2), and an average per step" in said
+    assert "terminal=" not in said
+    assert quiet(log([(0, 0, 1), (1, 0, 0)]), **{**how, "reward": [0, 1]}).n_states == 2
+
+
 def test_many_doubtful_states_are_cut_short() -> None:
     rows = [(0, 0, t) for t in range(1, 9)]
     _, said = uncertainty(log(rows), reward=np.zeros(9))

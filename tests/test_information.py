@@ -1,6 +1,7 @@
 """What information is worth, against closed forms, enumeration and brute force."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -347,6 +348,23 @@ def test_samples_that_do_not_fit_are_named() -> None:
         bm.information.evsi([[0, 1], [1, 0]], [1, 2], 3, -1)
     with pytest.raises(ArgumentError, match="2 draws"):
         bm.information.evpi([[1, 2]])
+
+
+@pytest.mark.parametrize(("n_parameters", "coefficients"), [(1, 8), (2, 36), (4, 21)])
+def test_a_regression_needs_draws(n_parameters: int, coefficients: int) -> None:
+    x = np.random.default_rng(0).normal(size=(50 * coefficients, n_parameters))
+    y = np.stack([np.zeros(len(x)), x[:, 0]], axis=1)
+    bm.information.evppi(y, x)  # without a warning
+    ask = {
+        "evppi": bm.information.evppi,
+        "evsi": partial(bm.information.evsi, n=1, n0=1),
+    }
+    for found in ask.values():
+        with pytest.warns(bm.BayesmdpWarning, match=f"are few .* {coefficients} coeff"):
+            found(y[:-1], x[:-1])
+        few = 10 * coefficients
+        with pytest.raises(ArgumentError, match=f"must have {few} draws .* {few - 1}:"):
+            found(y[: few - 1], x[: few - 1])
 
 
 @pytest.fixture(scope="module")

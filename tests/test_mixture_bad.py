@@ -88,7 +88,7 @@ CASES = [
         "weights that do not sum to 1",
         PriorError,
         lambda: mixture(weights=[1, 2]),
-        "`weights` must sum to 1; they sum to 3.",
+        "`weights` must sum to 1; the sum is 3.",
     ),
     case(
         "a weight that is no number",

@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 
 import bayesmdp as bm
 from bayesmdp import engine
+from bayesmdp._checks import spelled_as_options
 from bayesmdp.cli.commands.optimise import command
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import bootstrap_mcse
@@ -367,6 +368,8 @@ def test_an_aversion_near_0_is_the_mean() -> None:
 
 def test_few_draws_behind_a_tail_are_warned_of() -> None:
     with pytest.warns(bm.BayesmdpWarning, match=r"CVaR\(0.1\) rests on 0.5 of 5"):
+        bm.optimise(bandit(), bm.CVaR(0.1))
+    with spelled_as_options(), pytest.warns(match=r"of them \(--effort thorough\)"):
         bm.optimise(bandit(), bm.CVaR(0.1))
     with pytest.raises(ArgumentError, match="leave it out"):
         named_objective("mean", "regret")

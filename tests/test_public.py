@@ -94,9 +94,8 @@ def test_signatures_can_be_read() -> None:
     kinds = [x for x in kinds if x not in (bm.BayesmdpError, bm.BayesmdpWarning)]
     assert len(kinds) > 100
     shown = {x.__name__: " ".join(signatures(x)) for x in kinds}
-    assert [
-        name for name, said in shown.items() if re.search("numpy|_typing", said)
-    ] == []
+    bad = re.compile(r"numpy|_typing| at 0x|bayesmdp\.")
+    assert {name: said for name, said in shown.items() if bad.search(said)} == {}
 
 
 def docstrings(item: object) -> str:

@@ -12,8 +12,8 @@ import pytest
 from changed_runs import array_of
 
 import bayesmdp as bm
-from bayesmdp.errors import BayesmdpWarning, StorageError
-from bayesmdp.storage import load, load_result, save, save_result
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, StorageError
+from bayesmdp.storage import check_log, load, load_result, save, save_result
 
 WORLD = bm.worlds.gridworld()
 RNG = np.random.default_rng(0)
@@ -225,6 +225,24 @@ def test_a_run_remembers_a_digest_of_its_log(tmp_path: Path) -> None:
     columns = (*triplets, counts.count)
     digest = hashlib.sha256(b"".join(x.astype("<i8").tobytes() for x in columns))
     assert one == digest.hexdigest()
+
+
+def test_episodes_of_a_log_are_compared_where_both_are_known(tmp_path: Path) -> None:
+    ids = [0, 1, 0, 1], [0, 0, 0, 0], [1, 2, 1, 2]
+    log = bm.Transitions.from_arrays(*ids, episode=[7, 7, 8, 8])
+    other = bm.Transitions.from_arrays(*ids, episode=[7, 8, 8, 8])
+    bare = bm.Transitions.from_arrays(*ids)
+    task = bm.Task(3, 1, [0, 0, 1], discount=0.9, terminal=2)
+    posterior = bm.fit(log, task, prior=bm.SymmetricPrior(0.1))
+    without = load(save(posterior, tmp_path / "without"))
+    known = load(save(posterior, tmp_path / "known", data=log))
+    for run, fits in ((without, log), (without, other), (known, log), (known, bare)):
+        check_log(run, fits, "log.csv")
+    with pytest.raises(ArgumentError, match=r"`log.csv` holds .*, but in other episod"):
+        check_log(known, other, "log.csv")
+    more = bm.Transitions.from_arrays(*(x[:2] for x in ids), episode=[7, 7])
+    with pytest.raises(ArgumentError, match=r"`log.csv` does not hold the transitions"):
+        check_log(without, more, "log.csv")
 
 
 def test_the_same_posterior_gives_the_same_files(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_the_uniform_start_is_over_live_states() -> None:
 
 @pytest.mark.parametrize(
     "start",
-    [1, np.int64(1), "icu", np.str_("icu"), [0, 1, 0, 0], np.eye(S)[1]],
+    [1, np.int64(1), "icu", np.str_("icu"), [0, 1, 0, 0], np.eye(S)[1], {"icu": 1}],
     ids=repr,
 )
 def test_a_start_state_may_be_given_in_many_ways(start: Any) -> None:

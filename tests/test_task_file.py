@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesmdp as bm
-from bayesmdp.errors import StorageError, TaskError, TooLargeError
+from bayesmdp.errors import CountsError, StorageError, TaskError, TooLargeError
 from bayesmdp.storage import read_task, write_template
 
 HEAD = """
@@ -175,8 +176,35 @@ def test_what_the_file_leaves_out_the_data_say(tmp_path: Path, labelled: bool) -
     found = read(tmp_path, "discount = 0.5\nreward.state = { 2 = 7 }", log)
     assert found.reward.tolist() == [0, 0, 7]  # type: ignore[union-attr]
     assert found.terminal.tolist() == [2]
-    with pytest.raises(TaskError, match="name things differently"):
+    with pytest.raises(CountsError, match="which does not stand in the task's `state_"):
         read(tmp_path, "discount = 0.5\nstate_labels = ['x', 'y', 'z']", NAMED)
+    with pytest.raises(TaskError, match="`state_labels` names 2, but `data` has 3 sta"):
+        read(tmp_path, "discount = 0.5\nstate_labels = ['0', '1']", log)
+
+
+@pytest.mark.parametrize("given", ["", "terminal = ['home']\n", "reward.state = {}\n"])
+def test_the_order_of_labels_does_not_matter(tmp_path: Path, given: str) -> None:
+    """Also with a state and an action that the log does not have."""
+    columns = {"state": ["icu", "ward", "icu"], "action": ["wait", "treat", "treat"]}
+    columns |= {"next_state": ["ward", "home", "home"], "terminated": [0, 1, 1]}
+    order = {"reward": [1, 2, 3], "episode": [1, 1, 2], "step": [0, 1, 0]}
+    data = bm.read_transitions(pa.table(columns | order))
+    text = "discount = 0.5\nstart = 'logged'\n" + given
+    names = "state_labels = ['ward', 'dead', 'home', 'icu']\naction_labels = "
+    found = read(tmp_path, names + "['treat', 'wait', 'x']\n" + text, data)
+    plain = read(tmp_path, text, data)
+    assert found.state_labels == ("ward", "dead", "home", "icu")
+    assert [found.state_name(x) for x in found.terminal] == ["home"]
+    assert found.start.tolist() == [0, 0, 0, 1]
+    at = [[task.state(x) for x in columns["state"]] for task in (found, plain)]
+    to = [[task.state(x) for x in columns["next_state"]] for task in (found, plain)]
+    by = [[task.action(x) for x in columns["action"]] for task in (found, plain)]
+    one, other = (
+        task.transition_reward(*map(np.array, (at[i], by[i], to[i]))).tolist()
+        for i, task in enumerate((found, plain))
+    )
+    assert one == other
+    bm.fit(data, found)
 
 
 BAD: list[tuple[str, str]] = [

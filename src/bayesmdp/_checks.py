@@ -95,7 +95,7 @@ def float_array(
             raise TypeError
         array = np.ascontiguousarray(raw, dtype=np.float64)
     except (TypeError, ValueError):
-        raise error(f"`{name}` must hold numbers; got {value!r:.80}.") from None
+        raise error(f"`{name}` must hold numbers{_but(value, raw, axes)}.") from None
     if array.ndim != len(axes) or (shape is not None and array.shape != shape):
         n = f"{len(axes)} ax{'i' if len(axes) == 1 else 'e'}s"
         wanted = f"shape {shape}" if shape is not None else n
@@ -107,6 +107,20 @@ def float_array(
         where = first_true(bad)
         raise error(f"`{name}` must be finite: {place(where, axes)} is {array[where]}.")
     return frozen(array)
+
+
+def _but(value: object, raw: NDArray[Any], axes: tuple[str, ...]) -> str:
+    """Name the first thing that is no number, as far as axes have names."""
+    if 0 < raw.ndim <= len(axes):
+        # As text, which an array makes of numbers beside it, they are none.
+        for index, x in np.ndenumerate(np.array(value, dtype=object)):
+            try:
+                if isinstance(x, str | bytes):
+                    raise TypeError
+                float(x)
+            except (TypeError, ValueError):
+                return f": {place(index, axes)} is {x!r:.40}"
+    return f"; got {value!r:.80}"
 
 
 def sum_tolerance(value: object) -> float:
@@ -139,7 +153,7 @@ def shares(name: str, value: object, of: str, n: int, error: ErrorClass) -> Floa
         raise error(f"`{name}` must not be negative: {of} {i} has {found[i]:g}.")
     found = found / sums_to_divide(name, found.sum(keepdims=True), sum_tolerance(value))
     if abs(found.sum() - 1.0) > SUM_TOLERANCE:
-        raise error(f"`{name}` must sum to 1; they sum to {found.sum():.10g}.")
+        raise error(f"`{name}` must sum to 1; the sum is {found.sum():.10g}.")
     return sealed(found)
 
 
@@ -382,7 +396,9 @@ _SPELLED = {
     "restrict": ("`bm.restrict(policy, posterior)`", "--restrict"),
     "resume": ("`resume`", "--resume"),
     "reward": ("`reward={0!r}`", "--reward {0}"),
+    "own starts": ("; policies of your own need names, in a dict", ""),
     "source": ("`source`: ", ""),
+    "thorough": ("effort='thorough'", "--effort thorough"),
     "time": ("time='...'", "--time COLUMN"),
     "with_reward": (  # where a function has no `reward`
         "`posterior.with_reward({0!r})`, or the same of the task",

@@ -163,6 +163,8 @@ def _reward(
     found: dict[str, float] = {}
     for item in said:
         name, _, weight = item.partition("=")
+        if name in found:
+            raise click.BadParameter(f"{name!r} is given twice.")
         try:
             found[name] = float(weight)
         except ValueError:

@@ -3,7 +3,7 @@
 Policies are called by a word, or read from a file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,15 +68,10 @@ class Job(Work):
         """
         import bayesmdp as bm
 
-        posterior = self.posterior
+        run = self.run
         self.reserve(result)
         log = bm.read_transitions(list(self.files), **self.reading)
-        if bm.model.align(log, posterior.task)[0] != posterior.counts:
-            raise bm.errors.ArgumentError(
-                f"`{self.files[0]}` does not hold the transitions that `{self.path}` "
-                "was fitted from: give the same files and the same --columns, "
-                "--labels, --time and other options of reading as to `bayesmdp fit`."
-            )
+        bm.storage.check_log(run, log, self.files[0])
         return log
 
     def reserve(self, name: str, *, overwrite: bool = True) -> None:
@@ -106,12 +101,14 @@ class Job(Work):
         remark(said)
         raise click.exceptions.Exit(code)
 
-    def policy(self, said: str) -> "tuple[str, FloatArray]":
-        """Return a policy ``[S, A]`` with its name."""
-        ((name, found),) = self.policies([said]).items()
+    def policy(self, said: str, option: str = "POLICY") -> "tuple[str, FloatArray]":
+        """Return a policy ``[S, A]`` with its name; ``option`` is how it was given."""
+        ((name, found),) = self.policies([said], option=option).items()
         return name, found
 
-    def policies(self, wanted: Iterable[str]) -> "dict[str, FloatArray]":
+    def policies(
+        self, wanted: Sequence[str], *, least: int = 0, option: str = "POLICY"
+    ) -> "dict[str, FloatArray]":
         """Return policies ``[S, A]`` by name, in the order given.
 
         A name is one that `policies.named_policy` knows, ``optimised`` for what
@@ -122,6 +119,10 @@ class Job(Work):
         import bayesmdp as bm
         from bayesmdp.errors import PolicyError
 
+        if len(wanted) < least:
+            raise bm.errors.ArgumentError(
+                f"`{option}` has {wanted[0]!r:.60} alone: name two policies or more."
+            )
         found: dict[str, FloatArray] = {}
         for said in wanted:
             name = _called(said)
@@ -130,7 +131,10 @@ class Job(Work):
                 raise PolicyError(
                     f"There are two policies {name!r}: leave out {which}."
                 )
-            policy = self._find(said)
+            try:
+                policy = self._find(said)
+            except bm.errors.TaskError as problem:  # of the action of always:ACTION
+                raise PolicyError(f"`{option}` {said!r:.60}: {problem}") from None
             if self.restricted and said.startswith(bm.policies.ALWAYS):
                 whole, policy = policy, bm.restrict(policy, self.posterior)
                 if not np.array_equal(whole, policy):

@@ -6,6 +6,8 @@ hours of a stay. The last row of a stay leads to one of two states that are appe
 death before survival, as in the published code.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -127,7 +129,7 @@ def check_ends(death: object, survival: object) -> None:
         raise ArgumentError(f"`death` and `survival` are both called {death!r}.")
 
 
-def _with_ends(frame: "nw.LazyFrame[Any]", *ends: str) -> "nw.LazyFrame[Any]":
+def _with_ends(frame: nw.LazyFrame[Any], *ends: str) -> nw.LazyFrame[Any]:
     """Count actions from 0, and flag the rows that a stay ends with."""
     import narwhals as nw
 
@@ -169,7 +171,7 @@ def _looked_at(
     return sizes, _stays(table)
 
 
-def _refuse(table: Source, role: str, bad: "nw.Expr", said: str, remedy: str) -> None:
+def _refuse(table: Source, role: str, bad: nw.Expr, said: str, remedy: str) -> None:
     """Refuse rows, with how many there are and the first."""
     origin = table.origin
     with worded(origin):

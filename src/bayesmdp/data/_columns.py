@@ -388,3 +388,24 @@ def numbers(values: NDArray[Any], names: NDArray[Any] | None) -> IntArray:
         return np.searchsorted(names, values.astype(np.int64)).astype(np.int64)
     number = {name: i for i, name in enumerate(names)}
     return np.array([number[str(x)] for x in values], dtype=np.int64)
+
+
+def levels_of(
+    frame: "Frame", roles: Sequence[str], coding: Coding
+) -> dict[str, tuple[str, ...]]:
+    """Return the levels of each column of ordered categories, less missing values."""
+    import narwhals as nw
+
+    found: dict[str, list[Any]] = {}
+    for role, kind in frame.collect_schema().items():
+        if role in roles and isinstance(kind, nw.Enum):
+            found[role] = list(kind.categories)
+        elif role in roles and frame.implementation.is_pyarrow():
+            column = nw.to_native(frame)[role]  # narwhals does not tell of an order
+            if kind == nw.Categorical and column.type.ordered:
+                parts = column.unify_dictionaries().chunks[:1]
+                found[role] = [x for part in parts for x in part.dictionary.to_pylist()]
+    return {
+        role: tuple(str(x) for x in levels if str(x) not in ("", *coding.missing))
+        for role, levels in found.items()
+    }

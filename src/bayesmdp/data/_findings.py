@@ -4,6 +4,8 @@ A reader refuses a table for its first fault; `validate` tells all of them, as a
 with text and a dict. What it looks for stands in a table of checks, ``checks.md``.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -260,14 +262,14 @@ _OPEN_REMEDY = (
 
 
 def row_tests(
-    frame: "Frame",
+    frame: Frame,
     roles: tuple[str, ...],
     *,
     labels: bool,
     n_states: int | None,
     n_actions: int | None,
     coding: Coding,
-) -> "Tests":
+) -> Tests:
     """Return what is asked of each row; an expression is true where it is bad."""
     import narwhals as nw
 
@@ -301,7 +303,7 @@ def row_tests(
     return tests
 
 
-def _column_tests(role: str, kind: Any, known: "nw.Expr") -> dict[str, "nw.Expr"]:
+def _column_tests(role: str, kind: Any, known: nw.Expr) -> dict[str, nw.Expr]:
     """Return what is asked whatever the ids mean, of rows with a value."""
     import narwhals as nw
 
@@ -328,7 +330,7 @@ def _column_tests(role: str, kind: Any, known: "nw.Expr") -> dict[str, "nw.Expr"
 _SETTLED = Coding(missing=())
 
 
-def has_value(frame: "Frame", role: str, coding: Coding, prefix: str = "") -> "nw.Expr":
+def has_value(frame: Frame, role: str, coding: Coding, prefix: str = "") -> nw.Expr:
     """Tell rows with a value; a missing-value code is none in a column of labels."""
     import narwhals as nw
 
@@ -343,18 +345,18 @@ def has_value(frame: "Frame", role: str, coding: Coding, prefix: str = "") -> "n
     return known & ~coding.is_code(frame, column) if coding.missing else known
 
 
-def is_empty(frame: "Frame", role: str, coding: Coding = _SETTLED) -> "nw.Expr":
+def is_empty(frame: Frame, role: str, coding: Coding = _SETTLED) -> nw.Expr:
     """Tell rows without a value; in a table that is settled, codes are gone."""
     return ~has_value(frame, role, coding)
 
 
-def is_open(frame: "Frame", coding: Coding) -> "nw.Expr":
+def is_open(frame: Frame, coding: Coding) -> nw.Expr:
     """Tell censored rows of a table of next states: they have none recorded."""
     labels = [coding.is_censored(frame, x) for x in ("state", "next_state")]
     return labels[0] | labels[1] | is_empty(frame, "next_state", coding)
 
 
-def is_true(role: str, kind: Any) -> "nw.Expr":
+def is_true(role: str, kind: Any) -> nw.Expr:
     """Tell rows with a flag, however it is spelled."""
     import narwhals as nw
 
@@ -367,7 +369,7 @@ def is_true(role: str, kind: Any) -> "nw.Expr":
 
 
 def tally(
-    frame: "Frame", tests: "Tests", origin: str, coding: Coding
+    frame: Frame, tests: Tests, origin: str, coding: Coding
 ) -> tuple[int, dict[tuple[str, str], int]]:
     """Look at every row once, by the engine: count rows, and those with each fault.
 
@@ -396,8 +398,8 @@ def tally(
 
 
 def faults(
-    frame: "Frame",
-    tests: "Tests",
+    frame: Frame,
+    tests: Tests,
     counts: Mapping[tuple[str, str], int],
     found: Mapping[str, str],
     origin: str,

@@ -22,6 +22,7 @@ from bayesmdp.data._columns import (
     Columns,
     Levels,
     find_columns,
+    levels_of,
     meaning,
     names_in,
     numbers,
@@ -52,6 +53,7 @@ from bayesmdp.data._queries import (
     fetch,
     fetch_one,
     fetch_sorted,
+    held,
     how_many,
     numbered,
     sortable,
@@ -96,21 +98,14 @@ class FrameTable:
         """Count disjoint groups of whole episodes."""
         import narwhals as nw
 
-        if "episode" not in self.frame.collect_schema().names():
+        if "episode" not in self.roles:
             check_folds(n_folds, None)
-        with worded(self.origin):
-            episodes, key = sortable(self.frame.select("episode").unique())
+        episodes = self._scrambled(self.frame, seed)
         size = fetch_one(episodes.select(nw.len().alias("n")), self.origin)
         check_folds(n_folds, int(size["n"]))
         with worded(self.origin):
-            number = nw.col("__number").cast(nw.Int64)
-            # Sorted before, because narwhals 2.28 on pandas 2 numbers unsorted rows
-            # wrongly: it writes into the numbers that it reads.
             dealt = (
-                episodes.sort(key)
-                .with_row_index("__number", order_by=key)
-                .with_columns(scramble(number, seed).alias("__order"))
-                .sort("__order")
+                episodes.sort("__order")
                 .with_row_index("__turn", order_by="__order")
                 .select("episode", (nw.col("__turn") % n_folds).alias("__fold"))
             )
@@ -123,11 +118,37 @@ class FrameTable:
             for k in range(n_folds)
         ]
 
+    def _scrambled(self, frame: "Frame", seed: int) -> "Frame":
+        """Give each episode a number that looks random, by its place among them."""
+        import narwhals as nw
+
+        number = nw.col("__number").cast(nw.Int64)
+        with worded(self.origin):
+            # Sorted before, because narwhals 2.28 on pandas 2 numbers unsorted rows
+            # wrongly: it writes into the numbers that it reads.
+            episodes, key = sortable(frame.select("episode").unique())
+            rows = episodes.sort(key).with_row_index("__number", order_by=key)
+            return rows.select("episode", scramble(number, seed).alias("__order"))
+
+    def episode_sums(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Sum scrambled numbers of the episodes of each distinct transition."""
+        import narwhals as nw
+
+        frame = self.frame.select("episode", *TRIPLET)
+        frame = held(frame, self.connection, self.origin, self.n_rows)
+        with worded(self.origin):
+            rows = frame.join(self._scrambled(frame, 0), on="episode", how="inner")
+            sums = nw.len().alias("count"), nw.col("__order").sum()
+            query = rows.group_by(*TRIPLET).agg(*sums)
+            query = query.with_columns(nw.col("__order").cast(nw.Int64))
+        groups = self._fetch(query)
+        return *self._ids(groups), groups["__order"].astype(np.int64)
+
     def reward_statistics(self) -> RewardStatistics:
         """Mean and spread of the reward of each distinct transition."""
         import narwhals as nw
 
-        if "reward" not in self.frame.collect_schema().names():
+        if "reward" not in self.roles:
             raise CountsError("These transitions have no `reward` column.")
         reward = nw.col("reward")
         with worded(self.origin):
@@ -146,14 +167,8 @@ class FrameTable:
         fixed = low == groups["high"]
         mean = np.where(fixed, low, groups["mean"].astype(np.float64))
         sd = np.where(fixed, 0.0, groups["sd"].astype(np.float64))
-        return RewardStatistics(
-            _checks.sealed(s[order]),
-            _checks.sealed(a[order]),
-            _checks.sealed(t[order]),
-            _checks.sealed(groups["count"].astype(np.int64)[order]),
-            _checks.sealed(mean[order]),
-            _checks.sealed(sd[order]),
-        )
+        columns: Any = (s, a, t, groups["count"].astype(np.int64), mean, sd)
+        return RewardStatistics(*(_checks.sealed(x[order]) for x in columns))
 
     @property
     def roles(self) -> frozenset[str]:
@@ -347,7 +362,7 @@ def converted(
 
     with worded(origin):
         schema = frame.collect_schema()
-        levels = _levels(frame, coding)
+        levels = levels_of(frame, IDS, coding)
     kinds: dict[str, str] = {}  # of ids
     faults: list[Fault] = []
     casts = []
@@ -394,25 +409,6 @@ def _cast(role: str, kind: Any, text: bool) -> list["nw.Expr"]:
         return [zero_or_one(x).cast(nw.Float64).alias(role)]
     wide = kind.is_decimal() or kind in (nw.Int128, nw.UInt128)
     return [x.cast(nw.Float64)] if wide or role in ("reward", *TIMES) else []
-
-
-def _levels(frame: "Frame", coding: Coding) -> dict[str, tuple[str, ...]]:
-    """Return the levels of each column of ordered categories, less missing values."""
-    import narwhals as nw
-
-    found: dict[str, list[Any]] = {}
-    for role, kind in frame.collect_schema().items():
-        if role in IDS and isinstance(kind, nw.Enum):
-            found[role] = list(kind.categories)
-        elif role in IDS and frame.implementation.is_pyarrow():
-            column = nw.to_native(frame)[role]  # narwhals does not tell of an order
-            if kind == nw.Categorical and column.type.ordered:
-                parts = column.unify_dictionaries().chunks[:1]
-                found[role] = [x for part in parts for x in part.dictionary.to_pylist()]
-    return {
-        role: tuple(str(x) for x in levels if str(x) not in ("", *coding.missing))
-        for role, levels in found.items()
-    }
 
 
 def _longest(levels: Levels, roles: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ two observations is a transition. The second says what the spaces are: ids of
 ``Discrete(n, start=k)`` are stored as they are, from k on.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator

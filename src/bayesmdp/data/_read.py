@@ -4,6 +4,8 @@ A reader stops at the first error and raises it. `validate` is told every fault,
 out the rows that have one, and goes on with the others.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -73,7 +75,7 @@ Sizes = tuple[int | None, int | None]
 class Source:
     """A table that can be asked; its columns are named by role, its rows unchecked."""
 
-    frame: "Frame"
+    frame: Frame
     found: dict[str, str]  # the column of each role that has one
     origin: str
     faults: list[Fault]  # of whole columns
@@ -87,8 +89,8 @@ class Source:
 class Prepared:
     """Rows that were checked, and those of them that have a next state."""
 
-    rows: "Frame"
-    moves: "Frame"
+    rows: Frame
+    moves: Frame
     found: dict[str, str]
     n_rows: int  # that are sound
     n_moves: int
@@ -133,8 +135,8 @@ def open_source(
 
 
 def _with_joint_state(
-    frame: "Frame", found: dict[str, str], origin: str, coding: Coding
-) -> tuple["Frame", dict[str, str]]:
+    frame: Frame, found: dict[str, str], origin: str, coding: Coding
+) -> tuple[Frame, dict[str, str]]:
     """Join the parts of a state, if it has any: 3 and f are 3/f."""
     import narwhals as nw
 
@@ -200,7 +202,7 @@ def prepare(
 
 def sound_rows(
     source: Source, labels: bool, sizes: Sizes, told: Told
-) -> tuple[int, list[str], "Frame | None", int, int]:
+) -> tuple[int, list[str], Frame | None, int, int]:
     """Tell faults of columns and of rows, and keep what has none.
 
     Returns the number of rows, roles that can be used, sound rows and their number,
@@ -254,7 +256,7 @@ def sound_rows(
 
 
 def _derived(
-    frame: "Frame", found: dict[str, str], source: Source, n_rows: int, told: Told
+    frame: Frame, found: dict[str, str], source: Source, n_rows: int, told: Told
 ) -> Prepared | None:
     """Find next states, in episodes where what follows what is known."""
     import narwhals as nw

@@ -26,6 +26,7 @@ from bayesmdp.data._episodes import (
     batches,
     check_folds,
     folds_of,
+    scramble,
 )
 from bayesmdp.errors import ArgumentError, CountsError
 
@@ -183,6 +184,27 @@ class Transitions:
         n = _checks.integer("n_folds", n_folds, 2, ArgumentError)
         return self.table.counts_by_fold(n, _checks.seed_integer(seed))
 
+    def episode_sums(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Tell which episodes rows belong to in a number for each transition.
+
+        Returns distinct ``state, action, next_state``, in any order, and for each the
+        sum over its rows of a random-looking number of their episode. Only the order of
+        episodes' names counts, and that of rows does not: nothing is sorted but names,
+        so that a million rows take a tenth of the time that `episodes` does.
+
+        Examples
+        --------
+        >>> import bayesmdp as bm
+        >>> steps = [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 2, 2]
+        >>> one = bm.Transitions.from_arrays(*steps, episode=[7, 8, 7, 8])
+        >>> other = bm.Transitions.from_arrays(*steps, episode=[7, 7, 8, 8])
+        >>> one.counts() == other.counts()
+        True
+        >>> (one.episode_sums()[3] == other.episode_sums()[3]).all()
+        np.False_
+        """
+        return self.table.episode_sums()
+
     def reward_statistics(self) -> RewardStatistics:
         """Mean and spread of the logged reward for each distinct transition."""
         return self.table.reward_statistics()
@@ -315,6 +337,15 @@ class ArrayTable:
         episodes, number = np.unique(self.columns["episode"], return_inverse=True)
         fold = folds_of(episodes.size, n_folds, seed)
         return [self._count(fold[number] == k) for k in range(n_folds)]
+
+    def episode_sums(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Sum scrambled numbers of the episodes of each distinct transition."""
+        keys = Keys.of(*self._triplets(), self.n_states, self.n_actions)
+        unique, number = keys.distinct()
+        episode = np.unique(self.columns["episode"], return_inverse=True)[1]
+        total = np.zeros(unique.size, dtype=np.int64)
+        np.add.at(total, number, scramble(episode, 0))
+        return *keys.unpacked(unique), total
 
     def reward_statistics(self) -> RewardStatistics:
         """Mean and spread of the reward of each distinct transition."""

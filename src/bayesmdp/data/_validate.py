@@ -1,5 +1,7 @@
 """Look at a log before believing what comes out of it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

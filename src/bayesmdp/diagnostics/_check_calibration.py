@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def check_calibration(
     truth: AnyPrior | MDP | None = None,
     n_visits: int | ArrayLike | Episodes = 10,
     policy: PolicyLike | None = None,
-    choose: Choose | None = nominal,
+    choose: Choose | Literal["nominal"] | None = "nominal",
     min_count: int = 0,
     n_datasets: int = 2000,
     n_draws: int = 199,
@@ -85,7 +85,8 @@ def check_calibration(
         The fixed policy, ``[S, A]`` or ``[S]``; the uniform random policy where not
         given.
     choose
-        How a policy is chosen from a posterior, a function; None to leave it out.
+        How a policy is chosen from a posterior: a function, or ``"nominal"`` for
+        `policies.nominal`; None to leave it out.
     min_count
         As for `bayesmdp.fit`.
     n_datasets
@@ -136,6 +137,8 @@ def check_calibration(
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     shares, tails = _levels(levels, n_draws)
     rate = _checks.real("error_rate", error_rate, ArgumentError, 0, 0.5, open_low=True)
+    if choose == "nominal":
+        choose = nominal
     if choose is not None and not callable(choose):
         raise ArgumentError(
             "`choose` must be a function from a posterior to a policy, such as "

@@ -54,6 +54,8 @@ from bayesmdp.evaluation import as_draws, evaluate, gaps, mean_and_mcse
 from bayesmdp.model import Task, as_policy, unnamed
 from bayesmdp.posterior import Belief, Draws
 
+_MOST = 1e50  # a threshold, as rewards
+
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
@@ -193,6 +195,7 @@ def from_samples(
             f"`cost` and `effect` must have the same draws and policies; got shapes "
             f"{c.shape} and {e.shape}."
         )
+    _check_paired(cost, effect)
     if called and also and called != also:
         raise ArgumentError(
             "`cost` and `effect` must have the same columns in the same order; got "
@@ -319,11 +322,18 @@ def _check_reward(name: str, said: object, task: Task) -> None:
         )
 
 
-def _read_thresholds(thresholds: ArrayLike | None) -> FloatArray:
+def _read_thresholds(thresholds: Any) -> FloatArray:
     """Return thresholds ``[K]`` in rising order, each once."""
     if thresholds is None:
         thresholds = np.arange(0, 100_001, 5_000)
-    if np.ndim(_checks.any_array("thresholds", thresholds, ArgumentError)) == 0:
+    if not isinstance(thresholds, np.ndarray | str) and np.iterable(thresholds):
+        thresholds = list(thresholds)
+    raw = _checks.any_array("thresholds", thresholds, ArgumentError)
+    if raw.dtype.kind == "b":
+        raise ArgumentError(
+            f"`thresholds` must hold numbers; got {raw.tolist()!r:.40}."
+        )
+    if raw.ndim == 0:
         thresholds = [_checks.real("thresholds", thresholds, ArgumentError, 0)]
     found = _checks.float_array("thresholds", thresholds, ("threshold",), ArgumentError)
     if not found.size:
@@ -334,7 +344,26 @@ def _read_thresholds(thresholds: ArrayLike | None) -> FloatArray:
         raise ArgumentError(
             f"`thresholds` must be 0 or more; got {found[found < 0][0]:g}."
         )
+    if found.max() > _MOST:
+        raise ArgumentError(
+            f"`thresholds` must be at most {_MOST:g}; got {found.max():g}."
+        )
     return _checks.sealed(np.unique(found))
+
+
+def _check_paired(cost: Any, effect: Any) -> None:
+    """Refuse rows that are numbered differently: they are paired as they stand."""
+    tables = (x.values() if isinstance(x, Mapping) else [x] for x in (cost, effect))
+    given = [getattr(x, "index", None) for parts in tables for x in parts]
+    # that of a list is a method
+    found: list[Any] = [x for x in given if isinstance(x, Iterable)]
+    for index in found:
+        if not np.array_equal(index, found[0]):
+            raise ArgumentError(
+                "`cost` and `effect` must have the same index in the same order, for "
+                "rows are paired as they stand: reorder one, as by "
+                "effect.loc[cost.index], or give arrays."
+            )
 
 
 def _read_samples(name: str, given: Any) -> tuple[FloatArray, list[str]]:

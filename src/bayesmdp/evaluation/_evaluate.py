@@ -284,7 +284,7 @@ def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evalu
     if swept.problem.n_columns > 1:
         task = task.parts[task.reward_names[swept.problem.order[k]]]
     floor = _floor(measured, draws.belief.chain_noise)
-    notes = _remarks(measured, tolerance, n, floor)
+    notes = _remarks(measured, tolerance, n, floor, task.criterion == "average")
     if any(swept.nominal.few_digits[p : p + 1]):
         notes.append(
             "Iterations are right to 1e-10, or somewhat less, of the largest value and "
@@ -386,20 +386,19 @@ def _next_stage(n: int, ratio: float, limit: int, block: int) -> int:
 
 
 def _remarks(
-    measured: Measured, tolerance: float | None, n: int, floor: float
+    measured: Measured, tolerance: float | None, n: int, floor: float, average: bool
 ) -> list[str]:
     """Say what a reader must know before believing the numbers."""
     notes, error = list[str](), float(measured.start.value_mcse)
     if measured.n_endless:
-        notes.append(
-            f"{measured.n_endless} of {n} draws have episodes too long to resolve; "
-            "they are left out, so values are conditional on ending."
-        )
+        kind, so = "episodes", ", so values are conditional on ending"
+        kind, so = ("returns to a state", "") if average else (kind, so)
+        left_out = f"of {n} draws have {kind} too long to resolve; they are left out"
+        notes.append(f"{measured.n_endless} {left_out}{so}.")
     if measured.n_unsolved:
         notes.append(
-            f"{measured.n_unsolved} of {n} draws converge too slowly to be solved, and "
-            "are too large to be solved directly; they are left out. Use a smaller "
-            "discount."
+            f"{measured.n_unsolved} of {n} draws converge too slowly, and are too "
+            "large to be solved directly; they are left out. Use a smaller discount."
         )
     if tolerance is not None and error > tolerance and floor > 0.9 * tolerance:
         notes.append(

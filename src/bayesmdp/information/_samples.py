@@ -25,6 +25,7 @@ would give its number away, so conditional means are regressions on ``x = theta.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,11 +33,12 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
-from bayesmdp.errors import ArgumentError
+from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain_mcse
 from bayesmdp.posterior import Ensemble, stream_key
 
 _KNOTS, _FEWER = 6, 4  # of a spline in one parameter, or in one of several
+_LEAST, _USUAL = 10, 50  # draws for each coefficient: at the least, and for errors
 _MANY = 24  # different numbers, from which on knots are quantiles
 
 
@@ -82,6 +84,13 @@ def evppi(values: ArrayLike, parameters: ArrayLike) -> Estimate:
         ``[D]`` or ``[D, Q]``: to be known, of the same draws. Two are taken jointly;
         of more, effects are added up.
 
+    Notes
+    -----
+    A spline of one parameter has 8 coefficients, of two jointly 36, of four 21. Half
+    the draws fit them: with few draws for each, decisions are often chosen wrongly, so
+    that the value is far too low and its error too small. Fewer than 10 draws for each
+    are refused, fewer than 50 warned of.
+
     Returns
     -------
     Estimate
@@ -95,7 +104,7 @@ def evppi(values: ArrayLike, parameters: ArrayLike) -> Estimate:
     True
     """
     y, x = _read(values, parameters)
-    return _mean(split_gain(y, spline_basis(x, np.ones(x.shape[1]))))
+    return _regressed(y, spline_basis(x, np.ones(x.shape[1])))
 
 
 def evsi(values: ArrayLike, parameters: ArrayLike, n: float, n0: ArrayLike) -> Estimate:
@@ -104,7 +113,7 @@ def evsi(values: ArrayLike, parameters: ArrayLike, n: float, n0: ArrayLike) -> E
     Parameters
     ----------
     values, parameters
-        As in `evppi`.
+        As in `evppi`, and as many draws.
     n
         Size of the study.
     n0
@@ -133,7 +142,7 @@ def evsi(values: ArrayLike, parameters: ArrayLike, n: float, n0: ArrayLike) -> E
             f"{n0!r:.40}."
         )
     share = np.broadcast_to(n / np.maximum(n + before, 1e-300), x.shape[1:])
-    return _mean(split_gain(y, spline_basis(x, np.sqrt(share))))
+    return _regressed(y, spline_basis(x, np.sqrt(share)))
 
 
 def spline_basis(x: FloatArray, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -227,6 +236,25 @@ def _read(values: ArrayLike, parameters: ArrayLike) -> tuple[FloatArray, FloatAr
             f"`parameters` must have a row for each of {len(y)} draws; got {len(x)}."
         )
     return y, x
+
+
+def _regressed(y: FloatArray, basis: tuple[FloatArray, FloatArray]) -> Estimate:
+    """Return the mean gain, where there are draws enough for a regression."""
+    n, k = basis[0].shape
+    if n < _LEAST * k:
+        raise ArgumentError(
+            f"`values` must have {_LEAST * k} draws or more for a regression with "
+            f"{k} coefficients; got {n}: give more draws, or fewer `parameters`."
+        )
+    if n < _USUAL * k:
+        warnings.warn(
+            f"{n} draws are few for a regression with {k} coefficients: the value is "
+            "likely too low, by more than its Monte Carlo error says; give "
+            f"{_USUAL * k} draws or more, or fewer `parameters`.",
+            BayesmdpWarning,
+            stacklevel=3,
+        )
+    return _mean(split_gain(y, basis))
 
 
 def _mean(gain: FloatArray) -> Estimate:

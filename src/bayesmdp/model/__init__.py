@@ -8,9 +8,10 @@ from bayesmdp.model._align import (
     as_data,
     as_log,
     logged_episodes,
+    numbering,
 )
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, coordinates, is_sparse
-from bayesmdp.model._from_data import begins_as_logged
+from bayesmdp.model._from_data import begins_as_logged, task_from_data
 from bayesmdp.model._policies import (
     ALWAYS,
     POLICY_NAMES,

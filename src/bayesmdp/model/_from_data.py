@@ -6,15 +6,23 @@ to another: one that the log also goes on from is not an end, whatever the flag 
 """
 
 import warnings
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument, column
 from bayesmdp._typing import ArrayLike, BoolArray, IntArray
-from bayesmdp.data import Counts, Endings, RewardStatistics, Transitions, read_frame
+from bayesmdp.data import (
+    Counts,
+    Endings,
+    RewardStatistics,
+    Starts,
+    Transitions,
+    read_frame,
+)
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, TaskError
 from bayesmdp.model._rewards import RewardTriplets, reward_triplets
 from bayesmdp.model._task_readers import listed, names_given
@@ -22,6 +30,9 @@ from bayesmdp.model._task_readers import listed, names_given
 if TYPE_CHECKING:
     from bayesmdp.model._task import Task
 
+Found = TypeVar("Found", RewardStatistics, Endings, Starts)
+#: What the data's states and actions are in a task; None where they are the same.
+Numbers: TypeAlias = tuple[IntArray | None, IntArray | None]
 _VARIES = 1e-9  # of the largest mean: below, a spread is rounding
 
 
@@ -35,29 +46,36 @@ def task_from_data(
     n_states: int | None,
     n_actions: int | None,
     cost: Any,
+    known: "Task | None" = None,
+    numbers: Numbers = (None, None),
     **rest: Any,
 ) -> "Task":
-    """Do the work of ``Task.from_data``; ``make`` is the class."""
+    """Do the work of ``Task.from_data``; ``make`` is the class.
+
+    Sizes and names may be those of a ``known`` task, in which the data's states and
+    actions have these ``numbers``; all that is given is then in its terms.
+    """
     data = read_frame(data)
     _checks.of_type("data", data, Transitions, ArgumentError)
     counts = data.counts()
     if counts.total == 0:
         raise CountsError("`data` holds no transitions: there is no task to read off.")
-    sizes, labels = _sizes_and_labels(data, counts, n_states, n_actions)
+    sizes, labels = _sizes_and_labels(data, counts, n_states, n_actions, known)
+    names = data.state_labels if known is None else None
     if terminal is not None:
         terminal = names_given("terminal", terminal)
-        _refuse_ambiguous("terminal", terminal, data)
+        _refuse_ambiguous("terminal", terminal, names)
     if not isinstance(start, Iterable):  # not weights
-        _refuse_ambiguous("start", [start], data)
+        _refuse_ambiguous("start", [start], names)
     logged = isinstance(cost, str) and cost == "logged"
     statistics = _rewards(data) if logged or (reward is cost is None) else None
     if statistics is not None:
-        s = statistics
+        s = statistics = _renumbered(statistics, numbers)
         found = reward_triplets(s.state, s.action, s.next_state, s.mean, **sizes)
         reward, cost = (reward, found) if logged else (found, cost)
-    endings = data.endings() if terminal is None else None
+    endings = _renumbered(data.endings(), numbers) if terminal is None else None
     if isinstance(start, str) and start == "logged":
-        starts = data.starts()
+        starts = _renumbered(data.starts(), numbers)
         start = np.zeros(sizes["n_states"])
         start[starts.state] = starts.count / starts.count.sum()
     task = make(
@@ -67,7 +85,7 @@ def task_from_data(
         cost=cost,
         start=start,
         **rest,
-        terminal=terminal if endings is None else endings.state[_ends(endings)],
+        terminal=_terminal(terminal, endings, **rest),
     )
     if statistics is not None:
         task = task._but(reward=_with_ends(statistics, task))
@@ -96,10 +114,26 @@ def begins_as_logged(data: Transitions, ends: ArrayLike) -> bool:
     return starts.state.size > 0 and not np.isin(starts.state, ends).any()
 
 
+def _renumbered(found: Found, numbers: Numbers) -> Found:
+    """Give states and actions of a record their numbers in a task."""
+    state, action = numbers
+    new = {"state": state, "action": action, "next_state": state}
+    changed = {
+        x.name: number[getattr(found, x.name)]
+        for x in fields(found)
+        if (number := new.get(x.name)) is not None
+    }
+    return replace(found, **changed)
+
+
 def _sizes_and_labels(
-    data: Transitions, counts: Counts, n_states: int | None, n_actions: int | None
+    data: Transitions,
+    counts: Counts,
+    n_states: int | None,
+    n_actions: int | None,
+    known: "Task | None",
 ) -> tuple[dict[str, int], dict[str, tuple[str, ...] | None]]:
-    """Sizes as given or as found, and names as text."""
+    """Sizes as given or as found, and names as text; or those of a ``known`` task."""
     sizes: dict[str, int] = {}
     labels: dict[str, tuple[str, ...] | None] = {}
     for what, given, found, sized, names in (
@@ -107,23 +141,32 @@ def _sizes_and_labels(
         ("action", n_actions, counts.n_actions, counts.sized[1], data.action_labels),
     ):
         named = found if names is None else len(names)  # also levels without a row
+        own = getattr(known, f"{what}_labels", None)
         size = _checks.size_or_none(f"n_{what}s", given, TaskError) or named
+        if own is not None and names is not None:  # matched by name
+            size = found = len(own)
         if size < found or (sized and size != found):
-            raise TaskError(f"`n_{what}s` is {size}, but `data` has {found} {what}s.")
-        if names is not None and len(names) != size:
+            said = f"`n_{what}s` is" if own is None else f"`{what}_labels` names"
+            raise TaskError(
+                f"{said} {size}, but `data` has {_checks.many(found, what)}: name all, "
+                "or leave it out."
+            )
+        if own is None and names is not None and len(names) != size:
             raise TaskError(
                 f"`data` names {len(names)} {what}s, but `n_{what}s` is {size}: what "
                 f"the others are called is not known; leave out `n_{what}s`, or build "
                 f"the Task yourself with {what}_labels=[...]."
             )
         sizes[f"n_{what}s"] = size
-        labels[f"{what}_labels"] = None if names is None else tuple(map(str, names))
+        texts = None if names is None else tuple(map(str, names))
+        labels[f"{what}_labels"] = texts if own is None else own
     return sizes, labels
 
 
-def _refuse_ambiguous(name: str, states: list[object], data: Transitions) -> None:
+def _refuse_ambiguous(
+    name: str, states: list[object], labels: Sequence[int | str] | None
+) -> None:
     """Refuse bare numbers where names are numbers: index or name is not known."""
-    labels = data.state_labels
     if labels is None or isinstance(labels[0], str):
         return
     for state in states:
@@ -170,6 +213,15 @@ def _with_ends(found: RewardStatistics, task: "Task") -> RewardTriplets:
     return RewardTriplets(_checks.sealed(every[order]), _checks.sealed(reward[order]))
 
 
+def _terminal(
+    given: Any, endings: Endings | None, criterion: str = "discounted", **_: Any
+) -> Any:
+    """Return terminal states; averages per step have none, whatever a log says."""
+    if endings is None:
+        return given
+    return () if criterion == "average" else endings.state[_ends(endings)]
+
+
 def _ends(endings: Endings) -> BoolArray:
     """Which states of the log are terminal, ``[K]``."""
     if endings.terminated is None:
@@ -181,8 +233,18 @@ def _ends(endings: Endings) -> BoolArray:
 
 def _doubtful_ends(endings: Endings, task: "Task") -> list[str]:
     """Sentences about states that may be terminal and were not taken as such."""
+    never = (endings.arrivals > 0) & (endings.left == 0)
+    if task.criterion == "average" and never.any():
+        at = _most_first(never, endings.arrivals)
+        shown = listed([_name(task, endings, i) for i in at])
+        return [
+            f"{_states(at.size)} entered and never left ({shown}), and an average per "
+            "step has no end: in the long run all steps may be spent there; if "
+            "episodes end there, give a `discount` in place of criterion='average'."
+        ]
+    if task.criterion == "average":
+        return []
     if endings.terminated is None or endings.stays_terminated is None:
-        never = (endings.arrivals > 0) & (endings.left == 0)
         if not never.any():
             return []
         at = _most_first(never, endings.arrivals)

@@ -256,6 +256,12 @@ def read_several(
             )
     found = []
     for name, one in reward.items():
+        if np.ndim(one) == 0 and isinstance(one, int | float | np.number):
+            raise TaskError(
+                f"`reward` {name!r} is a number, and names are for several rewards, "
+                "each as [S], [S, A] or [S, A, S]: give numbers of states as an array "
+                "in their order, or as a pandas Series, which is matched by label."
+            )
         try:
             found.append(read_reward(one, task))
         except TaskError as problem:
@@ -284,6 +290,11 @@ def _form(reward: FloatArray | RewardTriplets) -> str:
 def _each(what: str, given: object, names: tuple[str, ...], read: Any) -> list[Any]:
     """Return one for each reward, of one for all or of some by name."""
     if not isinstance(given, Mapping):
+        if np.iterable(given) and not isinstance(given, str):
+            raise TaskError(
+                f"`{what}` must be one for all rewards, or by name, such as "
+                f"{{{names[0]!r}: ..., {names[1]!r}: ...}}; got {given!r:.60}."
+            )
         return [read(given)] * len(names)
     for name in given:
         if name not in names:

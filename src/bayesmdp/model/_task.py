@@ -84,9 +84,9 @@ class Task(Shown):
         With 1, every policy that is evaluated must end, or there must be a horizon.
         With several rewards, by name where they differ.
     start
-        ``"uniform"`` over the states that are not terminal, a state, or probabilities
-        ``[S]``, which may be labelled, too; or ``"logged"``: the states in which the
-        episodes of the fitted log begin.
+        ``"uniform"`` over the states that are not terminal, a state, or probabilities,
+        ``[S]`` (also labelled) or a dict by state; or ``"logged"``: the states in which
+        the episodes of the fitted log begin.
     terminal
         States in which the episode ends.
     state_labels, action_labels
@@ -153,7 +153,7 @@ class Task(Shown):
         | None = None,
         *,
         discount: float | Mapping[str, float] | None = None,
-        start: Name | ArrayLike = "uniform",
+        start: Name | ArrayLike | Mapping[Name, float] = "uniform",
         terminal: Name | Sequence[Name] | IntArray = (),
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
@@ -197,7 +197,7 @@ class Task(Shown):
         discount: float | Mapping[str, float] | None = None,
         reward: Any = None,
         terminal: Name | Sequence[Name] | IntArray | None = None,
-        start: Name | ArrayLike = "uniform",
+        start: Name | ArrayLike | Mapping[Name, float] = "uniform",
         n_states: int | None = None,
         n_actions: int | None = None,
         reward_unit: str | Mapping[str, str] | None = None,

@@ -17,7 +17,7 @@ horizon only the first weight is left of the rule; that of ``darth`` is not defi
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,6 +179,15 @@ def read_terminal(terminal: object, task: "Task") -> IntArray:
 def read_start(start: Any, task: "Task") -> FloatArray:
     """Return the start distribution, ``[S]``."""
     weights = np.zeros(task.n_states)
+    if start is None:
+        raise TaskError(
+            "`start` must be 'uniform', 'logged', a state, or probabilities; got None."
+        )
+    if isinstance(start, Mapping):
+        for name, share in start.items():
+            at = index_of("start", name, task.n_states, task.state_labels)
+            weights[at] = _checks.real(f"start[{name!r}]", share, TaskError, 0)
+        start, weights = weights, np.zeros(task.n_states)
     start = in_order("start", start, ("state",), TaskError, task)
     if isinstance(start, str) and start == "uniform":
         weights[task.live] = 1.0 / task.live.size

@@ -378,7 +378,7 @@ def _warn_of_few(
         warnings.warn(
             f"{objective_name(objective)} rests on {n_draws:.3g} of {values.size} "
             f"draws or models, and on others it is likely to be worse{unknown}: take a "
-            f"{less}, or more of them (`effort='thorough'`).",
+            f"{less}, or more of them ({_checks.argument('thorough')}).",
             BayesmdpWarning,
             stacklevel=2,
         )

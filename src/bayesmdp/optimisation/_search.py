@@ -392,7 +392,7 @@ def _checked_names(starts: Iterable[str]) -> list[str]:
             hint = _checks.did_you_mean(str(name), _MAKERS)
             raise ArgumentError(
                 f"`starts` has {name!r:.60}{hint}, which is none of: "
-                f"{', '.join(_MAKERS)}; policies of your own need names, in a dict."
+                f"{', '.join(_MAKERS)}{_checks.argument('own starts')}."
             )
     if not names:
         raise ArgumentError("`starts` holds no name.")

@@ -5,6 +5,8 @@ whatever their rewards, and share their rows; ensembles share the number of the 
 model ``m`` of each belongs together. Others are independent of each other.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -129,7 +131,7 @@ class BeliefsByCycle(Belief, Shown):
         """Return what is the same in every draw, one set of rows after the other."""
         return self._rows
 
-    def stream(self, n_draws: int | None, seed: int, purpose: str) -> "CycleStream":
+    def stream(self, n_draws: int | None, seed: int, purpose: str) -> CycleStream:
         """Return the draws of a seed and a purpose."""
         streams: list[Stream] = []
         usable = self.available.ravel()
@@ -146,7 +148,7 @@ class BeliefsByCycle(Belief, Shown):
         """With a horizon every episode ends."""
         return iter(())
 
-    def with_reward(self, reward: str | Mapping[str, float]) -> "BeliefsByCycle":
+    def with_reward(self, reward: str | Mapping[str, float]) -> BeliefsByCycle:
         """Return the same beliefs with one of the rewards, or a sum of them."""
         each = {id(x): x.with_reward(reward) for x in self.beliefs}
         return BeliefsByCycle([each[id(x)] for x in self.beliefs], self.until)
@@ -292,7 +294,7 @@ class CycleStream(Stream):
     def _places(self) -> list[IntArray | slice]:
         return [place(x, self.layout) for x in self.layouts]
 
-    def of_rows(self, row: IntArray) -> "CycleStream":
+    def of_rows(self, row: IntArray) -> CycleStream:
         """Keep some rows."""
         streams = tuple(x.of_rows(row) for x in self.streams)
         layouts = tuple(x.take(row) for x in self.layouts)

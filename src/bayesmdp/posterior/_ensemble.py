@@ -339,9 +339,11 @@ def _drawn(f: Callable[..., Any], seed: int, number: int) -> tuple[Any, Any]:
         problem.add_note(f"`f` failed at draw {number} of seed {seed}.")
         raise
     if not isinstance(found, tuple) or len(found) != 2:
+        several = isinstance(found, tuple)
+        n = f"has {len(found)}" if several else f"is of type {type(found).__name__}"
         raise BeliefError(
             "`f` must return two things, dynamics and reward (None for the task's "
-            f"own); draw {number} is of type {type(found).__name__}."
+            f"own); draw {number} {n}."
         )
     return found
 

@@ -1,5 +1,7 @@
 """What a decision is worth: costs beside effects, and where to learn more."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +39,8 @@ def ce_plane(
     *,
     reference: str | None = None,
     threshold: float | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """Draw draws of incremental cost against incremental effect.
 
     Parameters
@@ -85,7 +87,7 @@ def ce_plane(
     return finished(ax, f"{ce.effect} {less}", f"{ce.cost} {less}", legend=True)
 
 
-def ceac(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
+def ceac(ce: CostEffectiveness, *, ax: Axes | None = None) -> Axes:
     """Draw acceptability curves, and the frontier of policies with the largest mean.
 
     Parameters
@@ -115,7 +117,7 @@ def ceac(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     return _over_thresholds(ax, "probability of the largest net benefit")
 
 
-def expected_loss(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
+def expected_loss(ce: CostEffectiveness, *, ax: Axes | None = None) -> Axes:
     """Draw expected losses; the lowest curve is the value of perfect information.
 
     Parameters
@@ -143,7 +145,7 @@ def expected_loss(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
     return _over_thresholds(ax, f"expected loss, {ce.cost} per {ce.per}")
 
 
-def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
+def evpi(ce: CostEffectiveness, *, ax: Axes | None = None) -> Axes:
     """Draw the value of perfect information for a choice among the policies.
 
     The band is two Monte Carlo errors wide on either side.
@@ -173,7 +175,7 @@ def evpi(ce: CostEffectiveness, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def _curves(
-    ax: "Axes",
+    ax: Axes,
     ce: CostEffectiveness,
     values: Mapping[str, FloatArray],
     errors: Mapping[str, FloatArray],
@@ -185,7 +187,7 @@ def _curves(
 
 
 def _curve(
-    ax: "Axes", x: FloatArray, y: FloatArray, error: FloatArray, **look: Any
+    ax: Axes, x: FloatArray, y: FloatArray, error: FloatArray, **look: Any
 ) -> None:
     marker = "o" if x.size == 1 else None
     ax.plot(x, y, marker=marker, **look)
@@ -193,15 +195,15 @@ def _curve(
     ax.fill_between(x, low, y + 2 * error, color=look["color"], alpha=0.2, linewidth=0)
 
 
-def _over_thresholds(ax: "Axes", y: str, *, legend: bool = True) -> "Axes":
+def _over_thresholds(ax: Axes, y: str, *, legend: bool = True) -> Axes:
     ax.locator_params(axis="x", nbins=5)
     x = "threshold: cost per unit of effect"
     return finished(ax, x, y, grid="y", legend=legend)
 
 
 def information(
-    info: Information, *, n_states: int = 12, ax: "Axes | None" = None
-) -> "Axes":
+    info: Information, *, n_states: int = 12, ax: Axes | None = None
+) -> Axes:
     """Draw the states where further patients would teach most.
 
     A bar is the expected gain for 1,000 later patients if ``info.n_patients`` more are

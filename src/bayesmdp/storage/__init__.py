@@ -2,7 +2,7 @@
 
 from bayesmdp.storage._policies import read_policy, write_policy
 from bayesmdp.storage._results import load_result, save_result
-from bayesmdp.storage._run import Run, check_target, load, save
+from bayesmdp.storage._run import Run, check_log, check_target, load, save
 from bayesmdp.storage._task_file import read_task, write_template
 
 __all__ = [

@@ -35,8 +35,8 @@ from bayesmdp._sheet import Sheet
 from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Findings, Transitions
-from bayesmdp.errors import BayesmdpWarning, StorageError
-from bayesmdp.model import Task, said_start
+from bayesmdp.errors import ArgumentError, BayesmdpWarning, StorageError
+from bayesmdp.model import Task, align, numbering, said_start
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
 from bayesmdp.storage._records import Packing, Unpacking, read_record, write_record
@@ -69,7 +69,7 @@ class Config:
     findings: Findings | None
     min_count: int
     prior: Any
-    log_sha256: str
+    log_sha256: str  # of counts, and of which episodes they come from where known
     alpha_sha256: str  # of what draws are made from
     task: Task
     counts: dict[str, IntArray]  # [K] each
@@ -173,7 +173,8 @@ def save(
         A directory: new, empty, or with ``overwrite`` one that holds a run, whose
         results go with it. The directory above it must be there.
     data
-        The transitions it was fitted to; their notes, columns and labels are kept.
+        The transitions it was fitted to; their notes, columns and labels are kept, and
+        a digest of their episodes.
     source
         Where the data came from, in words or as what JSON can hold.
     seed
@@ -220,7 +221,7 @@ def save(
         findings=findings,
         min_count=posterior.min_count,
         prior=posterior.prior,
-        log_sha256=_digest(*counts.values()),
+        log_sha256=_log_digest(data, posterior),
         alpha_sha256=_digest(*posterior.parameters()),
         task=posterior.task,
         counts=counts,
@@ -303,6 +304,43 @@ def _check_posterior(posterior: Fitted) -> None:
             "`posterior` must be of type Posterior, before the directory, as in "
             f"save(posterior, 'ward'); got {type(posterior).__name__}."
         )
+
+
+def check_log(run: Run, log: Transitions, name: str) -> None:
+    """Refuse the log of another run; episodes are compared where both have them."""
+    posterior, said = run.posterior, run.config["log_sha256"]
+    fitted = f"the transitions that `{run.path}` was fitted from"
+    if align(log, posterior.task)[0] != posterior.counts:
+        wrong = f"does not hold {fitted}"
+    elif "episode" in log.table.roles and said not in (
+        _log_digest(None, posterior),  # it was saved without its log
+        _log_digest(log, posterior),
+    ):
+        wrong = f"holds {fitted}, but in other episodes"
+    else:
+        return
+    raise ArgumentError(
+        f"`{name}` {wrong}: give the same files and the same --columns, --labels, "
+        "--time and other options of reading as to `bayesmdp fit`."
+    )
+
+
+def _log_digest(data: Transitions | None, posterior: Fitted) -> str:
+    """Name a log by its counts, and by the episodes they come from where it has them.
+
+    Of a CSV of a million rows this takes half the time that reading does: a twentieth
+    of a fit with the default prior, a fifth of one whose prior has no Markov chains.
+    Sorted rows would take twice as long.
+    """
+    parts = [getattr(posterior.counts, name) for name in _COLUMNS]
+    known = data is not None and data.n_rows == posterior.counts.total
+    if data is not None and known and "episode" in data.table.roles:
+        s, a, t, total = data.episode_sums()
+        state, action = numbering(data, posterior.task)
+        s, t = (s, t) if state is None else (state[s], state[t])
+        a = a if action is None else action[a]
+        parts.append(total[np.lexsort((t, a, s))])
+    return _digest(*parts)
 
 
 def _digest(*parts: NDArray[Any]) -> str:

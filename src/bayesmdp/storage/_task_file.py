@@ -44,7 +44,14 @@ from bayesmdp._resources import check_room
 from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpError, TaskError, TooLargeError
-from bayesmdp.model import RewardTriplets, Task, begins_as_logged, reward_triplets
+from bayesmdp.model import (
+    RewardTriplets,
+    Task,
+    begins_as_logged,
+    numbering,
+    reward_triplets,
+    task_from_data,
+)
 
 _LABELS = ("state_labels", "action_labels")
 _AS_SAID = ("reward_unit", "horizon", "cycle", "criterion")
@@ -157,22 +164,13 @@ def _from_data(
         lacking = "`terminal` ([] for none)" if terminal is None else "another `start`"
         lacking = "`reward`" if logged else lacking
         raise TaskError(f"There are no data to read the task off: give {lacking}.")
-    labels = {name: getattr(known, name) for name in _LABELS}
-    for name, names in labels.items():
-        seen = getattr(data, name)
-        if seen is not None and [str(x) for x in seen] != list(names):
-            raise TaskError(
-                f"`{name}` and the data name things differently, so that rewards or "
-                f"terminal states cannot come from the data: leave out `{name}`, or "
-                "give both `reward` and `terminal`."
-            )
+    rest = {"reward": None, "cost": None, **rest, "terminal": terminal}
     if logged == ["cost"]:
         rest["cost"] = _LOGGED
-    if terminal is not None and data.state_labels is not None:
-        # by name, since names may be numbers, like ids
-        terminal = [str(data.state_labels[state]) for state in terminal]
     rest |= {name: getattr(known, name) for name in _SIZES}
-    return Task.from_data(data, terminal=terminal, **rest).with_labels(**labels)
+    return task_from_data(
+        Task, data, known=known, numbers=numbering(data, known), **rest
+    )
 
 
 def _names(settings: Mapping[str, Any], data: Transitions | None) -> Task:

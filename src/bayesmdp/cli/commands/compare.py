@@ -48,7 +48,7 @@ def command(
     import bayesmdp as bm
 
     job.reserve(COMPARISON)
-    found = job.policies(policies)
+    found = job.policies(policies, least=2)
     if reference is not None and reference not in found:
         other = restricted_name(reference)
         reference = other if other in found else reference

@@ -57,14 +57,10 @@ def command(
     """
     import bayesmdp as bm
 
-    if len(policies) < 2:
-        raise bm.errors.ArgumentError(
-            f"`POLICY` has {policies[0]!r:.60} alone: name two policies or more."
-        )
     every = bm.storage.load(job.path).posterior  # of all rewards
     job.reserve(_NAME)
     found = bm.cost_effectiveness(
-        job.policies(policies),
+        job.policies(policies, least=2),
         every.draws(n_draws, job.seed),
         cost=cost,
         effect=effect,

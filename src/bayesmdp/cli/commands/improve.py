@@ -64,7 +64,7 @@ def command(
 
     if policy_out is not None:
         check_file(policy_out, ".csv")
-    name, policy = job.policy(baseline)
+    name, policy = job.policy(baseline, "--baseline")
     found = bm.improve(job.posterior, policy, tail, effort=effort, **job.how)
     if policy_out is not None:
         bm.storage.write_policy(found.policy, job.posterior, policy_out)

@@ -19,9 +19,10 @@ from bayesmdp.errors import BackendError
 def command(run: Path | None, as_json: bool, quiet: bool) -> None:
     """Show versions and devices, or what RUN contains.
 
-    RUN is a directory of `fit`. Its files are checked, and its posterior is fitted
-    again; warnings of `fit` are repeated, and the results kept there are listed. Exit
-    code 1: there are warnings about the run itself.
+    RUN is a directory of `fit`. Its file is checked, and the posterior is restored from
+    the counts, the prior and the Markov chains kept in it; warnings of `fit` are
+    repeated, and the results kept there are listed. Exit code 1: there are warnings
+    about the run itself.
 
     Example: bayesmdp info --json
 

@@ -66,7 +66,9 @@ def command(job: Job, policy: str | None, folds: int) -> None:
         )
 
     chosen = policy in _CHOSEN
-    name, given = (policy, choose) if chosen and folds else job.policy(policy)
+    name, given = (
+        (policy, choose) if chosen and folds else job.policy(policy, "--policy")
+    )
     found = bm.off_policy(
         given,
         log,

@@ -59,7 +59,7 @@ def command(
     """
     import bayesmdp as bm
 
-    (name, found), (over, base) = job.policy(policy), job.policy(baseline)
+    (name, found), (over, base) = job.policy(policy), job.policy(baseline, "--baseline")
     posterior = job.posterior
     under = bm.prior_sensitivity(
         found,
