@@ -326,7 +326,7 @@ def test_report_replaces_its_own_data_and_no_others() -> None:
         (("compare-priors", "ward", "ward.csv", "--folds", "40"), "40"),
         (("compare-priors", "ward", "other.csv"), "`other.csv` does not hold the t"),
     ],
-    ids=range(25),
+    ids=range(26),
 )
 def test_bad_input_is_a_sentence_and_exit_code_2(
     arguments: tuple[str, ...], said: str
