@@ -377,7 +377,7 @@ BAD_WORLDS: dict[str, tuple[Any, dict[str, Any], type, str]] = {
     "start": (one(LOOP), {"start": 2}, TaskError, "`start` must be in 0..1"),
     "start word": (one(LOOP), {"start": "home"}, TaskError, "'uniform'.* 'home'"),
     "start shape": (one(LOOP), {"start": [1.0]}, TaskError, "`start` must have shape"),
-    "start sum": (one(LOOP), {"start": [0.5, 0.4]}, TaskError, "sum to 0.9"),
+    "start sum": (one(LOOP), {"start": [0.5, 0.4]}, TaskError, "the sum is 0.9"),
     "discount": (one(LOOP), {"discount": 2}, TaskError, "`discount`"),
 }
 BAD_WORLDS["pair"] = (without(one(LOOP), P={0: {0: 5}}), *BAD_WORLDS["pair"][1:])

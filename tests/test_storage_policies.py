@@ -12,7 +12,7 @@ import bayesmdp as bm
 from bayesmdp import storage
 from bayesmdp._io import check_file
 from bayesmdp.cli._runs import Job
-from bayesmdp.errors import BayesmdpError, PolicyError, StorageError, TaskError
+from bayesmdp.errors import BayesmdpError, PolicyError, StorageError
 
 TASK = bm.Task(
     4,
@@ -248,7 +248,7 @@ def test_policies_are_found_by_name() -> None:
     with pytest.warns(bm.BayesmdpWarning, match="`restrict` dropped"):
         kept = replace(JOB, restricted=True).policies(["always:wait"])
     assert kept["always:wait, restricted"].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
-    with pytest.raises(TaskError, match="'treet' is not among the labels"):
+    with pytest.raises(PolicyError, match="'treet' is not among the labels"):
         job.policies(["always:treet"])
     with pytest.raises(StorageError, match="no optimised policy yet: `bayesmdp opti"):
         job.policies(["optimised"])
