@@ -144,3 +144,15 @@ def dirichlet_log_density(phi: FloatArray, shape: FloatArray) -> FloatArray:
 def _gain(means: FloatArray) -> tuple[float, float]:
     gain = means.max(axis=1) - means[:, means.mean(axis=0).argmax()]
     return float(gain.mean()), float(gain.std() / np.sqrt(len(gain)))
+
+
+def deterministic(n_states: int) -> FloatArray:
+    """All policies of two actions."""
+    bits = (np.arange(2**n_states)[:, None] >> np.arange(n_states)) & 1
+    return np.eye(2)[bits]
+
+
+def agree(found: tuple[float, float], oracle: tuple[float, float]) -> bool:
+    """Whether two estimates differ by less than 3.5 of their errors (and 1 %)."""
+    error = np.hypot(found[1], oracle[1])
+    return abs(found[0] - oracle[0]) < 3.5 * error + 0.01 * oracle[0]

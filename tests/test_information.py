@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from nested_oracle import nested, reweighted, shared
+from nested_oracle import agree, deterministic, nested
 from scipy.stats import norm
 
 import bayesmdp as bm
@@ -213,18 +213,6 @@ def test_errors_of_regression_hold_the_draws_of_the_rest() -> None:
     assert 0.7 < np.std(z) < 1.4
 
 
-def deterministic(n_states: int) -> FloatArray:
-    """All policies of two actions."""
-    bits = (np.arange(2**n_states)[:, None] >> np.arange(n_states)) & 1
-    return np.eye(2)[bits]
-
-
-def agree(found: tuple[float, float], oracle: tuple[float, float]) -> bool:
-    """Whether two estimates differ by less than 3.5 of their errors (and 1 %)."""
-    error = np.hypot(found[1], oracle[1])
-    return abs(found[0] - oracle[0]) < 3.5 * error + 0.01 * oracle[0]
-
-
 @pytest.mark.parametrize("pair", [(1, 0), (2, 1)])
 def test_rows_and_visits_agree_with_nested_draws(pair: tuple[int, int]) -> None:
     world = bm.worlds.synthetic(1, 3, 2)
@@ -238,33 +226,6 @@ def test_rows_and_visits_agree_with_nested_draws(pair: tuple[int, int]) -> None:
         value = info.evppi[s, a] if n is None else info.evsi[i - 1, s, a]
         error = info.evppi_mcse[s, a] if n is None else info.evsi_mcse[i - 1, s, a]
         assert agree((value, error), oracle), (n, value, error, oracle)
-
-
-@pytest.mark.parametrize("pair", [(1, 0), (1, 1), (2, 0)])
-def test_visits_agree_with_reweighted_draws_where_actions_share(
-    pair: tuple[int, int],
-) -> None:
-    world = bm.worlds.synthetic(3, 3, 2)
-    posterior = bm.fit(world.sample(100, seed=0), world.task)  # hierarchical
-    policies = deterministic(3)
-    info = bm.value_of_information(posterior, list(policies), n_visits=(30,))
-    oracle = reweighted(posterior, policies, pair, 30, 400, 4000, seed=1)
-    s, a = pair
-    assert agree((info.evsi[0, s, a], info.evsi_mcse[0, s, a]), oracle)
-
-
-@pytest.mark.parametrize("number", [1, 3])
-def test_rows_agree_with_nested_draws_where_actions_share(number: int) -> None:
-    """Where actions are as likely the same as not, and where they surely differ."""
-    world = bm.worlds.synthetic(number, 3, 2)
-    posterior = bm.fit(world.sample(100, seed=0), world.task)  # hierarchical
-    assert isinstance(posterior, bm.posterior.HierarchicalPosterior)
-    policies = deterministic(3)
-    info = bm.value_of_information(posterior, list(policies), n_visits=(30,))
-    for s, a in ((0, 1), (1, 1)):
-        oracle = shared(posterior, policies, (s, a), 150, 2000, seed=1)
-        found = info.evppi[s, a], info.evppi_mcse[s, a]
-        assert agree(found, oracle), ((s, a), found, oracle)
 
 
 def test_first_order_is_exact_where_values_are_linear() -> None:

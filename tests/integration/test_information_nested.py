@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from nested_oracle import nested, shared
+from nested_oracle import agree, deterministic, nested, reweighted, shared
 
 import bayesmdp as bm
 
@@ -84,3 +84,30 @@ def test_errors_hold_over_seeds_where_actions_share() -> None:
     # 48 of sd 1, a third as many if pairs were one: beyond 0.6 and 1.6 p is below 0.3 %
     assert 0.6 < np.sqrt((z**2).mean()) < 1.6
     assert np.abs(z.mean(axis=0)).max() < 1.0
+
+
+@pytest.mark.parametrize("pair", [(1, 0), (1, 1), (2, 0)])
+def test_visits_agree_with_reweighted_draws_where_actions_share(
+    pair: tuple[int, int],
+) -> None:
+    world = bm.worlds.synthetic(3, 3, 2)
+    posterior = bm.fit(world.sample(100, seed=0), world.task)  # hierarchical
+    policies = deterministic(3)
+    info = bm.value_of_information(posterior, list(policies), n_visits=(30,))
+    oracle = reweighted(posterior, policies, pair, 30, 400, 4000, seed=1)
+    s, a = pair
+    assert agree((info.evsi[0, s, a], info.evsi_mcse[0, s, a]), oracle)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_rows_agree_with_nested_draws_where_actions_share(number: int) -> None:
+    """Where actions are as likely the same as not, and where they surely differ."""
+    world = bm.worlds.synthetic(number, 3, 2)
+    posterior = bm.fit(world.sample(100, seed=0), world.task)  # hierarchical
+    assert isinstance(posterior, bm.posterior.HierarchicalPosterior)
+    policies = deterministic(3)
+    info = bm.value_of_information(posterior, list(policies), n_visits=(30,))
+    for s, a in ((0, 1), (1, 1)):
+        oracle = shared(posterior, policies, (s, a), 150, 2000, seed=1)
+        found = info.evppi[s, a], info.evppi_mcse[s, a]
+        assert agree(found, oracle), ((s, a), found, oracle)

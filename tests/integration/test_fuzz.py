@@ -9,8 +9,10 @@ import pytest
 
 import bayesmdp as bm
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 campaign = pytest.importorskip("fuzz.campaign")
+
+pytestmark = pytest.mark.integration  # for its time
 
 INPUTS = campaign.inputs(90)
 PARTS = [INPUTS[i::3] for i in range(3)]
