@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from bad_input import EVEN, POSTERIOR, case, check, counted, labelled, without
 
@@ -84,6 +85,12 @@ DRAW_CASES = [
         ArgumentError,
         lambda: bm.action_values(EVEN, POSTERIOR, keep_values=[1]),
         "`keep_values` must be of type bool; got list.",
+    ),
+    case(
+        "values kept by an array",
+        ArgumentError,
+        lambda: bm.evaluate(EVEN, POSTERIOR, keep_values=np.array([True])),
+        "`keep_values` must be of type bool; got ndarray.",
     ),
     case(
         "a task in place of draws",
@@ -206,3 +213,9 @@ def test_the_least_horizon_that_is_offered_is_enough() -> None:
 
 def test_an_error_is_a_value_error() -> None:
     assert issubclass(bm.BayesmdpError, ValueError)
+
+
+def test_flags_may_be_numpy_s() -> None:
+    found = bm.evaluate(EVEN, POSTERIOR, n_draws=5, keep_values=np.bool_(True))
+    assert found.values is not None
+    assert bm.evaluate(EVEN, POSTERIOR, n_draws=5, control=np.bool_(False)).notes == ()

@@ -216,6 +216,10 @@ def test_other_commands_take_one_reward_or_a_sum() -> None:
     wrong = run("evaluate", "timed", TWO[0], *twice)
     assert wrong.exit_code == 2
     assert "'qaly' is given twice." in wrong.stderr
+    for policy in ("nominal", TWO[0]):  # neither is to blame
+        for more in ([], ["--reward", "zero"]):
+            wrong = run("evaluate", "plain", policy, *more)
+            assert "POLICY" not in wrong.stderr
 
 
 def test_the_report_shows_the_last_analysis() -> None:
@@ -254,6 +258,14 @@ def test_a_report_leaves_out_what_an_earlier_optimised_policy_cost() -> None:
     assert information
     assert "earlier optimised policy" not in said
     kept = bm.storage.load_result("plain", "optimised", bm.Optimisation)
+    near = np.nextafter(kept.policy, 0)  # as where rows are divided by sums near 1
+    bm.storage.save_result(
+        "plain", "optimised", replace(kept, policy=near), overwrite=True
+    )
+    said, economics, information = shown()
+    assert economics
+    assert information
+    assert "as it is now" not in said
     other = np.roll(kept.policy, 1, axis=1)
     bm.storage.save_result(
         "plain", "optimised", replace(kept, policy=other), overwrite=True

@@ -409,3 +409,12 @@ def test_files_are_read_again_only_where_memory_is_short(
     assert found.next_state.tolist() == wanted.next_state.tolist() == [1, 2, 2]
     with pytest.raises(CountsError, match="cannot be read"):
         list(not_held.episodes())
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_tables_of_one_question_do_not_stay(kind: str, tmp_path: Path) -> None:
+    log = bm.read_transitions(in_file(WALKS, kind, tmp_path))
+    there = log.table.connection.execute  # type: ignore[union-attr]
+    before = there("select count(*) from duckdb_tables()").fetchall()
+    assert of_episodes(log) == of_episodes(log)
+    assert there("select count(*) from duckdb_tables()").fetchall() == before

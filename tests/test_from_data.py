@@ -290,6 +290,7 @@ def test_names_become_text() -> None:
         {"terminal": np.array(200)},
         {"terminal": np.array([10])},
         {"start": 10},
+        {"start": {"10": 0.5, 1: 0.5}},
     ):
         with pytest.raises(TaskError, match="could be a name or an index: write '"):
             quiet(data, **options)

@@ -383,6 +383,7 @@ SCARCE = {  # objective of normal draws, its closed form, whether few draws carr
     "a tail": (bm.CVaR(0.1), -1.7549833, False),
     "a bound": (bm.EVaR(0.01), -np.sqrt(-2 * np.log(0.01)), True),
     "the mean": (bm.PosteriorMean(), 0.0, False),
+    "no tail beside the mean": (bm.SoftRobust(1.0, 0.01), 0.0, False),
     "spread": (bm.MeanSd(3.0), -3.0, False),
 }
 

@@ -104,6 +104,12 @@ def test_the_uniform_start_is_over_live_states() -> None:
     assert task(np.zeros(S)).start.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
+def test_a_state_named_twice_in_a_start_has_both_shares() -> None:
+    shares = {"a": 0.25, 0: 0.25, "b": 0.5}
+    task = bm.Task(2, 1, [0, 0], discount=0.9, start=shares, state_labels=["a", "b"])
+    assert task.start.tolist() == [0.5, 0.5]
+
+
 @pytest.mark.parametrize(
     "start",
     [1, np.int64(1), "icu", np.str_("icu"), [0, 1, 0, 0], np.eye(S)[1], {"icu": 1}],

@@ -254,8 +254,8 @@ def flags(name: str, value: object, error: ErrorClass) -> BoolArray:
 
 
 def of_type(name: str, value: object, kind: type, error: ErrorClass) -> None:
-    """Refuse an object of another class."""
-    if not isinstance(value, kind):
+    """Refuse an object of another class; NumPy's truth values are such."""
+    if not isinstance(value, (bool, np.bool_) if kind is bool else kind):
         raise error(
             f"`{name}` must be of type {kind.__name__}; got {type(value).__name__}."
         )

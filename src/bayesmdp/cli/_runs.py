@@ -131,10 +131,7 @@ class Job(Work):
                 raise PolicyError(
                     f"There are two policies {name!r}: leave out {which}."
                 )
-            try:
-                policy = self._find(said)
-            except bm.errors.TaskError as problem:  # of the action of always:ACTION
-                raise PolicyError(f"`{option}` {said!r:.60}: {problem}") from None
+            policy = self._find(said, option)
             if self.restricted and said.startswith(bm.policies.ALWAYS):
                 whole, policy = policy, bm.restrict(policy, self.posterior)
                 if not np.array_equal(whole, policy):
@@ -153,7 +150,7 @@ class Job(Work):
         )
         return found
 
-    def _find(self, said: str) -> "FloatArray":
+    def _find(self, said: str, option: str) -> "FloatArray":
         import bayesmdp as bm
         from bayesmdp._checks import did_you_mean
 
@@ -167,9 +164,16 @@ class Job(Work):
             return kept.policy
         always, known = said.startswith(bm.policies.ALWAYS), _known()
         if always or said in known:
-            return bm.policies.named_policy(
-                said, self.posterior, seed=self.seed, threads=self.threads
-            )
+            posterior = self.posterior  # what is wrong with --reward is said of it
+            try:
+                return bm.policies.named_policy(
+                    said, posterior, seed=self.seed, threads=self.threads
+                )
+            except bm.errors.TaskError as problem:
+                if not always:
+                    raise
+                said = f"`{option}` {said!r:.60}: {problem}"  # of its action
+                raise bm.errors.PolicyError(said) from None
         if Path(said).suffix.lower() in _SUFFIXES or Path(said).is_file():
             return bm.storage.read_policy(
                 said, self.posterior, restricted=self.restricted

@@ -53,7 +53,7 @@ from bayesmdp.data._queries import (
     fetch,
     fetch_one,
     fetch_sorted,
-    held,
+    held_meanwhile,
     how_many,
     numbered,
     sortable,
@@ -134,14 +134,14 @@ class FrameTable:
         """Sum scrambled numbers of the episodes of each distinct transition."""
         import narwhals as nw
 
+        told = self.connection, self.origin, self.n_rows
         frame = self.frame.select("episode", *TRIPLET)
-        frame = held(frame, self.connection, self.origin, self.n_rows)
-        with worded(self.origin):
+        with worded(self.origin), held_meanwhile(frame, *told) as frame:
             rows = frame.join(self._scrambled(frame, 0), on="episode", how="inner")
             sums = nw.len().alias("count"), nw.col("__order").sum()
             query = rows.group_by(*TRIPLET).agg(*sums)
             query = query.with_columns(nw.col("__order").cast(nw.Int64))
-        groups = self._fetch(query)
+            groups = self._fetch(query)
         return *self._ids(groups), groups["__order"].astype(np.int64)
 
     def reward_statistics(self) -> RewardStatistics:

@@ -363,6 +363,22 @@ def held(frame: "Frame", connection: Any, origin: str, n_rows: int) -> "Frame":
         return lazy(connection.table(name))
 
 
+@contextmanager
+def held_meanwhile(
+    frame: "Frame", connection: Any, origin: str, n_rows: int
+) -> Iterator["Frame"]:
+    """Keep rows of files in a table, as `held` does, until the block ends."""
+    import narwhals as nw
+
+    kept = held(frame, connection, origin, n_rows)
+    try:
+        yield kept
+    finally:
+        if kept is not frame:
+            with suppress(Exception):  # where the connection is closed, it is gone
+                connection.execute(f"drop table {nw.to_native(kept).alias}")
+
+
 def spill_folder() -> Path:
     """Name a place for one connection, which DuckDB makes when it must spill."""
     return _home(os.getpid()) / uuid4().hex

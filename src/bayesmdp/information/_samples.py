@@ -241,14 +241,15 @@ def _read(values: ArrayLike, parameters: ArrayLike) -> tuple[FloatArray, FloatAr
 def _regressed(y: FloatArray, basis: tuple[FloatArray, FloatArray]) -> Estimate:
     """Return the mean gain, where there are draws enough for a regression."""
     n, k = basis[0].shape
+    many = _checks.many(k, "coefficient")
     if n < _LEAST * k:
         raise ArgumentError(
             f"`values` must have {_LEAST * k} draws or more for a regression with "
-            f"{k} coefficients; got {n}: give more draws, or fewer `parameters`."
+            f"{many}; got {n}: give more draws, or fewer `parameters`."
         )
     if n < _USUAL * k:
         warnings.warn(
-            f"{n} draws are few for a regression with {k} coefficients: the value is "
+            f"{n} draws are few for a regression with {many}: the value is "
             "likely too low, by more than its Monte Carlo error says; give "
             f"{_USUAL * k} draws or more, or fewer `parameters`.",
             BayesmdpWarning,

@@ -6,7 +6,7 @@ to another: one that the log also goes on from is not an end, whatever the flag 
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -65,8 +65,9 @@ def task_from_data(
     if terminal is not None:
         terminal = names_given("terminal", terminal)
         _refuse_ambiguous("terminal", terminal, names)
-    if not isinstance(start, Iterable):  # not weights
-        _refuse_ambiguous("start", [start], names)
+    if isinstance(start, Mapping) or not isinstance(start, Iterable):  # not weights
+        states = list(start) if isinstance(start, Mapping) else [start]
+        _refuse_ambiguous("start", states, names)
     logged = isinstance(cost, str) and cost == "logged"
     statistics = _rewards(data) if logged or (reward is cost is None) else None
     if statistics is not None:

@@ -186,7 +186,7 @@ def read_start(start: Any, task: "Task") -> FloatArray:
     if isinstance(start, Mapping):
         for name, share in start.items():
             at = index_of("start", name, task.n_states, task.state_labels)
-            weights[at] = _checks.real(f"start[{name!r}]", share, TaskError, 0)
+            weights[at] += _checks.real(f"start[{name!r}]", share, TaskError, 0)
         start, weights = weights, np.zeros(task.n_states)
     start = in_order("start", start, ("state",), TaskError, task)
     if isinstance(start, str) and start == "uniform":

@@ -224,6 +224,11 @@ class SoftRobust(RiskObjective):
         part = f"{self.weight:g} of the mean and {1 - self.weight:g} of the mean"
         return f"{part} over {worst(self.tail)} of draws"
 
+    @property
+    def tail_mass(self) -> float:  # type: ignore[override]
+        """Share of the draws that it rests on: all where the mean is all."""
+        return self.tail if self.weight < 1 else 1.0
+
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the mixture."""
         return float(values @ self.weights(values, probability))

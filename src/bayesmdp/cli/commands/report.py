@@ -207,7 +207,15 @@ def _valued(info: "Information") -> "dict[str, FloatArray]":
 def _same_policy(policies: "Mapping[str, FloatArray]", kept: "Optimisation") -> bool:
     """Whether the optimised policy among them, if any, is the one kept."""
     policy = policies.get(OPTIMISED)
-    return policy is None or bool((policy == kept.policy).all())
+    return policy is None or _alike(policy, kept)
+
+
+def _alike(policy: "FloatArray", kept: "Optimisation") -> bool:
+    """Whether a policy is the one kept; a check of its rows may round them again."""
+    return bool((abs(policy - kept.policy) <= _SAME).all())
+
+
+_SAME = 1e-12  # of a probability
 
 
 def _reward_of(found: Any, task: "Task") -> object:
@@ -231,4 +239,4 @@ def _knows(kept: "Comparison", best: "Optimisation | None") -> bool:
     if best is None:
         return True
     compared = kept.evaluations.get(OPTIMISED)
-    return compared is not None and bool((compared.policy == best.policy).all())
+    return compared is not None and _alike(compared.policy, best)
