@@ -130,7 +130,7 @@ BAD = [
     case("no episodes", ArgumentError, lambda: Episodes([0], 0), "`n_episodes`"),
     case("no steps", ArgumentError, lambda: Episodes([0], 1, 0), "`max_steps`"),
     case("policy", PolicyError, call(policy=[0, 9, 0]), "`policy`", "9"),
-    case("choose", ArgumentError, call(choose="nominal"), "`choose`", "nominal"),
+    case("choose", ArgumentError, call(choose="best"), "`choose`", "best"),
     case("chosen", PolicyError, call(choose=lambda _: [0, 0]), "`choose`"),
     case("min_count", ArgumentError, call(min_count=-1), "`min_count`"),
     case("datasets", ArgumentError, call(n_datasets=9), "`n_datasets`", "10"),
