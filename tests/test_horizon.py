@@ -11,7 +11,6 @@ from all_paths import (
     COUNTS,
     CYCLES,
     DISCOUNTS,
-    END,
     MODELS,
     POLICY,
     SHAPES,
@@ -67,29 +66,6 @@ def test_horizons_are_what_all_paths_say(form: str, cycle: str) -> None:
         if form == "states":
             paid = rewards(form)["qaly"]
             np.testing.assert_allclose(one.occupancy @ paid, one.start_value)
-
-
-@pytest.mark.parametrize("g", DISCOUNTS.values(), ids=list(DISCOUNTS))
-def test_iterations_and_elimination_agree_on_several_rewards(g: Any) -> None:
-    """Within 1e-8 of the largest value, which is what iterations are held to."""
-    rng = np.random.default_rng(5)
-    three = {**rewards("pairs"), "days": rng.normal(size=(S, A))}
-    discount = dict(zip(three, (*g, g[0]), strict=True))
-    about = bm.Task(S, A, three, discount=discount, start=START, terminal=[END])
-    one = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
-    there, here = (
-        bm.evaluate(POLICY, one, n_draws=64, solver=x) for x in ("dense", "iterative")
-    )
-    assert (there.solver, here.solver) == ("dense", "iterative")
-    assert there.rewards is not None
-    assert here.rewards is not None
-    for name in three:
-        for field in ("value", "epistemic_sd", "aleatoric_sd", "occupancy"):
-            ours, others = (getattr(x.rewards[name], field) for x in (here, there))
-            np.testing.assert_allclose(ours, others, atol=1e-8)
-    for field in ("start_aleatoric_covariance", "start_epistemic_covariance"):
-        mine, other = (getattr(x, field) for x in (here, there))
-        np.testing.assert_allclose(mine, other, atol=1e-8)
 
 
 def test_errors_of_covariances_are_those_of_repeated_runs() -> None:

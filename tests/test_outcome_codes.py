@@ -69,6 +69,8 @@ def test_mapped_codes_are_the_states_that_they_mean(
         assert counted(log) == wanted, name
         assert "4 of 5 rows have one; 1 last row censored" in log.notes[0], name
         assert log.action_labels == (0, 1)
+        if name not in ("pandas", "csv"):  # `test_validate` asks every engine
+            continue
         found = bm.validate(source, columns=COLUMNS, outcome=meaning)
         assert not found.errors, name
         assert {x.code for x in found} >= {"censored-rows"}

@@ -3,8 +3,11 @@
 Answers found another way: elimination, and each reward by itself.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
+from all_paths import COUNTS, DISCOUNTS, END, POLICY, START, A, S, rewards
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import spsolve
@@ -13,6 +16,8 @@ import bayesmdp as bm
 from bayesmdp.engine._kernel import Method
 from bayesmdp.engine._krylov import System, fill_inverse
 from bayesmdp.engine._solve import Krylov, bounded
+
+pytestmark = pytest.mark.integration  # its kernel takes 18 s to compile
 
 Array = NDArray[np.float64]
 
@@ -113,3 +118,26 @@ def test_a_chain_that_iterations_cannot_solve_is_said_to_fail() -> None:
     )
     rhs = np.random.default_rng(0).normal(size=(3, n))
     assert solved(ring, n, 1 - 1e-9, False, rhs)[0] < 0
+
+
+@pytest.mark.parametrize("g", DISCOUNTS.values(), ids=list(DISCOUNTS))
+def test_iterations_and_elimination_agree_on_several_rewards(g: Any) -> None:
+    """Within 1e-8 of the largest value, which is what iterations are held to."""
+    rng = np.random.default_rng(5)
+    three = {**rewards("pairs"), "days": rng.normal(size=(S, A))}
+    discount = dict(zip(three, (*g, g[0]), strict=True))
+    about = bm.Task(S, A, three, discount=discount, start=START, terminal=[END])
+    one = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
+    there, here = (
+        bm.evaluate(POLICY, one, n_draws=64, solver=x) for x in ("dense", "iterative")
+    )
+    assert (there.solver, here.solver) == ("dense", "iterative")
+    assert there.rewards is not None
+    assert here.rewards is not None
+    for name in three:
+        for field in ("value", "epistemic_sd", "aleatoric_sd", "occupancy"):
+            ours, others = (getattr(x.rewards[name], field) for x in (here, there))
+            np.testing.assert_allclose(ours, others, atol=1e-8)
+    for field in ("start_aleatoric_covariance", "start_epistemic_covariance"):
+        mine, other = (getattr(x, field) for x in (here, there))
+        np.testing.assert_allclose(mine, other, atol=1e-8)
