@@ -113,7 +113,7 @@ def test_a_policy_that_is_kept_is_replaced_only_when_asked() -> None:
     assert "already: --resume continues from it, --overwrite" in result.stderr
     before = bm.storage.load_result("best", "optimised")
     refused = run("optimise", "best", "--resume", "--objective", "cvar:0.5").stderr
-    assert "best keeps a policy for PosteriorMean(): --resume goes" in refused
+    assert "best keeps a policy for PosteriorMean(): --resume continues" in refused
     assert run("optimise", "best", "--resume", "--steps", "1").exit_code in (0, 1)
     resumed = bm.storage.load_result("best", "optimised")
     assert list(resumed.starts) == ["resumed"]

@@ -99,7 +99,7 @@ def command(
             of_reward = "" if kept_for is None else f" of {reward}"
             raise click.UsageError(
                 f"{job.path} keeps a policy for {earlier.objective}{of_reward}: "
-                "--resume goes on with the same --objective, --of and --reward, "
+                "--resume continues with the same --objective, --of and --reward, "
                 "--overwrite searches for another."
             )
     try:
