@@ -108,7 +108,8 @@ def draws_case(name: str) -> Callable[[str], None]:
         expected = np.zeros((numbers.size, n_entries))
         problem.stream.fill(numbers, used, expected)
         on = gpu(device).device
-        found = on.get(sampled(on, problem.stream, numbers, used, n_entries))
+        rows = sampled(on, problem.stream, numbers, used, n_entries)
+        found = on.get(on.by_draw(rows, numbers.size))
         read = np.repeat(used, np.diff(problem.rows.indptr))
         np.testing.assert_allclose(
             found[:, read], expected[:, read], rtol=DRAWS, atol=1e-300

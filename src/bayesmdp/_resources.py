@@ -27,7 +27,7 @@ _CGROUP, _PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self")
 _FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _SECOND = ("memory.max", "memory.current", "inactive_file")
 _NOT_MAPPED = ("failed to map segment", "cannot allocate memory")
-_LITTLE = 16_000_000  # bytes that any machine has
+_LITTLE = 64_000_000  # bytes that any machine has
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 

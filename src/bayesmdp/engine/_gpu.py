@@ -30,7 +30,7 @@ from bayesmdp.engine._cpu import CPU, check_solver
 from bayesmdp.engine._gpu_device import Array, Device, first_device
 from bayesmdp.engine._gpu_layout import on_device
 from bayesmdp.engine._gpu_sampling import sampled
-from bayesmdp.engine._gpu_solve import Found, Rewards, Solver, chain_bytes
+from bayesmdp.engine._gpu_solve import Fit, Found, Rewards, Solver
 from bayesmdp.engine._gpu_sums import BlockSums, count_bytes
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import (
@@ -91,7 +91,7 @@ class GPU(Backend):
         device, get = self.device, self.device.get
         with device.at_work(self.name):
             self._draws_at_once(problem, _ALL)  # asked now, before anything is begun
-            theta = on_device(device, problem.rows).mean[None]
+            theta = device.grouped(on_device(device, problem.rows).mean[None])
             once = device.put(np.ones(1))
             rewards = Rewards.of(device, problem, None, None)
             for p in range(n):
@@ -106,7 +106,7 @@ class GPU(Backend):
                     to[:live] = get(x)[0]
                 of = got.value, got.variance, got.occupancy
                 for to, x in zip(found[:, p], of, strict=True):
-                    to[:] = get(x)[:, 0]
+                    to[:] = get(x)[:, 0, :, 0]
         return Iterations(length, found.reshape(3, n * m, -1))
 
     def _refuse(self, problem: Problem, wanted: str) -> None:
@@ -185,8 +185,10 @@ class GPU(Backend):
     def _draws_at_once(self, problem: Problem, bits: int) -> int:
         """Draws that fit on the device, in whole blocks."""
         at, free = on_device(self.device, problem.rows), self.device.free_bytes()
-        each = chain_bytes(at, bool(bits & (OCCUPANCY | GRADIENT)))
-        each += count_bytes(problem, bits)
+        each = 8 * at.n_places + count_bytes(problem, bits)
+        if bits & (OCCUPANCY | GRADIENT):
+            blocks = self.device.n_processors * Fit.of(self.device, at, True).resident
+            free = max(free - 8 * blocks * at.n_back_places, 0)
         most = max(min(_SHARE * free, _MOST_BYTES), BLOCK * each)
         if most > _SHARE * free:
             raise TooLargeError(
@@ -270,9 +272,9 @@ class GPU(Backend):
         kept = np.zeros((m * len(found), 2, n if bits & KEEP else 0, sums.n_states))
         for p, x in enumerate(found if bits & KEEP else []):
             at = problem.columns(p)
-            kept[at, 0] = get(x.value)
+            kept[at, 0] = get(self.device.by_draw(x.value, n))
             if x.variance is not None:
-                kept[at, 1] = get(x.variance)
+                kept[at, 1] = get(self.device.by_draw(x.variance, n))
             kept[at][:, :, told[p][1] != SOLVED] = 0.0
         cross = np.zeros((len(found), 0, n))
         if bits & CROSS:

@@ -46,12 +46,11 @@ class Device(ABC):
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp  # NumPy's functions for arrays of the device
-        self._scratch: dict[str, Array] = {}
         self._lock = RLock()
 
     @contextmanager
     def at_work(self, name: str) -> Iterator[None]:
-        """Use the device alone, and its scratch; say it in a sentence if it is full."""
+        """Use the device alone; say it in a sentence if it is full."""
         with self._lock:
             try:
                 yield
@@ -62,15 +61,23 @@ class Device(ABC):
                     "once, or end what else uses the GPU."
                 ) from problem
 
-    def scratch(self, name: str, size: int) -> Array:
-        """Memory for numbers in single precision, kept from call to call.
+    def n_groups(self, n: int) -> int:
+        """Count groups of ``n`` draws: as many as a warp has lanes lie side by side."""
+        return -(-n // self.warp)
 
-        It holds finite numbers: zeros, or what was left there.
-        """
-        if name not in self._scratch or self._scratch[name].size < size:
-            self._scratch.pop(name, None)
-            self._scratch[name] = self.xp.zeros(size, dtype=np.float32)
-        return self._scratch[name]
+    def grouped(self, array: Array) -> Array:
+        """Lay ``[n, length]`` out in groups of draws, ``[groups, length, lanes]``."""
+        n, length = array.shape
+        padded = self.xp.zeros((self.n_groups(n) * self.warp, length))
+        padded[:n] = array
+        by_group = padded.reshape(-1, self.warp, length)
+        return self.xp.ascontiguousarray(by_group.transpose(0, 2, 1))
+
+    def by_draw(self, array: Array, n: int) -> Array:
+        """Lay ``[..., groups, length, lanes]`` out by draws, ``[..., n, length]``."""
+        *more, groups, length, lanes = array.shape
+        turned = array.swapaxes(-1, -2).reshape(*more, groups * lanes, length)
+        return self.xp.ascontiguousarray(turned[..., :n, :])
 
     @abstractmethod
     def kernel(
@@ -157,7 +164,7 @@ class CudaDevice(Device):
         """Memory that is left on the device, or held by CuPy for the next array."""
         free, _ = self.xp.cuda.runtime.memGetInfo()
         held = self.xp.get_default_memory_pool().free_bytes()
-        return int(free + held + sum(x.nbytes for x in self._scratch.values()))
+        return int(free + held)
 
 
 @cache

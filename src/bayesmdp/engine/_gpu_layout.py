@@ -1,7 +1,7 @@
 """How the rows of a problem lie on a GPU, and the chain that a policy makes of them.
 
-All policies over the same rows share one pattern: that of every row. Entries with the
-same state and next state share a slot, which a policy fills; slots of rows without
+All policies over the same rows share one pattern: that of every row. Entries that lead
+from one live state to another share a slot, which a policy fills; slots of rows without
 probability stay 0. So a search, whose policy changes with every step, lays nothing out
 again.
 
@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp._typing import FloatArray, IntArray
+from bayesmdp.engine._gpu_banks import fill_up, spread_over_banks
 from bayesmdp.engine._gpu_device import Array, Device
 from bayesmdp.engine._rows import SweepRows
 
 _QUAD = 4
 _FEW_SLICES = 32  # below, more lanes take a state
-IS_DIAGONAL, IS_PAID = 1, 2  # bits of a mark, as in chain.cu
-NOWHERE = np.uint32(0xFFFFFFFF)
+MOST_QUADS = 32  # of a thread whose values stay in shared memory: bits of a word
 
 
 @dataclass(frozen=True)
@@ -50,73 +50,70 @@ class Slices:
 
     first: NDArray[np.int32]  # [warps + 1], slices of each warp
     quads: NDArray[np.int32]  # [slices, 2], those of a thread
-    order: NDArray[np.int32]  # [slices, rows of one], states; or -1
+    order: NDArray[np.int32]  # [slices, rows of one], states; or N
     position: IntArray  # [slots], where each stands
-    begin: IntArray  # [N], where the row of a state begins
-    length: IntArray  # [N], places that it has
+    column: NDArray[np.unsignedinteger[Any]]  # of all positions
     block: Block
     n_quads: int  # of the thread that has most
 
     @classmethod
-    def of(cls, state: IntArray, n_live: int, block: Block) -> "Slices":
-        """Lay out slots, which stand in order of their live ``state``."""
+    def of(
+        cls, state: IntArray, target: IntArray, n_live: int, block: Block, most: int
+    ) -> "Slices":
+        """Lay out slots, which stand in order of their live ``state``.
+
+        Up to ``most`` quads of a thread stay in shared memory, where the order of
+        slots counts.
+        """
         n_rows, lanes = block.warp // block.lanes, block.lanes
         length = np.bincount(state, minlength=n_live)
         by_length = np.argsort(-length, kind="stable")
         n_slices = -(-n_live // n_rows)
-        states = np.full(n_slices * n_rows, -1, dtype=np.int64)
-        states[:n_live] = by_length
+        states = np.full((n_slices, n_rows), -1, dtype=np.int64)
+        states.reshape(-1)[:n_live] = by_length
         each = -(-length[by_length[::n_rows]] // (_QUAD * lanes))  # quads of slices
         each = np.maximum(each, 1)
         warp_of, begin = _dealt(each, block.n_warps)
         by_warp = np.argsort(warp_of, kind="stable")
         first = np.searchsorted(warp_of[by_warp], np.arange(block.n_warps + 1))
         quads = np.stack([begin, begin + each], axis=1)
+        n_quads = int(quads.max())
+        before, near = np.cumsum(length) - length, block.warp > 1 and n_quads <= most
+        if near:
+            given = states, _QUAD * each, lanes, before, length, target
+            step, lane = spread_over_banks(*given)
+        else:
+            number = np.arange(state.size) - before[state]
+            step = number // (_QUAD * lanes) * _QUAD + number % _QUAD
+            lane = number // _QUAD % lanes
         rank = np.empty(n_live, dtype=np.int64)  # of a state in the order of lengths
         rank[by_length] = np.arange(n_live)
         of, row = rank // n_rows, rank % n_rows
-        thread = begin[of] * block.threads + warp_of[of] * block.warp + row * lanes
-        number = np.arange(state.size) - (np.cumsum(length) - length)[state]
-        quad = number // _QUAD
-        place = thread[state] + quad // lanes * block.threads + quad % lanes
+        thread = warp_of[of] * block.warp + row * lanes
+        quad = begin[of][state] + step // _QUAD
+        place = quad * block.threads + thread[state] + lane
+        position = place * _QUAD + step % _QUAD
+        kind = np.uint16 if n_live < 2**16 else np.uint32
+        column = np.full((n_quads, block.threads, _QUAD), n_live, dtype=kind)
+        column.reshape(-1)[position] = target
+        if near:
+            empty = np.ones(column.size, dtype=np.bool_)
+            empty[position] = False
+            fill_up(column, empty, block.warp)
         return cls(
             first.astype(np.int32),
             np.ascontiguousarray(quads[by_warp].astype(np.int32)),
-            states.reshape(n_slices, n_rows)[by_warp].astype(np.int32),
-            place * _QUAD + number % _QUAD,
-            thread * _QUAD,
-            each[of] * _QUAD * lanes,
+            np.where(states < 0, n_live, states)[by_warp].astype(np.int32),
+            position,
+            column,
             block,
-            int(quads.max()),
+            n_quads,
         )
-
-    @property
-    def width(self) -> int:
-        """Places of a row that lie side by side."""
-        return _QUAD * self.block.lanes
-
-    @property
-    def pitch(self) -> int:
-        """Distance to the next ones."""
-        return _QUAD * self.block.threads
-
-    def slot_at(self, first: IntArray) -> tuple[IntArray, IntArray]:
-        """Where places of states begin, ``[N + 1]``, and the slot at each; or none.
-
-        Slots are counted within their state, which has its first at ``first`` [N + 1].
-        """
-        begin = np.concatenate([[0], np.cumsum(self.length)])
-        state = np.repeat(np.arange(self.length.size), np.diff(first))
-        beyond = self.position - self.begin[state]
-        at = beyond // self.pitch * self.width + beyond % self.pitch
-        out = np.full(begin[-1], NOWHERE)
-        out[begin[state] + at] = np.arange(state.size) - first[state]
-        return begin, out
 
     @property
     def n_positions(self) -> int:
         """Positions of all threads."""
-        return self.n_quads * self.block.threads * _QUAD
+        return self.column.size
 
 
 def _dealt(sizes: IntArray, n_warps: int) -> tuple[IntArray, IntArray]:
@@ -141,7 +138,6 @@ class OnDevice:
         self.indptr, self.source = put(rows.indptr), put(rows.source)
         self.target, self.mean = put(rows.target), put(rows.mean)
         self.reward, self.start = put(rows.reward), put(rows.start)
-        self.row = put(rows.row_of_entry.astype(np.uint32))
         self.terminal_value = put(rows.terminal_value)
         self.every_row = put(np.ones(self.n_rows, dtype=np.uint8))
         self._discounts: dict[bytes, Array] = {}
@@ -156,15 +152,21 @@ class OnDevice:
         return self._discounts[key]
 
     @cached_property
+    def _inner(self) -> IntArray:
+        """Entries that lead from a live state to another."""
+        target, state = self._rows.target, self._rows.source[self._rows.row_of_entry]
+        return np.flatnonzero((target < self.n) & (target != state))
+
+    @cached_property
     def _slots(self) -> tuple[IntArray, IntArray, IntArray]:
-        """State and next state of each slot, and the slot of each entry."""
-        rows = self._rows
-        state = rows.source[rows.row_of_entry]
-        key = state * self.n_states + rows.target
+        """State and next state of each slot, and the slot of each inner entry."""
+        rows, inner = self._rows, self._inner
+        state = rows.source[rows.row_of_entry[inner]]
+        key = state * self.n + rows.target[inner]
         if (np.diff(key) > 0).all():  # one row per state
-            return state, rows.target.astype(np.int64), np.arange(key.size)
+            return state, key % self.n, np.arange(key.size)
         found, slot = np.unique(key, return_inverse=True)
-        return found // self.n_states, found % self.n_states, slot
+        return found // self.n, found % self.n, slot
 
     @cached_property
     def block(self) -> Block:
@@ -178,25 +180,22 @@ class OnDevice:
         n_warps = 1 << max(int(np.ceil(np.log2(max(slices / 4, 1)))), 0)
         return Block(warp, min(n_warps, self._device.most_threads // warp), lanes)
 
-    @property
-    def column_type(self) -> type[np.unsignedinteger[Any]]:
-        """Type that counts states."""
-        return np.uint16 if self.n + 1 < 2**16 else np.uint32
-
     @cached_property
     def _chain(self) -> Slices:
-        return Slices.of(self._slots[0], self.n, self.block)
+        state, target, _ = self._slots
+        return Slices.of(state, target, self.n, self.block, MOST_QUADS)
 
     @cached_property
     def _by_target(self) -> IntArray:
-        """Slots that lead to live states, in order of these, ``[L]``."""
+        """Slots in the order of the states that they lead to."""
         state, target, _ = self._slots
-        order = np.lexsort((state, target))
-        return order[: int((target < self.n).sum())]
+        return np.lexsort((state, target))
 
     @cached_property
     def _back(self) -> Slices:
-        return Slices.of(self._slots[1][self._by_target], self.n, self.block)
+        (state, target, _), order = self._slots, self._by_target
+        head, tail = target[order], state[order]
+        return Slices.of(head, tail, self.n, self.block, MOST_QUADS)
 
     @property
     def n_quads(self) -> int:
@@ -208,76 +207,87 @@ class OnDevice:
         """Quads of a thread in the transpose."""
         return self._back.n_quads
 
-    def _pattern(
-        self, made: Slices, head: IntArray, tail: IntArray
-    ) -> tuple[Array, ...]:
-        """Slices, and columns of all positions: terminal states and diagonals are 0."""
-        out = np.full(made.n_positions, self.n, dtype=self.column_type)
-        out[made.position] = np.where(
-            head == tail, self.n + 1, np.minimum(head, self.n)
-        )
-        return tuple(map(self._device.put, (made.first, made.quads, made.order, out)))
+    @property
+    def n_places(self) -> int:
+        """Places of a chain, with those that fill rows up."""
+        return self._chain.n_positions
+
+    @property
+    def n_back_places(self) -> int:
+        """Places of its transpose."""
+        return self._back.n_positions
+
+    def _pattern(self, made: Slices) -> tuple[Any, ...]:
+        put = self._device.put
+        arrays = made.first, made.quads, made.order, made.column
+        return (*map(put, arrays), made.n_quads)
 
     @cached_property
-    def chain(self) -> tuple[Array, ...]:
-        """Pattern of the chain."""
-        state, target, _ = self._slots
-        return self._pattern(self._chain, target, state)
+    def chain(self) -> tuple[Any, ...]:
+        """Pattern of the chain: slices, columns of all positions, and quads."""
+        return self._pattern(self._chain)
 
     @cached_property
-    def back(self) -> tuple[Array, ...]:
+    def back(self) -> tuple[Any, ...]:
         """Pattern of the transpose."""
-        (state, target, _), order = self._slots, self._by_target
-        return self._pattern(self._back, state[order], target[order])
+        return self._pattern(self._back)
 
     @cached_property
-    def places(self) -> tuple[Any, ...]:
-        """Where `fill_chains` writes: rows of the chain, and slots of its transpose."""
-        place = np.full(self._slots[0].size, NOWHERE)
-        place[self._by_target] = self._back.position
-        made, put = self._chain, self._device.put
-        begin, slot_at = made.slot_at(self._first_slot)
-        given = put(begin.astype(np.int32)), put(slot_at)
-        of_rows = *given, put(made.begin.astype(np.int32))
-        return (made.width, made.pitch, *of_rows, put(place))
+    def turned(self) -> Array:
+        """Position in the transpose of each position of the chain."""
+        most = max(self._chain.n_positions, self._back.n_positions)
+        kind = np.uint16 if most < 2**16 else np.uint32
+        out = np.full(self._chain.n_positions, -1).astype(kind)
+        out[self._chain.position[self._by_target]] = self._back.position
+        return self._device.put(out)
 
     @cached_property
-    def _first_slot(self) -> IntArray:
-        """Where slots of states begin, ``[N + 1]``."""
-        return np.searchsorted(self._slots[0], np.arange(self.n + 1))
+    def filling(self) -> tuple[Array, Array, Array, Array]:
+        """What fills places of a chain, listed for as many as a warp has lanes.
+
+        Entries, their rows, and which of these places each is added to.
+        """
+        warp, position = self._device.warp, self._chain.position[self._slots[2]]
+        order = np.argsort(position, kind="stable")
+        count = np.bincount(position // warp, minlength=self.n_places // warp)
+        place = self._device.put((position[order] % warp).astype(np.uint8))
+        return (*self._listed(count, self._inner[order]), place)
 
     @cached_property
-    def first_slot(self) -> Array:
-        """The same on the device."""
-        return self._device.put(self._first_slot.astype(np.int32))
-
-    def _marked(self, pays: IntArray) -> Array:
-        """Slot of each entry within its state, with two bits."""
-        state, target, slot = self._slots
-        mark = (slot - self._first_slot[state[slot]]) * 4 + IS_DIAGONAL * (
-            state == target
-        )[slot]
-        return self._device.put((mark + IS_PAID * pays).astype(np.uint32))
+    def edges(self) -> tuple[Array, Array, Array]:
+        """Entries of each state that are paid for, or stay there."""
+        rows = self._rows
+        paid = rows.reward[: self.n_entries] != 0
+        return self._edges(paid | (rows.target == rows.source[rows.row_of_entry]))
 
     @cached_property
-    def mark(self) -> Array:
-        """Marks where the reward is that of the rows."""
-        return self._marked(self._rows.reward[: self.n_entries] != 0)
+    def all_edges(self) -> tuple[Array, Array, Array]:
+        """The same where every entry may be paid for."""
+        return self._edges(np.ones(self.n_entries, dtype=np.bool_))
+
+    def _edges(self, wanted: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+        entry = np.flatnonzero(wanted)
+        state = self._rows.source[self._rows.row_of_entry[entry]]
+        return self._listed(np.bincount(state, minlength=self.n), entry)
+
+    def _listed(self, count: IntArray, entry: IntArray) -> tuple[Array, Array, Array]:
+        begin, row = np.concatenate([[0], np.cumsum(count)]), self._rows.row_of_entry
+        put = self._device.put
+        return (
+            put(begin.astype(np.uint32)),
+            put(entry.astype(np.uint32)),
+            put(row[entry].astype(np.int64)),
+        )
 
     @cached_property
-    def mark_all(self) -> Array:
-        """Marks where every entry may be paid for."""
-        return self._marked(np.ones(self.n_entries, dtype=np.int64))
-
-    @cached_property
-    def arrivals(self) -> tuple[Array, Array]:
-        """Entries that lead to each terminal state: where they begin, and which."""
-        put, rows = self._device.put, self._rows
+    def arrivals(self) -> tuple[Array, Array, Array, Array]:
+        """Entries that lead to each terminal state, and the states that they leave."""
+        rows = self._rows
         ends = np.flatnonzero(rows.target >= self.n)
         ends = ends[np.argsort(rows.target[ends], kind="stable")]
         count = np.bincount(rows.target[ends], minlength=self.n_states)[self.n :]
-        at = np.concatenate([[0], np.cumsum(count)])
-        return put(at.astype(np.uint32)), put(ends.astype(np.uint32))
+        state = rows.source[rows.row_of_entry[ends]].astype(np.uint32)
+        return (*self._listed(count, ends), self._device.put(state))
 
 
 def on_device(device: Device, rows: SweepRows) -> OnDevice:

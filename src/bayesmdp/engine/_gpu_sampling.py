@@ -27,12 +27,14 @@ from bayesmdp.posterior import (
 from bayesmdp.posterior.sampling import layers
 
 _WARPS = 4  # of a block; each takes a row of as many draws as it has lanes
-_TILE = 24  # entries that are written at once
 _SHARE_KEPT = 0.4  # of free memory that draws met again may take
 
 
 class Sampler(Protocol):
-    """Fills rows ``used`` [R] of draws [n] in an array [n, E] of the device."""
+    """Fills rows ``used`` [R] of draws [n] in an array of the device.
+
+    Draws lie in groups, ``[groups, E, lanes]`` (`Device.grouped`).
+    """
 
     def __call__(self, draws: IntArray, used: BoolArray, theta: Array) -> None:
         """Fill."""
@@ -51,10 +53,8 @@ class _Kernels:
         """Run a sampler over rows and draws."""
         warp = self.device.warp
         warps = _WARPS if warp > 1 else 1
-        run: Launch = self.device.kernel(
-            ("common", "random", "sample"), name, TILE=_TILE
-        )
-        tasks = n_rows * -(-n_draws // warp)
+        run: Launch = self.device.kernel(("common", "random", "sample"), name)
+        tasks = n_rows * self.device.n_groups(n_draws)
         run(-(-tasks // warps), warps * warp, arguments, 0)
 
 
@@ -149,7 +149,8 @@ def _hierarchical(kernels: _Kernels, stream: HierarchicalStream) -> Sampler:
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
         numbers, n = put(draws), draws.size
         members = put(chains.order[draws % chains.order.size])
-        mu = kernels.device.xp.empty((n, n_kept))
+        groups = kernels.device.n_groups(n)
+        mu = kernels.device.xp.empty((groups, n_kept, kernels.device.warp))
         sizes = n, first.size, chains.tables.shape[1], n_states, n_kept
         given = (*at.key, *sizes, rows.n_actions, numbers, members, *of_latent)
         given = *given, *kernels.tables, mu
@@ -165,17 +166,18 @@ def _hierarchical(kernels: _Kernels, stream: HierarchicalStream) -> Sampler:
 
 
 def _models(kernels: _Kernels, stream: ModelStream) -> Sampler:
-    table, membership = kernels.device.put(stream.table), stream.membership
+    device, membership = kernels.device, stream.membership
+    table = device.put(stream.table)
 
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
-        theta[:] = table[kernels.device.put(membership.of(draws))]
+        theta[:] = device.grouped(table[device.put(membership.of(draws))])
 
     return fill
 
 
 def _mixture(kernels: _Kernels, stream: MixtureStream) -> Sampler:
-    put, xp = kernels.device.put, kernels.device.xp
-    parts, membership = [], stream.membership
+    device, membership = kernels.device, stream.membership
+    put, xp, parts = device.put, device.xp, []
     for part in stream.parts:
         place = part.place
         place = place if isinstance(place, slice) else put(place)
@@ -183,19 +185,28 @@ def _mixture(kernels: _Kernels, stream: MixtureStream) -> Sampler:
 
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
         members = membership.of(draws)
-        theta[:] = 0.0
+        whole = xp.zeros((draws.size, theta.shape[1]))
         for number in np.unique(members):
             of_part, mean, place = parts[number]
             mine = np.flatnonzero(members == number)
-            own = xp.tile(mean, (mine.size, 1))  # rows that are not used
+            own = device.grouped(xp.tile(mean, (mine.size, 1)))  # rows not used
             of_part(draws[mine], used, own)
-            at = put(mine)
+            at, own = put(mine), device.by_draw(own, mine.size)
             if isinstance(place, slice):
-                theta[at] = own
+                whole[at] = own
             else:
-                theta[at[:, None], place] = own
+                whole[at[:, None], place] = own
+        theta[:] = device.grouped(whole)
 
     return fill
+
+
+def _room(device: Device, n: int, n_entries: int, share: float = np.inf) -> Array:
+    """Room for rows of draws; None where it would take more of what is free."""
+    shape = device.n_groups(n), n_entries, device.warp
+    if share < np.inf and 8 * np.prod(shape) > share * device.free_bytes():
+        return None
+    return device.xp.empty(shape)
 
 
 class _Kept:
@@ -213,15 +224,14 @@ class _Kept:
         self._kept: dict[bytes, tuple[bytes, Array]] = {}  # by draws; with rows used
 
     def filled(self, draws: IntArray, used: BoolArray, n_entries: int) -> Array | None:
-        """Return rows [n, E] that are kept, or can be; None where there is no room."""
+        """Return rows that are kept, or can be; None where there is no room."""
         used = np.ones_like(used) if self._independent else used
         key, rows = draws.tobytes(), used.tobytes()
         if self._kept.get(key, (b"",))[0] != rows:
             self._kept.pop(key, None)  # first, so that there is room
-            shape = draws.size, n_entries
-            if 8 * shape[0] * shape[1] > _SHARE_KEPT * self._device.free_bytes():
+            theta = _room(self._device, draws.size, n_entries, _SHARE_KEPT)
+            if theta is None:
                 return None
-            theta = self._device.xp.empty(shape)
             self._own(draws, used, theta)
             self._kept[key] = rows, theta
         return self._kept[key][1]
@@ -235,9 +245,9 @@ def _copied(kernels: _Kernels, stream: Stream) -> Sampler:
     """Let a stream fill its rows itself, and copy them."""
 
     def fill(draws: IntArray, used: BoolArray, theta: Array) -> None:
-        rows: FloatArray = np.zeros(theta.shape)
+        rows: FloatArray = np.zeros((draws.size, theta.shape[1]))
         stream.fill(draws, used, rows)
-        theta[:] = kernels.device.put(rows)
+        theta[:] = kernels.device.grouped(kernels.device.put(rows))
 
     return fill
 
@@ -278,12 +288,15 @@ def sampler(kernels: _Kernels, stream: Stream) -> Sampler:
 def sampled(
     device: Device, stream: Stream, draws: IntArray, used: BoolArray, n_entries: int
 ) -> Array:
-    """Rows ``[n, E]`` of some draws; those that are not used may hold anything."""
+    """Rows of some draws, ``[groups, E, lanes]``.
+
+    Those that are not used, and lanes without a draw, may hold anything.
+    """
     fill = sampler(kernels_of(device), stream)
     if isinstance(fill, _Kept):
         found = fill.filled(draws, used, n_entries)
         if found is not None:
             return found
-    theta = device.xp.empty((draws.size, n_entries))
+    theta = _room(device, draws.size, n_entries)
     fill(draws, used, theta)
     return theta

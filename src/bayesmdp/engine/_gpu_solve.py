@@ -13,7 +13,7 @@ from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _backend as channels
 from bayesmdp.engine._backend import Nominal
 from bayesmdp.engine._gpu_device import Array, Device, Launch
-from bayesmdp.engine._gpu_layout import OnDevice, on_device
+from bayesmdp.engine._gpu_layout import MOST_QUADS, OnDevice, on_device
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import CROSS, GRADIENT, OCCUPANCY, VARIANCE
 
@@ -22,10 +22,10 @@ _STATIC = 3072  # bytes of shared memory that kernels and the system take beside
 _REGISTERS = 1024  # threads of a multiprocessor that have the registers they need
 _REGISTERS_WIDE = 512  # and where columns stay in them
 _MOST_RESIDENT = 16  # blocks of a multiprocessor
-_MOST_QUADS = 32  # of a thread that stay: bits of a word
-_WARPS = 8  # of a block that works on chains; each takes a state
+_WARPS, _WARPS_ADDING = 4, 16  # of a block that works on chains, or adds up
 LOOSE, TIGHT = 0.5, 0.01  # of weights that bound errors: of a draw, of the mean model
 NULL = 0
+_KINDS = {2: "unsigned short", 4: "unsigned int"}
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,16 @@ class Fit:
     resident: int  # blocks of a multiprocessor
 
     @classmethod
-    def of(cls, device: Device, at: OnDevice, quads: int) -> "Fit":
-        """Fit a matrix of ``quads`` per thread; ``size`` has few distinct values."""
+    def of(cls, device: Device, at: OnDevice, adjoint: bool) -> "Fit":
+        """Fit a chain, and perhaps its transpose; ``size`` has few distinct values."""
+        back = at.n_back_quads if adjoint else 0
+        quads = max(at.n_quads, back)
         step = 64 if at.n >= 254 else 16
-        size, threads = -(-(at.n + 2) // step) * step, at.block.threads
+        size, threads = -(-(at.n + 1) // step) * step, at.block.threads
         doubles, singles = 8 * _DOUBLES * size, 4 * _SINGLES * size
         values = 16 * quads * threads + 2 * (at.n + device.warp) + 8
         room = device.shared_bytes - _STATIC
-        few = quads <= _MOST_QUADS and at.column_type is np.uint16
+        few = quads <= MOST_QUADS and at.chain[3].itemsize == 2
         for used, given in (
             (doubles + singles + values, (quads, True, True)),
             (singles + values, (quads, False, True)),
@@ -63,10 +65,10 @@ class Fit:
 
     def constants(self, at: OnDevice) -> dict[str, object]:
         """Return what kernels are compiled with."""
-        kind = "unsigned short" if at.column_type is np.uint16 else "unsigned int"
         return {
             "LANES": at.block.lanes,
-            "COLUMN": kind,
+            "COLUMN_BYTES": at.chain[3].itemsize,
+            "POSITION": _KINDS[at.turned.itemsize],
             "QUADS": self.quads,
             "SIZE": self.size,
             "DOUBLES_SHARED": int(self.doubles),
@@ -74,12 +76,6 @@ class Fit:
             "MAX_THREADS": at.block.threads,
             "MIN_BLOCKS": self.resident,
         }
-
-
-def chain_bytes(at: OnDevice, adjoint: bool) -> int:
-    """Memory that the chain of a draw takes, and its transpose."""
-    quads = at.n_quads + (at.n_back_quads if adjoint else 0)
-    return int(2 * 16 * quads * at.block.threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,18 +122,20 @@ class Rewards:
 
 @dataclass(eq=False)
 class Found:
-    """What was found for each draw of a range, of one policy with K rewards."""
+    """What was found for each draw of a range, of one policy with K rewards.
 
-    value: Array  # [K, n, S]
+    Values, variances and visits lie in groups of draws, ``[K, groups, S, lanes]``.
+    """
+
+    value: Array
     start: Array  # [K, 4, n]
     status: Array  # [n]
     products: Array  # [n]
     told: Array  # what is told of each draw, in one piece: bytes of the three
-    variance: Array | None = None  # [K, n, S]
-    occupancy: Array | None = None  # [K, n, S]
+    variance: Array | None = None
+    occupancy: Array | None = None
     cross: Array | None = None  # [X, n]
-    length: Array | None = None  # [n, N], weights of bounds of the chain at hand
-    first_length: Array | None = None  # of the chain
+    first_length: Array | None = None  # [n, N], weights of bounds of the chain
     back_length: Array | None = None  # of its transpose
 
     @classmethod
@@ -145,7 +143,8 @@ class Found:
         """Make room; what is told of each draw lies together, to be copied at once."""
         size = 8 * m * channels.N_START * n
         told = device.xp.zeros(size + 8 * n, dtype=np.uint8)
-        value = device.xp.empty((m, n, n_states))
+        shape = m, device.n_groups(n), n_states, device.warp
+        value = device.xp.empty(shape)
         return cls(value, *cls.parts(told, m, n), told)
 
     @staticmethod
@@ -172,40 +171,40 @@ class Solver:
         self.device, self.problem, self.theta = device, problem, theta
         self.at, self.rewards = on_device(device, problem.rows), rewards
         self.pi, self.weights = device.put(problem.policies[p]), weights
-        self.n_draws, self.m = len(theta), problem.n_columns
+        self.n_draws, self.m = int(weights.size), problem.n_columns
 
-    def _new(self, *shape: int, kind: Any = np.float64) -> Array:
-        return self.device.xp.empty(shape, dtype=kind)
-
-    def launch(self, name: str, n_warps: int, arguments: tuple[Any, ...]) -> None:
-        """Run a kernel of chains, a warp for each part of the work."""
+    def launch(
+        self, name: str, n: int, arguments: tuple[Any, ...], *, blocks: bool = False
+    ) -> None:
+        """Run a kernel of chains, a warp for each part of the work, or a block."""
         run: Launch = self.device.kernel(("common", "chain"), name)
-        warps = _WARPS if self.device.warp > 1 else 1
-        run(-(-n_warps // warps), warps * self.device.warp, arguments, 0)
+        warps = (_WARPS_ADDING if blocks else _WARPS) if self.device.warp > 1 else 1
+        run(n if blocks else -(-n // warps), warps * self.device.warp, arguments, 0)
 
     def solve(self, bits: int, nominal: Nominal | None, p: int) -> Found:
         """Find values, and what else is wanted, from the nominal solution."""
         at, m, put = self.at, self.m, self.device.put
-        n, n_draws, discounts = at.n, self.n_draws, self.problem.discounts
+        n_draws, discounts = self.n_draws, self.problem.discounts
         adjoint, tight = bool(bits & (OCCUPANCY | GRADIENT)), nominal is None
         if nominal is None:
             guess, trial = put(np.zeros((3, m, at.n_states))), put(np.zeros((2, at.n)))
         else:
             guess, trial = self.bars(nominal, p)
-        chain, back, rest, expected = self._chains(adjoint)
         found = Found.of(self.device, m, n_draws, at.n_states)
         if tight or bits & VARIANCE:
-            found.length = self._new(n_draws, n)
-        systems = _Systems(self, found, rest, TIGHT if tight else LOOSE)
-        systems.run(chain, discounts, expected, n, guess[0], trial[0], found.value)
+            found.first_length = self.device.xp.empty((n_draws, at.n))
+        chains, (rest, expected) = self._chains(), self._expected()
+        loose = TIGHT if tight else LOOSE
+        systems = _Systems(self, found, chains, rest, adjoint, loose)
+        systems.run(discounts, expected, guess[0], trial[0], found.value)
         self._starts(found, None)
         if bits & VARIANCE:
-            self._variances(found, systems, chain, guess[1], bits & CROSS)
+            self._variances(found, systems, guess[1], trial[0], bits & CROSS)
         if adjoint:
-            found.occupancy = self._new(m, n_draws, at.n_states)
-            found.first_length = found.length
-            found.back_length = self._new(n_draws, n) if tight else None
-            self._visits(found, systems, back, guess[2], trial[1])
+            found.occupancy = self.new(m)
+            if tight:
+                found.back_length = self.device.xp.empty((n_draws, at.n))
+            self._visits(found, systems, guess[2], trial[1])
         return found
 
     def bars(self, nominal: Nominal, p: int) -> tuple[Array, Array]:
@@ -217,61 +216,62 @@ class Solver:
             kept[f"length {p}"] = self.device.put(nominal.solver.length[p])
         return kept[key], kept[f"length {p}"]
 
-    def _chains(self, adjoint: bool) -> tuple[Any, Any, Array, Array]:
-        """Fill the chains of all draws, and expected rewards."""
-        at, n_draws, device = self.at, self.n_draws, self.device
-        size = 4 * at.n_quads * at.block.threads
-        back_size = 4 * at.n_back_quads * at.block.threads if adjoint else 0
-        made = device.scratch("chains", 2 * n_draws * (size + back_size))
-        parts = []
-        for begin, each in ((0, size), (2 * n_draws * size, back_size)):
-            half = n_draws * each
-            parts += [made[begin : begin + half], made[begin + half :][:half]]
-        rest, expected = self._new(n_draws, at.n), self._new(self.m, n_draws, at.n)
+    def new(self, n: int, length: int | None = None) -> Array:
+        """Room for ``n`` vectors over states of all draws, which lie in groups."""
+        groups, lanes = self.device.n_groups(self.n_draws), self.device.warp
+        shape = n, groups, self.at.n_states if length is None else length, lanes
+        return self.device.xp.empty(shape)
+
+    def _chains(self) -> tuple[Array, Array]:
+        """Fill the chains of all draws, ``[n, places]`` twice."""
+        at, xp, n_draws = self.at, self.device.xp, self.n_draws
+        begin, entry, row, place = at.filling
+        shape = n_draws, at.n_places
+        high, low = (xp.empty(shape, dtype=np.float32) for _ in range(2))
+        given = begin, entry, place, self.pi[row], self.theta, high, low
+        parts = self.device.n_groups(n_draws) * (at.n_places // self.device.warp)
+        self.launch("fill_chains", parts, (n_draws, at.n_entries, at.n_places, *given))
+        return high, low
+
+    def _expected(self) -> tuple[Array, Array]:
+        """Find sums of rows off the diagonal, and expected rewards."""
+        at, rewards = self.at, self.rewards
+        begin, entry, row = at.edges if rewards.same else at.all_edges
+        rest, expected = self.new(1, at.n), self.new(self.m, at.n)
         arguments = (
-            *(n_draws, at.n, at.n_entries, self.m, int(adjoint), size, back_size),
-            *(self.rewards.stride, at.first_row, at.first_slot, at.indptr, at.row),
-            *(at.mark if self.rewards.same else at.mark_all, *at.places, self.pi),
-            *(self.theta, self.rewards.paid, self.weights, *parts, rest, expected),
+            *(self.n_draws, at.n, at.n_entries, self.m, rewards.stride, begin, entry),
+            *(self.pi[row], at.target, self.theta, rewards.paid, rest, expected),
         )
-        self.launch("fill_chains", n_draws * at.n, arguments)
-        return (
-            (at.chain, at.n_quads, *parts[:2]),
-            ((at.back, at.n_back_quads, *parts[2:]) if adjoint else None),
-            rest,
-            expected,
-        )
+        self.launch("expect", self.device.n_groups(self.n_draws) * at.n, arguments)
+        return rest, expected
 
     def _variances(
-        self, found: Found, systems: "_Systems", chain: Any, guess: Array, cross: int
+        self, found: Found, systems: "_Systems", guess: Array, trial: Array, cross: int
     ) -> None:
         """Find variances, and covariances of pairs of rewards."""
-        at, m, n_draws, g = self.at, self.m, self.n_draws, self.problem.discounts
+        at, m, xp, g = self.at, self.m, self.device.xp, self.problem.discounts
         pairs = [(k, k) for k in range(m)]
         if cross:
             pairs += [(i, j) for i in range(m) for j in range(i + 1, m)]
-        rhs = self._new(len(pairs), n_draws, at.n)
-        for (i, j), out in zip(pairs, rhs, strict=True):
+        rhs, out = self.new(len(pairs), at.n), self.new(len(pairs))
+        for (i, j), to in zip(pairs, rhs, strict=True):
             arguments = (
-                *(n_draws, at.n, at.n_states, at.n_entries, self.rewards.stride),
-                *(at.first_row, at.indptr, at.row, at.target, self.pi, self.theta),
-                *(self.weights, found.status),
+                *(self.n_draws, at.n, at.n_states, at.n_entries, self.rewards.stride),
+                *(at.first_row, at.indptr, at.target, self.pi, self.theta),
                 *(self.rewards.of_column(i), float(g[i]), found.value[i]),
-                *(self.rewards.of_column(j), float(g[j]), found.value[j], out),
+                *(self.rewards.of_column(j), float(g[j]), found.value[j], to),
             )
-            self.launch("spread", n_draws * at.n, arguments)
-        out = self._new(len(pairs), n_draws, at.n_states)
+            n_warps = self.device.n_groups(self.n_draws) * at.n
+            self.launch("spread", n_warps, arguments)
         both = np.array([g[i] * g[j] for i, j in pairs])
         if len(pairs) > m:
-            more = self.device.xp.zeros((len(pairs) - m, at.n_states))
-            guess = self.device.xp.concatenate([guess, more])
-        systems.run(
-            chain, both, rhs, at.n, guess, guess, out, squares=m, continues=True
-        )
+            more = xp.zeros((len(pairs) - m, at.n_states))
+            guess = xp.concatenate([guess, more])
+        systems.run(both, rhs, guess, trial, out, squares=m, continues=True)
         found.variance = out[:m]
         self._starts(found, out[:m])
         if cross:
-            found.cross = self.device.xp.zeros((len(pairs) - m, n_draws))
+            found.cross = xp.zeros((len(pairs) - m, self.n_draws))
             for x, (i, j) in enumerate(pairs[m:]):
                 self._covariance(found, i, j, out[m + x], found.cross[x])
 
@@ -293,78 +293,86 @@ class Solver:
             *(self.n_draws, at.n_states, ends.ends_stride, at.start),
             *(found.value[i], ends.ends_of(i), found.value[j], ends.ends_of(j)),
             *(int(of_states is not None), out if of_states is None else of_states),
-            *(found.status, out, out),
+            *(found.status, out),
         )
-        self.launch("from_start", self.n_draws, arguments)
+        groups = self.device.n_groups(self.n_draws)
+        self.launch("from_start", groups, arguments, blocks=True)
 
     def _visits(
-        self, found: Found, systems: "_Systems", back: Any, guess: Array, trial: Array
+        self, found: Found, systems: "_Systems", guess: Array, trial: Array
     ) -> None:
         """Discounted visits, once for each discount, and arrivals at ends."""
-        at, n_draws, g = self.at, self.n_draws, self.problem.discounts
+        at, g = self.at, self.problem.discounts
         assert found.occupancy is not None
         for k in range(self.m):
             if k and g[k] == g[k - 1]:
                 found.occupancy[k] = found.occupancy[k - 1]
                 continue
             out = found.occupancy[k : k + 1]
-            found.length = found.back_length if k == 0 else None
-            given = back, g[k : k + 1], at.start, 0, guess[k:], trial, out
-            systems.run(*given, continues=True, fresh=True)
+            given = g[k : k + 1], at.start, guess[k:], trial, out
+            systems.run(*given, continues=True, back=True)
             if at.n_states > at.n:
+                begin, entry, row, source = at.arrivals
                 arguments = (
-                    *(n_draws, at.n, at.n_states, at.n_entries, float(g[k])),
-                    *(*at.arrivals, at.row, at.source, self.pi, self.theta),
-                    *(at.start, found.status, out),
+                    *(self.n_draws, at.n, at.n_states, at.n_entries, float(g[k])),
+                    *(begin, entry, self.pi[row], source, self.theta, at.start, out),
                 )
-                self.launch("arrive", n_draws * (at.n_states - at.n), arguments)
+                n = self.device.n_groups(self.n_draws) * (at.n_states - at.n)
+                self.launch("arrive", n, arguments, blocks=True)
 
 
-@dataclass(frozen=True, eq=False)
 class _Systems:
     """Launches of `solve_systems` on the draws of a solver."""
 
-    of: Solver
-    found: Found
-    rest: Array
-    loose: float
+    def __init__(
+        self,
+        of: Solver,
+        found: Found,
+        chains: tuple[Array, Array],
+        rest: Array,
+        adjoint: bool,
+        loose: float,
+    ) -> None:
+        self.of, self.found, self.chains, self.rest = of, found, chains, rest
+        self.how, self.loose = Fit.of(of.device, of.at, adjoint), loose
+        at, xp = of.at, of.device.xp
+        self.blocks = min(of.n_draws, of.device.n_processors * self.how.resident)
+        self.memory = self.turned = NULL
+        if not (self.how.doubles and self.how.singles):
+            size = self.how.size
+            self.memory = xp.empty(
+                self.blocks * (size * _DOUBLES + size * _SINGLES // 2)
+            )
+        if adjoint:
+            self.turned = xp.empty(self.blocks * 2 * at.n_back_places, np.float32)
 
     def run(
         self,
-        matrix: Any,
         discounts: FloatArray,
         rhs: Array,
-        stride: int,
         guess: Array,
         trial: Array,
         out: Array,
         *,
         squares: int = 0,
         continues: bool = False,
-        fresh: bool = False,
+        back: bool = False,
     ) -> None:
-        """Solve for right-hand sides ``[systems, n, N]`` from guesses [systems, S].
+        """Solve for right-hand sides of systems, or ``back`` for that of visits.
 
-        Trial weights are those left by an earlier system of the same chain, if this one
-        ``continues`` and is not to have ``fresh`` ones.
+        Guesses are ``[systems, S]``. Trial weights of bounds are those left by an
+        earlier system of the same chain, if this one ``continues`` with it.
         """
-        solver, at, device = self.of, self.of.at, self.of.device
-        (first, quads, order, column), n_quads, high, low = matrix
-        how = Fit.of(device, at, n_quads)
-        blocks = min(solver.n_draws, device.n_processors * how.resident)
-        memory: Array = NULL
-        if not (how.doubles and how.singles):
-            words = how.size * _DOUBLES + how.size * _SINGLES // 2
-            memory = device.xp.empty(blocks * words)
-        length = self.found.length
-        reads = continues and not fresh and length is not None
+        solver, at, how = self.of, self.of.at, self.how
+        length = self.found.back_length if back else self.found.first_length
         arguments = (
-            *(solver.n_draws, at.n, at.n_states, discounts.size, n_quads, squares),
-            *(int(continues), int(reads), self.loose, first, quads, order, column),
-            *(high, low, self.rest, at.discounts(discounts), rhs, stride, guess, trial),
-            *(solver.weights, memory, NULL if length is None else length, out),
+            *(solver.n_draws, at.n, at.n_states, discounts.size, squares),
+            *(int(continues), self.loose, *(at.back if back else at.chain)),
+            *(*self.chains, at.n_quads, at.turned if back else NULL, self.turned),
+            *(self.rest, at.discounts(discounts), rhs, guess, trial),
+            *(solver.weights, self.memory, NULL if length is None else length, out),
             *(self.found.status, self.found.products),
         )
-        constants = how.constants(at)
-        run = device.kernel(("common", "matrix", "solve"), "solve_systems", **constants)
-        run(blocks, at.block.threads, arguments, how.n_bytes)
+        sources = "common", "matrix", "solve", "systems"
+        run = solver.device.kernel(sources, "solve_systems", **how.constants(at))
+        run(self.blocks, at.block.threads, arguments, how.n_bytes)

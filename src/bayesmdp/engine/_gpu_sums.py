@@ -24,9 +24,8 @@ from bayesmdp.engine._solve import (
     VARIANCE,
 )
 
-_ROWS_EACH = 32  # rows of a block that adds slopes
+_WARPS = 4  # of a block
 _TOGETHER = 256  # draws that are multiplied by an inverse at once; part of a result
-_LANES = 8  # for a row of the belief
 
 
 def count_bytes(problem: Problem, bits: int) -> int:
@@ -54,14 +53,15 @@ class BlockSums:
         self.state = device.xp.empty(shape)
         self.row = device.xp.empty((n, n_blocks, 2, n_rows))
 
-    def _launch(
-        self, name: str, blocks: int, threads: int, arguments: tuple[Any, ...]
-    ) -> None:
-        if self.device.warp == 1:
-            threads = 1
+    def _launch(self, name: str, n_warps: int, arguments: tuple[Any, ...]) -> None:
+        warps = _WARPS if self.device.warp > 1 else 1
         self.device.kernel(("common", "reduce"), name, BLOCK_OF_DRAWS=BLOCK)(
-            blocks, threads, arguments, 0
+            -(-n_warps // warps), warps * self.device.warp, arguments, 0
         )
+
+    def _units(self, n_draws: int) -> int:
+        """Warps that work on sums of blocks: of one block at least."""
+        return -(-n_draws // max(self.device.warp, BLOCK))
 
     def add(self, solver: Solver, found: Found, nominal: Nominal, p: int) -> None:
         """Add draws of policy ``p`` to the sums of states."""
@@ -81,9 +81,7 @@ class BlockSums:
                 *(found.value[k], spread[k], of_visits[k], y, z),
                 *(bars.reshape(-1)[k * n :], m * n, solver.weights, found.status, out),
             )
-            self._launch(
-                "reduce_states", len(out), min(256, -(-n // 32) * 32), arguments
-            )
+            self._launch("reduce_states", self._units(solver.n_draws) * n, arguments)
 
     def _controls(
         self,
@@ -97,7 +95,6 @@ class BlockSums:
         """Control variates of a reward, ``[n, N]`` both; their start values are set."""
         xp, at, n_draws, m = self.device.xp, solver.at, solver.n_draws, solver.m
         n, g, rewards = at.n, float(self.problem.discounts[k]), solver.rewards
-        lanes = _LANES if self.device.warp > 1 else 1
 
         def deviate(counts: float, x: Array, stride: int, known: int) -> Array:
             out = xp.empty((n_draws, n))
@@ -106,15 +103,12 @@ class BlockSums:
                 *(at.indptr, at.target, solver.pi, rewards.of_column(k)),
                 *(rewards.stride, counts, g, x, stride, known, out),
             )
-            threads = 128 if lanes > 1 else 1
-            blocks = -(-n_draws * n * lanes // threads)
-            self._launch("deviate", blocks, threads, arguments)
+            self._launch("deviate", self.device.n_groups(n_draws) * n, arguments)
             return out
 
         def weigh(weight: Array, x: Array, channel: int) -> None:
-            warps = 4 if lanes > 1 else 1
             given = n_draws, n, weight, x, found.start[k, channel]
-            self._launch("weigh", -(-n_draws // warps), 32 * warps, given)
+            self._launch("weigh", n_draws, given)
 
         u = deviate(1.0, bars[0, k], 0, at.n_states)
         if not self.bits & CONTROL_STATES:
@@ -139,20 +133,20 @@ class BlockSums:
     ) -> None:
         """Add slopes of rows ``[R]``; those that were not sampled have their mean."""
         at, rewards = solver.at, solver.rewards
-        parts = -(-at.n_rows // _ROWS_EACH)
         mask = at.every_row
         if not sampled_rows.all():
             mask = self.device.put(sampled_rows.astype(np.uint8))
         assert found.occupancy is not None
         for k, out in enumerate(self.row[self.problem.columns(p)]):
             arguments = (
-                *(solver.n_draws, at.n_rows, _ROWS_EACH, at.n_states, at.n_entries),
+                *(solver.n_draws, at.n_rows, at.n_states, at.n_entries),
                 *(solver.theta, at.mean, mask, at.indptr, at.target, at.source),
                 *(rewards.of_column(k), rewards.stride),
                 *(float(self.problem.discounts[k]), found.value[k]),
                 *(found.occupancy[k], solver.weights, found.status, out),
             )
-            self._launch("add_slopes", len(out) * parts, 256, arguments)
+            n_warps = self._units(solver.n_draws) * at.n_rows
+            self._launch("add_slopes", n_warps, arguments)
 
     def nodes(self, first: int) -> tuple[Node, ...]:
         """Join blocks from number ``first`` on, as the largest subtrees they fill."""
@@ -169,8 +163,7 @@ class BlockSums:
         out = self.device.xp.empty((n, *rest))
         if out.size:
             arguments = out.size, out[0].size, n_of_all, first, n_blocks, blocks, out
-            threads = 128 if self.device.warp > 1 else 1
-            self._launch("add_tree", -(-out.size // threads), threads, arguments)
+            self._launch("add_tree", -(-out.size // self.device.warp), arguments)
         return out
 
 

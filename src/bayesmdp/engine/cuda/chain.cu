@@ -1,214 +1,201 @@
 // The chains of draws, right-hand sides of their systems, and what follows from solutions.
-// A warp works on a state of a draw: a multiprocessor has many at once, so that while some
-// wait for memory others go on.
+// A lane works on a draw.
 
-#define WARPS_OF_BLOCK (WARP > 1 ? 8 : 1)
-#define ROOM 160  // slots of a state that a warp adds up together
-#define AHEAD 4   // entries that a lane reads at once
-#define NOWHERE ~0u
-#define IS_DIAGONAL 1u
-#define IS_PAID 2u
-
-// Rows of the belief. Those of a state follow each other; entries with the same state
-// and next state share a slot, and slots of a state follow each other, too.
-struct Rows {
-  const int *first_row, *first_slot;  // [n + 1]
-  const i64* indptr;                  // [R + 1]
-  const u32 *row, *mark;              // [E]; mark: slot within the state, and two bits
-  const double* pi;                   // [R]
-};
-
-// Call `each(entry, row, flow)` for the entries of a state, those of all lanes together;
-// row is NOWHERE for a lane that has none.
-template <class Each>
-DEVICE void for_entries(const Rows& rows, const double* theta, int s, Each each) {
-  i64 first = rows.indptr[rows.first_row[s]], last = rows.indptr[rows.first_row[s + 1]];
-  for (i64 chunk = first; chunk < last; chunk += AHEAD * WARP) {
-    u32 row[AHEAD];
-    double flow[AHEAD];
+#define AT_ONCE 8  // numbers that a lane reads at once
 #ifdef __CUDACC__
-#pragma unroll
-#endif
-    for (int k = 0; k < AHEAD; k++) {
-      i64 e = chunk + k * WARP + LANE;
-      row[k] = e < last ? rows.row[e] : NOWHERE;
-      flow[k] = e < last ? theta[e] : 0.0;
-    }
-#ifdef __CUDACC__
-#pragma unroll
-#endif
-    for (int k = 0; k < AHEAD; k++) {
-      double share = row[k] == NOWHERE ? 0.0 : rows.pi[row[k]];
-      flow[k] = share > 0.0 ? share * flow[k] : 0.0;  // others may not be sampled
-    }
-#ifdef __CUDACC__
-#pragma unroll
-#endif
-    for (int k = 0; k < AHEAD; k++)
-      if (chunk + k * WARP < last) each(chunk + k * WARP + LANE, row[k], flow[k]);
-  }
-}
-
-DEVICE bool state_of(i64 n_draws, i64 n, i64* d, int* s) {
-  i64 at = BLOCK_AT * WARPS + WARP_AT;
-  *d = at / n;
-  *s = (int)(at % n);
-  return *d < n_draws;
-}
-
-// What is not finite would spoil other draws, which find it in places that they do not
-// use; the sums of its row tell that its own draw has no solution.
-DEVICE void keep(i64 at, double total, float* high, float* low) {
-  if (!(fabs(total) < infinity())) total = 0.0;
-  float top = (float)total;
-  high[at] = top;
-  low[at] = (float)(total - top);
-}
-
-// Chains, [draws, places] each, of live states and of the transpose (where wanted). The
-// row of a state has `width` places side by side, and others `pitch` on. Besides,
-// rows' sums off the diagonal, [draws, n], and expected rewards, [rewards, draws, n].
-KERNEL fill_chains(i64 n_draws, i64 n, i64 n_entries, i64 n_rewards, i64 adjoint,
-                   i64 places, i64 back_places, i64 reward_stride, const int* first_row,
-                   const int* first_slot, const i64* indptr, const u32* row,
-                   const u32* mark, i64 width, i64 pitch, const int* first_at,
-                   const u32* slot_at, const int* place_at, const u32* back_place,
-                   const double* pi, const double* theta, const double* reward,
-                   const double* weights, float* high, float* low, float* back_high,
-                   float* back_low, double* rest, double* expected) {
-  SHARE(double, rooms, WARPS_OF_BLOCK * ROOM);
-  double* sums = rooms + WARP_AT * ROOM;
-  i64 d;
-  int s;
-  if (!state_of(n_draws, n, &d, &s) || weights[d] == 0.0) return;
-  Rows rows = {first_row, first_slot, indptr, row, mark, pi};
-  const double* own = theta + d * n_entries;
-  const double* paid_for = reward + d * reward_stride;
-  high += d * places, low += d * places;
-  back_high += d * back_places, back_low += d * back_places;
-  int slot = first_slot[s], n_slots = first_slot[s + 1] - slot;
-  double off = 0.0, paid = 0.0;
-  for (int begin = 0; begin < n_slots; begin += ROOM) {
-    int end = n_slots < begin + ROOM ? n_slots : begin + ROOM;
-    for (int k = begin + LANE; k < end; k += WARP) sums[k - begin] = 0.0;
-    SYNC_WARP();
-    for_entries(rows, own, s, [&](i64 e, u32 row_of, double flow) {
-      bool there = row_of != NOWHERE;
-      u32 bits = there ? rows.mark[e] : 0;
-      int at = (int)(bits >> 2);
-      if (begin == 0 && there) {
-        if (bits & IS_PAID) paid += flow * paid_for[e];
-        if (!(bits & IS_DIAGONAL)) off += flow;
-      }
-      bool mine = there && begin <= at && at < end;
-#ifdef __CUDACC__
-      // rows that meet in one slot take turns; their numbers follow each other
-      u32 low_row = __reduce_min_sync(~0u, row_of);
-      u32 top_row = __reduce_max_sync(~0u, row_of + 1) - 1;
-      for (u32 turn = low_row; turn <= top_row; turn++) {
-        if (mine && row_of == turn) sums[at - begin] += flow;
-        SYNC_WARP();
-      }
+#define WARPS_OF_BLOCK 4
+#define MOST_WARPS 16  // of blocks that add up
 #else
-      if (mine) sums[at - begin] += flow;
+#define WARPS_OF_BLOCK 1
+#define MOST_WARPS 1
 #endif
-    });
-    // in the order of places, so that what is written lies side by side
-    for (int j = LANE; j < first_at[s + 1] - first_at[s]; j += WARP) {
-      u32 k = slot_at[first_at[s] + j];
-      i64 at = place_at[s] + j / width * pitch + j % width;
-      if (k == NOWHERE && begin == 0) keep(at, 0.0, high, low);
-      if ((u32)begin <= k && k < (u32)end) keep(at, sums[k - begin], high, low);
+
+// How likely an entry is; those that the policy does not take may not be sampled. It is
+// read in any case: a condition would have reads wait for each other.
+DEVICE double flow(double share, const double* theta, i64 at) {
+  double likely = theta[at];
+  return share > 0.0 ? share * likely : 0.0;
+}
+
+#define NUMBER (BLOCK_AT * WARPS + WARP_AT)  // of a warp
+
+// Chains [draws, places]: a warp works on as many places as it has lanes, which it turns
+// at the end, so that those of a draw are written side by side. What is not finite reaches
+// sums of rows, which tell that there is no solution.
+KERNEL fill_chains(i64 n_draws, i64 n_entries, i64 n_places, const u32* begin,
+                   const u32* entry, const unsigned char* place, const double* share,
+                   const double* theta, float* high, float* low) {
+  SHARE(double, tiles, WARPS_OF_BLOCK * WARP * (WARP + 1));
+  double* tile = tiles + WARP_AT * WARP * (WARP + 1);
+  i64 n_parts = n_places / WARP, group = NUMBER / n_parts, part = NUMBER % n_parts;
+  if (group * WARP >= n_draws) return;
+  for (int k = 0; k < WARP; k++) tile[k * (WARP + 1) + LANE] = 0.0;
+  u32 last = begin[part + 1];
+  for (u32 first = begin[part]; first < last; first += WARP) {
+    bool there = first + LANE < last;
+    u32 own = there ? entry[first + LANE] : 0, own_place = there ? place[first + LANE] : 0;
+    double own_share = there ? share[first + LANE] : 0.0;
+    int n = last - first < WARP ? (int)(last - first) : WARP;
+    for (int k = 0; k < n; k += AT_ONCE) {
+      double x[AT_ONCE];
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+      for (int j = 0; j < AT_ONCE; j++) {
+        int lane = (k + j) % WARP;
+        i64 at = AT(group, n_entries, (i64)from_lane(own, lane));
+        x[j] = flow(from_lane(own_share, lane), theta, at);
+      }
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+      for (int j = 0; j < AT_ONCE; j++)
+        if (k + j < n)
+          tile[from_lane(own_place, (k + j) % WARP) * (WARP + 1) + LANE] += x[j];
     }
-    for (int k = begin + LANE; k < end && adjoint; k += WARP)
-      if (back_place[slot + k] != NOWHERE)
-        keep(back_place[slot + k], sums[k - begin], back_high, back_low);
-    SYNC_WARP();
   }
-  off = group_sum<WARP>(off);
-  paid = group_sum<WARP>(paid);
-  if (LANE == 0) {
-    rest[d * n + s] = off;
-    expected[d * n + s] = paid;
-  }
-  for (int k = 1; k < n_rewards; k++) {
-    paid = 0.0;
-    for_entries(rows, own, s, [&](i64 e, u32 row_of, double flow) {
-      if (row_of != NOWHERE) paid += flow * paid_for[k * n_entries + e];
-    });
-    paid = group_sum<WARP>(paid);
-    if (LANE == 0) expected[(k * n_draws + d) * n + s] = paid;
+  SYNC_WARP();
+#ifdef __CUDACC__
+#pragma unroll 4
+#endif
+  for (int k = 0; k < WARP; k++) {
+    i64 d = group * WARP + k;
+    if (d >= n_draws) break;
+    double total = tile[LANE * (WARP + 1) + k];
+    float top = (float)total;
+    high[d * n_places + part * WARP + LANE] = top;
+    low[d * n_places + part * WARP + LANE] = (float)(total - top);
   }
 }
 
-// out[d, s] = sum_a pi sum_t theta x y with x = r + g V[t] - V[s], and y its like.
+// Expected rewards [rewards, groups, n, lanes], from entries that are paid for; and sums
+// of rows off the diagonal [groups, n, lanes], what entries on it leave. A warp works on
+// a state.
+KERNEL expect(i64 n_draws, i64 n, i64 n_entries, i64 n_rewards, i64 reward_stride,
+              const u32* begin, const u32* entry, const double* share, const u32* target,
+              const double* theta, const double* reward, double* rest, double* expected) {
+  i64 groups = (n_draws + WARP - 1) / WARP, group = NUMBER / n, s = NUMBER % n;
+  if (group >= groups) return;
+  i64 d = group * WARP + LANE < n_draws ? group * WARP + LANE : 0;
+  for (int r = 0; r < n_rewards; r++) {
+    const double* paid = reward + d * reward_stride + r * n_entries;
+    double stays = 0.0, total = 0.0;
+#ifdef __CUDACC__
+#pragma unroll 4
+#endif
+    for (u32 k = begin[s]; k < begin[s + 1]; k++) {
+      u32 e = entry[k];
+      double x = flow(share[k], theta, AT(group, n_entries, (i64)e));
+      if (target[e] == s) stays += x;
+      total += x * paid[e];
+    }
+    expected[AT(r * groups + group, n, s)] = total;
+    if (r == 0) rest[AT(group, n, s)] = 1.0 - stays;
+  }
+}
+
+// out[s] = sum_a pi sum_t theta x y with x = r + g V[t] - V[s], and y its like. A warp
+// works on a state.
 KERNEL spread(i64 n_draws, i64 n, i64 n_states, i64 n_entries, i64 reward_stride,
-              const int* first_row, const i64* indptr, const u32* row, const u32* target,
-              const double* pi, const double* theta, const double* weights,
-              const int* status, const double* reward_x, double g_x, const double* value_x,
-              const double* reward_y, double g_y, const double* value_y, double* out) {
-  i64 d;
-  int s;
-  if (!state_of(n_draws, n, &d, &s) || status[d] != SOLVED) return;
-  Rows rows = {first_row, 0, indptr, row, 0, pi};
-  const double *r_x = reward_x + d * reward_stride, *r_y = reward_y + d * reward_stride;
-  const double *x = value_x + d * n_states, *y = value_y + d * n_states;
-  double total = 0.0, here_x = x[s], here_y = y[s];
-  for_entries(rows, theta + d * n_entries, s, [&](i64 e, u32 row_of, double flow) {
-    if (row_of == NOWHERE) return;
-    u32 t = target[e];
-    double one = r_x[e] + g_x * x[t] - here_x;
-    double two = r_y[e] + g_y * y[t] - here_y;
-    total += flow * one * two;
-  });
-  total = group_sum<WARP>(total);
-  if (LANE == 0) out[d * n + s] = total;
+              const int* first_row, const i64* indptr, const u32* target,
+              const double* pi, const double* theta, const double* reward_x, double g_x,
+              const double* value_x, const double* reward_y, double g_y,
+              const double* value_y, double* out) {
+  i64 group = NUMBER / n, s = NUMBER % n;
+  if (group * WARP >= n_draws) return;
+  i64 d = group * WARP + LANE < n_draws ? group * WARP + LANE : 0;
+  const double *paid_x = reward_x + d * reward_stride, *paid_y = reward_y + d * reward_stride;
+  double here_x = value_x[AT(group, n_states, s)], here_y = value_y[AT(group, n_states, s)];
+  double total = 0.0;
+  for (int row = first_row[s]; row < first_row[s + 1]; row++) {
+    double share = pi[row], sum = 0.0;
+    if (!(share > 0.0)) continue;
+#ifdef __CUDACC__
+#pragma unroll 4
+#endif
+    for (i64 e = indptr[row]; e < indptr[row + 1]; e++) {
+      i64 t = target[e];
+      double one = paid_x[e] + g_x * value_x[AT(group, n_states, t)] - here_x;
+      double two = paid_y[e] + g_y * value_y[AT(group, n_states, t)] - here_y;
+      sum += theta[AT(group, n_entries, e)] * one * two;
+    }
+    total += share * sum;
+  }
+  out[AT(group, n, s)] = total;
 }
 
-// Visits of terminal states: discounted arrivals, and starts there.
-KERNEL arrive(i64 n_draws, i64 n, i64 n_states, i64 n_entries, double g, const u32* at,
-              const u32* entry, const u32* row, const i64* source, const double* pi,
-              const double* theta, const double* start, const int* status,
-              double* visits) {
-  i64 n_ends = n_states - n, warp = BLOCK_AT * WARPS + WARP_AT;
-  i64 d = warp / n_ends, s = warp % n_ends;
-  if (d >= n_draws || status[d] != SOLVED) return;
-  const double* own = theta + d * n_entries;
-  double* x = visits + d * n_states;
+// Sum over the warps of a block, in their order; the first has it.
+DEVICE double over_warps(double x, double* sums) {
+  SYNC();
+  sums[THREAD] = x;
+  SYNC();
+  for (int k = 1; k < WARPS; k++) x += sums[k * WARP + LANE];
+  return x;
+}
+
+// Visits of terminal states: discounted arrivals, and starts there. A block works on one.
+KERNEL arrive(i64 n_draws, i64 n, i64 n_states, i64 n_entries, double g, const u32* begin,
+              const u32* entry, const double* share, const u32* source,
+              const double* theta, const double* start, double* visits) {
+  SHARE(double, sums, MOST_WARPS * WARP);
+  i64 n_ends = n_states - n, group = BLOCK_AT / n_ends, s = BLOCK_AT % n_ends;
+  u32 last = begin[s + 1];
   double total = 0.0;
-  for (u32 k = at[s] + LANE; k < at[s + 1]; k += WARP) {
-    u32 e = entry[k];
-    double share = pi[row[e]];
-    if (share > 0.0) total += share * own[e] * x[source[row[e]]];
+  for (u32 first = begin[s] + WARP_AT; first < last; first += AT_ONCE * WARPS) {
+    double x[AT_ONCE], of[AT_ONCE];
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (int j = 0; j < AT_ONCE; j++) {
+      bool there = first + j * WARPS < last;
+      u32 k = there ? first + j * WARPS : first;
+      x[j] = flow(there ? share[k] : 0.0, theta, AT(group, n_entries, (i64)entry[k]));
+      of[j] = visits[AT(group, n_states, (i64)source[k])];
+    }
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (int j = 0; j < AT_ONCE; j++) total += x[j] * of[j];
   }
-  total = group_sum<WARP>(total);
-  if (LANE == 0) x[n + s] = start[n + s] + g * total;
+  total = over_warps(total, sums);
+  if (WARP_AT == 0) visits[AT(group, n_states, n + s)] = start[n + s] + g * total;
 }
 
 // Covariance from the start of two returns, whose covariance from each state is given;
-// their means, where `out_mean` is wanted for the first.
+// or, where it is not, the mean of the first. A block works on a group.
 KERNEL from_start(i64 n_draws, i64 n_states, i64 ends_stride, const double* start,
                   const double* x, const double* ends_x, const double* y,
                   const double* ends_y, i64 spreads, const double* covariance,
-                  const int* status, double* out_mean, double* out) {
-  i64 d = BLOCK_AT * WARPS + WARP_AT;
-  if (d >= n_draws) return;
-  bool good = status[d] == SOLVED;
-  x += d * n_states, y += d * n_states, covariance += spreads ? d * n_states : 0;
-  ends_x += d * ends_stride, ends_y += d * ends_stride;
+                  const int* status, double* out) {
+  SHARE(double, sums, MOST_WARPS * WARP);
+  SHARE(double, means, 2 * WARP);
+  i64 group = BLOCK_AT, d = group * WARP + LANE;
+  bool there = d < n_draws;
+  ends_x += there ? d * ends_stride : 0, ends_y += there ? d * ends_stride : 0;
   double mean_x = 0.0, mean_y = 0.0, total = 0.0;
-  for (i64 s = LANE; s < n_states && good; s += WARP) {
-    mean_x += start[s] * (x[s] + ends_x[s]);
-    mean_y += start[s] * (y[s] + ends_y[s]);
+#ifdef __CUDACC__
+#pragma unroll 8
+#endif
+  for (i64 s = WARP_AT; s < n_states; s += WARPS) {
+    mean_x += start[s] * (x[AT(group, n_states, s)] + ends_x[s]);
+    if (spreads) mean_y += start[s] * (y[AT(group, n_states, s)] + ends_y[s]);
   }
-  mean_x = group_sum<WARP>(mean_x);
-  mean_y = group_sum<WARP>(mean_y);
-  for (i64 s = LANE; s < n_states && good && spreads; s += WARP)
-    total += start[s] * (covariance[s] + (x[s] + ends_x[s] - mean_x) *
-                                             (y[s] + ends_y[s] - mean_y));
-  total = group_sum<WARP>(total);
-  if (LANE == 0) {
-    if (!spreads) out_mean[d] = mean_x;
-    else out[d] = total;
+  mean_x = over_warps(mean_x, sums);
+  if (spreads) {
+    mean_y = over_warps(mean_y, sums);
+    if (WARP_AT == 0) means[LANE] = mean_x, means[WARP + LANE] = mean_y;
+    SYNC();
+    mean_x = means[LANE], mean_y = means[WARP + LANE];
+#ifdef __CUDACC__
+#pragma unroll 8
+#endif
+    for (i64 s = WARP_AT; s < n_states; s += WARPS) {
+      i64 at = AT(group, n_states, s);
+      total += start[s] * (covariance[at] + (x[at] + ends_x[s] - mean_x) *
+                                                (y[at] + ends_y[s] - mean_y));
+    }
+    total = over_warps(total, sums);
   }
+  if (WARP_AT == 0 && there)
+    out[d] = status[d] != SOLVED ? 0.0 : spreads ? total : mean_x;
 }

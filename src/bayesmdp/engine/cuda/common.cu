@@ -13,7 +13,11 @@ typedef unsigned int u32;
 #define RARELY __device__ __noinline__  // once in the code: it compiles in a third of the time
 #define WARP 32
 #define THREAD ((int)threadIdx.x)
+#ifdef MAX_THREADS
+#define THREADS MAX_THREADS  // a constant: places are then known
+#else
 #define THREADS ((int)blockDim.x)
+#endif
 #define BLOCK_AT ((i64)blockIdx.x)
 #define BLOCKS ((i64)gridDim.x)
 #define SYNC() __syncthreads()
@@ -59,6 +63,20 @@ DEVICE double infinity() {
 #endif
 }
 
+// Rows of draws, and vectors over states, lie in groups of as many draws as a warp has
+// lanes, [groups, length, lanes]: each lane works on a draw of its own, all take the same
+// way, and what they read lies side by side.
+#define AT(group, length, i) (((group) * (length) + (i)) * WARP + LANE)
+
+template <class T>
+DEVICE T from_lane(T x, int lane) {
+#ifdef __CUDACC__
+  return __shfl_sync(~0u, x, lane);
+#else
+  return x;
+#endif
+}
+
 // Sum over a group of neighbouring lanes, the same bits in each of them.
 template <int N, class T>
 DEVICE T group_sum(T x) {
@@ -78,14 +96,15 @@ DEVICE T larger(T x, T most) {
 // Sums and largest values over a block, in a fixed order. Two buffers take turns, so
 // that one barrier is enough.
 struct Scratch {
-  double* buffer;  // [2, 32, 4]
   int turn;
 };
+#define MOST_SUMS 5  // at once
+SHARE(double, reduced, 2 * 32 * MOST_SUMS);
 
 template <int SUMS, int MOST, class T>
 DEVICE void reduce_block(Scratch& scratch, T* sums, T* most) {
 #ifdef __CUDACC__
-  T* at = (T*)(scratch.buffer + 128 * scratch.turn);
+  T* at = (T*)(reduced + 32 * MOST_SUMS * scratch.turn);
   scratch.turn ^= 1;
 #pragma unroll
   for (int gap = 16; gap > 0; gap /= 2) {
@@ -103,13 +122,14 @@ DEVICE void reduce_block(Scratch& scratch, T* sums, T* most) {
   }
   SYNC();
   if (THREADS <= 32) return;
-  bool there = LANE < WARPS;
+  int from = WARPS > 16 ? LANE : LANE % 16;  // half a warp is enough for 16
+  bool there = from < WARPS;
 #pragma unroll
-  for (int k = 0; k < SUMS; k++) sums[k] = there ? at[32 * k + LANE] : (T)0;
+  for (int k = 0; k < SUMS; k++) sums[k] = there ? at[32 * k + from] : (T)0;
 #pragma unroll
-  for (int k = 0; k < MOST; k++) most[k] = at[32 * (SUMS + k) + (there ? LANE : 0)];
+  for (int k = 0; k < MOST; k++) most[k] = at[32 * (SUMS + k) + (there ? from : 0)];
 #pragma unroll
-  for (int gap = 16; gap > 0; gap /= 2) {
+  for (int gap = WARPS > 16 ? 16 : 8; gap > 0; gap /= 2) {
 #pragma unroll
     for (int k = 0; k < SUMS; k++) sums[k] += __shfl_xor_sync(~0u, sums[k], gap);
 #pragma unroll

@@ -1,30 +1,10 @@
 // Rows of draws, as `bayesmdp.posterior.sampling` and `_shared_rows` sample them. A warp
-// takes one row of as many draws as it has lanes: they meet the same shapes and take the
-// same way. Variates wait in a tile of shared memory until a stretch of every draw's row
-// can be written at once.
+// takes one row of as many draws as it has lanes: they meet the same shapes, take the same
+// way, and write side by side.
 
-#ifndef TILE
-#define TILE 32  // entries of a stretch
+#ifndef SAMPLING
+#define SAMPLING 6  // blocks of a multiprocessor
 #endif
-#define PITCH (WARP + (WARP > 1))  // lanes beside each other, without bank conflicts
-
-struct Target {
-  double* rows;  // [D, E]
-  i64 n_entries, first;  // of the row
-  int n_draws, draw;  // of this lane, n_draws and more where it has none
-};
-
-// Write `length` entries from `begin` of the row on, of all draws of the warp.
-DEVICE void flush(const Target& to, const double* tile, int begin, int length) {
-  SYNC_WARP();
-  int base = to.draw - LANE;
-  for (int k = LANE; k < length * WARP; k += WARP) {
-    int lane = k / length, j = k - lane * length;
-    if (base + lane < to.n_draws)
-      to.rows[(base + lane) * to.n_entries + to.first + begin + j] = tile[j * PITCH + lane];
-  }
-  SYNC_WARP();
-}
 
 // A row too faint for floating point, made again in logarithms from its first words.
 template <class Shapes>
@@ -33,86 +13,62 @@ RARELY void faint_row(const Tables& t, Shapes shapes, Words words, double* row) 
   int n = shapes.length();
   for (int j = 0; j < n; j++) {
     double shape = shapes.next(j);
-    row[j] = shape > 0.0 ? log_gamma_tiny(t, shape, words) : -infinity();
-    largest = fmax(largest, row[j]);
+    double x = shape > 0.0 ? log_gamma_tiny(t, shape, words) : -infinity();
+    row[j * WARP] = x;
+    largest = fmax(largest, x);
   }
   for (int j = 0; j < n; j++) {
-    row[j] = exp(row[j] - largest);
-    total += row[j];
+    row[j * WARP] = exp(row[j * WARP] - largest);
+    total += row[j * WARP];
   }
   double scale = 1.0 / total;
-  for (int j = 0; j < n; j++) row[j] *= scale;
+  for (int j = 0; j < n; j++) row[j * WARP] *= scale;
 }
 
 // Sample the row of this lane's draw. `shapes.next(j)` is called for each entry in turn;
 // 0 stands for an impossible one, which takes no random number. `shapes.fixed(j, x)`
 // says that the entry is not random.
 template <class Shapes>
-DEVICE void sample_row(
-    const Tables& t, Shapes shapes, Words words, const Target& to, double* tile) {
-  bool there = to.draw < to.n_draws, alone = shapes.possible() == 1;
+DEVICE void sample_row(const Tables& t, Shapes shapes, Words words, double* row) {
+  bool alone = shapes.possible() == 1, random = shapes.random();
   Shapes again = shapes;
   Words begin = words;
   int length = shapes.length();
   double total = 0.0;
-  double* column = tile + LANE;
-  for (int first = 0; first < length; first += TILE) {
-    int last = length - first < TILE ? length : first + TILE;
-    if (there) {
-      for (int j = first; j < last; j++) {
-        double x = 0.0;
-        if (shapes.random()) {
-          double shape = shapes.next(j);
-          if (alone) x = shape > 0.0 ? 1.0 : 0.0;
-          else if (shape > 0.0) x = gamma_variate(t, shape, words);
-        } else {
-          x = shapes.fixed(j);
-        }
-        total += x;
-        column[(j - first) * PITCH] = x;
-      }
+  for (int j = 0; j < length; j++) {
+    double x = 0.0;
+    if (random) {
+      double shape = shapes.next(j);
+      if (alone) x = shape > 0.0 ? 1.0 : 0.0;
+      else if (shape > 0.0) x = gamma_variate(t, shape, words);
+    } else {
+      x = shapes.fixed(j);
     }
-    if (length <= TILE && there && shapes.random()) {
-      double scale = 1.0 / total;
-      for (int j = 0; j < length; j++) column[j * PITCH] *= scale;
-    }
-    flush(to, tile, first, last - first);
+    total += x;
+    row[j * WARP] = x;
   }
-  bool faint = there && shapes.random() && !alone && total < FAINT;
-  if (length > TILE) {  // the whole row is written, and has to be scaled
-    double scale = there && shapes.random() ? 1.0 / total : 1.0;
+  if (!random || alone) return;
+  double scale = 1.0 / total;
 #ifdef __CUDACC__
-    int base = to.draw - LANE;
-    for (int lane = 0; lane < WARP; lane++) {
-      double of_lane = __shfl_sync(~0u, scale, lane);
-      if (base + lane < to.n_draws)
-        for (int j = LANE; j < length; j += WARP)
-          to.rows[(base + lane) * to.n_entries + to.first + j] *= of_lane;
-    }
-    SYNC_WARP();
-#else
-    for (int j = 0; j < length; j++) to.rows[to.draw * to.n_entries + to.first + j] *= scale;
+#pragma unroll 8
 #endif
-  }
-  if (faint) faint_row(t, again, begin, to.rows + to.draw * to.n_entries + to.first);
+  for (int j = 0; j < length; j++) row[j * WARP] *= scale;
+  if (total < FAINT) faint_row(t, again, begin, row);
 }
 
-// Which row and draw a lane has: rows in the order given, long ones first.
+// Which row, in the order given, long ones first, and group of draws a warp has.
 struct Task {
-  int row, draw;
+  int row, group, draw;
 };
 
-DEVICE Task task_of(const int* order, int n_draws) {
-  int groups = (n_draws + WARP - 1) / WARP;
-  i64 at = BLOCK_AT * WARPS + WARP_AT;
-  Task task = {order[at / groups], (int)(at % groups) * WARP + LANE};
-  return task;
-}
-
-// Warps beyond the last task have nothing to do.
-DEVICE bool is_task(int n_rows, int n_draws) {
-  i64 groups = (n_draws + WARP - 1) / WARP;
-  return BLOCK_AT * WARPS + WARP_AT < n_rows * groups;
+// False for warps and lanes that have nothing to do.
+DEVICE bool has_task(const int* order, i64 n_rows, i64 n_draws, Task* task) {
+  i64 groups = (n_draws + WARP - 1) / WARP, at = BLOCK_AT * WARPS + WARP_AT;
+  if (at >= n_rows * groups) return false;
+  task->row = order[at / groups];
+  task->group = (int)(at % groups);
+  task->draw = task->group * WARP + LANE;
+  return task->draw < n_draws;
 }
 
 struct FixedShapes {  // Dirichlet
@@ -125,21 +81,19 @@ struct FixedShapes {  // Dirichlet
   MEMBER double fixed(int j) { return 0.0; }
 };
 
-KERNEL sample_dirichlet(
+KERNEL LIMIT(128, SAMPLING) sample_dirichlet(
     u64 k0, u64 k1, i64 n_draws, i64 n_rows, i64 n_entries, const i64* draws,
     const int* order, const i64* state, const i64* action, const i64* indptr,
     const double* alpha, const double* edge, const double* density, const double* sides,
     const double* height, double* theta) {
-  SHARE(double, tiles, (WARP > 1 ? 4 : 1) * TILE * PITCH);
-  if (!is_task((int)n_rows, (int)n_draws)) return;
-  Task task = task_of(order, (int)n_draws);
+  Task task;
+  if (!has_task(order, n_rows, n_draws, &task)) return;
   Tables t = {edge, density, sides, height};
   i64 first = indptr[task.row];
   FixedShapes shapes = {alpha + first, (int)(indptr[task.row + 1] - first)};
-  i64 draw = task.draw < n_draws ? draws[task.draw] : 0;
+  i64 draw = draws[task.draw];
   Words words = open_stream(k0, k1, draw, state[task.row], action[task.row]);
-  Target to = {theta, n_entries, first, (int)n_draws, task.draw};
-  sample_row(t, shapes, words, to, tiles + WARP_AT * TILE * PITCH);
+  sample_row(t, shapes, words, theta + AT(task.group, n_entries, first));
 }
 
 // A random set of next states: those that are not sure are gone through once, each taken
@@ -169,19 +123,18 @@ struct SetShapes {
   }
 };
 
-KERNEL sample_random_support(
+KERNEL LIMIT(128, SAMPLING) sample_random_support(
     u64 k0, u64 k1, i64 n_draws, i64 n_rows, i64 n_entries, const i64* draws,
     const int* order, const i64* state, const i64* action, const i64* indptr,
     const double* alpha, const double* shape, const i64* group, const i64* start,
     const double* cumulative, const i64* lump, double concentration, const double* edge,
     const double* density, const double* sides, const double* height, double* theta) {
-  SHARE(double, tiles, (WARP > 1 ? 4 : 1) * TILE * PITCH);
-  if (!is_task((int)n_rows, (int)n_draws)) return;
-  Task task = task_of(order, (int)n_draws);
+  Task task;
+  if (!has_task(order, n_rows, n_draws, &task)) return;
   Tables t = {edge, density, sides, height};
   i64 first = indptr[task.row];
   int n = (int)(indptr[task.row + 1] - first);
-  i64 draw = task.draw < n_draws ? draws[task.draw] : 0;
+  i64 draw = draws[task.draw];
   Words words = open_stream(k0, k1, draw, state[task.row], action[task.row]);
   const double* weights = cumulative + start[group[task.row]];
   i64 n_weights = start[group[task.row] + 1] - start[group[task.row]];
@@ -196,8 +149,7 @@ KERNEL sample_random_support(
   }
   SetShapes rehearsed = shapes;  // where the words of variates begin
   for (int j = 0; j < n; j++) shapes.n_possible += rehearsed.next(j) > 0.0;
-  Target to = {theta, n_entries, first, (int)n_draws, task.draw};
-  sample_row(t, shapes, rehearsed.words, to, tiles + WARP_AT * TILE * PITCH);
+  sample_row(t, shapes, rehearsed.words, theta + AT(task.group, n_entries, first));
 }
 
 // Latent rows of states, k g + m; and the rows around them, c mu + n.
@@ -213,26 +165,24 @@ struct LatentShapes {
   MEMBER double fixed(int j) { return 0.0; }
 };
 
-KERNEL sample_latent(
+KERNEL LIMIT(128, SAMPLING) sample_latent(
     u64 k0, u64 k1, i64 n_draws, i64 n_latent, i64 n_cells, i64 n_states, i64 n_kept,
     i64 n_actions, const i64* draws, const i64* members, const int* order,
     const i64* state, const i64* indptr, const i64* cell, const double* base,
     const int* tables, const double* k, const double* edge, const double* density,
     const double* sides, const double* height, double* mu) {
-  // one task for each state; its cells in `mu` [D, n_kept] begin at `indptr`
-  SHARE(double, tiles, (WARP > 1 ? 4 : 1) * TILE * PITCH);
-  if (!is_task((int)n_latent, (int)n_draws)) return;
-  Task task = task_of(order, (int)n_draws);
+  // one task for each state; its cells in `mu` begin at `indptr`
+  Task task;
+  if (!has_task(order, n_latent, n_draws, &task)) return;
   Tables t = {edge, density, sides, height};
   i64 s = state[task.row], at = cell[task.row];
-  i64 draw = task.draw < n_draws ? draws[task.draw] : 0;
-  i64 member = task.draw < n_draws ? members[task.draw] : 0;
+  i64 draw = draws[task.draw];
+  i64 member = members[task.draw];
   LatentShapes shapes = {base + at, tables + member * n_cells + at,
                          k[member * n_states + s],
                          (int)(indptr[task.row + 1] - indptr[task.row])};
   Words words = open_stream(k0, k1, draw, s, n_actions);
-  Target to = {mu, n_kept, indptr[task.row], (int)n_draws, task.draw};
-  sample_row(t, shapes, words, to, tiles + WARP_AT * TILE * PITCH);
+  sample_row(t, shapes, words, mu + AT(task.group, n_kept, indptr[task.row]));
 }
 
 struct SharedShapes {
@@ -242,31 +192,29 @@ struct SharedShapes {
   MEMBER int length() const { return n; }
   MEMBER int possible() const { return n; }
   MEMBER bool random() const { return c < infinity() && total == 0.0; }
-  MEMBER double next(int j) { return fmax(c * mu[j] + count[j], 1e-300); }
+  MEMBER double next(int j) { return fmax(c * mu[j * WARP] + count[j], 1e-300); }
   MEMBER double fixed(int j) {
-    return total == 0.0 ? mu[j] : (c * mu[j] + count[j]) / total;
+    double x = mu[j * WARP];
+    return total == 0.0 ? x : (c * x + count[j]) / total;
   }
 };
 
-KERNEL sample_shared(
+KERNEL LIMIT(128, SAMPLING) sample_shared(
     u64 k0, u64 k1, i64 n_draws, i64 n_rows, i64 n_entries, i64 n_states, i64 n_kept,
     const i64* draws, const i64* members, const int* order, const i64* state,
     const i64* action, const i64* indptr, const i64* latent, const double* count,
     const double* visits, const double* strength, const unsigned char* used,
     const double* mu, const double* edge, const double* density, const double* sides,
     const double* height, double* theta) {
-  // `latent`: where a row's state has its cells in `mu` [D, n_kept]
-  SHARE(double, tiles, (WARP > 1 ? 4 : 1) * TILE * PITCH);
-  if (!is_task((int)n_rows, (int)n_draws)) return;
-  Task task = task_of(order, (int)n_draws);
+  // `latent`: where a row's state has its cells in `mu`
+  Task task;
+  if (!has_task(order, n_rows, n_draws, &task)) return;
   Tables t = {edge, density, sides, height};
   i64 s = state[task.row], first = indptr[task.row];
-  i64 lane = task.draw < n_draws ? task.draw : 0;
-  double c = strength[members[lane] * n_states + s];
-  SharedShapes shapes = {mu + lane * n_kept + latent[task.row], count + first, c,
+  double c = strength[members[task.draw] * n_states + s];
+  SharedShapes shapes = {mu + AT(task.group, n_kept, latent[task.row]), count + first, c,
                          used[task.row] || !(c < infinity()) ? 0.0 : c + visits[task.row],
                          (int)(indptr[task.row + 1] - first)};
-  Words words = open_stream(k0, k1, draws[lane], s, action[task.row]);
-  Target to = {theta, n_entries, first, (int)n_draws, task.draw};
-  sample_row(t, shapes, words, to, tiles + WARP_AT * TILE * PITCH);
+  Words words = open_stream(k0, k1, draws[task.draw], s, action[task.row]);
+  sample_row(t, shapes, words, theta + AT(task.group, n_entries, first));
 }
