@@ -251,11 +251,6 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
             "cannot be chosen: the task has one unnamed reward", "[reward.cost]",
         ),
         case(
-            "discounts differ", TaskError,
-            lambda: task("states", (0.9, 1.0)).with_reward({"cost": -1, "qaly": 2}),
-            "2 qaly - cost has rewards of different discounts", "`horizon`",
-        ),
-        case(
             "no discount", TaskError, lambda: bm.Task(2, 1, [1, 2]),
             "`discount` is missing",
         ),
@@ -314,8 +309,11 @@ def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
         lambda belief: bm.value_of_information(belief),
     ],
 )
-def test_sums_over_different_discounts_are_refused_as_such(call: Any) -> None:
-    about = task("pairs", (0.9, 1.0), horizon=5)
+@pytest.mark.parametrize("horizon", [5, None])
+def test_sums_over_different_discounts_are_refused_as_such(
+    call: Any, horizon: int | None
+) -> None:
+    about = task("pairs", (0.9, 1.0), horizon=horizon)
     belief = bm.Ensemble(MODELS, about).with_reward({"qaly": 2, "cost": -1})
     said = r"no sums of rewards of different discounts, such as 2 qaly - cost"
     with pytest.raises(TaskError, match=said):

@@ -284,6 +284,18 @@ class Backend(ABC):
     name: str
     #: Whether tasks wait for each other, so that few large ones are best.
     one_at_a_time = False
+    #: Whether sums of rewards of different discounts are known without a horizon.
+    mixes_discounts = False
+
+    def solver_for(self, problem: Problem, wanted: str, *, adjoint: bool) -> Any:
+        """Choose a solver; refuse sums that only some devices know."""
+        if problem.mixes_discounts and not self.mixes_discounts:
+            raise BackendError(
+                f"`{_checks.argument('device', self.name)}` cannot compute with a sum "
+                "of rewards of different discounts: take "
+                f"{_checks.argument('device', 'cpu')}."
+            )
+        return self.choose(problem, wanted, adjoint=adjoint)
 
     @abstractmethod
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Any:

@@ -186,9 +186,15 @@ def _phases(until: tuple[int, ...], task: Task) -> tuple[IntArray, IntArray, Int
 
 
 def _by_discount(several: Rewards) -> tuple[int, ...]:
-    """Rewards that count, those of the same discount side by side."""
+    """Rewards that count, those of the same discount side by side.
+
+    In a sum what is discounted least comes first: its visits, which tell searches where
+    a policy matters, reach furthest.
+    """
     g, weights = several.discounts, several.weights
     kept = [k for k in range(len(g)) if weights is None or weights[k]]
+    if weights is not None:
+        return tuple(sorted(kept, key=lambda k: -g[k]))
     return tuple(sorted(kept, key=lambda k: g.index(g[k])))
 
 
@@ -331,9 +337,24 @@ class Problem:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Live states, states, entries and columns: what work space depends on."""
+        """Live states, states, entries and rewards: what work space depends on."""
         rows = self.rows
-        return self.n_live, rows.start.size, rows.target.size, self.n_columns
+        return self.n_live, rows.start.size, rows.target.size, len(self.order)
+
+    @property
+    def mixes_discounts(self) -> bool:
+        """Whether it is a sum of values of several chains (`_mixed_discounts`)."""
+        return self.weights is not None and self.task.horizon is None
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of rewards, which have a covariance each."""
+        return len(self.order) * (len(self.order) - 1) // 2
+
+    @property
+    def apart(self) -> "Problem":
+        """Return the same problem with a column for each reward of a sum."""
+        return self if self.weights is None else replace(self, weights=None)
 
     @cached_property
     def used(self) -> BoolArray:

@@ -330,8 +330,7 @@ class Task(Shown):
         reward
             A name, or weights by name such as ``{"qaly": 50_000, "cost": -1}``: net
             benefit. Where the rewards that count have different discounts, the sum is
-            one of values, which `evaluate`, `compare`, `optimise` and `improve` know
-            with a horizon.
+            one of values, which `evaluate`, `compare`, `optimise` and `improve` know.
 
         Examples
         --------

@@ -351,7 +351,7 @@ def refuse_several(task: "Task", what: str, by: str) -> None:
 
 def refuse_unless_plain(task: "Task", what: str, by: str) -> None:
     """Refuse horizons, cycles and averages, which no choice mends, and rewards."""
-    if not task.reward_names:  # perhaps a sum, which needs its horizon
+    if not task.reward_names:  # perhaps a sum, which is said first
         refuse_several(task, what, by)
     given = {"horizon": task.horizon is not None, "cycle": task.cycle != "start"}
     if wrong := [name for name in given if given[name]]:
