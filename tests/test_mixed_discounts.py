@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from all_paths import COUNTS, END, MODELS, POLICY, SHAPES, START, A, Array, S, task
+from nested_oracle import agree, nested
 
 import bayesmdp as bm
 from bayesmdp import engine
@@ -290,9 +291,51 @@ def test_a_device_that_does_not_know_such_sums_refuses_them(
     assert auto.device == "cpu"
 
 
+@pytest.mark.parametrize("pair", [(0, 1), (1, 0)])
+def test_information_agrees_with_nested_draws(
+    posterior: bm.Posterior, pair: tuple[int, int]
+) -> None:
+    """Each policy's values are solved for every model of the oracle."""
+    benefit = posterior.with_reward(BENEFIT)
+    policies = np.stack([np.eye(A)[[*choice, 0]] for choice in [(0, 0, 0), (1, 0, 0)]])
+    policies = np.concatenate([policies, policies[:, [1, 0, 2, 3]]])
+    info = bm.value_of_information(
+        posterior, list(policies), n_visits=(10,), reward=BENEFIT
+    )
+    s, a = pair
+    for found, error, n in (
+        (info.evppi, info.evppi_mcse, None),
+        (info.evsi[0], info.evsi_mcse[0], 10),
+    ):
+        oracle = nested(benefit, policies, pair, n, 200, 300, seed=3)
+        assert agree((found[s, a], error[s, a]), oracle), (n, found[s, a], oracle)
+
+
+def test_information_of_a_reward_that_is_0_is_that_of_the_other() -> None:
+    """The same draws; levels of policies have other control variates."""
+    paid = {
+        "a": np.array([[1.0, 2.0], [0.5, 3.0], [0, 0], [0, 0]]),
+        "b": np.zeros((S, A)),
+    }
+    about = bm.Task(
+        S, A, paid, discount={"a": 0.9, "b": 0.8}, start=START, terminal=[END]
+    )
+    posterior = bm.fit(COUNTS, about, prior=bm.SymmetricPrior())
+    policies = every_policy()
+    one = bm.value_of_information(posterior, policies, reward="a")
+    both = bm.value_of_information(posterior, policies, reward={"a": 2, "b": 1})
+    for name in ("evpi", "switch_evppi", "switch_evsi", "patients_evsi"):
+        np.testing.assert_allclose(getattr(both, name), 2 * getattr(one, name))
+    np.testing.assert_allclose(both.prior_visits, one.prior_visits)
+    for name in ("evppi", "evsi", "state_evppi", "state_evsi"):
+        error = getattr(both, f"{name}_mcse") + 2 * getattr(one, f"{name}_mcse")
+        off = getattr(both, name) - 2 * getattr(one, name)
+        assert (np.abs(off) <= 2 * error + 1e-12).all(), name
+    assert both.evpi_bound >= both.evpi
+
+
 def test_what_looks_at_one_chain_refuses_such_sums(posterior: bm.Posterior) -> None:
     """It names what knows them."""
     said = "no sums of rewards of different discounts, such as 3 qaly - cost"
-    for call in (bm.value_of_information, bm.next_trial):
-        with pytest.raises(TaskError, match=said):
-            call(posterior, reward=BENEFIT)
+    with pytest.raises(TaskError, match=said):
+        bm.next_trial(posterior, reward=BENEFIT)
