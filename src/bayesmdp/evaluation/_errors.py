@@ -99,7 +99,11 @@ class Estimates:
 
         A total sd may be NaN throughout, where no outcome has it.
         """
+        given = vars(self)
         for name in ESTIMATED:
+            found, start = given[name], given.get(f"start_{name}", 0.0)
+            if np.vdot(found, found) < np.inf and abs(start) < np.inf:
+                continue  # as good as always, and looked at in no time
             both = np.append(getattr(self, name), getattr(self, f"start_{name}", []))
             unknown = name in TOTAL and np.isnan(both).all()
             if not (unknown or np.isfinite(both).all()):
