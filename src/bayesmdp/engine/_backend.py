@@ -225,6 +225,8 @@ class Joiner:
 
 def _halved(blocks: FloatArray) -> FloatArray:
     """Add neighbours, a power of two of them, until one is left."""
+    if not blocks.size:
+        return blocks[:, 0]
     while blocks.shape[1] > 1:
         blocks = blocks[:, ::2] + blocks[:, 1::2]
     return np.ascontiguousarray(blocks[:, 0])

@@ -283,9 +283,10 @@ def _regress(
     n = values.size
     scale = np.sqrt((controls**2).mean(axis=1))
     scale[scale <= tiny] = np.inf  # no control at all
-    x = np.vstack([np.ones(n), controls / scale[:, None]])
+    x = np.ones((scale.size + 1, n))
+    np.divide(controls, scale[:, None], out=x[1:])
     gram = x @ x.T
-    gram[np.diag_indices_from(gram)] += np.r_[0.0, np.full(scale.size, _PULL)]
+    gram.flat[scale.size + 2 :: scale.size + 2] += _PULL  # the diagonal but the first
     inverse = np.linalg.inv(gram)
     free = values - expected @ controls
     free = free - free.mean()
