@@ -134,6 +134,11 @@ class SweepRows:
         rows[choice] = 1.0
         return sealed(self.as_policy(rows))
 
+    def paying(self, rows: BeliefRows, task: Task) -> "SweepRows":
+        """Return the same rows with another reward."""
+        ends = np.ascontiguousarray(rows.terminal_value[self.order])
+        return replace(self, task=task, reward=rows.reward, terminal_value=ends)
+
     @classmethod
     def of(cls, row: IntArray, rows: BeliefRows, task: Task) -> "SweepRows":
         """Put rows of live states in order, ``row`` [R] of the belief's layout."""
@@ -430,7 +435,11 @@ class Problem:
         if policies is not None:
             used = np.asarray((policies > 0).any(axis=0))
         used = used & ~task.is_terminal[:, None]
-        first, *more = (SweepRows.of(*rows(parts[k], used), parts[k]) for k in order)
+        first = SweepRows.of(*rows(parts[order[0]], used), parts[order[0]])
+        more = (
+            first.paying(rows(part, used)[1], part)
+            for part in (parts[k] for k in order[1:])
+        )
         over = np.zeros((1, first.row.size))
         problem = cls(first, over if policies is None else first.of_rows(policies))
         if not isinstance(several, Rewards):
