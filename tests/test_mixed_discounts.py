@@ -190,6 +190,23 @@ def test_no_change_in_one_state_betters_a_plan(
         assert bm.evaluate(other, ensemble).start_value <= value + 1e-9 * abs(value)
 
 
+def test_of_120_models_and_ensembles_few_have_a_better_deterministic_policy() -> None:
+    """The figures of docs/limits.md: all policies are enumerated."""
+    plans = searches = 0
+    for g, seed in product(CASES.values(), range(40)):
+        one, four = ensemble_of(g, seed, 1), ensemble_of(g, seed, 4)
+        found = (
+            bm.evaluate(bm.policies.nominal(one), one).start_value,
+            bm.optimise(four, effort="quick").start_value,
+        )
+        missed = []
+        for ensemble, value in zip((one, four), found, strict=True):
+            each = [bm.evaluate(x, ensemble).start_value for x in every_policy()]
+            missed.append(value < max(each) - 1e-6 * abs(max(each)))
+        plans, searches = plans + missed[0], searches + missed[1]
+    assert (plans, searches) == (2, 0)
+
+
 @pytest.mark.parametrize("cycle", ["start", "half"])
 @pytest.mark.parametrize("g", [(0.9, 0.97), (0.94, 1.0)], ids=str)
 def test_the_bound_is_that_of_decisions_that_change_with_time(
