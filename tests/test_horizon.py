@@ -68,6 +68,21 @@ def test_horizons_are_what_all_paths_say(form: str, cycle: str) -> None:
             np.testing.assert_allclose(one.occupancy @ paid, one.start_value)
 
 
+@pytest.mark.parametrize("g", DISCOUNTS.values(), ids=list(DISCOUNTS))
+def test_rewards_together_are_those_of_each_alone(g: tuple[float, float]) -> None:
+    """With control variates, whose coefficients and means differ by reward."""
+    belief = bm.fit(COUNTS, task("pairs", g), prior=bm.SymmetricPrior(2.0))
+    both = bm.evaluate(POLICY, belief, n_draws=300)
+    assert both.rewards is not None
+    for name, found in both.rewards.items():
+        alone = bm.evaluate(POLICY, belief, reward=name, n_draws=300)
+        assert found.variance_reduction > 1.5
+        for field, value in vars(alone).items():
+            if isinstance(value, float | np.ndarray):
+                got = getattr(found, field)
+                np.testing.assert_allclose(got, value, rtol=1e-9, err_msg=field)
+
+
 def test_errors_of_covariances_are_those_of_repeated_runs() -> None:
     """40 runs: a ratio of sds is within 0.65 and 1.5 in all but 1 of 1,000 cases."""
     one = bm.fit(COUNTS, task("pairs", (0.9, 0.9)), prior=bm.SymmetricPrior())
