@@ -23,6 +23,12 @@ def start_values(
     belief: bm.Posterior, full: FloatArray, policies: FloatArray
 ) -> FloatArray:
     """Value of policies ``[P, S, A]`` in models, ``[P, n]``."""
+    if isinstance(belief.task.reward, bm.model.Rewards):  # a sum of values
+        parts = zip(
+            belief.task.parts.values(), belief.task.reward.weights or (), strict=True
+        )
+        each = (w * start_values(belief.with_task(x), full, policies) for x, w in parts)
+        return np.asarray(sum(each))
     layout, task, rows = belief.rows().layout, belief.task, belief.rows()
     reward, at = np.zeros(full.shape[1:]), layout.row_of_entry
     reward[layout.state[at], layout.action[at], layout.next_state] = rows.reward

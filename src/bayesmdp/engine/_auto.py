@@ -37,6 +37,7 @@ class Auto(Backend):
     """Chooses a device for each problem, and hands it all that follows."""
 
     name = "auto"
+    mixes_discounts = True
 
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Chosen:
         """Choose on the CPU first, which tells what it takes for one draw.
@@ -51,7 +52,7 @@ class Auto(Backend):
             return found
         try:
             gpu = backend_of("cuda")
-            return Chosen(gpu, gpu.choose(problem, wanted, adjoint=adjoint))
+            return Chosen(gpu, gpu.solver_for(problem, wanted, adjoint=adjoint))
         except (BackendError, TooLargeError):
             return found
 

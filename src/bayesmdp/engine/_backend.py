@@ -225,6 +225,8 @@ class Joiner:
 
 def _halved(blocks: FloatArray) -> FloatArray:
     """Add neighbours, a power of two of them, until one is left."""
+    if not blocks.size:
+        return blocks[:, 0]
     while blocks.shape[1] > 1:
         blocks = blocks[:, ::2] + blocks[:, 1::2]
     return np.ascontiguousarray(blocks[:, 0])
@@ -284,6 +286,18 @@ class Backend(ABC):
     name: str
     #: Whether tasks wait for each other, so that few large ones are best.
     one_at_a_time = False
+    #: Whether sums of rewards of different discounts are known without a horizon.
+    mixes_discounts = False
+
+    def solver_for(self, problem: Problem, wanted: str, *, adjoint: bool) -> Any:
+        """Choose a solver; refuse sums that only some devices know."""
+        if problem.mixes_discounts and not self.mixes_discounts:
+            raise BackendError(
+                f"`{_checks.argument('device', self.name)}` cannot compute with a sum "
+                "of rewards of different discounts: take "
+                f"{_checks.argument('device', 'cpu')}."
+            )
+        return self.choose(problem, wanted, adjoint=adjoint)
 
     @abstractmethod
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Any:

@@ -67,6 +67,20 @@ def bellman_spread(  # noqa: C901 - loops over rows, pairs of rewards and entrie
         if not pi[row] > 0.0:
             continue
         s, at = rows.source[row], n
+        if n == 2 and out.shape[0] == 3:
+            xx, yy, xy = 0.0, 0.0, 0.0
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                e = np.uint64(entry)
+                t = rows.target[e]
+                x = reward[0, e] + g[0] * value[0, t] - value[0, s]
+                y = reward[1, e] + g[1] * value[1, t] - value[1, s]
+                xx += theta[e] * x * x
+                yy += theta[e] * y * y
+                xy += theta[e] * x * y
+            out[0, s] += pi[row] * xx
+            out[1, s] += pi[row] * yy
+            out[2, s] += pi[row] * xy
+            continue
         if out.shape[0] == n:
             for k in range(n):
                 xx = 0.0

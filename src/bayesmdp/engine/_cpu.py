@@ -1,12 +1,14 @@
 """The CPU: compiled kernels, one range of draws after the other on each thread."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bayesmdp._checks import read_only, writable
 from bayesmdp._resources import available_bytes, gigabytes
 from bayesmdp._typing import FloatArray
 from bayesmdp.engine import _backend as channels
-from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Nominal, Sums
+from bayesmdp.engine._backend import BLOCK, Backend, Joiner, Nominal, Sums, blank
 from bayesmdp.engine._chain import Chain, Held, Results, Setting, build_chain
 from bayesmdp.engine._choose import choose, direct, quick_direct
 from bayesmdp.engine._kernel import (
@@ -21,6 +23,13 @@ from bayesmdp.engine._kernel import (
 )
 from bayesmdp.engine._krylov import N_VECTORS
 from bayesmdp.engine._lanes import N_LANES, WIDEST
+from bayesmdp.engine._mixed_discounts import (
+    Parts,
+    add_up,
+    fill_direction,
+    make_total,
+    sweep_sum,
+)
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import (
     CROSS,
@@ -31,6 +40,7 @@ from bayesmdp.engine._solve import (
     RETRIED,
     SOLVED,
     UNSOLVED,
+    VARIANCE,
     Krylov,
     Solution,
     Space,
@@ -76,6 +86,7 @@ class CPU(Backend):
     """Kernels compiled by numba."""
 
     name = "cpu"
+    mixes_discounts = True
 
     def choose(self, problem: Problem, wanted: str, *, adjoint: bool) -> Way:
         """Eliminate small chains; for larger ones, choose by counts of operations."""
@@ -99,22 +110,12 @@ class CPU(Backend):
             if isinstance(solver, Timed):
                 found[:, p] = solver.solve_mean(problem, p, bits)
                 continue
-            status, out = _solve_mean(problem, p, solver, bits)
-            retry = direct(problem) if status == UNSOLVED else None
-            if retry is not None:
-                status, out = _solve_mean(problem, p, retry, bits)
-            if status == UNSOLVED:
-                raise ConvergenceError(
-                    f"The chain of {problem.n_live} states converges too slowly to be "
-                    "solved by iterations, and is too large to be solved directly; use "
-                    "a smaller discount."
-                )
-            if status != SOLVED:
-                raise EndlessError(
-                    "Episodes of this policy are too long to resolve; use a smaller "
-                    "discount."
-                )
-            found[:, p] = out
+            each = _solved_mean(problem, p, solver, bits)
+            if problem.mixes_discounts:
+                out = make_total(found.shape[-1], 0).found
+                add_up(np.array(problem.weights), each, out)
+                each = out
+            found[:, p] = each
         return found.reshape(3, n * m, -1)
 
     def inverses(self, problem: Problem, solver: Way | None = None) -> FloatArray:
@@ -156,8 +157,8 @@ class CPU(Backend):
         """Count a batch of models, chains, work space."""
         n_policies, n_states = problem.policies.shape[0], problem.rows.start.size
         entries, n = problem.rows.mean.size, problem.n_live
-        taken = 8 * n_states * (N_VECTORS + 12 * problem.n_columns)
-        if problem.n_columns > 1:
+        taken = 8 * n_states * (N_VECTORS + 12 * len(problem.order))
+        if len(problem.order) > 1:
             taken += 8 * n_states * N_LANES * WIDEST
         taken += 8 * entries * _batch(entries)
         if isinstance(solver, Timed):
@@ -222,11 +223,35 @@ def _chain(problem: Problem, p: int, method: Method, bits: int) -> Chain | None:
     return build_chain(pi, problem.rows.layout, problem.n_live, adjoint)
 
 
+def _solved_mean(problem: Problem, p: int, method: Method, bits: int) -> Solution:
+    """Solve the mean model of one policy for each reward, by elimination if need be."""
+    status, out = _solve_mean(problem, p, method, bits)
+    retry = direct(problem) if status == UNSOLVED else None
+    if retry is not None:
+        status, out = _solve_mean(problem, p, retry, bits)
+    if status == UNSOLVED:
+        raise ConvergenceError(
+            f"The chain of {problem.n_live} states converges too slowly to be solved "
+            "by iterations, and is too large to be solved directly; use a smaller "
+            "discount."
+        )
+    if status != SOLVED:
+        raise EndlessError(
+            "Episodes of this policy are too long to resolve; use a smaller discount."
+        )
+    return out
+
+
 def _solve_mean(
     problem: Problem, p: int, method: Method, bits: int
 ) -> tuple[int, Solution]:
-    """Solve the mean model of one policy; what became of it, and the solution."""
-    out = Solution(*np.zeros((3, problem.n_columns, problem.rows.start.size)))
+    """Solve the mean model of one policy; what became of it, and the solution.
+
+    Covariances are solved for where they are part of the variance of a sum.
+    """
+    n_pairs = problem.n_pairs if problem.mixes_discounts else 0
+    problem = problem.apart
+    out = room(problem.n_columns, n_pairs, problem.rows.start.size, 0).found
     status, _ = solve_draw(
         method.dense,
         method.band,
@@ -320,6 +345,8 @@ class Range:
         """Return the kernel of one policy, ready but for its draws."""
         problem, (given, out) = self.problem, self.of(p, method.length)
         chain, stream = _chain(problem, p, method, self.bits), problem.stream
+        if problem.mixes_discounts:
+            return self._kernel_of_sum(p, method, chain, space)
         height = problem.rows.start.size if _holds(problem, self.bits) else 0
         shape = height, BLOCK
         held = Held(np.zeros(shape), np.zeros(shape), np.zeros(BLOCK))
@@ -351,5 +378,36 @@ class Range:
                 held,
                 out,
             )
+
+        return call
+
+    def _kernel_of_sum(
+        self, p: int, method: Method, chain: Chain | None, space: Space
+    ) -> Kernel:
+        """Return that of a sum of rewards of different discounts."""
+        problem, (given, out) = self.problem, self.of(p, method.length)
+        rows, each = problem.rows, problem.apart
+        mean = _solved_mean(problem, p, method, self.bits | VARIANCE | OCCUPANCY)
+        reference = mean.value, mean.variance[: each.n_columns], mean.occupancy
+        alone = each.with_policies(problem.policies[p : p + 1])
+        around = replace(blank(alone, method), reference=np.stack(reference))
+        length = None if method.length is None else method.length[:, p : p + 1]
+        parts = Parts(
+            setting(alone, 0, self.bits, around, self.weights, length),
+            read_only(problem.discounts),
+            np.array(problem.weights),
+            problem.lost,
+            fill_direction(problem, p, mean),
+        )
+        sizes = each.n_columns, problem.n_pairs, rows.start.size
+        draw = room(*sizes, rows.source.size if problem.lost else 0)
+        total = make_total(rows.start.size, rows.source.size)
+        how = method.dense, method.band, method.krylov, chain
+
+        def call(
+            begin: int, theta: FloatArray, reward: FloatArray, final: FloatArray
+        ) -> None:
+            model = theta, reward, final
+            sweep_sum(begin, given, parts, *how, *model, space, draw, total, out)
 
         return call

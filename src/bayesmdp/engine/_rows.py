@@ -134,6 +134,11 @@ class SweepRows:
         rows[choice] = 1.0
         return sealed(self.as_policy(rows))
 
+    def paying(self, rows: BeliefRows, task: Task) -> "SweepRows":
+        """Return the same rows with another reward."""
+        ends = np.ascontiguousarray(rows.terminal_value[self.order])
+        return replace(self, task=task, reward=rows.reward, terminal_value=ends)
+
     @classmethod
     def of(cls, row: IntArray, rows: BeliefRows, task: Task) -> "SweepRows":
         """Put rows of live states in order, ``row`` [R] of the belief's layout."""
@@ -186,9 +191,15 @@ def _phases(until: tuple[int, ...], task: Task) -> tuple[IntArray, IntArray, Int
 
 
 def _by_discount(several: Rewards) -> tuple[int, ...]:
-    """Rewards that count, those of the same discount side by side."""
+    """Rewards that count, those of the same discount side by side.
+
+    In a sum what is discounted least comes first: its visits, which tell searches where
+    a policy matters, reach furthest.
+    """
     g, weights = several.discounts, several.weights
     kept = [k for k in range(len(g)) if weights is None or weights[k]]
+    if weights is not None:
+        return tuple(sorted(kept, key=lambda k: -g[k]))
     return tuple(sorted(kept, key=lambda k: g.index(g[k])))
 
 
@@ -331,9 +342,24 @@ class Problem:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Live states, states, entries and columns: what work space depends on."""
+        """Live states, states, entries and rewards: what work space depends on."""
         rows = self.rows
-        return self.n_live, rows.start.size, rows.target.size, self.n_columns
+        return self.n_live, rows.start.size, rows.target.size, len(self.order)
+
+    @property
+    def mixes_discounts(self) -> bool:
+        """Whether it is a sum of values of several chains (`_mixed_discounts`)."""
+        return self.weights is not None and self.task.horizon is None
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of rewards, which have a covariance each."""
+        return len(self.order) * (len(self.order) - 1) // 2
+
+    @property
+    def apart(self) -> "Problem":
+        """Return the same problem with a column for each reward of a sum."""
+        return self if self.weights is None else replace(self, weights=None)
 
     @cached_property
     def used(self) -> BoolArray:
@@ -409,7 +435,11 @@ class Problem:
         if policies is not None:
             used = np.asarray((policies > 0).any(axis=0))
         used = used & ~task.is_terminal[:, None]
-        first, *more = (SweepRows.of(*rows(parts[k], used), parts[k]) for k in order)
+        first = SweepRows.of(*rows(parts[order[0]], used), parts[order[0]])
+        more = (
+            first.paying(rows(part, used)[1], part)
+            for part in (parts[k] for k in order[1:])
+        )
         over = np.zeros((1, first.row.size))
         problem = cls(first, over if policies is None else first.of_rows(policies))
         if not isinstance(several, Rewards):

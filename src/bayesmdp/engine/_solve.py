@@ -151,10 +151,44 @@ def solve_directly(
 ) -> int:
     """Fill ``out`` by elimination, once for each discount; say what became of it.
 
-    Rewards [K, E] of the same discount [K] stand beside each other.
+    Rewards [K, E] of the same discount [K] stand beside each other. One discount goes
+    straight on: with few states, loops over discounts take longer than the arithmetic.
     """
-    adjoint = want & (OCCUPANCY | GRADIENT)
     bellman_mean(theta, pi, rows, reward, out.value)
+    if run_of(g, 0) < g.size:
+        return _solve_each(
+            dense, band, space, want, theta, pi, rows, reward, g, start, out
+        )
+    if not eliminate(dense, band, space, theta, pi, rows, g[0]):
+        return ENDLESS_CHAIN
+    if want & (OCCUPANCY | GRADIENT):
+        copy_to(out.occupancy[0], start)
+        substitute_transposed(dense, band, space, out.occupancy[0])
+    substitute(dense, band, space, out.value)
+    if want & VARIANCE:
+        bellman_spread(theta, pi, rows, reward, g, out.value, out.variance)
+        if g[0] * g[0] != g[0]:
+            eliminate(dense, band, space, theta, pi, rows, g[0] * g[0])
+        substitute(dense, band, space, out.variance)
+    return SOLVED
+
+
+@jit
+def _solve_each(
+    dense: Dense | None,
+    band: Band | None,
+    space: Space,
+    want: int,
+    theta: FloatArray,
+    pi: FloatArray,
+    rows: Layout,
+    reward: FloatArray,
+    g: FloatArray,
+    start: FloatArray,
+    out: Solution,
+) -> int:
+    """Do the same for several discounts; values hold the rewards of a step."""
+    adjoint = want & (OCCUPANCY | GRADIENT)
     first, held = 0, -1.0  # discount that the factorised matrix has
     while first < g.size:
         last, held = run_of(g, first), g[first]

@@ -430,7 +430,7 @@ def solve_known(
     whose powers cannot be summed are refused.
     """
     if solver is None:
-        solver = backend.choose(problem, "auto", adjoint=want.adjoint)
+        solver = backend.solver_for(problem, "auto", adjoint=want.adjoint)
     out = backend.solve_mean(problem, solver, want.bits())
     if not np.abs(out[0]).max(initial=0.0) <= _MOST:
         raise TooLargeError(
@@ -456,11 +456,12 @@ def nominal(
     """
     backend = pool.backend
     adjoint = want.adjoint or control
-    chosen = backend.choose(problem, solver, adjoint=adjoint)
+    chosen = backend.solver_for(problem, solver, adjoint=adjoint)
     want = replace(want, occupancy=adjoint)
     # the mean of the second control variate needs independent Dirichlet rows
     fits = control and problem.rows.total is not None and problem.n_live <= MAX_INVERSE
     fits = fits and problem.stages is None and problem.task.criterion == "discounted"
+    fits = fits and not problem.mixes_discounts
     # the inverse of every policy, and one while it is made
     n_inverses = len(problem.policies) * problem.n_columns + 1
     inverses = 8 * problem.n_live**2 * n_inverses if fits else 0

@@ -123,7 +123,7 @@ def draw_values(
 def _around(problem: Problem, want: Want, pool: Pool, solver: str) -> Nominal:
     """No reference, but for iterations, which start from the nominal solution."""
     backend = pool.backend
-    chosen = backend.choose(problem, solver, adjoint=want.adjoint)
+    chosen = backend.solver_for(problem, solver, adjoint=want.adjoint)
     around = blank(problem, chosen)
     if not backend.iterates(chosen):
         return around

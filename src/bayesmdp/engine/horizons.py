@@ -7,7 +7,7 @@ betters, by the gradient ``sum_t d_t (Q_t - V_t)``. `best_start_values` has what
 time-dependent optimum of each draw reaches, which no stationary policy can pass.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -37,7 +37,21 @@ def improve_stationary(problem: Problem) -> tuple[IntArray, FloatArray, int]:
     choice = np.zeros(problem.n_live, dtype=np.int64)
     mean = problem.rows.mean.copy(), problem.reward, problem.terminal_value
     _best_stages(problem, *mean, choice)
-    reached, value, slope = _solved(problem, choice)
+    return improve_from(problem, choice, _solved)
+
+
+#: Start value, values [S] and gradient [R] of a policy.
+Solved = tuple[float, FloatArray, FloatArray]
+
+
+def improve_from(
+    problem: Problem, choice: IntArray, solve: Callable[[Problem, IntArray], Solved]
+) -> tuple[IntArray, FloatArray, int]:
+    """Change rows ``[N]`` while that betters the start value; return the same.
+
+    By the gradient: all states at once, or else one of them, that of most gain first.
+    """
+    reached, value, slope = solve(problem, choice)
     for step in range(1, _MOST):
         better = _best_rows(problem, slope, choice)
         changed = np.flatnonzero(better != choice)
@@ -45,7 +59,7 @@ def improve_stationary(problem: Problem) -> tuple[IntArray, FloatArray, int]:
         order = changed[np.argsort(-slope[better[changed]], kind="stable")]
         tries += [_with(choice, s, better[s]) for s in order if changed.size > 1]
         for candidate in tries:
-            found = _solved(problem, candidate)
+            found = solve(problem, candidate)
             if found[0] > reached + _TIE * max(abs(reached), 1e-300):
                 choice, (reached, value, slope) = candidate, found
                 break
@@ -68,7 +82,7 @@ def _best_rows(problem: Problem, slope: FloatArray, choice: IntArray) -> IntArra
     return np.where(slope[best] > slope[choice], best, choice)
 
 
-def _solved(problem: Problem, choice: IntArray) -> tuple[float, FloatArray, FloatArray]:
+def _solved(problem: Problem, choice: IntArray) -> Solved:
     """Start value, values ``[S]`` and gradient ``[R]`` of rows ``[N]``."""
     rows = problem.rows
     policy = np.zeros((1, rows.source.size))

@@ -34,6 +34,7 @@ from bayesmdp.engine._cpu import CPU
 from bayesmdp.engine._dense import dot
 from bayesmdp.engine._ending import nearest_rows
 from bayesmdp.engine._kernel import Method
+from bayesmdp.engine._plan_mixed import best_by_time, plan_sum, with_one_discount
 from bayesmdp.engine._planner import FAILED, plan_model
 from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import Dense, Krylov
@@ -85,9 +86,12 @@ def plan(problem: Problem, who: str = _WHO) -> Plan:
     """
     task = problem.task
     if problem.stages is not None:
-        return _plan_stages(problem)
+        return _stationary(problem, *improve_stationary(problem))
     if task.criterion == "average":
         return _plan_average(problem)
+    if problem.mixes_discounts:
+        starts = [plan(one, who).choice for one in with_one_discount(problem)]
+        return _stationary(problem, *plan_sum(problem, starts))
     if task.discount == 1.0:
         choice = nearest_rows(problem, who)
     else:  # the first row of each live state; rows are sorted by state
@@ -122,9 +126,10 @@ def _plan(
     return Plan(policy, _checks.sealed(in_order), abs(steps), steps > 0, status, choice)
 
 
-def _plan_stages(problem: Problem) -> Plan:
-    """Plan with a horizon: a stationary policy."""
-    choice, value, steps = improve_stationary(problem)
+def _stationary(
+    problem: Problem, choice: IntArray, value: FloatArray, steps: int
+) -> Plan:
+    """Put together what is found where the best policy would change with time."""
     status = "no change in a single state betters this stationary policy"
     if steps < 0:
         status = "stopped before the optimum: the limit of changes was reached"
@@ -158,7 +163,7 @@ def first_reward_differs(problem: Problem) -> bool:
 
     `plan` counts it whole: where it is the same for all actions, that changes nothing.
     """
-    if not problem.lost:
+    if not problem.lost or problem.mixes_discounts:  # whose plan counts it as it is
         return False
     rows = problem.rows
     final = rows.terminal_value[rows.target]
@@ -180,7 +185,7 @@ def hindsight_values(
     """Optimal start values of ``n_draws`` draws from ``first`` on, ``[D]``.
 
     With a horizon, or a first reward that counts less, of decisions that may change
-    with time.
+    with time. Of a sum of rewards of different discounts, a bound on those.
 
     ``problem`` holds every row; planning starts from the rows ``warm`` [N].
     """
@@ -221,6 +226,8 @@ def _best_values(
         return best_start_values(problem, draws)
     if problem.task.criterion == "average":
         return best_averages(problem, draws, warm)
+    if problem.mixes_discounts:
+        return _best_sums(problem, draws, warm)
     rows, stream, n = problem.rows, problem.stream, draws.size
     assert stream is not None
     table = np.empty((n, rows.target.size))
@@ -232,6 +239,31 @@ def _best_values(
     if problem.lost:
         out = _less_of_first(problem, table, reward, final, values)
     out[steps <= 0] = np.nan  # a better policy would never end, or none was solved for
+    return out, choices
+
+
+def _best_sums(
+    problem: Problem, draws: IntArray, warm: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Bound a sum of rewards of different discounts in each draw."""
+    rows, stream = problem.rows, problem.stream
+    assert stream is not None
+    table = np.empty((draws.size, rows.target.size))
+    stream.fill(draws, np.ones(rows.source.size, dtype=np.bool_), table)
+    paid, ends = stream.rewards(draws), stream.terminal_values(draws)
+    reward = problem.reward[None] if paid is None else problem.in_order(paid)
+    final = problem.terminal_value[None]
+    if ends is not None:
+        final = problem.in_order(ends)[..., rows.order]
+    alone, failed = [], np.zeros(draws.size, dtype=np.bool_)
+    parts = zip((rows, *problem.more), problem.weights or (), strict=True)
+    for k, (own, weight) in enumerate(parts):
+        given = weight * reward[:, k], weight * final[:, k]
+        found = _planned(Problem(own, problem.policies), table, *given, warm)
+        failed |= found[3] <= 0
+        alone.append(found[1])
+    out, choices = best_by_time(problem, table, reward, final, np.stack(alone))
+    out[failed] = np.nan
     return out, choices
 
 

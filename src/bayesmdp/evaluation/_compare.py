@@ -17,7 +17,7 @@ from bayesmdp.evaluation._errors import probability
 from bayesmdp.evaluation._evaluate import (
     Chosen,
     as_draws,
-    evaluation_of,
+    evaluations_of,
     one_reward,
     share_of_visits,
     sweep_policies,
@@ -256,7 +256,7 @@ def compare(
         how: Any = {"solver": solver, "progress": progress}
         swept = sweep_policies(probabilities, draws, pool, **how)
     at = names.index(reference)
-    evaluations = {name: evaluation_of(swept, p) for p, name in enumerate(names)}
+    evaluations = {name: evaluations_of(swept, p)[0] for p, name in enumerate(names)}
     difference, error = differences(swept, at)
     gaps, weights = paired(swept, at)
     rows = [

@@ -99,7 +99,11 @@ class Estimates:
 
         A total sd may be NaN throughout, where no outcome has it.
         """
+        given = vars(self)
         for name in ESTIMATED:
+            found, start = given[name], given.get(f"start_{name}", 0.0)
+            if np.vdot(found, found) < np.inf and abs(start) < np.inf:
+                continue  # as good as always, and looked at in no time
             both = np.append(getattr(self, name), getattr(self, f"start_{name}", []))
             unknown = name in TOTAL and np.isnan(both).all()
             if not (unknown or np.isfinite(both).all()):
@@ -260,16 +264,22 @@ def fit_coefficients(
 
     ``expected`` are the coefficients where the draws do not tell.
     """
-    tiny, spread = _ROUNDING * float(np.abs(values).max()), values.std()
+    tiny, spread = _ROUNDING * float(np.abs(values).max()), _spread(values)
     if spread <= tiny:
         return expected, 1.0
     coefficients, inflation = expected, 1.0
     if values.size >= _ENOUGH:
         coefficients, inflation = _regress(values, controls, expected, tiny)
     residuals = values - coefficients @ controls
-    if inflation * residuals.std() > _MOST * spread:
+    if inflation * _spread(residuals) > _MOST * spread:
         return np.zeros_like(expected), _MOST
     return coefficients, inflation
+
+
+def _spread(values: FloatArray) -> float:
+    """Return the standard deviation of ``[D]``, with fewer calls than NumPy's."""
+    off = values - values.mean()
+    return float(np.sqrt(off @ off / values.size))
 
 
 def _regress(
@@ -279,9 +289,10 @@ def _regress(
     n = values.size
     scale = np.sqrt((controls**2).mean(axis=1))
     scale[scale <= tiny] = np.inf  # no control at all
-    x = np.vstack([np.ones(n), controls / scale[:, None]])
+    x = np.ones((scale.size + 1, n))
+    np.divide(controls, scale[:, None], out=x[1:])
     gram = x @ x.T
-    gram[np.diag_indices_from(gram)] += np.r_[0.0, np.full(scale.size, _PULL)]
+    gram.flat[scale.size + 2 :: scale.size + 2] += _PULL  # the diagonal but the first
     inverse = np.linalg.inv(gram)
     free = values - expected @ controls
     free = free - free.mean()

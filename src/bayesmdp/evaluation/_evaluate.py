@@ -25,6 +25,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -162,9 +163,8 @@ def evaluate(
             progress=progress,
             keep=keep_values or draws.belief.task.criterion == "average",
         )
-    m = swept.problem.n_columns
-    each = [evaluation_of(swept, k, tolerance) for k in range(m)]
-    result = joint(swept, each) if m > 1 else each[0]
+    each = evaluations_of(swept, 0, tolerance)
+    result = joint(swept, each) if len(each) > 1 else each[0]
     for note in result.notes:
         warnings.warn(note, BayesmdpWarning, stacklevel=2)
     return in_costs(result) if task.is_cost else result
@@ -258,7 +258,7 @@ def sweep_policies(
             )
             if tolerance is None or n == n_draws:
                 break
-            found = measure(problem, nominal, sums, False, chain=chain)
+            found = measure(problem, nominal, sums, False, chain=chain)[0]
             error = float(found.start.value_mcse)
             if error <= tolerance or error <= _FLOOR * _floor(found, chain):
                 break
@@ -266,19 +266,24 @@ def sweep_policies(
     return Swept(draws, policies, problem, nominal, sums, endings)
 
 
-def evaluation_of(swept: Swept, p: int, tolerance: float | None = None) -> Evaluation:
-    """Put the record of column ``p`` together: a policy, or one of its rewards."""
+def evaluations_of(
+    swept: Swept, policy: int, tolerance: float | None = None
+) -> list[Evaluation]:
+    """Put the records of a policy together, one for each of its columns."""
     from bayesmdp.evaluation._measure import measure
 
+    belief, exact = swept.draws.belief, swept.draws.exact
+    sums = swept.problem, swept.nominal, swept.sums
+    found = measure(*sums, exact, policy, belief.chain_noise)
+    p = swept.problem.columns(policy).start
+    return [_record(swept, p + k, x, tolerance) for k, x in enumerate(found)]
+
+
+def _record(
+    swept: Swept, p: int, measured: Measured, tolerance: float | None
+) -> Evaluation:
+    """Put the record of column ``p`` together: a policy, or one of its rewards."""
     draws = swept.draws
-    measured = measure(
-        swept.problem,
-        swept.nominal,
-        swept.sums,
-        draws.exact,
-        p,
-        draws.belief.chain_noise,
-    )
     n, task = swept.sums.n_draws, draws.belief.task
     policy, k = divmod(p, swept.problem.n_columns)
     if swept.problem.n_columns > 1:
@@ -461,8 +466,6 @@ def joint(swept: Swept, evaluations: list[Evaluation]) -> Evaluation:
     by_place = dict(zip(order, evaluations, strict=True))
     each = {name: by_place[k] for k, name in enumerate(names)}
     first = each[names[0]]
-    size = len(names)
-    place = np.argsort(order)  # of each reward among the columns
     values = np.stack([each[name].start_values for name in names])
     weights, returns = swept.sums.weights, swept.sums.cross[0]
     ended = np.isfinite(values).all(axis=0) & (weights > 0)
@@ -478,14 +481,10 @@ def joint(swept: Swept, evaluations: list[Evaluation]) -> Evaluation:
     sds = np.array([each[name].start_aleatoric_sd for name in names])
     errors = np.array([each[name].start_aleatoric_sd_mcse for name in names])
     aleatoric, of = np.diag(sds**2), np.diag(2 * sds * errors)
-    pair = np.zeros((size, size), dtype=np.int64)
-    pair[np.triu_indices(size, 1)] = np.arange(size * (size - 1) // 2)
     cross, error = mean_and_mcse(returns, weights, **how)
-    for i in range(size):
-        for j in range(i):
-            low, high = sorted((place[i], place[j]))
-            aleatoric[i, j] = aleatoric[j, i] = cross[pair[low, high]]
-            of[i, j] = of[j, i] = error[pair[low, high]]
+    for pair, (low, high) in enumerate(combinations(order, 2)):
+        aleatoric[low, high] = aleatoric[high, low] = cross[pair]
+        of[low, high] = of[high, low] = error[pair]
     return replace(
         first,
         task=task,

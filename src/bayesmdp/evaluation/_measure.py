@@ -23,6 +23,7 @@ Mannor 2010, without their tensor of size S^4). ``g X k`` is at the same time th
 mean of the second control variate of the kernel.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,13 +67,15 @@ def measure(
     nominal: Nominal,
     sums: Sums,
     exact: bool,
-    p: int = 0,
+    policy: int = 0,
     chain: float = 0.0,
-) -> Measured:
-    """Turn the sums of column ``p`` into estimates; ``chain``: noise of chains.
+) -> list[Measured]:
+    """Turn the sums of a policy into estimates; ``chain``: noise of chains.
 
-    A column is a policy, or one of the several rewards of a policy.
+    One for each column: a reward, or a sum of some.
     """
+    at = problem.columns(policy)
+    columns, p = range(at.start, at.stop), at.start
     ended = sums.ended[p] | (sums.weights == 0)
     n = int(ended.sum())
     if n < 2 and not exact and sums.unsolved[p].any():
@@ -85,47 +88,58 @@ def measure(
             f"Only {n} of {ended.size} draws have episodes that can be resolved; use a "
             "smaller discount."
         )
-    start = sums.start[p] if n == ended.size else sums.start[p][:, ended]
-    control = None
+    start = sums.start[at] if n == ended.size else sums.start[at][..., ended]
+    controls: list[Control | None] = [None for _ in columns]
     if nominal.controls and n == ended.size:  # leaving draws out shifts their means
-        control = fit_control(problem, nominal, p, start)
-    of_states = control if control is not None and nominal.every_state else None
-    state_sums = np.empty_like(sums.state[p])
-    state_sums[:, problem.rows.order] = sums.state[p]
-    reference = np.empty((3, problem.rows.start.size))
-    reference[:, problem.rows.order] = nominal.reference[:, p]
+        controls = [
+            fit_control(problem, nominal, k, own)
+            for k, own in zip(columns, start, strict=True)
+        ]
+    of_states = controls if nominal.every_state else []
+    state_sums = np.empty_like(sums.state[at])
+    state_sums[..., problem.rows.order] = sums.state[at]
+    reference = np.empty((3, len(columns), problem.rows.start.size))
+    reference[..., problem.rows.order] = nominal.reference[:, at]
     size = Size(n, sums.weights[ended], exact, chain)
+    by_channel = state_sums.swapaxes(0, 1)
     with np.errstate(over="ignore", invalid="ignore"):  # a record is finite, or refused
-        found = np.empty((7, state_sums.shape[1] + 1))  # the start's at last
-        moments_of_states(state_sums, size, reference[:2], of_states, found[:, :-1])
-        moments_of_start(start, size, control, found[:, -1])
-        both = from_moments(size, *found)
-    states = Estimates(*(x[:-1].copy() for x in vars(both).values()))
-    from_start = Estimates(*(x[-1] for x in vars(both).values()))
-    _add_terminal(problem, p, states, size, ended)
-    occupancy = state_sums[c.D] / size.total
-    spread = np.maximum(state_sums[c.DD] / size.total - occupancy**2, 0.0)
+        # the start's at last
+        found = np.empty((7, len(columns), reference.shape[-1] + 1))
+        moments_of_states(by_channel, size, reference[:2], of_states, found[..., :-1])
+        for k, control in enumerate(controls):
+            moments_of_start(start[k], size, control, found[:, k, -1])
+        both = vars(from_moments(size, *found)).values()
+        occupancy = by_channel[c.D] / size.total
+        spread = np.maximum(by_channel[c.DD] / size.total - occupancy**2, 0.0)
     visits = occupancy + reference[2]
     if problem.lost:
         visits = np.maximum(visits - problem.lost * problem.task.start, 0.0)
-    return Measured(
-        start=from_start,
-        states=states,
-        occupancy=visits,
-        occupancy_mcse=np.sqrt(spread * (chain + (not exact) / max(n - 1, 1))),
-        start_values=np.where(ended, sums.start[p, c.START_VALUE], np.nan),
-        n_endless=ended.size - n - int(sums.unsolved[p].sum()),
-        n_unsolved=int(sums.unsolved[p].sum()),
-        n_retried=int(sums.retried[p].sum()),
-        control=control,
-    )
+    mcse = np.sqrt(spread * (chain + (not exact) / max(n - 1, 1)))
+    n_unsolved = int(sums.unsolved[p].sum())
+    made = []
+    for k, control in enumerate(controls):
+        states = Estimates(*(x[k, :-1].copy() for x in both))
+        _add_terminal(problem, k, states, size, ended)
+        values = sums.start[at.start + k, c.START_VALUE]
+        measured = Measured(
+            start=Estimates(*(x[k, -1] for x in both)),
+            states=states,
+            occupancy=visits[k],
+            occupancy_mcse=mcse[k],
+            start_values=np.where(ended, values, np.nan),
+            n_endless=ended.size - n - n_unsolved,
+            n_unsolved=n_unsolved,
+            n_retried=int(sums.retried[p].sum()),
+            control=control,
+        )
+        made.append(measured)
+    return made
 
 
 def _add_terminal(
-    problem: Problem, p: int, states: Estimates, size: Size, ended: BoolArray
+    problem: Problem, k: int, states: Estimates, size: Size, ended: BoolArray
 ) -> None:
     """Add the values of terminal states, which may differ between models."""
-    k = p % problem.n_columns
     values = problem.ends_of(np.flatnonzero(ended))
     if values is None:
         known = problem.ends_of(None)
@@ -142,12 +156,13 @@ def moments_of_states(
     sums: FloatArray,
     size: Size,
     reference: FloatArray,
-    control: Control | None,
+    controls: Sequence[Control | None],
     out: FloatArray,
 ) -> None:
-    """Set what `from_moments` takes, ``[7, S]``, from sums ``[17, S]`` over draws.
+    """Set what `from_moments` takes, ``[7, K, S]``, from sums ``[17, K, S]``.
 
-    ``reference`` [2, S] holds the value and variance the sums are taken around.
+    ``reference`` [2, K, S] holds the value and variance the sums are taken around;
+    ``controls`` are K, or none.
     """
     mean = sums / size.total
     v = mean[c.V]
@@ -156,13 +171,15 @@ def moments_of_states(
     r = mean[c.R]
     r2 = np.maximum(mean[c.RR] - r**2, 0.0)
     vvr = mean[c.VVR] - 2 * v * mean[c.VR] + v**2 * r - r * m2
-    value, variance = v, m2
-    if control is not None:
-        first, second = control.coefficients
-        value = v - first * mean[c.Y] - second * (mean[c.Z] - control.mean)
-        variance = control.inflation**2 * _residual_variance(mean, m2, first, second)
-    out[0], out[1], out[2], out[3] = value + reference[0], variance, m2, m4
+    out[0], out[1], out[2], out[3] = v + reference[0], m2, m2, m4
     out[4], out[5], out[6] = r + reference[1], r2, vvr
+    for k, control in enumerate(controls):
+        if control is not None:
+            own, (first, second) = mean[:, k], control.coefficients
+            value = v[k] - first * own[c.Y] - second * (own[c.Z] - control.mean)
+            out[0, k] = value + reference[0, k]
+            left = _residual_variance(own, m2[k], first, second)
+            out[1, k] = control.inflation**2 * left
 
 
 def moments_of_start(

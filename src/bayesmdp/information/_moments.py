@@ -18,6 +18,10 @@ what becomes known in state ``s``, with discounted visits ``d`` of the mean mode
 a pair these are lines in one normal variable (below); for a state, planes in ``A``
 of them, whose expected maximum is taken over fixed normal points.
 
+**Sums of rewards of different discounts** have values ``V_k`` and visits ``d_k`` of
+each. With ``h[s,a,t] = sum_k w_k (d_k[s] / d_0[s]) (r_k + g_k V_k[t])`` and the visits
+``d_0`` lines are those of the best policy, and nearly those of the others.
+
 **Lines**: expected maxima of straight lines in a standard normal, exactly.
 
 With lines ``a[j] + b[j] Z`` the largest at ``z`` is one of the upper envelope, which is
@@ -42,7 +46,7 @@ import numpy as np
 
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
-from bayesmdp.engine import Problem
+from bayesmdp.engine import Pool, Problem, Want, nominal
 from bayesmdp.posterior import Belief
 
 _NORMAL = 1.0 / math.sqrt(2.0 * math.pi)
@@ -244,20 +248,22 @@ def normal_points(n: int, dimension: int) -> FloatArray:
 
 def moments_of(
     belief: Belief,
-    problem: Problem,
-    reference: tuple[FloatArray, FloatArray],
+    every: Problem,
     policies: FloatArray,
     best: int,
     seed: int,
+    pool: Pool,
 ) -> Moments:
-    """Put together what is unknown where.
+    """Put together what is unknown where, for ``policies`` [P, S, A].
 
-    ``problem`` holds every available row; ``reference`` are values and discounted
-    visits ``[P, S]`` in sweep order of ``policies`` [P, S, A] in the mean model.
+    ``every`` holds every available row; its mean model is solved for them.
     """
-    rows, task = problem.rows, problem.task
-    values, visits = reference
-    h = rows.reward + task.discount * values[best, rows.target]
+    rows, task = every.rows, every.task
+    problem = every.with_policies(rows.of_rows(policies)).apart
+    found = nominal(problem, pool, control=False, want=Want(occupancy=True)).reference
+    values, _, visits = found.reshape(3, len(policies), problem.n_columns, -1)
+    h = _worth(every, values[best], visits[best])
+    visits = visits[:, 0]
     shape = task.n_states, task.n_actions
     usable = np.zeros(shape, dtype=np.bool_)
     usable[rows.row_id[:, 0], rows.row_id[:, 1]] = True
@@ -265,7 +271,7 @@ def moments_of(
     at = rows.row_id[:, 0], rows.row_id[:, 1]
     mean[at] = rows.row_sums(rows.mean * h)
     square[at] = rows.row_sums(rows.mean * (h - mean[at][rows.row_of_entry]) ** 2)
-    covariance = _covariance(belief, problem, h, values[best], seed)
+    covariance = _covariance(belief, problem, h, seed)
     covariance = np.where(usable[:, :, None] & usable[:, None], covariance, 0.0)
     noise = np.maximum(square - np.einsum("saa->sa", covariance), 0.0)
     in_order = np.zeros((len(policies), task.n_states))
@@ -282,14 +288,25 @@ def moments_of(
     )
 
 
+def _worth(every: Problem, value: FloatArray, visits: FloatArray) -> FloatArray:
+    """Return ``h`` [E] of the best policy, from values and visits ``[K, S]``."""
+    rows = every.rows
+    h = every.reward + every.discounts[:, None] * value[:, rows.target]
+    if every.weights is None:
+        return np.asarray(h[0])
+    share = np.ones_like(visits)
+    np.divide(visits, visits[0], share, where=visits[0] > 0)
+    own = np.array(every.weights)[:, None] * share[:, rows.source[rows.row_of_entry]]
+    return np.asarray((own * h).sum(axis=0))
+
+
 def _covariance(
-    belief: Belief, problem: Problem, h: FloatArray, value: FloatArray, seed: int
+    belief: Belief, problem: Problem, h: FloatArray, seed: int
 ) -> FloatArray:
     """Covariance of ``x`` between actions of a state, ``[S, A, A]``."""
     layout, task, rows = belief.rows().layout, belief.task, problem.rows
-    in_order = np.empty(task.n_states)
-    in_order[rows.order] = value
-    every = belief.rows().reward + task.discount * in_order[layout.next_state]
+    every = np.zeros(layout.next_state.size)
+    every[layout.entries_of(rows.row)] = h
     found = belief.state_covariance(every)
     if found is not None:
         return found

@@ -8,7 +8,8 @@ pi[s,a] theta'[s,a].(r + g V)`` and ``y = g sum_a pi[s,a] theta'[s,a].X[:,s]``
     J' = J + d[s] (q - V[s]) / (X[s,s] - y)
 
 so that ``f[j](theta'[s])``, the mean over ``K`` draws of the rest, costs two products
-for as many rows as one likes.
+for as many rows as one likes. A sum of rewards of different discounts has a chain, and
+an update, for each of them.
 
 **Row known** (EVPPI): ``theta'`` from the belief. Where rows are independent, the
 others stay those of draw ``k``. **After n visits** (EVSI): for Dirichlet rows, visits
@@ -103,13 +104,16 @@ Responses = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """Draws of everything, solved for some policies; what updates of states read."""
+    """Draws of everything, solved for some policies; what updates of states read.
+
+    A policy stands here once for each reward of a sum: C columns.
+    """
 
     states: IntArray  # [I], live states in sweep order
     rows: dict[int, IntArray]  # of each of them
-    value: FloatArray  # [K, P, S], 0 where an episode has ended
-    column: FloatArray  # [K, P, I, S], X[:, s]
-    visits: FloatArray  # [K, P, I], d[s]
+    value: FloatArray  # [K, C, S], 0 where an episode has ended
+    column: FloatArray  # [K, C, I, S], X[:, s]
+    visits: FloatArray  # [K, C, I], d[s]
     theta: dict[int, FloatArray]  # [K, E'] of the rows of each state
 
 
@@ -141,17 +145,20 @@ def _solve(
     assert stream is not None
     theta = np.empty((1, rows.target.size))
     stream.fill(np.array([draw]), np.ones(rows.source.size, dtype=np.bool_), theta)
-    n_policies, n_states = len(problem.policies), rows.start.size
-    value = np.zeros((n_policies, n_states))
-    column = np.zeros((n_policies, states.size, n_states))
-    visits = np.zeros((n_policies, states.size))
+    discounts, n_states = problem.discounts, rows.start.size
+    n_columns = len(problem.policies) * discounts.size
+    value = np.zeros((n_columns, n_states))
+    column = np.zeros((n_columns, states.size, n_states))
+    visits = np.zeros((n_columns, states.size))
     transposed = np.empty((n, n))
-    paid = rows.row_sums(theta[0] * rows.reward)
-    for p, policy in enumerate(problem.policies):
-        invert(theta[0], policy, rows.layout, rows.task.discount, transposed)
-        value[p, :n] = np.bincount(rows.source, policy * paid, n) @ transposed
-        column[p, :, :n] = transposed[states]
-        visits[p] = transposed[states] @ rows.start[:n]
+    paid = [rows.row_sums(theta[0] * reward) for reward in problem.reward]
+    for c in range(n_columns):
+        p, k = divmod(c, discounts.size)
+        policy = problem.policies[p]
+        invert(theta[0], policy, rows.layout, float(discounts[k]), transposed)
+        value[c, :n] = np.bincount(rows.source, policy * paid[k], n) @ transposed
+        column[c, :, :n] = transposed[states]
+        visits[c] = transposed[states] @ rows.start[:n]
     entries = [theta[0, entries_of(rows.indptr, rows_of[int(s)])] for s in states]
     return value, column, visits, entries
 
@@ -263,15 +270,16 @@ class StateStudy:
                 out.append(self.visit(visits[a], theta) @ h / max(visits[a], 1))
         return np.stack(out, axis=1)
 
-    def responses(self, policy: int, theta: FloatArray) -> Responses:
+    def responses(self, c: int, theta: FloatArray) -> Responses:
         """``q`` and ``y`` of rows ``theta`` [M, E'], ``[A', M, K]``, and of the rest.
 
         The latter, ``[A', K]``, are those of the rows that each draw has itself.
         """
-        rows, g = self.problem.rows, self.problem.task.discount
-        target = rows.target[self.part]
-        ahead = rows.reward[self.part] + g * self.rest.value[:, policy][:, target]
-        column = g * self.rest.column[:, policy, self.index][:, target]
+        problem, target = self.problem, self.problem.rows.target[self.part]
+        reward = c % problem.discounts.size
+        g, paid = problem.discounts[reward], problem.reward[reward, self.part]
+        ahead = paid + g * self.rest.value[:, c][:, target]
+        column = g * self.rest.column[:, c, self.index][:, target]
         own = self.rest.theta[self.state]
         mine = [
             np.add.reduceat(own * x, self.ends[:-1], axis=1).T.copy()
@@ -342,7 +350,9 @@ class StateStudy:
     def _all_responses(
         self, options: Options, theta: FloatArray
     ) -> dict[int, Responses]:
-        return {p: self.responses(p, theta) for p in set(options.policy.tolist())}
+        m = self.problem.discounts.size
+        each = {p * m + k for p in options.policy.tolist() for k in range(m)}
+        return {c: self.responses(c, theta) for c in each}
 
     def _values(
         self, options: Options, made: dict[int, Responses], action: int | None
@@ -353,20 +363,24 @@ class StateStudy:
             known[:] = np.arange(known.size) == action
         n_rows = next(iter(made.values()))[0].shape[1]
         out = np.zeros((options.policy.size, n_rows, len(self.rest.value)))
+        rest, change = self.rest, np.empty(out.shape[1:])
+        weights = self.problem.weights or (1.0,)
         for i, policy in enumerate(options.policy.tolist()):
             chance = np.ascontiguousarray(options.chance[i])
-            if chance[known].any():  # else nothing changes
+            if not chance[known].any():  # nothing changes
+                continue
+            for k, weight in enumerate(weights):
+                c = policy * len(weights) + k
                 updated(
-                    *made[policy],
+                    *made[c],
                     chance,
                     known,
-                    np.ascontiguousarray(self.rest.value[:, policy, self.state]),
-                    np.ascontiguousarray(
-                        self.rest.column[:, policy, self.index, self.state]
-                    ),
-                    np.ascontiguousarray(self.rest.visits[:, policy, self.index]),
-                    out[i],
+                    np.ascontiguousarray(rest.value[:, c, self.state]),
+                    np.ascontiguousarray(rest.column[:, c, self.index, self.state]),
+                    np.ascontiguousarray(rest.visits[:, c, self.index]),
+                    change,
                 )
+                out[i] += weight * change
         return out
 
 

@@ -235,11 +235,7 @@ def next_trial(
         every = engine.Problem.of_belief(posterior)
         now = baselines.nominal(posterior)
         table = np.stack([now, base])
-        problem = every.with_policies(every.rows.of_rows(table))
-        want = engine.Want(occupancy=True)
-        nominal = engine.nominal(problem, pool, control=False, want=want)
-        reference = nominal.reference[0], nominal.reference[2]
-        moments = moments_of(posterior, problem, reference, table, 0, number)
+        moments = moments_of(posterior, every, table, 0, number, pool)
         visits = patients * visits_per_episode(every, base).sum(axis=1)
         explore = _exploring(moments, visits, now)
         found = _improved(posterior, base, number, effort, how)

@@ -20,7 +20,7 @@ from bayesmdp import _checks
 from bayesmdp._resources import progress_bar
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import Chosen, as_draws, mean_and_mcse, one_reward
+from bayesmdp.evaluation import Chosen, as_draws, mean_and_mcse
 from bayesmdp.information._record import Information
 from bayesmdp.model import as_policy
 from bayesmdp.posterior import Belief, Ensemble, check_belief
@@ -107,10 +107,13 @@ def value_of_information(
     """
     from bayesmdp import engine
     from bayesmdp.information._decisions import decide
+    from bayesmdp.information._moments import moments_of
 
     began = time.perf_counter()
     check_belief(posterior)
-    posterior = one_reward(posterior, reward, "value_of_information", plain=True)
+    if reward is not None:
+        posterior = posterior.with_reward(reward)
+    posterior.task.plain("value_of_information", "reward", sums=True)
     sizes = _sizes(n_visits)
     patients = _checks.integer("n_patients", n_patients, 0, ArgumentError)
     number = _checks.seed_integer(seed)
@@ -132,7 +135,8 @@ def value_of_information(
         bound = _hindsight(decisions, pool)
         show(2)
         every = engine.Problem.of_belief(posterior)
-        moments = _moments(every, decisions, number, pool)
+        given = decisions.policies, decisions.best, number, pool
+        moments = moments_of(posterior, every, *given)
         if baseline is not None:
             before = as_policy(baseline, posterior, "baseline")
         elif "behaviour" in decisions.names or posterior.counts is not None:
@@ -239,24 +243,6 @@ def _hindsight(decisions: Decisions, pool: Pool) -> tuple[float, float]:
     )
     value, spread = decisions.evpi()
     return value + float(more), float(np.hypot(spread, error))
-
-
-def _moments(every: Problem, decisions: Decisions, seed: int, pool: Pool) -> Moments:
-    """Solve the mean model for all policies, and put together what is unknown."""
-    from bayesmdp import engine
-    from bayesmdp.information._moments import moments_of
-
-    problem = every.with_policies(every.rows.of_rows(decisions.policies))
-    want = engine.Want(occupancy=True)
-    nominal = engine.nominal(problem, pool, control=False, want=want)
-    return moments_of(
-        decisions.swept.draws.belief,
-        problem,
-        (nominal.reference[0], nominal.reference[2]),
-        decisions.policies,
-        decisions.best,
-        seed,
-    )
 
 
 def visits_per_episode(every: Problem, policy: FloatArray) -> FloatArray:

@@ -79,17 +79,18 @@ class Rows:
         chosen[row] = True
         return np.flatnonzero(np.repeat(chosen, np.diff(self.indptr)))
 
-    def take(self, row: IntArray) -> Rows:
-        """Keep some rows, in rising order ``[R']``."""
+    def take(self, row: IntArray, entries: IntArray | slice | None = None) -> Rows:
+        """Keep some rows, in rising order ``[R']``; their entries may be known."""
         if row.size == self.pair.size:
             return self
+        entries = self.entries_of(row) if entries is None else entries
         length = np.diff(self.indptr)[row]
         return Rows(
             self.n_states,
             self.n_actions,
             _checks.sealed(self.pair[row]),
             _checks.sealed(np.concatenate([[0], np.cumsum(length)])),
-            _checks.sealed(self.next_state[self.entries_of(row)]),
+            _checks.sealed(self.next_state[entries]),
         )
 
     def find(

@@ -463,11 +463,6 @@ def choose_reward(task: Task, reward: str | Mapping[str, float]) -> Task:
     said = said_weights(several.names, weights)
     counts = {g for g, w in zip(several.discounts, weights, strict=True) if w}
     if len(counts) > 1:
-        if task.horizon is None:
-            raise TaskError(
-                f"`reward` {said} has rewards of different discounts, which are "
-                "added with a `horizon` only: give one, or the same discount."
-            )
         rest = several._replace(weights=weights)
         own = {"reward": rest, "discount": float("nan")}
     else:

@@ -330,8 +330,7 @@ class Task(Shown):
         reward
             A name, or weights by name such as ``{"qaly": 50_000, "cost": -1}``: net
             benefit. Where the rewards that count have different discounts, the sum is
-            one of values, which `evaluate`, `compare`, `optimise` and `improve` know
-            with a horizon.
+            one of values, which `evaluate`, `compare`, `optimise` and `improve` know.
 
         Examples
         --------
@@ -376,10 +375,10 @@ class Task(Shown):
         """Refuse costs, where ``what`` would show them as rewards."""
         refuse_cost(self, what)
 
-    def plain(self, what: str, by: str = "with_reward") -> None:
+    def plain(self, what: str, by: str = "with_reward", *, sums: bool = False) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         if self.is_cost or not self.is_plain:
-            refuse_unless_plain(self, what, by)
+            refuse_unless_plain(self, what, by, sums)
 
     def __repr__(self) -> str:
         said = _checks.sizes(state=self.n_states, action=self.n_actions)

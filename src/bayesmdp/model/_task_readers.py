@@ -349,9 +349,13 @@ def refuse_several(task: "Task", what: str, by: str) -> None:
     )
 
 
-def refuse_unless_plain(task: "Task", what: str, by: str) -> None:
-    """Refuse horizons, cycles and averages, which no choice mends, and rewards."""
-    if not task.reward_names:  # perhaps a sum, which needs its horizon
+def refuse_unless_plain(task: "Task", what: str, by: str, sums: bool) -> None:
+    """Refuse horizons, cycles and averages, which no choice mends, and rewards.
+
+    With ``sums``, those of rewards of different discounts are let pass.
+    """
+    sums = sums or bool(task.reward_names)
+    if not sums:  # perhaps a sum, which is said first
         refuse_several(task, what, by)
     given = {"horizon": task.horizon is not None, "cycle": task.cycle != "start"}
     if wrong := [name for name in given if given[name]]:
@@ -366,5 +370,6 @@ def refuse_unless_plain(task: "Task", what: str, by: str) -> None:
             f"`{what}` knows discounted rewards, not criterion='average': give a "
             "task with a discount."
         )
-    refuse_several(task, what, by)
+    if task.reward_names:
+        refuse_several(task, what, by)
     refuse_cost(task, what)

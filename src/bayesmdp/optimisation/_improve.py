@@ -301,7 +301,7 @@ def _with_bad_visits(
     try:
         bad = _worst_state(posterior, base, seed, how)
         found = half_under(posterior, SparsePrior(fallback=bad))
-        if task.discount == 1.0:
+        if any(part.discount == 1.0 for part in task.parts.values()):
             evaluate(base, Draws(found, _FEW, seed, "worst"), **how)
     except EndlessError:  # a search says so where that is without bad visits, too
         return posterior

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -99,11 +99,20 @@ class BeliefRows:
 
         return replace(
             self,
-            layout=self.layout.take(row),
+            layout=self.layout.take(row, entries),
             mean=of(self.mean),
             reward=of(self.reward),
             total=None if total is None else total[row],
         )
+
+
+@cache
+def _derived(kind: type) -> tuple[str, ...]:
+    """Names of what a class derives from its fields when it is first asked for."""
+    each = (vars(one).items() for one in kind.__mro__)
+    return tuple(
+        name for own in each for name, x in own if isinstance(x, cached_property)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +208,8 @@ class Belief(ABC):
     def with_task(self, task: Task) -> Self:
         """Return the same belief about the dynamics with another reward of its task."""
         other = copy(self)
-        for kind in type(self).__mro__:
-            for name, found in vars(kind).items():
-                if isinstance(found, cached_property):  # made of the old reward
-                    other.__dict__.pop(name, None)
+        for name in _derived(type(self)):  # made of the old reward
+            other.__dict__.pop(name, None)
         object.__setattr__(other, "task", task)
         return other
 
