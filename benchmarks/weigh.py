@@ -107,9 +107,11 @@ def runs() -> dict[str, set[str]]:
         rows = zip(*(x.astype(float).tolist() for x in columns.values()), strict=True)
         text = [",".join(columns), *(",".join(f"{x:g}" for x in row) for row in rows)]
         file.write_text("\n".join(text) + "\n", encoding="utf-8")
-        fit = ["fit", str(file), "--discount", "0.9", "-o", run]
+        fit = ["fit", str(file), "--discount", "0.9", "-o"]
         page = ["report", run, "--draws", "50", "-o", str(Path(folder, "page.html"))]
-        calls["bayesmdp fit"] = lambda: _invoke(fit)
+        _invoke([*fit, run])
+        _invoke(page)
+        calls["bayesmdp fit"] = lambda: _invoke([*fit, str(Path(folder, "again"))])
         calls["bayesmdp report"] = lambda: _invoke(page)
         return {name: files_run(call) for name, call in calls.items()}
 

@@ -1,12 +1,15 @@
 """What is known: the task, and models and policies in their one form."""
 
 from bayesmdp.model._align import (
+    Availability,
     Data,
     Log,
     LoggedEpisodes,
     align,
     as_data,
     as_log,
+    availability,
+    log_digest,
     logged_episodes,
     numbering,
 )
@@ -16,9 +19,7 @@ from bayesmdp.model._policies import (
     ALWAYS,
     POLICY_NAMES,
     AnyPair,
-    Availability,
     as_policy,
-    availability,
     check_knows,
     policy_table,
     restrict,

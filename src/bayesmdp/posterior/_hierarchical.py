@@ -51,7 +51,7 @@ from bayesmdp.model import Availability, Rows, Task, availability
 from bayesmdp.posterior._belief import BeliefRows, Exits
 from bayesmdp.posterior._chains import Chains, Diagnostics, diagnose, ess, run_chains
 from bayesmdp.posterior._posterior import Fitted
-from bayesmdp.posterior._stream import Stream, stream_key
+from bayesmdp.posterior._stream import Stream
 from bayesmdp.priors import Cells, HierarchicalPrior
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class HierarchicalPosterior(Fitted):
     @property
     def _every_row(self) -> HierarchicalStream:
         given = self.layout, self.count, self._cell, self.cells, self.chains
-        return HierarchicalStream(stream_key(0, ""), *given)
+        return HierarchicalStream(_checks.stream_key(0, ""), *given)
 
     def _moments(self, squares: bool) -> FloatArray:
         """Return means over the chain of probabilities, or of their squares, [E]."""
@@ -194,7 +194,7 @@ class HierarchicalPosterior(Fitted):
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose."""
-        return replace(self._every_row, key=stream_key(seed, purpose))
+        return replace(self._every_row, key=_checks.stream_key(seed, purpose))
 
     def exits(self) -> Iterator[Exits]:
         """Say that visits are sure, and the rest possible."""

@@ -15,7 +15,6 @@ was chosen on are never those it is scored on, whatever the seed.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -131,14 +130,6 @@ class KeptStream(Stream):
     def terminal_values(self, draws: IntArray) -> FloatArray | None:
         """Terminal values of some draws."""
         return self.stream.terminal_values(draws)
-
-
-def stream_key(seed: int, purpose: str) -> NDArray[np.uint64]:
-    """Key of streams of random numbers, uint64 ``[2]``: seed, and hash of a purpose."""
-    digest = hashlib.blake2b(purpose.encode(), digest_size=8).digest()
-    key = np.array([seed, int.from_bytes(digest, "little")], dtype=np.uint64)
-    key.flags.writeable = False
-    return key
 
 
 @dataclass(frozen=True, eq=False)
