@@ -14,13 +14,12 @@ from bayesmdp.model._align import (
     numbering,
 )
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, coordinates, is_sparse
-from bayesmdp.model._from_data import begins_as_logged, task_from_data
+from bayesmdp.model._from_data import begins_as_logged
 from bayesmdp.model._policies import (
     ALWAYS,
     POLICY_NAMES,
     AnyPair,
     as_policy,
-    check_knows,
     policy_table,
     restrict,
     used_pairs,
