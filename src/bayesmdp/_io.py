@@ -230,6 +230,15 @@ _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
 }
 
 
+def digest_of(*arrays: NDArray[Any]) -> str:
+    """Name arrays of numbers by what they hold, wherever they were made."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        kind = "<i8" if array.dtype.kind == "i" else "<f8"
+        digest.update(np.ascontiguousarray(array, kind).data)
+    return digest.hexdigest()
+
+
 Found = TypeVar("Found")
 
 
@@ -375,15 +384,6 @@ def _digest(study: object) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in _parts(study):
         digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
-
-
-def digest_of(*arrays: NDArray[Any]) -> str:
-    """Name arrays of numbers by what they hold, wherever they were made."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        kind = "<i8" if array.dtype.kind == "i" else "<f8"
-        digest.update(np.ascontiguousarray(array, kind).data)
     return digest.hexdigest()
 
 
