@@ -372,13 +372,13 @@ class Draws:
     @property
     def weights(self) -> FloatArray:
         """Weight of each draw, ``[D]``: 1, or probability times number of models."""
-        check_draws(self.n_draws, 8)
+        check_draws(self.n_draws)
         return self.stream.weights(self.n_draws)
 
     @cached_property
     def members(self) -> IntArray:
         """Model or component of each draw ``[D]``; empty where there is no choice."""
-        check_draws(self.n_draws, 8)
+        check_draws(self.n_draws)
         return self.stream.members(np.arange(self.n_draws))
 
     def dynamics(self, draw: int) -> Dynamics:
