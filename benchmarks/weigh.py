@@ -102,15 +102,17 @@ def runs() -> dict[str, set[str]]:
     for call in calls.values():
         call()
     with tempfile.TemporaryDirectory() as folder:
-        file, run = Path(folder, "log.csv"), str(Path(folder, "run"))
+        file, once, again = (str(Path(folder, x)) for x in ("log.csv", "once", "again"))
         columns = log.table.columns  # type: ignore[attr-defined]
         rows = zip(*(x.astype(float).tolist() for x in columns.values()), strict=True)
         text = [",".join(columns), *(",".join(f"{x:g}" for x in row) for row in rows)]
-        file.write_text("\n".join(text) + "\n", encoding="utf-8")
-        fit = ["fit", str(file), "--discount", "0.9", "-o", run]
-        page = ["report", run, "--draws", "50", "-o", str(Path(folder, "page.html"))]
-        calls["bayesmdp fit"] = lambda: _invoke(fit)
-        calls["bayesmdp report"] = lambda: _invoke(page)
+        Path(file).write_text("\n".join(text) + "\n", encoding="utf-8")
+        fit = ["fit", file, "--discount", "0.9", "-o"]
+        page = ["--draws", "50", "-o", str(Path(folder, "page.html"))]
+        _invoke([*fit, once])
+        _invoke(["report", once, *page])
+        calls["bayesmdp fit"] = lambda: _invoke([*fit, again])
+        calls["bayesmdp report"] = lambda: _invoke(["report", again, *page])
         return {name: files_run(call) for name, call in calls.items()}
 
 

@@ -157,8 +157,8 @@ def test_a_control_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
 
 SPOILT: dict[str, tuple[Any, str]] = {
-    "no header": (lambda x: ["hello", *x[1:]], "not a file of `negative_control`"),
-    "other header": (lambda x: ['{"kind": 1}', *x[1:]], "not a file of"),
+    "no header": (lambda x: ["hello", *x[1:]], "belongs to another call"),
+    "other header": (lambda x: ['{"kind": 1}', *x[1:]], "belongs to another call"),
     "no job": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a finished job"),
     "cut": (lambda x: [*x[:3], x[3][:20], *x[4:]], "line 4 is not a finished job"),
     "a list": (lambda x: [*x, "[1]"], "line 7 is not a finished job"),

@@ -15,8 +15,8 @@ import pytest
 from tables import ENGINES, NUMBERED
 
 import bayesmdp as bm
-from bayesmdp.data._episodes import PRIME, folds_of, scramble
-from bayesmdp.data._queries import connect
+from bayesmdp.data._episodes import folds_of
+from bayesmdp.data._queries import PRIME, connect, scramble
 from bayesmdp.errors import CountsError
 
 # Ibis 12 calls what DuckDB 2 deprecates.

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -443,8 +443,18 @@ class Doubling:
         return bm.SymmetricPrior(2).concentrations(pair, counts, task)
 
 
-def test_a_prior_of_ones_own_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    posterior = bm.fit(COUNTS, task(np.arange(4.0)), prior=Doubling())
-    with pytest.raises(StorageError, match=r"Doubling, which cannot .*: keep the log"):
+@dataclass(frozen=True)
+class Scaling(Doubling):
+    """One that is a record, too."""
+
+    scale: float = 2.0
+
+
+@pytest.mark.parametrize("prior", [Doubling(), Scaling()])
+def test_a_prior_of_ones_own_is_refused_with_the_remedy(
+    tmp_path: Path, prior: Any
+) -> None:
+    posterior = bm.fit(COUNTS, task(np.arange(4.0)), prior=prior)
+    with pytest.raises(StorageError, match=r"ing, which cannot .*: keep the log"):
         save(posterior, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ Messages spell an argument as in Python, or as an option of the command line: on
 maps arguments to options, so that a remedy can be typed where it is read.
 """
 
+import hashlib
 import importlib
 import operator
 import os
@@ -350,6 +351,14 @@ def seed_integer(seed: Seed) -> int:
     if number >= MAX_SEED:
         raise ArgumentError(f"`seed` must be below 2**64; got {number}.")
     return number
+
+
+def stream_key(seed: int, purpose: str) -> NDArray[np.uint64]:
+    """Key of streams of random numbers, uint64 ``[2]``: seed, and hash of a purpose."""
+    digest = hashlib.blake2b(purpose.encode(), digest_size=8).digest()
+    key = np.array([seed, int.from_bytes(digest, "little")], dtype=np.uint64)
+    key.flags.writeable = False
+    return key
 
 
 def thread_count(threads: int | None) -> int:

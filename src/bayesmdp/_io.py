@@ -19,7 +19,7 @@ what its line says, also for the process that wrote it, and numbers are written 
 so work that was resumed equals work that was never stopped.
 
 Only one process at a time may write to a file. Functions with ``resume=`` name their
-work in the header by a digest of all that it depends on (`open_jobs`).
+work in the header by a digest of all that it depends on (`name_of`).
 """
 
 import hashlib
@@ -49,7 +49,7 @@ MOST_PACKED = 1032  # bytes that one byte of deflate can stand for
 
 
 @contextmanager
-def worded(path: Path, doing: str) -> Iterator[None]:
+def worded(path: Path | None, doing: str) -> Iterator[None]:
     """Turn what the system or a library says of a file into one sentence."""
     try:
         yield
@@ -230,6 +230,15 @@ _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
 }
 
 
+def digest_of(*arrays: NDArray[Any]) -> str:
+    """Name arrays of numbers by what they hold, wherever they were made."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        kind = "<i8" if array.dtype.kind == "i" else "<f8"
+        digest.update(np.ascontiguousarray(array, kind).data)
+    return digest.hexdigest()
+
+
 Found = TypeVar("Found")
 
 
@@ -284,7 +293,8 @@ class JobFile(Generic[Found]):
             return
         first, *lines = whole.splitlines(keepends=True) or [b""]
         if first != header:
-            raise OtherJobsError(f"`{path}` belongs to other jobs.", _parsed(first))
+            said = f"{label} belongs to another call, or to other data or settings"
+            raise OtherJobsError(f"{said}: give another path.", _parsed(first))
         self.resumed = True
         for number, line in enumerate(lines, start=2):
             try:
@@ -321,56 +331,7 @@ def _append(path: Path, content: bytes) -> None:
         stream.write(content)
 
 
-def open_jobs(
-    path: object,
-    kind: str,
-    study: object,
-    read: Callable[[dict[str, Any]], Found],
-    differs: str,
-) -> JobFile[Found]:
-    """Take up the file at ``path``, or begin it; keep nothing where it is None.
-
-    ``kind`` is the function whose jobs they are, ``study`` all that they depend on, and
-    ``differs`` says what that is.
-    """
-    if path is not None and not isinstance(path, str | os.PathLike):
-        raise ArgumentError(
-            f"`resume` must be a path of a file; got {type(path).__name__}."
-        )
-    file = None if path is None else Path(path)
-    header = {"kind": kind, "study": _digest(study)}
-    try:
-        with _worded(file):
-            return JobFile(file, header, read, f"`resume` {file}")
-    except OtherJobsError as other:
-        if other.header.get("kind") != kind:
-            raise ArgumentError(
-                f"`resume` {file} is not a file of `{kind}`; give another path."
-            ) from None
-        raise OtherJobsError(
-            f"`resume` {file} belongs to another call (its {differs} differ); give "
-            "another path.",
-            other.header,
-        ) from None
-
-
-def keep_job(job: int | str, found: Mapping[str, Any], file: JobFile[Any]) -> None:
-    """Keep what a job found."""
-    with _worded(file.path):
-        file.add(job, found)
-
-
-@contextmanager
-def _worded(file: Path | None) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise ArgumentError(
-            f"`resume` cannot be used: {file}: {problem.strerror}."
-        ) from problem
-
-
-def _digest(study: object) -> str:
+def name_of(study: object) -> str:
     """Name a study by its content."""
     digest = hashlib.blake2b(digest_size=16)
     for part in _parts(study):

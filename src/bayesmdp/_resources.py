@@ -161,12 +161,12 @@ def check_room(
         )
 
 
-def check_draws(n_draws: int, bytes_a_draw: int) -> None:
-    """Refuse a number of draws whose results alone would not fit."""
+def check_draws(n_draws: int) -> None:
+    """Refuse a number of draws whose results alone, 8 bytes each, would not fit."""
     check_room(
-        n_draws * bytes_a_draw,
+        8 * n_draws,
         f"One result for each of `n_draws` {n_draws} draws takes",
-        lambda there: f"about {there // bytes_a_draw} draws would fit",
+        lambda there: f"about {there // 8} draws would fit",
     )
 
 

@@ -327,7 +327,7 @@ def test_the_record_counts_and_tells() -> None:
     found = bm.check_calibration(
         TASK, FLAT, **FEW, n_datasets=60, n_visits=[[3, 3]] * 3
     )
-    assert found.histogram().sum(axis=0).tolist() == [60] * 4
+    assert found.ranks.shape == (60, 4)
     low, high = found.ranks.min(axis=0), found.ranks.max(axis=0)
     assert (low >= 0).all()
     assert (high <= 99).all()

@@ -159,13 +159,6 @@ BAD = [
         "discount",
     ),
     case(
-        "bins",
-        ArgumentError,
-        lambda: bm.check_calibration(TASK, FLAT, n_datasets=10).histogram(7),
-        "`bins`",
-        "200",
-    ),
-    case(
         "no calibration", ArgumentError, lambda: plot_calibration(FLAT), "`calibration`"
     ),  # type: ignore[arg-type]
 ]

@@ -4,7 +4,7 @@ Defaults are shown by all commands, as the group says.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
@@ -17,7 +17,6 @@ from bayesmdp.errors import visible
 from bayesmdp.priors import PRIOR_NAMES
 
 if TYPE_CHECKING:
-    from bayesmdp import Task
     from bayesmdp.posterior import Fitted
     from bayesmdp.priors import AnyPrior
 
@@ -211,10 +210,10 @@ fallback_option = click.option(
 )
 
 
-def fallback_of(task: "Task", said: str | None) -> str | int | None:
+def state_said(said: str, labels: Sequence[object] | None) -> str | int:
     """Return the state that was said: a label, or a number where there are none."""
-    numbered = said is not None and task.state_labels is None and said.isdecimal()
-    return int(said) if said is not None and numbered else said
+    is_id = labels is None and said.isascii() and said.isdecimal()
+    return int(said[:20]) if is_id else said
 
 
 def priors_beside(
@@ -229,7 +228,8 @@ def priors_beside(
     """
     from bayesmdp.priors import usual_priors
 
-    state = fallback_of(posterior.task, fallback)
+    labels = posterior.task.state_labels
+    state = None if fallback is None else state_said(fallback, labels)
     # without a fallback, pairs never visited have no next state
     usual = _USUAL if state is None else (*_USUAL, "sparse")
     more = () if also in (None, "as fitted", *usual) else (also,)

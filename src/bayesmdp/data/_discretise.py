@@ -39,7 +39,7 @@ from bayesmdp.data._cohort import (
     scaled,
     scaling,
 )
-from bayesmdp.data._episodes import scramble
+from bayesmdp.data._queries import scramble
 from bayesmdp.data._transitions import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
 

@@ -3,19 +3,13 @@
 Tables hand over sorted rows in pieces of any size; how episodes fall into batches does
 not depend on the pieces, so every source of one log gives the same batches.
 
-**Folds** are worded so that any engine can compute them. Episodes are numbered in
-sorted order and put into an order that looks random by ``x -> a (x + b)^5 mod p``,
-twice. With the prime p = 2^31 - 1, of which 5 does not divide p - 1, that is a
-permutation of 0..p-1, so no two episodes tie; products stay below 2^62, so 64-bit whole
-numbers suffice in NumPy and in every database. Dealing that order out in turn gives
-folds of equal size. The same code runs on arrays and on expressions: only operators are
-used.
+Episodes are dealt out to folds in an order that looks random (`scramble`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +17,11 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._checks import column
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
+from bayesmdp.data._queries import scramble
 from bayesmdp.errors import CountsError
 
 #: Columns by role; sorted rows have an ``episode``, and a ``step`` where they know one.
 Piece: TypeAlias = Mapping[str, NDArray[Any]]
-PRIME = 2**31 - 1
-Number = TypeVar("Number")
 ORDERED = ("state", "action", "next_state", "reward", "episode", "step")
 
 
@@ -152,17 +145,6 @@ def _cut(
             **{x: y[begin:end] for x, y in rows.items() if x != "begins"},
         }
         yield EpisodeBatch(**{x: _checks.sealed(y) for x, y in columns.items()})
-
-
-def scramble(number: Number, seed: int) -> Number:
-    """Permute 0..p-1; ``number`` is an int64 array or a 64-bit expression."""
-    keys = np.random.default_rng(seed).integers(1, PRIME, size=(2, 2)).tolist()
-    x = number
-    for a, b in keys:
-        y = (x + b) % PRIME
-        square = y * y % PRIME
-        x = (square * square % PRIME) * y % PRIME * a % PRIME
-    return x
 
 
 def folds_of(n_episodes: int, n_folds: int, seed: int) -> IntArray:

@@ -34,7 +34,6 @@ from bayesmdp.data._episodes import (
     Piece,
     batches,
     check_folds,
-    scramble,
 )
 from bayesmdp.data._findings import (
     IDS,
@@ -56,6 +55,7 @@ from bayesmdp.data._queries import (
     held_meanwhile,
     how_many,
     numbered,
+    scramble,
     sortable,
     tidy_exit,
     worded,

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = "nw.LazyFrame[Any]"
 
+Number = TypeVar("Number")
 MIN_MEMORY = 2**28  # below, DuckDB has no room to work
 _PREFIX = "bayesmdp-spill-"
 _UNLOCKED = "bayesmdp-new-"
 _CELL = 24  # bytes, of names and what a table adds to them
+PRIME = 2**31 - 1
 LEAST = 10_000  # rows to fetch at a time: a query takes as long for fewer
 BYTES = "__bytes"  # column with the bytes of an episode's name
 FILE = "__bayesmdp_file"  # column that says which file a row came from
@@ -419,3 +421,20 @@ def _lock(folder: Path) -> int | None:
 def _remove(home: Path, process: int) -> None:
     if os.getpid() == process:  # a fork may end before its parent
         shutil.rmtree(home, ignore_errors=True)
+
+
+def scramble(number: Number, seed: int) -> Number:
+    """Permute 0..p-1; ``number`` is an int64 array or a 64-bit expression.
+
+    By ``x -> a (x + b)^5 mod p``, twice. With the prime p = 2^31 - 1, of which 5 does
+    not divide p - 1, no two numbers become one; products stay below 2^62, so 64-bit
+    whole numbers suffice in NumPy and in every database. Only operators are used, so
+    that the same code runs on arrays and on expressions.
+    """
+    keys = np.random.default_rng(seed).integers(1, PRIME, size=(2, 2)).tolist()
+    x = number
+    for a, b in keys:
+        y = (x + b) % PRIME
+        square = y * y % PRIME
+        x = (square * square % PRIME) * y % PRIME * a % PRIME
+    return x

@@ -26,8 +26,8 @@ from bayesmdp.data._episodes import (
     batches,
     check_folds,
     folds_of,
-    scramble,
 )
+from bayesmdp.data._queries import scramble
 from bayesmdp.errors import ArgumentError, CountsError
 
 if TYPE_CHECKING:

@@ -125,31 +125,6 @@ class Calibration(Record):
             f"{gap} {more} than the true one"
         )
 
-    def histogram(self, bins: int = 20) -> IntArray:
-        """Count ranks in bins of equal width, ``[bins, quantities]``.
-
-        Parameters
-        ----------
-        bins
-            How many; must divide ``n_draws + 1``.
-
-        Examples
-        --------
-        >>> import bayesmdp as bm
-        >>> task = bm.Task(2, 1, reward=[1, 0], discount=0.9)
-        >>> found = bm.check_calibration(task, bm.SymmetricPrior(), n_datasets=100)
-        >>> found.histogram(4).sum(axis=0).tolist()
-        [100, 100, 100, 100]
-        """
-        bins = _checks.integer("bins", bins, 1, ArgumentError)
-        n_ranks = self.n_draws + 1
-        if n_ranks % bins:
-            raise ArgumentError(
-                f"`bins` must divide n_draws + 1 = {n_ranks}; got {bins}."
-            )
-        of = self.ranks // (n_ranks // bins)
-        return np.stack([np.bincount(x, minlength=bins) for x in of.T], axis=1)
-
     @cached_property
     def curves(self) -> dict[str, FloatArray]:
         """Share of ranks below each of about 40 points, with a band for whole curves.

@@ -38,13 +38,14 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
-from bayesmdp._io import keep_job, open_jobs
+from bayesmdp._io import JobFile, name_of, worded
 from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Record, Sheet, percent, table
 from bayesmdp._typing import FloatArray, IntArray, Seed
@@ -329,6 +330,9 @@ def negative_control(
     n = _checks.integer("n_permutations", n_permutations, 1, ArgumentError)
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     seed = _checks.seed_integer(seed)
+    if not isinstance(resume, str | PathLike | None):
+        said = f"`resume` must be a path of a file; got {type(resume).__name__}."
+        raise ArgumentError(said)
     exchange, task = exchange_of(log, task, permute)
     with noted() as notes:
         study = _Study(exchange, task, prior, min_count, seed)
@@ -387,8 +391,10 @@ def _claims(
     def read(found: dict[str, Any]) -> Claim:
         return Claim(float(found["gain"]), float(found["probability"]))
 
-    differs = "log, task, prior, min_count, seed or kind of permutation"
-    file = open_jobs(resume, "negative_control", study, read, differs)
+    path = None if resume is None else Path(resume)
+    header = {"kind": "negative_control", "study": name_of(study)}
+    with worded(path, "used"):
+        file = JobFile(path, header, read, f"`resume` {path}")
     missing = [job for job in range(_LOG, n) if job not in file.done]
     if not missing:
         return file.done
@@ -402,7 +408,8 @@ def _claims(
             results(pool, _claim, ((study, reference, x) for x in missing)) as found,
         ):
             for job, claim in zip(missing, found, strict=True):
-                keep_job(job, claim._asdict(), file)
+                with worded(path, "used"):
+                    file.add(job, claim._asdict())
                 show(sum(i in file.done for i in range(_LOG, n)))
     return file.done
 

@@ -14,11 +14,13 @@ from bayesmdp.engine._backend import (
     Sums,
     backend_of,
     default_device,
+    gpu_name,
+    make_auto,
+    make_gpu,
     register,
     register_later,
 )
 from bayesmdp.engine._cpu import CPU, check_solver
-from bayesmdp.engine._devices import gpu_name, make_auto, make_gpu
 from bayesmdp.engine._ending import Ending, check_ending
 from bayesmdp.engine._kernel import invert
 from bayesmdp.engine._rows import Problem, SweepRows

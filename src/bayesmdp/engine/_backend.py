@@ -392,3 +392,25 @@ def backend_of(device: str | None) -> Backend:
                 raise BackendError(f"BAYESMDP_DEVICE is {name}: {problem}") from None
             raise
     return found
+
+
+def make_gpu() -> Backend:
+    """Return the GPU; say in a sentence where there is none, before any work."""
+    from bayesmdp.engine._gpu import GPU
+
+    gpu_name()
+    return GPU()
+
+
+def make_auto() -> Backend:
+    """Return what chooses a device."""
+    from bayesmdp.engine._auto import Auto
+
+    return Auto()
+
+
+def gpu_name() -> str:
+    """Return what the GPU is called; say in a sentence where there is none."""
+    from bayesmdp.engine._gpu_device import first_device
+
+    return first_device().name

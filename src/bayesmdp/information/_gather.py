@@ -11,7 +11,7 @@ from bayesmdp._typing import BitArray, FloatArray, IntArray
 from bayesmdp.engine import Pool, Problem, Want, results, solve_known
 from bayesmdp.engine.planning import plan
 from bayesmdp.engine.simulation import run_episodes
-from bayesmdp.posterior import Belief, stream_key
+from bayesmdp.posterior import Belief
 
 _WAYS = 3  # at most so many designs have walks of their own
 
@@ -78,7 +78,7 @@ def _walk(
         cumulative[layout.indptr[:-1]] - theta[layout.indptr[:-1]],
         np.diff(layout.indptr),
     )
-    key: BitArray = stream_key(ground.seed, f"trial walk {number}")
+    key: BitArray = _checks.stream_key(ground.seed, f"trial walk {number}")
     arguments: tuple[Any, ...] = (
         key,
         ground.max_steps,

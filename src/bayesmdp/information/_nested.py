@@ -30,11 +30,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bayesmdp import _checks
 from bayesmdp._jit import jit
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.engine import Pool, Problem, invert, results
 from bayesmdp.information._samples import split_gain
-from bayesmdp.posterior import Belief, stream_key
+from bayesmdp.posterior import Belief
 
 
 @jit
@@ -229,7 +230,7 @@ class StateStudy:
         self.theta = np.empty((n, self.h.size))
         every = np.ones(self.row.size, dtype=np.bool_)
         stream.fill(np.arange(n), every, self.theta)
-        key = [*stream_key(seed, "information visits").tolist(), self.state]
+        key = [*_checks.stream_key(seed, "information visits").tolist(), self.state]
         self.rng = np.random.default_rng(key)
 
     def actions(self, values: FloatArray) -> list[FloatArray]:

@@ -35,7 +35,7 @@ from bayesmdp import _checks
 from bayesmdp._typing import ArrayLike, FloatArray, IntArray
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation import plain_mcse
-from bayesmdp.posterior import Ensemble, stream_key
+from bayesmdp.posterior import Ensemble
 
 _KNOTS, _FEWER = 6, 4  # of a spline in one parameter, or in one of several
 _LEAST, _USUAL = 10, 50  # draws for each coefficient: at the least, and for errors
@@ -273,7 +273,7 @@ class ModelStudy:
         self.ensemble, self.layout, self.h = ensemble, ensemble.layout, h
         self.weights = ensemble.weights
         self.few = not ensemble.sampled and ensemble.n_models <= FEW
-        key = stream_key(seed, "information visits").tolist()
+        key = _checks.stream_key(seed, "information visits").tolist()
         self.rng = np.random.default_rng(key)
 
     def gain(

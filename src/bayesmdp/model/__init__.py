@@ -1,25 +1,25 @@
 """What is known: the task, and models and policies in their one form."""
 
 from bayesmdp.model._align import (
+    Availability,
     Data,
     Log,
     LoggedEpisodes,
     align,
     as_data,
     as_log,
+    availability,
+    log_digest,
     logged_episodes,
     numbering,
 )
 from bayesmdp.model._dynamics import Dynamics, Rows, as_dynamics, coordinates, is_sparse
-from bayesmdp.model._from_data import begins_as_logged, task_from_data
+from bayesmdp.model._from_data import begins_as_logged
 from bayesmdp.model._policies import (
     ALWAYS,
     POLICY_NAMES,
     AnyPair,
-    Availability,
     as_policy,
-    availability,
-    check_knows,
     policy_table,
     restrict,
     used_pairs,

@@ -4,7 +4,14 @@ So are logged episodes: the return of one is ``G = sum_t g^t r_t`` over its rows
 the task's rewards ``r_t = r[s_t, a_t, s_{t+1}]``: what is set beside a predicted value
 is paid by the same rule. Rows from a terminal state come after the end and are left
 out.
+
+Visits say which pairs a policy may use: ``min_count=k`` keeps pairs with at least ``k``
+of them. A live state left without a pair keeps its most visited one (ties: the lowest
+action); one never visited keeps all its actions. Both are reported, as are the visits
+that no longer count.
 """
+
+from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
@@ -15,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bayesmdp import _checks
+from bayesmdp._io import digest_of
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts, Transitions, read_frame
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError
@@ -32,6 +40,8 @@ Data: TypeAlias = "Log | Counts"
 
 def as_data(data: Data, task: Task, name: str = "data") -> Transitions | Counts:
     """Return data, with dataframes read; numbers are names where labels are codes."""
+    if isinstance(data, Transitions | Counts):
+        return data
     named = (task.state_labels or (), task.action_labels or ())
     codes = any(
         labels != tuple(map(str, range(len(labels))))
@@ -104,6 +114,23 @@ def numbering(data: Transitions, task: Task) -> tuple[IntArray | None, IntArray 
         _numbers("state", names[0], task.state_labels),
         _numbers("action", names[1], task.action_labels),
     )
+
+
+def log_digest(data: Transitions | None, counts: Counts, task: Task) -> str:
+    """Name a log by its counts, and by the episodes they come from where it has them.
+
+    The order of rows within an episode is left out, so that rows need not be sorted: a
+    log in which steps of one episode are exchanged passes if its counts are the same.
+    """
+    parts = [counts.state, counts.action, counts.next_state, counts.count]
+    known = data is not None and data.n_rows == counts.total
+    if data is not None and known and "episode" in data.table.roles:
+        s, a, t, total = data.episode_sums()
+        state, action = numbering(data, task)
+        s, t = (s, t) if state is None else (state[s], state[t])
+        a = a if action is None else action[a]
+        parts.append(total[np.lexsort((t, a, s))])
+    return digest_of(*parts)
 
 
 def _texts(
@@ -281,7 +308,7 @@ class LoggedEpisodes:
             n_actions=self.task.n_actions,
         )
 
-    def take(self, episodes: IntArray) -> "LoggedEpisodes":
+    def take(self, episodes: IntArray) -> LoggedEpisodes:
         """Take these episodes by their numbers, in this order, repeats included."""
         length = np.diff(self.start)[episodes]
         start = np.concatenate([[0], np.cumsum(length)])
@@ -325,3 +352,64 @@ def logged_episodes(log: Log, task: Task) -> LoggedEpisodes:
     first = np.flatnonzero(np.append(True, episode[1:] != episode[:-1]))
     start: IntArray = _checks.sealed(np.append(first, episode.size).astype(np.int64))
     return LoggedEpisodes(task=task, start=start, **kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Availability:
+    """Available pairs and how they came about."""
+
+    available: BoolArray  # [S, A]
+    min_count: int
+    n_pairs: int  # pairs of live states
+    n_available: int
+    n_dropped_visits: int  # logged transitions of pairs that are not available
+    rescued: IntArray  # states that keep one pair below min_count
+    unvisited: IntArray  # live states never visited, which keep every action
+
+    def report(self, task: Task) -> list[str]:
+        """Sentences for a summary."""
+        lines = [
+            f"{self.n_available} of {_checks.many(self.n_pairs, 'pair')} available"
+        ]
+        if self.min_count == 0:
+            return lines
+        lines[0] += (
+            f" (at least {_checks.many(self.min_count, 'visit')}; "
+            f"{_checks.many(self.n_dropped_visits, 'logged transition')} on the others)"
+        )
+        if self.rescued.size:
+            lines.append(
+                f"{_states(self.rescued, task)} without such a pair: most visited one "
+                "kept"
+            )
+        if self.unvisited.size:
+            lines.append(
+                f"{_states(self.unvisited, task)} never visited: all actions kept"
+            )
+        return lines
+
+
+def availability(visits: IntArray, task: Task, min_count: int) -> Availability:
+    """Decide which pairs are available from visits ``[S, A]``."""
+    live = ~task.is_terminal
+    available = (visits >= min_count) & live[:, None]
+    empty = live & ~available.any(axis=1)
+    unvisited = np.flatnonzero(live & (visits.sum(axis=1) == 0))
+    available[unvisited] = True
+    rescued = np.setdiff1d(np.flatnonzero(empty), unvisited)
+    available[rescued, np.argmax(visits[rescued], axis=1)] = True
+    return Availability(
+        available=_checks.sealed(available),
+        min_count=min_count,
+        n_pairs=task.live.size * task.n_actions,
+        n_available=int(available.sum()),
+        n_dropped_visits=int(visits[~available & live[:, None]].sum()),
+        rescued=_checks.sealed(rescued),
+        unvisited=_checks.sealed(unvisited),
+    )
+
+
+def _states(states: IntArray, task: Task) -> str:
+    shown = ", ".join(task.state_name(s) for s in states[:5])
+    more = ", ..." if states.size > 5 else ""
+    return f"{states.size} state{'s' if states.size > 1 else ''} ({shown}{more})"

@@ -63,7 +63,7 @@ def task_from_data(
     sizes, labels = _sizes_and_labels(data, counts, n_states, n_actions, known)
     names = data.state_labels if known is None else None
     if terminal is not None:
-        terminal = names_given("terminal", terminal)
+        terminal = names_given(terminal)
         _refuse_ambiguous("terminal", terminal, names)
     if isinstance(start, Mapping) or not isinstance(start, Iterable):  # not weights
         states = list(start) if isinstance(start, Mapping) else [start]

@@ -72,14 +72,14 @@ def index_of(what: str, name: object, size: int, labels: tuple[str, ...] | None)
     return index
 
 
-def names_given(what: str, value: object) -> list[object]:
-    """Return states as a list, also where one stands alone."""
+def names_given(value: object) -> list[object]:
+    """Return terminal states as a list, also where one stands alone."""
     if isinstance(value, np.ndarray):
         value = np.atleast_1d(value).tolist()
     if isinstance(value, str | int | np.integer):
         value = [value]
     if not isinstance(value, Iterable):
-        raise TaskError(f"`{what}` must hold states; got {type(value).__name__}.")
+        raise TaskError(f"`terminal` must hold states; got {type(value).__name__}.")
     return list(value)
 
 
@@ -164,7 +164,7 @@ def cycle_weights(cycle: str, horizon: int) -> FloatArray:
 
 def read_terminal(terminal: object, task: "Task") -> IntArray:
     """Return the terminal states, sorted, ``[K]``."""
-    names = names_given("terminal", terminal)
+    names = names_given(terminal)
     found = np.array(
         sorted(
             {index_of("terminal", x, task.n_states, task.state_labels) for x in names}

@@ -1,10 +1,11 @@
 """Which is best: objectives, methods, and the search for a policy."""
 
-from bayesmdp.optimisation._entropic import Entropic, EVaR
 from bayesmdp.optimisation._frontier import RiskFrontier, risk_frontier
 from bayesmdp.optimisation._improve import Change, Improvement, improve
 from bayesmdp.optimisation._objectives import (
     CVaR,
+    Entropic,
+    EVaR,
     MeanSd,
     Quantile,
     SoftRobust,

@@ -23,7 +23,6 @@ from bayesmdp.posterior._stream import (
     ModelStream,
     RandomSupportStream,
     Stream,
-    stream_key,
 )
 
 __all__ = [

@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmdp._checks import many, read_only, thread_count
+from bayesmdp._checks import many, read_only, stream_key, thread_count
 from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, IntArray
 from bayesmdp.errors import BeliefError
 from bayesmdp.model import Rows, Task
-from bayesmdp.posterior._stream import stream_key
 from bayesmdp.priors import Cells
 
 N_CHAINS = 4

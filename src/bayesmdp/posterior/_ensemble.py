@@ -34,7 +34,7 @@ from bayesmdp.model import (
     is_sparse,
 )
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits, spread, union
-from bayesmdp.posterior._stream import Membership, ModelStream, stream_key
+from bayesmdp.posterior._stream import Membership, ModelStream
 from bayesmdp.posterior._tasks_of_models import tasks_of_models
 
 _KNOWN = (  # what tasks of draws must share
@@ -275,7 +275,7 @@ class Ensemble(Belief, Shown):
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> ModelStream:
         """Return every model once, or models drawn by their weights."""
-        key = None if n_draws is None else stream_key(seed, purpose)
+        key = None if n_draws is None else _checks.stream_key(seed, purpose)
         membership = Membership(key, self.weights)
         given = (self.table, self.rewards, self.terminal_values)
         return ModelStream(membership, self.layout, *given)

@@ -51,11 +51,11 @@ from bayesmdp.model import Availability, Rows, Task, availability
 from bayesmdp.posterior._belief import BeliefRows, Exits
 from bayesmdp.posterior._chains import Chains, Diagnostics, diagnose, ess, run_chains
 from bayesmdp.posterior._posterior import Fitted
-from bayesmdp.posterior._stream import Stream, stream_key
+from bayesmdp.posterior._stream import Stream
 from bayesmdp.priors import Cells, HierarchicalPrior
 
 if TYPE_CHECKING:
-    from bayesmdp.posterior._shared_rows import SharedRows
+    from bayesmdp.posterior.sampling import SharedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class HierarchicalStream(Stream):
     @property
     def shared(self) -> SharedRows:
         """What kernels read."""
-        from bayesmdp.posterior._shared_rows import SharedRows  # numba
+        from bayesmdp.posterior.sampling import SharedRows  # numba
 
         rows, chains = self.layout, self.chains
         where = rows.state, rows.action, rows.indptr, self.count, self.cell
@@ -88,7 +88,7 @@ class HierarchicalStream(Stream):
 
     def fill(self, draws: IntArray, used: BoolArray, theta: FloatArray) -> None:
         """Sample the rows that are used; others get their mean given the state's."""
-        from bayesmdp.posterior._shared_rows import sample_shared  # numba
+        from bayesmdp.posterior.sampling import sample_shared  # numba
 
         order = self.chains.order  # states of the chains that draws take
         which = read_only(draws), read_only(order[draws % order.size])
@@ -116,11 +116,11 @@ class HierarchicalPosterior(Fitted):
     @property
     def _every_row(self) -> HierarchicalStream:
         given = self.layout, self.count, self._cell, self.cells, self.chains
-        return HierarchicalStream(stream_key(0, ""), *given)
+        return HierarchicalStream(_checks.stream_key(0, ""), *given)
 
     def _moments(self, squares: bool) -> FloatArray:
         """Return means over the chain of probabilities, or of their squares, [E]."""
-        from bayesmdp.posterior._shared_rows import add_means  # numba
+        from bayesmdp.posterior.sampling import add_means  # numba
 
         first = np.zeros(self.count.size)
         second = np.zeros(self.count.size if squares else 0)
@@ -140,7 +140,7 @@ class HierarchicalPosterior(Fitted):
     @cached_property
     def _linear(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance given each state of the chains ``[M, 2]``; see above."""
-        from bayesmdp.posterior._shared_rows import add_linear  # numba
+        from bayesmdp.posterior.sampling import add_linear  # numba
 
         if self.task is not self.task.first:  # of several rewards
             found: tuple[FloatArray, FloatArray] = self.with_task(
@@ -194,7 +194,7 @@ class HierarchicalPosterior(Fitted):
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose."""
-        return replace(self._every_row, key=stream_key(seed, purpose))
+        return replace(self._every_row, key=_checks.stream_key(seed, purpose))
 
     def exits(self) -> Iterator[Exits]:
         """Say that visits are sure, and the rest possible."""

@@ -30,7 +30,7 @@ from bayesmdp.model import Availability, Task
 from bayesmdp.posterior._belief import BeliefRows, Exits, place, spread, union
 from bayesmdp.posterior._hierarchical import HierarchicalPosterior
 from bayesmdp.posterior._posterior import Fitted, Posterior
-from bayesmdp.posterior._stream import Membership, MixtureStream, Part, stream_key
+from bayesmdp.posterior._stream import Membership, MixtureStream, Part
 from bayesmdp.priors import MixturePrior
 
 _NEVER = 1e-16  # a weight below is 0: no draw would ever meet it
@@ -114,7 +114,7 @@ class MixturePosterior(Fitted):
                     place(own.layout, layout),
                 )
             )
-        key = stream_key(seed, f"{purpose}: component")
+        key = _checks.stream_key(seed, f"{purpose}: component")
         return MixtureStream(Membership(key, self.weights), layout, tuple(parts))
 
     def exits(self) -> Iterator[Exits]:

@@ -31,12 +31,7 @@ from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Availability, Data, Rows, Task, align
 from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
-from bayesmdp.posterior._stream import (
-    DirichletStream,
-    RandomSupportStream,
-    Stream,
-    stream_key,
-)
+from bayesmdp.posterior._stream import DirichletStream, RandomSupportStream, Stream
 from bayesmdp.priors import (
     MixturePrior,
     OnSets,
@@ -283,7 +278,7 @@ class Posterior(Fitted):
 
     def stream(self, n_draws: int | None, seed: int, purpose: str) -> Stream:
         """Return the draws of a seed and a purpose."""
-        key = stream_key(seed, purpose)
+        key = _checks.stream_key(seed, purpose)
         if self.sets is None:
             return DirichletStream(key, self.layout, self.alpha)
         return RandomSupportStream(key, self.layout, self.alpha, self.sets)

@@ -15,7 +15,6 @@ was chosen on are never those it is scored on, whatever the seed.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -131,14 +130,6 @@ class KeptStream(Stream):
     def terminal_values(self, draws: IntArray) -> FloatArray | None:
         """Terminal values of some draws."""
         return self.stream.terminal_values(draws)
-
-
-def stream_key(seed: int, purpose: str) -> NDArray[np.uint64]:
-    """Key of streams of random numbers, uint64 ``[2]``: seed, and hash of a purpose."""
-    digest = hashlib.blake2b(purpose.encode(), digest_size=8).digest()
-    key = np.array([seed, int.from_bytes(digest, "little")], dtype=np.uint64)
-    key.flags.writeable = False
-    return key
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,13 +372,13 @@ class Draws:
     @property
     def weights(self) -> FloatArray:
         """Weight of each draw, ``[D]``: 1, or probability times number of models."""
-        check_draws(self.n_draws, 8)
+        check_draws(self.n_draws)
         return self.stream.weights(self.n_draws)
 
     @cached_property
     def members(self) -> IntArray:
         """Model or component of each draw ``[D]``; empty where there is no choice."""
-        check_draws(self.n_draws, 8)
+        check_draws(self.n_draws)
         return self.stream.members(np.arange(self.n_draws))
 
     def dynamics(self, draw: int) -> Dynamics:

@@ -147,14 +147,12 @@ class Peak:
         raise PriorError(f"{who} finds no best concentration: {said}; {remedy}.")
 
 
-def find_peak(
-    f: Callable[[float], float], low: float = LOW, high: float = HIGH
-) -> Peak:
-    """Maximise ``f`` between two concentrations: a coarse grid, then Brent's method."""
+def find_peak(f: Callable[[float], float]) -> Peak:
+    """Maximise ``f`` over concentrations: a coarse grid, then Brent's method."""
     from scipy.optimize import minimize_scalar
 
-    n = max(int(np.log10(high / low) * _STEPS_PER_DECADE), 2) + 1
-    x = np.linspace(np.log(low), np.log(high), n)
+    n = int(np.log10(HIGH / LOW) * _STEPS_PER_DECADE) + 1
+    x = np.linspace(np.log(LOW), np.log(HIGH), n)
     y = np.array([f(float(c)) for c in np.exp(x)])
     i, noise = int(np.argmax(y)), _NOISE * (1 + np.abs(y).max())
     if y.max() - y.min() <= noise:
@@ -166,7 +164,7 @@ def find_peak(
         options={"xatol": 1e-9},
     )
     best = -float(found.fun)
-    for end, place, at in ((0, "low", low), (-1, "high", high)):
+    for end, place, at in ((0, "low", LOW), (-1, "high", HIGH)):
         if best - y[end] <= noise:
             return Peak(at, float(y[end]), place)
     return Peak(float(np.exp(found.x)), best, "inside")

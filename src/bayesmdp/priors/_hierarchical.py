@@ -389,7 +389,8 @@ class HierarchicalPrior:
             raise PriorError(
                 f"`base` must be one of {', '.join(self.bases)}; got {self.base!r:.40}."
             )
-        object.__setattr__(self, "support", checked_support(self.support))
+        if self.support is not None:
+            object.__setattr__(self, "support", checked_support(self.support))
 
     @property
     def looks_at_data(self) -> bool:

@@ -1,9 +1,9 @@
-"""Run directories with their results, task files and policies."""
+"""Run directories with their results; and files that people write."""
 
-from bayesmdp.storage._policies import read_policy, write_policy
+from bayesmdp.model.policy_files import read_policy, write_policy
+from bayesmdp.model.task_files import read_task, write_template
 from bayesmdp.storage._results import load_result, save_result
 from bayesmdp.storage._run import Run, check_log, check_target, load, save
-from bayesmdp.storage._task_file import read_task, write_template
 
 __all__ = [
     "Run",

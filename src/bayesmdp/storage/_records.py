@@ -234,10 +234,10 @@ def kinds() -> dict[str, type]:
 
     rooms = (priors, evaluation, optimisation, information, diagnostics, economics)
     found = {name: getattr(room, name) for room in rooms for name in room.__all__}
-    kept = {
-        x: y for x, y in found.items() if x.endswith("Prior") or hasattr(y, "summary")
+    records = {name: x for name, x in found.items() if _is_record(x)}
+    return {
+        x: y for x, y in records.items() if x.endswith("Prior") or hasattr(y, "summary")
     }
-    return {name: x for name, x in kept.items() if _is_record(x)}
 
 
 @dataclass(frozen=True)
@@ -256,40 +256,35 @@ class Packing:
             raise StorageError(f"`{where:.80}` is nested more than {_DEPTH} times.")
         if isinstance(value, np.generic):
             value = value.item()
-        if isinstance(value, float) and not math.isfinite(value):
-            if self.arrays is None:
-                raise StorageError(f"`{where}` is {value}, which JSON cannot hold.")
-            return {"$number": repr(value)}
         if value is None or isinstance(value, bool | int | float | str):
-            return value
+            return self._scalar(value, where)
+        if isinstance(value, Mapping):
+            named = {}
+            for i, (key, x) in enumerate(value.items()):
+                at = f"{where}.{_place(where, i, key)}"
+                named[key] = self.pack(x, at, inside=inside)
+            return named
         if isinstance(value, list | tuple) and not (inside and _is_record(type(value))):
             each = enumerate(value)
             found = [self.pack(x, f"{where}.{i}", inside=inside) for i, x in each]
             is_list = isinstance(value, list) or inside or self.arrays is None
             return found if is_list else {"$tuple": found}
-        if isinstance(value, Mapping):
-            return self._mapping(value, where, inside)
         return self._special(value, where, inside)
 
     def fields(self, record: Any, where: str) -> dict[str, Any]:
         """Return the fields of a record."""
-        kind = type(record)
-        inside, each = not _is_open(kind), {x: getattr(record, x) for x in _names(kind)}
-        return {x: self.pack(y, f"{where}.{x}", inside=inside) for x, y in each.items()}
-
-    def _mapping(
-        self, value: Mapping[Any, Any], where: str, inside: bool
-    ) -> dict[str, Any]:
         found = {}
-        for i, (key, x) in enumerate(value.items()):
-            if not isinstance(key, str) or key.startswith("$"):
-                raise StorageError(
-                    f"`{where}` must have text as keys, not beginning with $; got "
-                    f"{key!r:.80}."
-                )
-            plain = key.isascii() and key.isidentifier() and len(key) < 100
-            found[key] = self.pack(x, f"{where}.{key if plain else i}", inside=inside)
+        for name, hint in _hints(record.__class__).items():
+            value, inside = getattr(record, name), hint is not Any
+            found[name] = self.pack(value, f"{where}.{name}", inside=inside)
         return found
+
+    def _scalar(self, value: Any, where: str) -> Any:
+        if not isinstance(value, float) or math.isfinite(value):
+            return value
+        if self.arrays is None:
+            raise StorageError(f"`{where}` is {value}, which JSON cannot hold.")
+        return {"$number": repr(value)}
 
     def _special(self, value: Any, where: str, inside: bool) -> Any:
         """Return what JSON has no word for."""
@@ -306,7 +301,7 @@ class Packing:
         if isinstance(value, Task) and self.task is not None:
             self._check_size(value)
             return {"$task": value.chosen}
-        if inside and _is_record(kind) and not _is_open(kind):
+        if inside and _is_record(kind):
             return self.fields(value, where)
         if self.arrays is not None and kinds().get(kind.__name__) is kind:
             return {"$record": kind.__name__, **self.fields(value, where)}
@@ -372,18 +367,21 @@ class Unpacking:
 
     def record(self, kind: type, said: Mapping[str, Any], where: str) -> Any:
         """Make a record of its fields."""
-        names, hints = _names(kind), get_type_hints(kind)
-        for name in {**dict.fromkeys(names), **said}:
-            if name not in said or name not in names:
+        hints = _hints(kind)
+        for name in {**hints, **said}:
+            if name not in said or name not in hints:
                 how = "no" if name not in said else "no field"
                 raise StorageError(f"{kind.__name__} has {how} {name!r:.40}")
-        inner = Unpacking(self.arrays, sizes=_sizes(said)) if kind is Task else self
+        inner = self
+        if kind is Task:
+            names = ("n_states", "n_actions")
+            n, m = (_checks.size(x, said[x], StorageError) for x in names)
+            inner = Unpacking(self.arrays, sizes=(n, m))
         forms = _AXES.get(kind.__name__, {})
         values = {}
-        for name in names:
+        for name, hint in hints.items():
             axes, at = forms.get(name) or forms.get("") or (), f"{where}.{name}"
             shapes = [tuple(inner._axis(x, said) for x in form) for form in axes]
-            hint = Any if _is_open(kind) else hints[name]
             values[name] = inner.unpack(hint, said[name], at, shapes or None)
         return kind(**values)
 
@@ -409,8 +407,7 @@ class Unpacking:
                 )
             return self.record(kinds()[content], dict(more), where)
         if tag == "$tuple" and isinstance(content, list) and not more:
-            each = enumerate(content)
-            return tuple(self.unpack(Any, x, f"{where}.{i}") for i, x in each)
+            return tuple(self.unpack(Any, content, where))
         if tag == "$number" and content in ("nan", "inf", "-inf") and not more:
             return float(content)
         if tag == "$task" and self.task is not None and not more:
@@ -418,37 +415,33 @@ class Unpacking:
         if tag != "$array" or not isinstance(content, str) or more:
             raise _wrong(value, where)
         shape = self.arrays.shape(content)
-        if shapes is not None and not any(_suits(shape, x) for x in shapes):
+        suits = (
+            len(x) == len(shape) and all(map(contains, x, shape)) for x in shapes or ()
+        )
+        if shapes and not any(suits):
             said = " or ".join(str(tuple(y.stop - 1 for y in x)) for x in shapes)
             raise StorageError(f"{content!r} has shape {shape}, not {said}")
         return self.arrays.read(content)
 
 
-def _sizes(said: Any) -> tuple[int, int]:
-    """Numbers of states and actions, of a task or what is said of one."""
-    n, m = (_checks.size(x, said[x], StorageError) for x in ("n_states", "n_actions"))
-    return n, m
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Fields that a record is made of, and what each holds.
 
-
-def _names(kind: type) -> tuple[str, ...]:
-    """Fields that a record is made of."""
+    A prior checks itself what it is made of, which may be anything.
+    """
     if is_dataclass(kind):
-        return tuple(x.name for x in fields(kind) if x.init)
-    found: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
-    return found
-
-
-def _is_open(kind: type) -> bool:
-    """Whether hints of a record do not say what it holds."""
-    return kind.__module__.startswith("bayesmdp.priors")
+        names = [x.name for x in fields(kind) if x.init]
+    else:
+        names = [*kind._fields]
+    if kind.__module__.startswith("bayesmdp.priors"):
+        return dict.fromkeys(names, Any)
+    hints = get_type_hints(kind)
+    return {name: hints[name] for name in names}
 
 
 def _is_record(hint: Any) -> bool:
     return isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields"))
-
-
-def _is_named(hint: Any) -> bool:
-    return _is_record(hint) or get_origin(hint) in (dict, Mapping)
 
 
 def _is_tagged(value: Any) -> bool:
@@ -469,10 +462,11 @@ def _alternative(hint: Any, value: Any) -> Any:
     if value is None and len(some) < len(get_args(hint)):
         return NoneType
     named = isinstance(value, dict) and not _is_tagged(value)
-    fitting = [x for x in some if _is_named(x) == named] or some
+    of_names = [_is_record(x) or get_origin(x) in (dict, Mapping) for x in some]
+    fitting = [x for x, y in zip(some, of_names, strict=True) if y == named] or some
     if named and len(fitting) > 1:  # records of different fields
         records = filter(_is_record, fitting)
-        fitting = [x for x in records if {*_names(x)} == {*value}] or fitting
+        fitting = [x for x in records if {*_hints(x)} == {*value}] or fitting
     return fitting[0] if len(fitting) == 1 else Union[tuple(fitting)]  # noqa: UP007
 
 
@@ -491,8 +485,13 @@ def _fits(value: Any, hint: Any) -> bool:
     return type(value) in ((int, float) if hint is float else (hint,))
 
 
-def _suits(shape: tuple[int, ...], axes: tuple[range, ...]) -> bool:
-    return len(shape) == len(axes) and all(map(contains, axes, shape))
+def _place(where: str, i: int, key: object) -> str | int:
+    """Return what the value of a key is called in names of arrays."""
+    if not isinstance(key, str) or key.startswith("$"):
+        raise StorageError(
+            f"`{where}` must have text as keys, not beginning with $; got {key!r:.80}."
+        )
+    return key if key.isascii() and key.isidentifier() and len(key) < 100 else i
 
 
 def _wrong(value: object, where: str) -> StorageError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,17 +142,16 @@ def load_result(path: str | os.PathLike[str], name: str, kind: type = object) ->
     True
     """
     directory, name = as_path(path), _checked(name)
+    config, arrays = read_config(directory)
     for turn in range(_TRIES):  # a writer may replace the run in the meantime
-        config, arrays = read_config(directory)
         try:
             found = _load_result(directory, name, config, arrays)
-        except StorageError:
-            if turn > 1 and read_config(directory)[0]["checksum"] == config["checksum"]:
-                raise
-        else:
             break
-    else:
-        raise StorageError(f"`{directory}` is being replaced: wait for its writers.")
+        except StorageError:
+            before = config["checksum"]
+            config, arrays = read_config(directory)
+            if config["checksum"] == before or turn == _TRIES - 1:
+                raise
     if not isinstance(found, kind):
         raise StorageError(
             f"Result {name!r} of `{directory}` is of type {type(found).__name__}, not "
@@ -203,18 +202,10 @@ def _checked(name: object) -> str:
 def result_names(directory: Path, run: str) -> tuple[str, ...]:
     """Names of results of the run with this checksum, and of those that are damaged."""
     heads = (directory / FOLDER).glob("*.json")
-    return tuple(sorted(x.stem for x in heads if _run_of(x) in (run, None)))
+    return tuple(sorted(x.stem for x in heads if run_of(x) in (run, None)))
 
 
-def drop_results(directory: Path, run: str) -> None:
-    """Delete results of other runs: of those that stood here before."""
-    with suppress(OSError):  # they are not listed any more, and the next save tries
-        for head in (directory / FOLDER).glob("*.json"):
-            if _run_of(head) not in (run, None):
-                head.unlink()
-
-
-def _run_of(head: Path) -> str | None:
+def run_of(head: Path) -> str | None:
     """Checksum of the run that a result belongs to, None where that is unknown."""
     try:
         check_plain(head)
@@ -250,7 +241,7 @@ def check_place(directory: Path, name: str, *, overwrite: bool) -> None:
 
 def _check_free(head: Path, run: str, overwrite: bool) -> None:
     """Refuse to replace a result of this run unasked."""
-    if head.exists() and not overwrite and _run_of(head) in (run, None):
+    if head.exists() and not overwrite and run_of(head) in (run, None):
         raise StorageError(
             f"`{head}` is there already: take another name, or say that it may be "
             f"replaced ({argument('overwrite')})."

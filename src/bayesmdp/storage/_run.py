@@ -14,7 +14,6 @@ is ever unpickled. How a run is written so that a kill cannot spoil it stands in
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import warnings
@@ -30,24 +29,25 @@ from numpy.typing import NDArray
 
 from bayesmdp import _checks
 from bayesmdp._checks import argument
-from bayesmdp._io import as_path, worded, writing
+from bayesmdp._io import as_path, digest_of, worded, writing
 from bayesmdp._sheet import Sheet
 from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Findings, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, StorageError
-from bayesmdp.model import Task, align, numbering, said_start
+from bayesmdp.model import Task, align, log_digest, said_start
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
 from bayesmdp.storage._records import Packing, Unpacking, read_record, write_record
 from bayesmdp.storage._results import (
+    FOLDER,
     HEAD,
     check_place,
-    drop_results,
     in_words,
     read_config,
     read_task_of,
     result_names,
+    run_of,
     sound,
 )
 
@@ -221,8 +221,8 @@ def save(
         findings=findings,
         min_count=posterior.min_count,
         prior=posterior.prior,
-        log_sha256=_log_digest(data, posterior),
-        alpha_sha256=_digest(*posterior.parameters()),
+        log_sha256=log_digest(data, posterior.counts, posterior.task),
+        alpha_sha256=digest_of(*posterior.parameters()),
         task=posterior.task,
         counts=counts,
         chains=posterior.kept(),
@@ -237,7 +237,7 @@ def save(
             with writing(directory):
                 check_target(directory, overwrite=overwrite)
                 checksum = write_record(directory / HEAD, "run", record, arrays)
-                drop_results(directory, checksum)
+                _drop_results(directory, checksum)
         except BaseException:
             if made:
                 with suppress(OSError):  # not empty: somebody else's by now
@@ -281,7 +281,7 @@ def load(path: str | os.PathLike[str]) -> Run:
         if not isinstance(kept.prior, AnyPrior):
             raise StorageError(f"its prior is none but {kept.prior!r:.40}")
         posterior = refit(counts, task, kept.prior, kept.min_count, kept.chains)
-    if _digest(*posterior.parameters()) != kept.alpha_sha256:
+    if digest_of(*posterior.parameters()) != kept.alpha_sha256:
         warnings.warn(
             f"The posterior of `{directory}` was fitted again and is not the one that "
             f"bayesmdp {kept.versions.get('bayesmdp')} saved: this version or machine "
@@ -291,6 +291,14 @@ def load(path: str | os.PathLike[str]) -> Run:
         )
     config = MappingProxyType(head)
     return Run(posterior, config, directory, kept.findings, kept.warnings)
+
+
+def _drop_results(directory: Path, run: str) -> None:
+    """Delete results of other runs: of those that stood here before."""
+    with suppress(OSError):  # they are not listed any more, and the next save tries
+        for head in (directory / FOLDER).glob("*.json"):
+            if run_of(head) not in (run, None):
+                head.unlink()
 
 
 def _check_posterior(posterior: Fitted) -> None:
@@ -308,13 +316,13 @@ def _check_posterior(posterior: Fitted) -> None:
 
 def check_log(run: Run, log: Transitions, name: str) -> None:
     """Refuse the log of another run; episodes are compared where both have them."""
-    posterior, said = run.posterior, run.config["log_sha256"]
+    counts, task = run.posterior.counts, run.posterior.task
     fitted = f"the transitions that `{run.path}` was fitted from"
-    if align(log, posterior.task)[0] != posterior.counts:
+    if align(log, task)[0] != counts:
         wrong = f"does not hold {fitted}"
-    elif "episode" in log.table.roles and said not in (
-        _log_digest(None, posterior),  # it was saved without its log
-        _log_digest(log, posterior),
+    elif "episode" in log.table.roles and run.config["log_sha256"] not in (
+        log_digest(None, counts, task),  # it was saved without its log
+        log_digest(log, counts, task),
     ):
         wrong = f"holds {fitted}, but in other episodes"
     else:
@@ -323,32 +331,6 @@ def check_log(run: Run, log: Transitions, name: str) -> None:
         f"`{name}` {wrong}: give the same files and the same --columns, --labels, "
         "--time and other options of reading as to `bayesmdp fit`."
     )
-
-
-def _log_digest(data: Transitions | None, posterior: Fitted) -> str:
-    """Name a log by its counts, and by the episodes they come from where it has them.
-
-    The order of rows within an episode is left out, so that rows need not be sorted: a
-    log in which steps of one episode are exchanged passes if its counts are the same.
-    """
-    parts = [getattr(posterior.counts, name) for name in _COLUMNS]
-    known = data is not None and data.n_rows == posterior.counts.total
-    if data is not None and known and "episode" in data.table.roles:
-        s, a, t, total = data.episode_sums()
-        state, action = numbering(data, posterior.task)
-        s, t = (s, t) if state is None else (state[s], state[t])
-        a = a if action is None else action[a]
-        parts.append(total[np.lexsort((t, a, s))])
-    return _digest(*parts)
-
-
-def _digest(*parts: NDArray[Any]) -> str:
-    """Name arrays by what they hold."""
-    digest = hashlib.sha256()
-    for part in parts:
-        kind = "<i8" if part.dtype.kind == "i" else "<f8"
-        digest.update(np.ascontiguousarray(part, kind).data)
-    return digest.hexdigest()
 
 
 def check_target(

@@ -10,12 +10,12 @@ from bayesmdp._checks import many
 from bayesmdp._io import check_file
 from bayesmdp.cli._options import (
     count,
-    fallback_of,
     fallback_option,
     files_argument,
     output_options,
     reading_options,
     show,
+    state_said,
 )
 from bayesmdp.priors import PRIOR_NAMES
 
@@ -194,13 +194,14 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     if how["task_file"] is not None:
         return bm.storage.read_task(how["task_file"], data)
     how["logged"] = bm.model.begins_as_logged(data, ())
-    start = "logged" if how["logged"] else "uniform"
-    settings: dict[str, Any] = {"discount": how["discount"], "start": start}
-    if how["terminal"]:
-        settings["terminal"] = list(how["terminal"])
-    if how["cost"]:
-        settings["cost"] = {"from_data": True}
-    return bm.storage.read_task(settings, data)
+    ends = [state_said(x, data.state_labels) for x in how["terminal"]]
+    return bm.Task.from_data(
+        data,
+        discount=how["discount"],
+        terminal=ends or None,
+        start="logged" if how["logged"] else "uniform",
+        cost="logged" if how["cost"] else None,
+    )
 
 
 def _why(how: dict[str, Any]) -> str:
@@ -212,11 +213,15 @@ def _why(how: dict[str, Any]) -> str:
     return ": the log does not tell where (no `episode` and `step`); a task file can"
 
 
-def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior":
+def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior | None":
+    """Return the prior asked for, None for that of `bayesmdp.fit`."""
     import bayesmdp as bm
 
-    return bm.priors.named_prior(
-        how["prior"],
-        concentration=how["concentration"],
-        fallback=fallback_of(task, how["fallback"]),
+    name, concentration, fallback = (
+        how[x] for x in ("prior", "concentration", "fallback")
     )
+    if (name, concentration, fallback) == ("hierarchical", None, None):
+        return None
+    if fallback is not None:
+        fallback = state_said(fallback, task.state_labels)
+    return bm.priors.named_prior(name, concentration=concentration, fallback=fallback)

@@ -53,7 +53,9 @@ def command(job: Job, permute: str, permutations: int) -> None:
 
     try:
         found = control()
-    except OtherJobsError:  # of an earlier run here, or of other options
+    except OtherJobsError as other:  # of an earlier run here, or of other options
+        if other.header.get("kind") != _NAME:
+            raise
         file.unlink()
         found = control()
     job.keep_and_tell(_NAME, found)

@@ -27,14 +27,20 @@ from bayesmdp._io import (
 )
 from bayesmdp._typing import ArrayLike, FloatArray, PolicyLike
 from bayesmdp.errors import PolicyError
-from bayesmdp.model import Task, as_policy, check_knows, restrict, used_pairs
-from bayesmdp.posterior import Belief
+from bayesmdp.model._policies import (
+    KnowsPairs,
+    as_policy,
+    check_knows,
+    restrict,
+    used_pairs,
+)
+from bayesmdp.model._task import Task
 
 _COLUMNS = ("state", "action", "probability")
 
 
 def read_policy(
-    path: str | os.PathLike[str], belief: Belief, *, restricted: bool = False
+    path: str | os.PathLike[str], belief: KnowsPairs, *, restricted: bool = False
 ) -> FloatArray:
     r"""Read a policy from a file.
 
@@ -172,7 +178,7 @@ def _share(where: str, said: str | None) -> float:
 
 
 def write_policy(
-    policy: PolicyLike, belief: Belief, path: str | os.PathLike[str]
+    policy: PolicyLike, belief: KnowsPairs, path: str | os.PathLike[str]
 ) -> Path:
     """Write a policy as CSV: state, action, probability, in words where there are any.
 

@@ -44,14 +44,10 @@ from bayesmdp._resources import check_room
 from bayesmdp._typing import FloatArray
 from bayesmdp.data import Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpError, TaskError, TooLargeError
-from bayesmdp.model import (
-    RewardTriplets,
-    Task,
-    begins_as_logged,
-    numbering,
-    reward_triplets,
-    task_from_data,
-)
+from bayesmdp.model._align import numbering
+from bayesmdp.model._from_data import begins_as_logged, task_from_data
+from bayesmdp.model._rewards import RewardTriplets, reward_triplets
+from bayesmdp.model._task import Task
 
 _LABELS = ("state_labels", "action_labels")
 _AS_SAID = ("reward_unit", "horizon", "cycle", "criterion")
