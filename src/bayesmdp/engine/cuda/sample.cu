@@ -1,6 +1,6 @@
-// Rows of draws, as `bayesmdp.posterior.sampling` and `_shared_rows` sample them. A warp
-// takes one row of as many draws as it has lanes: they meet the same shapes, take the same
-// way, and write side by side.
+// Rows of draws, as `bayesmdp.posterior.sampling` samples them. A warp takes one row of
+// as many draws as it has lanes: they meet the same shapes, take the same way, and write
+// side by side.
 
 #ifndef SAMPLING
 #define SAMPLING 6  // blocks of a multiprocessor
