@@ -76,8 +76,8 @@ def _draws_gap(posterior: Any) -> float:
     ours = np.empty((64, rows.next_state.size))
     stream.fill(numbers, every, ours)
     device = first_device()
-    rows = sampled(device, stream, numbers, every, ours.shape[1])
-    theirs = device.get(device.by_draw(rows, numbers.size))
+    found = sampled(device, stream, numbers, every, ours.shape[1])
+    theirs = device.get(device.by_draw(found, numbers.size))
     return float((np.abs(theirs - ours) / np.maximum(ours, 1e-290)).max())
 
 
@@ -194,13 +194,17 @@ def _versions(device: Any) -> str:
     return f"{cuda}, driver for {driver}, CuPy {device.xp.__version__}"
 
 
+def _said(x: float) -> str:
+    return f"{x:,.0f}" if x >= 1000 else f"{x:.3g}"
+
+
 def gpu_table(record: dict[str, Any]) -> str:
     """Write the record for ``docs/gpu.md``."""
     made = record["made_with"]
     lines = [
         [
             row["what"],
-            f"{row['measured']:.3g} {row['unit']}".strip(),
+            f"{_said(row['measured'])} {row['unit']}".strip(),
             "" if row["target"] is None else f"{row['target']:g}",
             row["rival"],
             row["check"] if row["correct"] else f"WRONG: {row['check']}",

@@ -2,7 +2,8 @@
 
 Lines and files of each room, and how many files have a function that runs in one call:
 `evaluate`, `optimise`, and the commands `fit` and `report` on a small log. Templates
-count as files that run. Kernels that only kernels call are compiled into these.
+count as files that run. Each call is made twice, and counted the second time, once
+kernels are read. Kernels that only kernels call are compiled into these.
 """
 
 import ast

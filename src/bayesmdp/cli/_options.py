@@ -212,8 +212,8 @@ fallback_option = click.option(
 
 def state_said(said: str, labels: Sequence[object] | None) -> str | int:
     """Return the state that was said: a label, or a number where there are none."""
-    is_id = labels is None and said.isascii() and said.isdecimal()
-    return int(said[:20]) if is_id else said
+    is_id = labels is None and said.isascii() and said.isdecimal() and len(said) < 19
+    return int(said) if is_id else said
 
 
 def priors_beside(

@@ -7,8 +7,8 @@ streamed from the device's memory. What comes back are sums, not models. The ord
 every sum is fixed, so that the same call gives the same bits.
 
 Draws that iterations do not solve go to the CPU. Calls for which there is no kernel are
-refused: horizons, averages, a first point of time that counts less, elimination, and
-rows of more than 2**31 entries.
+refused: horizons, averages, a first point of time that counts less, sums of rewards
+with different discounts, elimination, and rows of more than 2**31 entries.
 
 Why CuPy with CUDA C++, and not numba-cuda, which could compile the CPU's own sampler:
 the solver needs vectors in shared memory of a size known when it is compiled, loads of

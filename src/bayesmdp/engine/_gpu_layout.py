@@ -245,7 +245,8 @@ class OnDevice:
     def filling(self) -> tuple[Array, Array, Array, Array]:
         """What fills places of a chain, listed for as many as a warp has lanes.
 
-        Entries, their rows, and which of these places each is added to.
+        Where the entries of each part begin, which they are, their rows, and which of
+        these places each is added to.
         """
         warp, position = self._device.warp, self._chain.position[self._slots[2]]
         order = np.argsort(position, kind="stable")

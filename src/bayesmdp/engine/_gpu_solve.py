@@ -18,7 +18,7 @@ from bayesmdp.engine._rows import Problem
 from bayesmdp.engine._solve import CROSS, GRADIENT, OCCUPANCY, VARIANCE
 
 _DOUBLES, _SINGLES = 6, 9  # vectors of a block, as in matrix.cu
-_STATIC = 3072  # bytes of shared memory that kernels and the system take besides
+_STATIC = 3584  # bytes of shared memory that kernels and the system take besides
 _REGISTERS = 1024  # threads of a multiprocessor that have the registers they need
 _REGISTERS_WIDE = 512  # and where columns stay in them
 _MOST_RESIDENT = 16  # blocks of a multiprocessor
@@ -157,7 +157,7 @@ class Found:
 
 
 class Solver:
-    """Solves for draws ``theta`` [n, E] of policy ``p``."""
+    """Solves for draws ``theta`` [groups, E, lanes] of policy ``p``."""
 
     def __init__(
         self,

@@ -11,7 +11,8 @@ reward by itself::
 
 No chain has ``V`` as its value, and no visits belong to the sum: those shown are of the
 reward that is discounted least. The control variate ``y`` is linear in the rows, with
-mean 0: the derivative of the start value at the nominal model, as with a horizon.
+mean 0: the derivative of the start value at the nominal model, without what the first
+point of time loses.
 Gradients sample every row.
 """
 

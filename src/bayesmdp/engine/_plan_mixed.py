@@ -11,7 +11,9 @@ backward induction over some time, from what each reward alone could reach after
     U_t[s] = max_a sum_t theta (sum_k w_k g_k^t r_k + U_t+1[t])
 
 After ``T`` only the reward that is discounted least still counts, and then ``U_T`` is
-no more than can be reached.
+no more than can be reached. ``T`` is at most 2,000 steps: where the second largest
+discount is above 0.99, other rewards still count after it, each bounded by itself, and
+the bound is wider.
 """
 
 from collections.abc import Iterator
@@ -29,7 +31,7 @@ from bayesmdp.engine.horizons import Solved, improve_from
 from bayesmdp.errors import ConvergenceError, EndlessError
 
 _NOTHING = 1e-8  # share of a reward that no longer counts
-_MOST = 500  # steps
+_MOST = 2000  # steps
 
 
 def with_one_discount(problem: Problem) -> Iterator[Problem]:

@@ -263,7 +263,7 @@ def _best_sums(
         failed |= found[3] <= 0
         alone.append(found[1])
     out, choices = best_by_time(problem, table, reward, final, np.stack(alone))
-    out[failed] = np.nan
+    out[failed], choices[failed] = np.nan, warm
     return out, choices
 
 

@@ -340,7 +340,8 @@ def refuse_several(task: "Task", what: str, by: str) -> None:
         raise TaskError(
             f"`{what}` knows no sums of rewards of different discounts, such as "
             f"{task.reward_unit}: choose one reward, or give them one discount; "
-            "`evaluate`, `compare`, `optimise` and `improve` know such sums."
+            "`evaluate`, `compare`, `optimise`, `improve`, `risk_frontier`, "
+            "`value_of_information` and `policies.nominal` know such sums."
         )
     raise TaskError(
         f"`{what}` looks at one reward, and this task has several "

@@ -224,7 +224,8 @@ def _best_of_models(oracle: Oracle, method: Method) -> Iterator[tuple[str, Float
     """Find what is best in each of few models: tops that other starts may miss.
 
     Of 40 ensembles of 4 models, 4 states and 3 actions, all enumerated, two were missed
-    without these starts, by up to 6 %.
+    without these starts, by up to 6 %. Of a sum of rewards with different discounts it
+    is what is best at first.
     """
     from bayesmdp.engine.planning import hindsight_choices, plan
 

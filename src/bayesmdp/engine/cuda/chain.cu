@@ -21,7 +21,7 @@ DEVICE double flow(double share, const double* theta, i64 at) {
 
 // Chains [draws, places]: a warp works on as many places as it has lanes, which it turns
 // at the end, so that those of a draw are written side by side. What is not finite reaches
-// sums of rows, which tell that there is no solution.
+// the products that look for weights, which then bound no errors.
 KERNEL fill_chains(i64 n_draws, i64 n_entries, i64 n_places, const u32* begin,
                    const u32* entry, const unsigned char* place, const double* share,
                    const double* theta, float* high, float* low) {

@@ -12,7 +12,8 @@
 #define ENDLESS 1e-5  // below, rounding of probabilities would count
 #define GAIN 1e-5     // of one round in single precision
 #define SAFE 0.25     // part of the tolerance that a round aims at
-#define SURE 1e-3     // weights that lose no more in a step are looked at more exactly
+#define SURE 1e-3     // weights that lose no more in a step are looked at more exactly;
+                      // and what the bound is raised by for the rounding of its scale
 #define LOWER 6e-8    // what entries in single precision lack, at most
 #define MOST 1000     // products of one system
 #define STALLS 4      // rounds that gain nothing, after which it gives up
@@ -119,18 +120,20 @@ DEVICE bool bound_quickly(const Matrix& m, double g, Vectors& v, Scratch& scratc
   EACH_STATE(i) v.p[i] = (float)v.w[i];
   if (THREAD == 0) v.p[v.n] = 0.0f;
   SYNC();
-  float unused[5] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+  float unused[5] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f};  // of a shadow that is not set yet
   product(m, held, (float)g, v, false, v.p, v.s, unused);
   SYNC();
+  double rounding = LOWER * (m.n_quads + 16);  // of a row: its terms, and what follows
   EACH_STATE(i) {
-    double w = v.w[i], k = v.s[i];
+    double w = v.w[i], k = v.s[i] - rounding * w;
     if (!(w > 0.0 && w < infinity() && k > SURE * w)) most[0] = 1.0;
     most[1] = larger(w, most[1]);
     most[2] = larger(-k, most[2]);
   }
   reduce_block<0, 3>(scratch, (double*)0, most);
   if (most[0] != 0.0 || !(ROUNDING * most[1] <= -ACCEPTED * most[2])) return false;
-  EACH_STATE(i) v.scale[i] = (float)(1.0 + SURE) * (float)most[1] / v.s[i];
+  EACH_STATE(i)
+    v.scale[i] = (float)((1.0 + SURE) * most[1] / (v.s[i] - rounding * v.w[i]));
   *reach = -most[1] / most[2];
   SYNC();
   return true;
@@ -200,7 +203,8 @@ RARELY bool solve_system(Matrix m, double g, Memory memory, Scratch& shared_scra
     return true;
   }
   int used = 1, stalls = 0, rounds = 0;
-  double best = infinity(), reach = 0.0, norm, enough;
+  double best = infinity(), reach = 0.0, norm = 1.0, enough = 0.0;
+  double told = 0.0;  // the bound where low digits were found
   bool good = true, known = false;
   bool weights = !bound_quickly(m, g, v, scratch, &reach);
   Bound at = {infinity(), infinity(), 1.0};
@@ -219,6 +223,8 @@ RARELY bool solve_system(Matrix m, double g, Memory memory, Scratch& shared_scra
       bool find = !kept && at.norm < infinity();
       at = look(m, g, v, scratch, find, kept);
       known = known || find;
+      if (find) told = at.bound;
+      if (kept) at.bound += LOWER * reach * (told + at.bound);  // as far as it moved
       used++;
       if (!known && at.bound <= 10.0 * LOWER * reach * at.size) continue;
       if (known && at.bound <= TOLERANCE * at.size) break;

@@ -70,7 +70,7 @@ KERNEL LIMIT(MAX_THREADS, MIN_BLOCKS) solve_systems(
   Memory own = {doubles, doubles + DOUBLES * SIZE, n};
   Vectors v = vectors_of(own);
   Matrix m = {{first, quads, order, column, (int)n_quads}, 0, 0};
-  turned += BLOCK_AT * 2 * n_quads * THREADS;
+  if (position) turned += BLOCK_AT * 2 * n_quads * THREADS;
   i64 groups = (n_draws + WARP - 1) / WARP;
 #if QUADS
   short* near = near_order();
@@ -91,9 +91,9 @@ KERNEL LIMIT(MAX_THREADS, MIN_BLOCKS) solve_systems(
     int used = 0;
     bool good = true;
     for (int k = 0; k < n_systems && good; k++) {
-      const double* b = rhs + (k * groups + group) * n * WARP + lane;
+      i64 from = (k * groups + group) * n;
       EACH_STATE(i) {
-        v.b[i] = position ? rhs[i] : b[i * WARP];
+        v.b[i] = position ? rhs[i] : rhs[(from + i) * WARP + lane];
         v.x[i] = guess[k * n_states + i];
       }
       good = solve_system(m, discounts[k], own, scratch, loose, &used);
