@@ -212,9 +212,61 @@ def test_a_result_of_another_kind_or_task_is_refused(
     )
     elsewhere = storage.save(other, tmp_path / "other")
     for about in (result, table, {"mine": [result.evaluation]}):
-        with pytest.raises(StorageError, match="a run of 2 states and 1 actions, and"):
+        with pytest.raises(StorageError, match="another number of states or actions"):
             storage.save_result(elsewhere, "x", about)
     assert storage.load(elsewhere).results == ()
+
+
+COSTS = {"cost": [0.0, 2.0], "qaly": [1.0, 0.5]}
+OF_TWO: dict[str, Any] = {"reward": COSTS, "discount": 0.9, "horizon": 3}
+
+
+def analysed(**changed: Any) -> tuple[bm.Posterior, dict[str, Any]]:
+    """Return a posterior of two states, and what was found of it."""
+    task = bm.Task(2, 1, **{**OF_TWO, **changed})
+    counts = bm.Counts.from_arrays([0, 1, 0], [0, 0, 0], [1, 0, 0])
+    posterior = bm.fit(counts, task, prior=bm.SymmetricPrior())
+    draws, benefit = posterior.draws(8), {"qaly": 9, "cost": -1}
+    both = {"one": [0, 0], "other": np.ones((2, 1))}
+    return posterior, {
+        "both": bm.evaluate([0, 0], draws),
+        "one": bm.evaluate([0, 0], draws, reward="qaly"),
+        "benefit": bm.evaluate([0, 0], draws, reward=benefit),
+        "costs": bm.cost_effectiveness(both, draws),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"horizon": 4}, "horizon"),
+        ({"cycle": "end"}, "cycle"),
+        ({"start": 1}, "start"),
+        ({"discount": 0.8}, "reward|discount"),
+        ({"reward": COSTS | {"qaly": [1.0, 0.6]}}, "reward"),
+        ({"state_labels": ["a", "b"]}, "state_labels"),
+    ],
+)
+def test_a_result_of_another_task_of_the_same_size_is_refused(
+    tmp_path: Path, changed: dict[str, Any], what: str
+) -> None:
+    posterior, found = analysed()
+    run, (_, others) = storage.save(posterior, tmp_path / "run"), analysed(**changed)
+    for name, result in found.items():
+        storage.save_result(run, name, result)
+        with pytest.raises(StorageError, match=f"of a task with another ({what}) than"):
+            storage.save_result(run, "other", others[name])
+    assert sorted(storage.load(run).results) == sorted(found)
+
+
+def test_the_page_refuses_costs_of_another_task() -> None:
+    posterior, found = analysed()
+    _, others = analysed(horizon=4)
+    qaly = posterior.with_reward("qaly")
+    comparison = bm.compare({"one": [0, 0], "two": [0, 0]}, qaly.draws(8))
+    assert bm.report(qaly, comparison, cost_effectiveness=found["costs"])
+    with pytest.raises(bm.BayesmdpError, match="`cost_effectiveness` is about a task"):
+        bm.report(qaly, comparison, cost_effectiveness=others["costs"])
 
 
 def every_kind() -> dict[str, Any]:

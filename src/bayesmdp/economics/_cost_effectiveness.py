@@ -147,6 +147,7 @@ def cost_effectiveness(
         per="step" if task.criterion == "average" else "patient",
         units=(task.parts[cost].reward_unit, task.parts[effect].reward_unit),
         policies=checked,
+        task=task,
     )
 
 

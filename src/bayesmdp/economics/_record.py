@@ -30,6 +30,7 @@ from bayesmdp._sheet import Record, Sheet, Table, Tabular
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import between, interval_of, mean_and_mcse, rounded, tie
+from bayesmdp.model import Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +164,7 @@ class CostEffectiveness(Record):
     ([0.0, 0.5], [0.0, 3.0], 14.4)
     """
 
-    _left_out = ("plane", "weights", "policies")
+    _left_out = ("plane", "weights", "policies", "task")
 
     table: tuple[CostEffectivenessRow, ...]  # the cheapest first
     thresholds: FloatArray  # [K], rising
@@ -184,6 +185,7 @@ class CostEffectiveness(Record):
     per: str = "patient"  # or step: what costs and effects are of
     units: tuple[str | None, str | None] = (None, None)  # of cost and effect
     policies: Mapping[str, FloatArray] | None = None  # [S, A]; None: of other programs
+    task: Task | None = None  # of the belief; None likewise
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -292,8 +294,8 @@ class CostEffectiveness(Record):
             "",
             Table(["threshold", "best policy", "probability", "EVPI"], curves),
             "best policy: largest mean net benefit; probability: that its net benefit "
-            "is the largest; EVPI: value of perfect information for a choice among "
-            f"these policies, per {self.per}",
+            "is the largest, shared where others are as large; EVPI: value of perfect "
+            f"information for a choice among these policies, per {self.per}",
         ]
         if len(curves) < self.thresholds.size:
             said = f"({len(curves)} of {self.thresholds.size} thresholds)"

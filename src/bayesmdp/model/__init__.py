@@ -26,7 +26,7 @@ from bayesmdp.model._policies import (
 )
 from bayesmdp.model._rewards import Rewards, RewardTriplets, reward_triplets, unnamed
 from bayesmdp.model._task import Task
-from bayesmdp.model._task_readers import check_start, said_start
+from bayesmdp.model._task_readers import check_start, difference, said_start
 
 __all__ = [
     "Availability",

@@ -332,6 +332,31 @@ def refuse_cost(task: "Task", what: str) -> None:
         )
 
 
+_COMPARED = ("discount", "criterion", "horizon", "cycle", "terminal", "start")
+
+
+def difference(one: "Task", other: "Task") -> str | None:
+    """Say in what two tasks differ, if they do."""
+    if (one.n_states, one.n_actions) != (other.n_states, other.n_actions):
+        return "number of states or actions"
+    if one.is_cost != other.is_cost:
+        return "cost"
+    if one.chosen != other.chosen or not _equal(one.reward, other.reward):
+        return "cost" if one.is_cost else "reward"
+    names = *_COMPARED, "state_labels", "action_labels"
+    pairs = ((x, getattr(one, x), getattr(other, x)) for x in names)
+    return next((x for x, mine, its in pairs if not _equal(mine, its)), None)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two numbers, arrays, or tuples of them are the same; NaN are."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, float | np.ndarray) and isinstance(other, float | np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)
+    return type(one) is type(other) and bool(one == other)
+
+
 def refuse_several(task: "Task", what: str, by: str) -> None:
     """Refuse several rewards, where ``what`` looks at one, chosen ``by`` a name."""
     if not isinstance(task.reward, Rewards):

@@ -34,15 +34,12 @@ from bayesmdp.evaluation import (
     share_mcse,
 )
 from bayesmdp.information import Information
-from bayesmdp.model import Task
+from bayesmdp.model import Task, difference
 from bayesmdp.optimisation import Optimisation, PosteriorMean
 from bayesmdp.posterior import Belief, Ensemble, Fitted, check_belief
 from bayesmdp.priors import EvidenceCurve
 
 VALUE_DIGITS, ERROR_DIGITS = 5, 2
-
-# what records of one analysis have in common
-_SHARED = ("chosen", "is_cost", "discount", "terminal", "start", "state_labels")
 
 
 def plain(value: float, digits: int = 12) -> float | None:
@@ -184,18 +181,15 @@ class Inputs:
             tasks["prior_sensitivity"] = self.prior_sensitivity.task
         if self.information is not None:
             tasks["information"] = self.information.task
+        costs, chosen = self.cost_effectiveness, self.task.chosen
+        if costs is not None and costs.task is not None and chosen is not None:
+            tasks["cost_effectiveness"] = costs.task.with_reward(chosen)
         for name, task in tasks.items():
-            for what in _SHARED:
-                mine, other = (getattr(x, what) for x in (self.task, task))
-                alike = np.array_equal(mine, other)
-                if what == "discount":  # NaN of a sum of several
-                    alike = alike or bool(np.isnan([mine, other]).all())
-                if not alike:
-                    said = {"chosen": "reward", "is_cost": "cost"}.get(what, what)
-                    raise ArgumentError(
-                        f"`{name}` is about a task with another `{said}` than that of "
-                        "`posterior`; give records of one analysis."
-                    )
+            if (what := difference(self.task, task)) is not None:
+                raise ArgumentError(
+                    f"`{name}` is about a task with another `{what}` than that of "
+                    "`posterior`; give records of one analysis."
+                )
         for name in ("check", "negative_control", "cross_fit", "off_policy"):
             found = getattr(self, name)
             if found is not None and found.reward != self.task.chosen:

@@ -17,7 +17,7 @@ from bayesmdp.errors import BayesmdpWarning
 from bayesmdp.evaluation import ComparisonRow, Evaluation, evaluate_analytic
 from bayesmdp.information import Information
 from bayesmdp.model import Rewards, Task
-from bayesmdp.posterior import Belief, Fitted
+from bayesmdp.posterior import Fitted
 from bayesmdp.priors import EvidenceCurve
 from bayesmdp.reporting._inputs import (
     ERROR_DIGITS,
@@ -193,7 +193,7 @@ def _sensitivity(inputs: Inputs) -> dict[str, Any]:
     if found is None:
         how = "; `bm.prior_sensitivity(policy, data, task, priors)` does that"
         if not inputs.knows_actions:
-            how = ", which is known for discounted rewards without a horizon"
+            how = f", which is not known for {inputs.unknown_for}"
         return {"left_out": f"The analysis was not repeated under other priors{how}."}
     rows = []
     for p, name in enumerate(found.names):
@@ -427,7 +427,7 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
     belief = inputs.posterior
     fits = inputs.knows_actions and inputs.task.live.size <= MAX_STATES
     if belief.rows().total is None or not fits:
-        return {"left_out": _why_not(belief)}
+        return {"left_out": _why_not(inputs)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BayesmdpWarning)  # the evaluation says it
         found = evaluate_analytic(inputs.best.policy, belief)
@@ -475,17 +475,18 @@ def attribution_section(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _why_not(belief: Belief) -> str:
+def _why_not(inputs: Inputs) -> str:
     """Say why the uncertainty is not divided."""
+    belief = inputs.posterior
     if belief.rows().total is None:
         return (
             "The uncertainty is not divided among pairs of state and action: that "
             "needs independent Dirichlet rows."
         )
-    if belief.task.is_cost or not belief.task.is_plain:
+    if not inputs.knows_actions:
         return (
             "The uncertainty is not divided among pairs of state and action: that is "
-            "known for discounted rewards without a horizon."
+            f"not known for {inputs.unknown_for}."
         )
     return (
         "The uncertainty is not divided among pairs of state and action: that is "

@@ -50,7 +50,7 @@ from bayesmdp._io import (
     write_atomic,
 )
 from bayesmdp.errors import StorageError
-from bayesmdp.model import Task
+from bayesmdp.model import Task, difference
 from bayesmdp.priors import AnyPrior
 
 KINDS = "biufcU"  # truth values, numbers, text
@@ -299,7 +299,7 @@ class Packing:
             self.arrays[name] = value
             return {"$array": name}
         if isinstance(value, Task) and self.task is not None:
-            self._check_size(value)
+            self._check(self.task, value)
             return {"$task": value.chosen}
         if inside and _is_record(kind):
             return self.fields(value, where)
@@ -314,13 +314,13 @@ class Packing:
             f"`{where}` is of type {kind.__name__}, which cannot be saved: {remedy}."
         )
 
-    def _check_size(self, task: Task) -> None:
-        sizes = [(x.n_states, x.n_actions) for x in (self.task, task) if x]
-        if len({*sizes}) > 1:
-            run, result = (f"{s} states and {a} actions" for s, a in sizes)
+    def _check(self, own: Task, task: Task) -> None:
+        """Refuse a result of another task: it would be read with that of the run."""
+        own = own if task.chosen is None else own.with_reward(task.chosen)
+        if (what := difference(own, task)) is not None:
             raise StorageError(
-                f"This is a run of {run}, and the result is of {result}: save it in "
-                "its own run."
+                f"This result is of a task with another {what} than that of the run: "
+                "save it in its own run."
             )
 
 

@@ -173,17 +173,10 @@ def _out_of_date(job: Job, made: dict[str, Any]) -> list[tuple[str, str]]:
         said = "what `information` found is of an earlier optimised policy"
         found.append(("information", f"{said}; {_to_show(again)}"))
     if costs is not None and not _same_policy(costs.policies or {}, kept):
-        again = ["cost-effectiveness", str(job.path), *costs.names]
-        if (costs.cost, costs.effect) != ("cost", "qaly"):
-            again += ["--cost", costs.cost, "--effect", costs.effect]
-        if costs.thresholds.size <= _FEW:
-            again += [f"--threshold={x:.15g}" for x in costs.thresholds]
         said = "what `cost-effectiveness` found is of an earlier optimised policy"
-        found.append(("cost_effectiveness", f"{said}; {_to_show(again)}"))
+        how = "it is left out; to show it, give that command again, as it was given"
+        found.append(("cost_effectiveness", f"{said}; {how}"))
     return found
-
-
-_FEW = 5  # thresholds that a command may repeat
 
 
 def _to_show(command: list[str]) -> str:
