@@ -73,7 +73,7 @@ def test_horizons_and_averages_leave_out_what_is_not_known(
     explorer = made.data["explorer"]
     assert explorer["value"] is explorer["gain"] is None
     assert task.said_time in explorer["how"]
-    assert "without a horizon" in made.data["attribution"]["left_out"]
+    assert "not known for" in made.data["attribution"]["left_out"]
     checks = {x["name"]: x for x in made.data["summary"]["checks"]}
     assert checks["check"]["command"] is None
     of = {"horizon": "tasks with a horizon", "average": "averages per step"}

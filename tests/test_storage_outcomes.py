@@ -269,6 +269,9 @@ def test_the_page_refuses_costs_of_another_task() -> None:
         bm.report(qaly, comparison, cost_effectiveness=others["costs"])
 
 
+HORIZON = 4
+
+
 def every_kind() -> dict[str, Any]:
     """What functions of this package return, with numbers of all sorts."""
     policy = np.full((5, 5), 0.2)
@@ -278,7 +281,7 @@ def every_kind() -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         posterior = bm.fit(log, task, prior=prior)
-        timed = posterior.with_task(task._but(horizon=4))
+        timed = posterior.with_task(task._but(horizon=HORIZON))
         return {
             "analytic": bm.evaluate_analytic(policy, posterior),
             "actions": bm.evaluation.action_values(policy, posterior.draws(20)),
@@ -311,6 +314,10 @@ def test_every_result_of_the_package_comes_back(
     made["odd"] = dataclasses.replace(
         made["check"], gap=float("nan"), survival=None, order=None, tests=(hollow,)
     )
+    timed = POSTERIOR.with_task(POSTERIOR.task._but(horizon=HORIZON))
+    other, to_go = storage.save(timed, path.parent / "timed"), made.pop("to_go")
+    storage.save_result(other, "to_go", to_go)
+    same(to_go, storage.load_result(other, "to_go"))
     for name, result in made.items():
         storage.save_result(path, name, result)
         found = storage.load_result(path, name)
