@@ -347,7 +347,7 @@ def test_sums_over_different_discounts_are_refused_as_such(
     ],
 )
 def test_a_horizon_is_refused_where_it_is_not_known(call: Any) -> None:
-    some = [BELIEF, BELIEF.with_reward("qaly")]  # no choice of one mends it
+    some = [BELIEF, BELIEF.with_reward("qaly")]  # no choice of one helps
     if "value_of_information" in call.__code__.co_names:  # nor does a sum
         about = task("pairs", (0.9, 1.0), horizon=5)
         some.append(bm.Ensemble(MODELS, about).with_reward({"qaly": 2, "cost": -1}))

@@ -448,7 +448,7 @@ def one_reward(
 ) -> Belief:
     """Return a belief about one reward; refuse several where none is chosen.
 
-    With ``plain``, refuse first what no choice of a reward mends.
+    With ``plain``, refuse first what no choice of a reward helps.
     """
     if reward is not None:
         belief = belief.with_reward(reward)

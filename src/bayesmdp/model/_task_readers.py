@@ -376,7 +376,7 @@ def refuse_several(task: "Task", what: str, by: str) -> None:
 
 
 def refuse_unless_plain(task: "Task", what: str, by: str, sums: bool) -> None:
-    """Refuse horizons, cycles and averages, which no choice mends, and rewards.
+    """Refuse horizons, cycles and averages, which no choice helps, and rewards.
 
     With ``sums``, those of rewards of different discounts are let pass.
     """
