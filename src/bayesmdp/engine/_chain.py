@@ -48,7 +48,9 @@ class Setting(NamedTuple):
 class Results(NamedTuple):
     """What the sweep of a policy fills: W draws in B blocks, K rewards."""
 
-    state: FloatArray  # [K, B, C, S], sums over the draws of a block
+    #: [B, C, K * S], sums over the draws of a block. Rewards stand beside each other,
+    #: so that those of few states are one loop, and a second one costs little.
+    state: FloatArray
     row: FloatArray  # [K, B, 2, R], of slopes and their squares; or [K, B, 2, 0]
     start: FloatArray  # [K, 4, W], of each draw
     #: [W], what became of each. Only those left out so far are looked at, so that a

@@ -284,7 +284,7 @@ class Range:
         shape, n_states = (self.n * m, -(-n // BLOCK)), problem.rows.start.size
         n_pairs = m * (m - 1) // 2 if bits & CROSS else 0
         self.out = Results(  # of all policies
-            np.zeros((*shape, channels.n_channels(bits), n_states)),
+            np.zeros((self.n, shape[1], channels.n_channels(bits), m * n_states)),
             np.zeros((*shape, 2, n_rows if bits & GRADIENT else 0)),
             np.zeros((self.n * m, channels.N_START, n)),
             np.zeros((self.n, n), dtype=np.int8),
@@ -299,12 +299,16 @@ class Range:
         at = self.problem.columns(p)
         state, row, start, status, products, kept, cross = self.out
         own = status[p], products[p], kept[at], cross[p]
-        return setting(*given), Results(state[at], row[at], start[at], *own)
+        return setting(*given), Results(state[p], row[at], start[at], *own)
 
     def sums(self) -> Sums:
         """Return what was found, each policy once for each of its columns."""
         total, m, out = Joiner(), self.problem.n_columns, self.out
-        total.add_blocks(self.first // BLOCK, out.state, out.row)
+        n_blocks, n_channels, _ = out.state.shape[1:]
+        # policies, then rewards
+        state = out.state.reshape(self.n, n_blocks, n_channels, m, -1)
+        state = np.moveaxis(state, 3, 1).reshape(self.n * m, n_blocks, n_channels, -1)
+        total.add_blocks(self.first // BLOCK, state, out.row)
         status, products = out.status, out.products
         if m > 1:
             status, products = np.repeat(status, m, 0), np.repeat(products, m, 0)

@@ -239,14 +239,18 @@ def solve_transposed(lu: FloatArray, x: FloatArray) -> None:
 @jit_uncounted
 def times_transposed(transposed: FloatArray, x: FloatArray, out: FloatArray) -> None:
     """Multiply: ``out[k] = transposed' x[k]`` for ``[N, N]``, which is read once."""
-    n = transposed.shape[0]
+    n, last = transposed.shape[0], x.shape[0] - x.shape[0] % 2
     out[:, :n] = 0.0
     for i in range(n):
-        for k in range(x.shape[0]):
-            factor, to = x[k, i], out[k]
-            if factor != 0.0:
-                for j in range(n):
-                    to[j] += factor * transposed[i, j]
+        for k in range(0, last, 2):  # two in one loop, which few states hardly fill
+            a, b, to, beside = x[k, i], x[k + 1, i], out[k], out[k + 1]
+            for j in range(n):
+                to[j] += a * transposed[i, j]
+                beside[j] += b * transposed[i, j]
+        if last < x.shape[0] and x[last, i] != 0.0:
+            a, to = x[last, i], out[last]
+            for j in range(n):
+                to[j] += a * transposed[i, j]
 
 
 @jit_uncounted

@@ -122,14 +122,16 @@ def deviate(
         s = rows.source[row]
         for k in range(0, scale.size - 1, 2):  # two sums take less than twice as long
             first, second = 0.0, 0.0
+            one, two, a, b = x[k], x[k + 1], scale[k], scale[k + 1]
+            r, q = reward[k], reward[k + 1]
             for at in range(rows.indptr[row], rows.indptr[row + 1]):
                 e = np.uint64(at)
-                t, off = rows.target[e], theta[e] - theta_bar[e]
-                one, two = scale[k] * x[k, t], scale[k + 1] * x[k + 1, t]
+                t, off = np.uint64(rows.target[e]), theta[e] - theta_bar[e]
+                h, m = a * one[t], b * two[t]
                 if paid:
-                    one, two = one + reward[k, e], two + reward[k + 1, e]
-                first += off * one
-                second += off * two
+                    h, m = h + r[e], m + q[e]
+                first += off * h
+                second += off * m
             out[k, s] += pi[row] * first
             out[k + 1, s] += pi[row] * second
         if scale.size % 2:
@@ -153,38 +155,47 @@ def reduce_draw(
     over so many arrays takes as long as the sums of a few states.
     """
     w, start, want = given.weights[i], given.start, given.want
-    reference, n = given.nominal.reference, given.start.size
-    for k in range(ends.shape[0]):
-        sums, value = out.state[k, i // BLOCK], found.value[k]
-        for s in range(n):
-            v = value[s] - reference[0, k, s]
-            square = v * v
-            sums[c.V, s] += w * v
-            sums[c.VV, s] += w * square
-            sums[c.VVV, s] += w * square * v
-            sums[c.VVVV, s] += w * square * square
+    reference, n_rewards, n = given.nominal.reference, *ends.shape
+    sums, values = out.state[i // BLOCK], found.value.reshape(ends.size)
+    bars = reference[0].reshape(ends.size)
+    for s in range(values.size):
+        v = values[s] - bars[s]
+        square = v * v
+        sums[c.V, s] += w * v
+        sums[c.VV, s] += w * square
+        sums[c.VVV, s] += w * square * v
+        sums[c.VVVV, s] += w * square * square
+    if want & (OCCUPANCY | GRADIENT):
+        visits, usual = (
+            found.occupancy.reshape(ends.size),
+            reference[2].reshape(ends.size),
+        )
+        for s in range(visits.size):
+            d = visits[s] - usual[s]
+            sums[c.D, s] += w * d
+            sums[c.DD, s] += w * d * d
+    if want & VARIANCE:
+        spreads = found.variance[:n_rewards].reshape(ends.size)
+        usual = reference[1].reshape(ends.size)
+        for s in range(spreads.size):
+            v, r = values[s] - bars[s], spreads[s] - usual[s]
+            sums[c.R, s] += w * r
+            sums[c.RR, s] += w * r * r
+            sums[c.VR, s] += w * v * r
+            sums[c.VVR, s] += w * v * v * r
+    for k in range(n_rewards):
+        value, variance = found.value[k], found.variance[k]
         mean = dot(start, value) + dot(start, ends[k])
         out.start[k, c.START_VALUE, i] = mean
-        if want & (OCCUPANCY | GRADIENT):
-            for s in range(n):
-                d = found.occupancy[k, s] - reference[2, k, s]
-                sums[c.D, s] += w * d
-                sums[c.DD, s] += w * d * d
         if want & VARIANCE:
-            spread, variance = 0.0, found.variance[k]
-            for s in range(n):
-                v, r = value[s] - reference[0, k, s], variance[s] - reference[1, k, s]
-                sums[c.R, s] += w * r
-                sums[c.RR, s] += w * r * r
-                sums[c.VR, s] += w * v * r
-                sums[c.VVR, s] += w * v * v * r
+            spread = 0.0
             for s in range(n):  # apart, so that the sums are vectorised
                 gap = value[s] + ends[k, s] - mean
                 spread += start[s] * (variance[s] + gap * gap)
             out.start[k, c.START_VARIANCE, i] = spread
         if out.kept.shape[2] > 0:
             copy_to(out.kept[k, 0, i], value)
-            copy_to(out.kept[k, 1, i], found.variance[k])
+            copy_to(out.kept[k, 1, i], variance)
 
 
 @jit_uncounted
@@ -242,19 +253,21 @@ def control_draw(
         _times_inverse(nominal, g, work[0], y)
         deviate(given, theta, reward, False, g, y, work[0])
         _times_inverse(nominal, g, work[0], z)
+        sums, w, size = out.state[i // BLOCK], given.weights[i], value.size
+        values, usual = value.reshape(size), bars.reshape(size)
+        first, second = y.reshape(size), z.reshape(size)
+        for s in range(size):
+            v = values[s] - usual[s]
+            sums[c.Y, s] += w * first[s]
+            sums[c.YY, s] += w * first[s] * first[s]
+            sums[c.VY, s] += w * v * first[s]
+        for s in range(size):  # apart, so that both are vectorised
+            v = values[s] - usual[s]
+            sums[c.Z, s] += w * second[s]
+            sums[c.ZZ, s] += w * second[s] * second[s]
+            sums[c.VZ, s] += w * v * second[s]
+            sums[c.YZ, s] += w * first[s] * second[s]
         for k in range(g.size):
-            sums, w = out.state[k, i // BLOCK], given.weights[i]
-            for s in range(start.size):
-                v = value[k, s] - bars[k, s]
-                sums[c.Y, s] += w * y[k, s]
-                sums[c.YY, s] += w * y[k, s] * y[k, s]
-                sums[c.VY, s] += w * v * y[k, s]
-            for s in range(start.size):  # apart, so that both are vectorised
-                v = value[k, s] - bars[k, s]
-                sums[c.Z, s] += w * z[k, s]
-                sums[c.ZZ, s] += w * z[k, s] * z[k, s]
-                sums[c.VZ, s] += w * v * z[k, s]
-                sums[c.YZ, s] += w * y[k, s] * z[k, s]
             out.start[k, c.START_Y, i] = dot(start, y[k])
             out.start[k, c.START_Z, i] = dot(start, z[k])
     else:  # X is too large to hold: its product with the start is enough for y

@@ -248,7 +248,7 @@ class Footprint:
         alone = in_flight <= 2
         least = _LEAST_SECONDS / seconds
         if alone:
-            little = _LITTLE_BYTES / self.bytes_per_block
+            little = _LITTLE_BYTES * self.problem.n_columns / self.bytes_per_block
             least = max(least, min(_LEAST_ALONE / seconds, little))
         share = min(blocks if alone else blocks // (2 * in_flight), 16)
         return int(max(min(max(share, least), most, blocks), 1))

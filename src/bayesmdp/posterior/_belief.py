@@ -203,7 +203,16 @@ class Belief(ABC):
         >>> posterior.with_reward({"qaly": 10, "cost": -1}).task.reward.tolist()
         [1.0, -1.0]
         """
-        return self.with_task(self.task.with_reward(reward))
+        if not isinstance(reward, str):
+            return self.with_task(self.task.with_reward(reward))
+        if reward not in self._by_name:  # asked for again and again
+            self._by_name[reward] = self.with_task(self.task.with_reward(reward))
+        return self._by_name[reward]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Self]:
+        """The same belief with single rewards."""
+        return {}
 
     def with_task(self, task: Task) -> Self:
         """Return the same belief about the dynamics with another reward of its task."""
