@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._search import Search
 
+Accept = Callable[[FloatArray, Draws], bool]
 _FEW_MODELS = 8  # up to which the best policy of each is a start
 
 
@@ -115,7 +117,7 @@ def optimise(
         if isinstance(objective, Objective) and objective.cost_title is None:
             task.no_cost(f"objective={objective!r:.60}")
         posterior = posterior.with_task(task.as_reward)
-    found, _ = find_policy(
+    searched = find_policy(
         posterior,
         objective,
         method,
@@ -130,6 +132,8 @@ def optimise(
         device=device,
         progress=progress,
     )
+    assert searched is not None  # nothing was to be accepted
+    found, _ = searched
     if not task.is_cost:
         return found
     title = objective.cost_title if objective is not None else None
@@ -154,11 +158,13 @@ def find_policy(
     held: Held | None = None,
     also: Mapping[str, FloatArray] | None = None,
     judge: Belief | None = None,
-) -> tuple[Optimisation, Draws]:
+    accept: Accept | None = None,
+) -> tuple[Optimisation, Draws] | None:
     """Search as `optimise` does, with pairs that are held, and more starts.
 
     Returns what was found, and the draws that it was judged on: those of ``judge``,
-    where another belief than the one that is searched says how good it is.
+    where another belief than the one that is searched says how good it is. None where
+    the policy is not accepted, on as many other draws.
     """
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
@@ -201,13 +207,14 @@ def find_policy(
                 raise
             announce("interrupted; judging the best policy so far (again: give up)")
             search.interrupt()
+        asked = search, judge, accept, began, taken
         try:
-            return _judged(search, judge, began, taken)
+            return _judged(*asked)
         except KeyboardInterrupt:
             if search.outcome is Outcome.INTERRUPTED:  # the second one
                 raise
             search.interrupt()
-            return _judged(search, judge, began, taken)
+            return _judged(*asked)
 
 
 def _more_starts(
@@ -311,8 +318,12 @@ def _keep_those_that_end(
 
 
 def _judged(
-    search: Search, judge: Belief | None, began: float, taken: int
-) -> tuple[Optimisation, Draws]:
+    search: Search,
+    judge: Belief | None,
+    accept: Accept | None,
+    began: float,
+    taken: int,
+) -> tuple[Optimisation, Draws] | None:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._oracle import hindsight_bound, objective_estimate
@@ -321,6 +332,12 @@ def _judged(
     effort, objective = search.effort, oracle.objective
     chosen = search.choose()
     draws = oracle.draws("judge", oracle.affordable(effort.budget, effort.judge, 256))
+    if search.outcome is Outcome.INTERRUPTED:
+        accept = None
+    if accept is not None and not accept(
+        chosen.policy, replace(draws, purpose="choose")
+    ):
+        return None
     evaluation = evaluate(
         chosen.policy,
         draws,
