@@ -45,8 +45,8 @@ def short(x: float, digits: int = 2) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share in whole per cent."""
-    return f"{100 * share:.0f} %"
+    """Write a share in whole per cent; to one digit where it is below 1 % and not 0."""
+    return f"{100 * share:{'.1g' if 0 < abs(share) < 0.01 else '.0f'}} %"
 
 
 def fixed(values: ArrayLike, digits: int = 4, unit: str = "") -> str:

@@ -1,6 +1,7 @@
 """Negative control and cross-fitting, against enumeration and plain loops."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -162,6 +163,11 @@ SPOILT: dict[str, tuple[Any, str]] = {
     "no job": (lambda x: [*x[:3], "{}", *x[4:]], "line 4 is not a finished job"),
     "cut": (lambda x: [*x[:3], x[3][:20], *x[4:]], "line 4 is not a finished job"),
     "a list": (lambda x: [*x, "[1]"], "line 7 is not a finished job"),
+    "nested": (lambda x: [*x, "[" * 100_000], "line 7 is not a finished job"),
+    "beyond floats": (
+        lambda x: [*x, f'{{"job": 3, "gain": 1{"0" * 400}, "probability": 1}}'],
+        "line 7 is not a finished job",
+    ),
 }
 
 
@@ -178,6 +184,35 @@ def test_a_spoilt_file_of_a_control_is_refused_and_left(
     with pytest.raises(bm.BayesmdpError, match=f"`resume`.*{said}"):
         bm.negative_control(one_step(), ONE_STEP, FLAT, **call)
     assert file.read_text() == spoilt
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "said"),
+    [
+        (OSError(28, "No space left"), bm.errors.StorageError, "used: No space left."),
+        (RuntimeError("of our own"), RuntimeError, "^of our own$"),
+        (TypeError("of our own"), TypeError, "^of our own$"),
+    ],
+)
+def test_only_what_the_system_says_of_a_file_is_worded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    problem: Exception,
+    kind: type[Exception],
+    said: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr("bayesmdp._io._append", fail)
+    with pytest.raises(kind, match=said):
+        bm.negative_control(one_step(), ONE_STEP, FLAT, resume=tmp_path / "control")
+
+
+def test_a_file_of_a_control_without_an_end_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(bm.errors.StorageError, match="is not a plain file: name an"):
+        bm.negative_control(one_step(), ONE_STEP, FLAT, resume=tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("kept", [0, 20])

@@ -218,6 +218,18 @@ def test_polars_frames_are_read() -> None:
     assert from_samples(frame, frame).names == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    "index",
+    [[0.0, np.nan], ["a", None], ["a", np.nan], [pd.NaT, pd.Timestamp(0)], [1, pd.NA]],
+)
+def test_frames_whose_equal_indexes_lack_values_are_paired(index: list[object]) -> None:
+    cost, effect = (FRAME.set_axis(pd.Index(index)) for _ in range(2))
+    assert from_samples(cost, effect).names == ("a", "b")
+    assert from_samples(cost, dict(effect.items())).names == ("a", "b")
+    with pytest.raises(ArgumentError, match="the same index in the same order"):
+        from_samples(cost, effect.iloc[::-1])
+
+
 TWO = [[1.0, 2.0], [2.0, 3.0]]
 FRAME = pd.DataFrame(TWO, columns=["a", "b"])
 SHUFFLED = FRAME.iloc[::-1]

@@ -1,6 +1,7 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
 import inspect
+import re
 import warnings
 from functools import partial
 from typing import Any
@@ -309,8 +310,33 @@ def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
     with pytest.raises(TaskError, match=r"one reward, and this task has sev") as found:
         call(BELIEF.with_task(task("pairs", (0.9, 0.9))))
     can = "reward" in inspect.signature(call).parameters
-    remedy = "`reward='qaly'`." if can else "`posterior.with_reward('qaly')`, or the "
+    remedy = "`reward='qaly'`." if can else "`posterior.with_reward('qaly')`."
     assert f"choose one, {remedy}" in str(found.value)
+
+
+PRIORS = {"flat": bm.SymmetricPrior(), "sparse": bm.SparsePrior()}
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (partial(bm.compare_priors, PRIORS, COUNTS), "task.with_reward("),
+        (
+            partial(bm.prior_sensitivity, POLICY, COUNTS, priors=PRIORS),
+            "task.with_reward(",
+        ),
+        (partial(bm.cross_fit, COUNTS), "task.with_reward("),
+        (partial(bm.negative_control, COUNTS), "task.with_reward("),
+        (partial(bm.evaluation.truncation_bound, horizon=9), "task.with_reward("),
+        (
+            lambda about: bm.evaluation.values_to_go(POLICY, BELIEF.with_task(about)),
+            "reward=",
+        ),
+    ],
+)
+def test_the_remedy_names_what_the_function_was_given(call: Any, remedy: str) -> None:
+    with pytest.raises(TaskError, match=rf"choose one, `{re.escape(remedy)}'qaly'"):
+        call(task("pairs", (0.9, 0.9)))
 
 
 @pytest.mark.parametrize(

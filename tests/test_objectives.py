@@ -443,6 +443,25 @@ def test_models_whose_best_policy_never_ends_are_left_out_of_regrets() -> None:
         bm.optimise(belief, bm.CVaR(0.9, of="improvement", baseline=[1, 0]))
 
 
+@pytest.mark.parametrize(
+    ("objective", "less"),
+    [
+        (bm.Quantile(0.01), "larger level"),
+        (bm.Quantile(0.99), "smaller level"),
+        (bm.Quantile(1.0), "smaller level"),
+        (bm.CVaR(0.01), "larger tail"),
+    ],
+    ids=repr,
+)
+def test_a_warning_of_few_draws_says_what_rests_on_more(
+    objective: RiskObjective, less: str
+) -> None:
+    theta = np.random.default_rng(0).dirichlet(np.ones(3), (30, 3, 2))
+    belief = bm.Ensemble(theta, bm.Task(3, 2, [0, 1, 2], discount=0.9))
+    with pytest.warns(bm.BayesmdpWarning, match=f"rests on .* take a {less}, or more"):
+        bm.optimise(belief, objective, effort="quick")
+
+
 @pytest.mark.parametrize("objective", [bm.EVaR(0.05), bm.Entropic(20.0)], ids=repr)
 def test_an_error_that_few_draws_cannot_tell_is_not_told(
     objective: RiskObjective,

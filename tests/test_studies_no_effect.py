@@ -8,6 +8,7 @@ from scipy import stats
 
 from studies import no_effect
 from studies.effect_logs import DISCOUNT, EFFECT, NO_EFFECT, Design, sample
+from studies.means import percent
 
 Records = list[dict[str, Any]]
 NAMED = {design.name: design for design in NO_EFFECT + EFFECT}
@@ -146,3 +147,9 @@ def test_a_job_learns_with_every_prior() -> None:
         assert abs(x["value"] - x["true_value"]) < 6 * x["value_sd"]
     by = {prior: found[i]["gain"] for i, prior in enumerate(no_effect.PRIORS)}
     assert by[no_effect.HIERARCHICAL] < 0.5 * by[no_effect.SYMMETRIC]
+
+
+def test_a_small_share_is_not_told_as_none() -> None:
+    said = {0.0: "0 %", 0.0045: "0.4 %", 1 / 200: "0.5 %", 0.0002: "0.02 %"}
+    said |= {-0.004: "-0.4 %", 0.0096: "1 %", 0.013: "1 %", 0.126: "13 %", 1.0: "100 %"}
+    assert {x: percent(x) for x in said} == said

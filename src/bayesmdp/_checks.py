@@ -409,10 +409,9 @@ _SPELLED = {
     "source": ("`source`: ", ""),
     "thorough": ("effort='thorough'", "--effort thorough"),
     "time": ("time='...'", "--time COLUMN"),
-    "with_reward": (  # where a function has no `reward`
-        "`posterior.with_reward({0!r})`, or the same of the task",
-        "--reward {0}",
-    ),
+    # where a function has no `reward`
+    "posterior": ("`posterior.with_reward({0!r})`", "--reward {0}"),
+    "task": ("`task.with_reward({0!r})`", "--reward {0}"),
 }
 _options = [False]
 

@@ -49,8 +49,13 @@ MOST_PACKED = 1032  # bytes that one byte of deflate can stand for
 
 
 @contextmanager
-def worded(path: Path | None, doing: str) -> Iterator[None]:
-    """Turn what the system or a library says of a file into one sentence."""
+def worded(
+    path: Path | None, doing: str, said_by: type[Exception] = Exception
+) -> Iterator[None]:
+    """Turn what the system or a library says of a file into one sentence.
+
+    Where errors of a library are of the class ``said_by``, others stay what they are.
+    """
     try:
         yield
     except (BayesmdpError, MemoryError):
@@ -64,7 +69,7 @@ def worded(path: Path | None, doing: str) -> Iterator[None]:
     except OSError as problem:
         said = problem.strerror or str(problem)
         raise StorageError(f"`{path}` cannot be {doing}: {said}.") from problem
-    except Exception as problem:  # libraries of formats share no base class
+    except said_by as problem:  # libraries of formats share no base class
         said = " ".join(str(problem).split()).rstrip(". ") or type(problem).__name__
         raise StorageError(f"`{path}` cannot be {doing}: {said:.200}.") from problem
 
@@ -285,6 +290,7 @@ class JobFile(Generic[Found]):
         self._take(line)
 
     def _open(self, path: Path, header: bytes, label: str) -> None:
+        check_plain(path)
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if not whole and header.startswith(content):  # nothing, or a header cut short
@@ -299,7 +305,7 @@ class JobFile(Generic[Found]):
         for number, line in enumerate(lines, start=2):
             try:
                 self._take(line)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, OverflowError):
                 raise ArgumentError(
                     f"{label}: line {number} is not a finished job; take the line out, "
                     "or give another path."
@@ -321,7 +327,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     """Return the object in a line; an empty one where it holds none."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

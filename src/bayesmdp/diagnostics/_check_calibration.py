@@ -131,7 +131,7 @@ def check_calibration(
     """
     _checks.of_type("task", task, Task, ArgumentError)
     check_start(task)
-    task.plain("check_calibration")
+    task.plain("check_calibration", "task")
     check_prior(prior, "prior")
     n = _checks.integer("n_datasets", n_datasets, 10, ArgumentError)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)

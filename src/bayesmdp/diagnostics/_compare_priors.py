@@ -236,7 +236,7 @@ def compare_priors(
 
     named = checked_priors(priors)
     _checks.of_type("task", task, Task, ArgumentError)
-    task.plain("compare_priors")
+    task.plain("compare_priors", "task")
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     n_folds = _fold_count(n_folds)
     seed = _checks.seed_integer(seed)

@@ -169,7 +169,7 @@ def cross_fit(
     from bayesmdp.engine import backend_of
 
     _checks.of_type("task", task, Task, ArgumentError)
-    task.plain("cross_fit")
+    task.plain("cross_fit", "task")
     log = as_log(log, task)
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")

@@ -323,7 +323,7 @@ def negative_control(
     (True, 0.1)
     """
     _checks.of_type("task", task, Task, ArgumentError)
-    task.plain("negative_control")
+    task.plain("negative_control", "task")
     log = as_data(log, task, "log")
     prior = HierarchicalPrior() if prior is None else prior
     check_prior(prior, "prior")
@@ -393,7 +393,7 @@ def _claims(
 
     path = None if resume is None else Path(resume)
     header = {"kind": "negative_control", "study": name_of(study)}
-    with worded(path, "used"):
+    with worded(path, "used", OSError):
         file = JobFile(path, header, read, f"`resume` {path}")
     missing = [job for job in range(_LOG, n) if job not in file.done]
     if not missing:
@@ -408,7 +408,7 @@ def _claims(
             results(pool, _claim, ((study, reference, x) for x in missing)) as found,
         ):
             for job, claim in zip(missing, found, strict=True):
-                with worded(path, "used"):
+                with worded(path, "used", OSError):
                     file.add(job, claim._asdict())
                 show(sum(i in file.done for i in range(_LOG, n)))
     return file.done

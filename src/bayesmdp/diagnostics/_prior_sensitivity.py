@@ -275,7 +275,7 @@ def prior_sensitivity(
 
     named = checked_priors(priors)
     _checks.of_type("task", task, Task, ArgumentError)
-    task.plain("prior_sensitivity")
+    task.plain("prior_sensitivity", "task")
     min_count = _checks.integer("min_count", min_count, 0, ArgumentError)
     n_draws = _checks.integer("n_draws", n_draws, 2, ArgumentError)
     seed = _checks.seed_integer(seed)

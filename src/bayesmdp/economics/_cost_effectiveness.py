@@ -356,15 +356,13 @@ def _check_paired(cost: Any, effect: Any) -> None:
     """Refuse rows that are numbered differently: they are paired as they stand."""
     tables = (x.values() if isinstance(x, Mapping) else [x] for x in (cost, effect))
     given = [getattr(x, "index", None) for parts in tables for x in parts]
-    # that of a list is a method
-    found: list[Any] = [x for x in given if isinstance(x, Iterable)]
-    for index in found:
-        if not np.array_equal(index, found[0]):
-            raise ArgumentError(
-                "`cost` and `effect` must have the same index in the same order, for "
-                "rows are paired as they stand: reorder one, as by "
-                "effect.loc[cost.index], or give arrays."
-            )
+    found: list[Any] = [x for x in given if hasattr(x, "equals")]  # not of a list
+    if not all(index.equals(found[0]) for index in found):  # NaN equals NaN
+        raise ArgumentError(
+            "`cost` and `effect` must have the same index in the same order, for rows "
+            "are paired as they stand: reorder one, as by effect.loc[cost.index], or "
+            "give arrays."
+        )
 
 
 def _read_samples(name: str, given: Any) -> tuple[FloatArray, list[str]]:

@@ -195,7 +195,7 @@ def off_policy(
     if n_groups == 1:
         raise ArgumentError("`n_groups` must be at least 2, or 0 for no intervals.")
     episodes = logged_episodes(log, task)
-    episodes.task.plain("off_policy")
+    episodes.task.plain("off_policy", "task")
     _check_log(episodes)
     known = None if behaviour is None else _known(behaviour, episodes)
     if callable(policy):

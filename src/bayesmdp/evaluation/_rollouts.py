@@ -84,7 +84,7 @@ def truncation_bound(task: Task, horizon: int) -> float:
     """
     _checks.of_type("task", task, Task, ArgumentError)
     horizon = _number("horizon", horizon, 1)
-    task.plain("truncation_bound")
+    task.plain("truncation_bound", "task")
     reward = task.reward
     paid = reward.reward if isinstance(reward, RewardTriplets) else np.asarray(reward)
     return _bound(task.discount, horizon, paid)

@@ -119,7 +119,7 @@ def values_to_go(
 
     draws = with_reward(as_draws(draws, n_draws, seed), reward)
     belief, task = draws.belief, draws.belief.task
-    task.one_reward("values_to_go")
+    task.one_reward("values_to_go", "reward")
     task.no_cost("values_to_go")
     if task.horizon is None:
         raise ArgumentError(

@@ -361,7 +361,7 @@ class Task(Shown):
         """The task with its first reward alone."""
         return next(iter(self.parts.values()))
 
-    def one_reward(self, what: str, by: str = "with_reward") -> None:
+    def one_reward(self, what: str, by: str = "posterior") -> None:
         """Refuse several rewards, where ``what`` looks at one."""
         refuse_several(self, what, by)
 
@@ -375,7 +375,7 @@ class Task(Shown):
         """Refuse costs, where ``what`` would show them as rewards."""
         refuse_cost(self, what)
 
-    def plain(self, what: str, by: str = "with_reward", *, sums: bool = False) -> None:
+    def plain(self, what: str, by: str = "posterior", *, sums: bool = False) -> None:
         """Refuse what only some functions know: rewards by name, horizons, averages."""
         if self.is_cost or not self.is_plain:
             refuse_unless_plain(self, what, by, sums)

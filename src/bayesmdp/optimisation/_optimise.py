@@ -392,6 +392,8 @@ def _warn_of_few(
     n_draws = effective_draws(objective, values, weights / weights.sum())
     if n_draws < objective.few:
         less = "larger tail" if objective.tail_mass < 1 else "smaller aversion"
+        if (level := getattr(objective, "level", None)) is not None:
+            less = "smaller level" if level > 0.5 else "larger level"
         unknown = ", and its Monte Carlo error is not known" * bool(np.isnan(error))
         warnings.warn(
             f"{objective_name(objective)} rests on {n_draws:.3g} of {values.size} "

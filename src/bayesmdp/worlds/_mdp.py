@@ -128,13 +128,13 @@ class MDP:
         from bayesmdp.engine import CPU, Problem, Want, check_ending, solve_known
 
         if self.task.reward_names:
-            self.task.one_reward("value")
+            self.task.one_reward("value", "task")
         probabilities = as_policy(policy, self)[None]
         problem = Problem.of_dynamics(self.dynamics, self.task, probabilities)
         check_ending(problem)
         solved = solve_known(problem, CPU(), Want())[0, 0]
         if problem.lost:
-            self.task.plain("value")
+            self.task.plain("value", "task")
         value = np.empty(self.task.n_states)
         value[problem.rows.order] = solved
         ends = problem.ends_of(None)
