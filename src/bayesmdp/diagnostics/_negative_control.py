@@ -393,7 +393,7 @@ def _claims(
 
     path = None if resume is None else Path(resume)
     header = {"kind": "negative_control", "study": name_of(study)}
-    with worded(path, "used", OSError):
+    with worded(path, "used", ValueError):  # that of a NUL in its name
         file = JobFile(path, header, read, f"`resume` {path}")
     missing = [job for job in range(_LOG, n) if job not in file.done]
     if not missing:
