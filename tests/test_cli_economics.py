@@ -71,7 +71,7 @@ def test_a_task_file_holds_several_rewards() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("care = 1.0,", "cure = 1.0,", "`reward.qaly`: .*cure"),
+        ("care = 1.0,", "cure = 1.0,", "`reward.qaly.state_action.well` 'cure'"),
         ("[reward.qaly]", "[reward.qaly]\nfrom_data = true\n#", "must say one of"),
         ("discount = 0.97", "discount = { cots = 0.9 }", "cots.*did you mean 'cost'"),
         ("discount = 0.97", "discount = 0.9\nhorizon = 0", "`horizon` must be at"),
