@@ -309,6 +309,16 @@ def said_time(task: "Task") -> str:
     return said if task.cycle == "start" else f"{said}, cycle '{task.cycle}'"
 
 
+def said_terms(task: "Task") -> str:
+    """Say discounts and horizon, and what several rewards are called."""
+    own = np.isnan(task.discount)
+    names = [
+        f"{name} (discount {task.parts[name].discount:g})" if own else name
+        for name in task.reward_names
+    ]
+    return task.said_time + (f"; rewards {', '.join(names)}" if names else "")
+
+
 def said_start(task: "Task") -> str:
     """Say where episodes begin."""
     if needs_log(task):
