@@ -1,6 +1,7 @@
 """Several rewards on the command line: task file, --reward, cost-effectiveness."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,9 +70,33 @@ def test_a_task_file_holds_several_rewards() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "said", "horizon"),
+    [
+        (
+            "timed",
+            "discounts by reward, 20 cycles, cycle 'half'; "
+            "rewards cost (discount 0.94), qaly (discount 1)",
+            20,
+        ),
+        ("plain", "discount 0.97; rewards cost, qaly", None),
+    ],
+)
+def test_fit_and_info_say_discounts_horizon_and_rewards(
+    name: str, said: str, horizon: int | None
+) -> None:
+    file = f"{name}.toml"
+    done = run("fit", "log.csv", "--prior", "symmetric", "--task", file, "-o", "again")
+    assert f"\nTask: {said}\n" in done.stdout
+    assert f"\n  task: {said}\n" in run("info", "again").stdout
+    record = json.loads(run("info", "again", "--json").stdout)
+    assert (record["horizon"], record["rewards"]) == (horizon, ["cost", "qaly"])
+    shutil.rmtree("again")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("care = 1.0,", "cure = 1.0,", "`reward.qaly`: .*cure"),
+        ("care = 1.0,", "cure = 1.0,", "`reward.qaly.state_action.well` 'cure'"),
         ("[reward.qaly]", "[reward.qaly]\nfrom_data = true\n#", "must say one of"),
         ("discount = 0.97", "discount = { cots = 0.9 }", "cots.*did you mean 'cost'"),
         ("discount = 0.97", "discount = 0.9\nhorizon = 0", "`horizon` must be at"),

@@ -57,8 +57,8 @@ def test_fit_saves_what_the_library_would_fit() -> None:
     )
     prior = bm.SparsePrior(0.5, "death")
     wanted = bm.fit(data, task, prior=prior, min_count=1)
-    begin = "Episodes begin evenly in 2 states"
-    assert result.stdout == f"{wanted.summary()}\n{begin}\nSaved in ward\n"
+    said = "Task: discount 0.99\nEpisodes begin evenly in 2 states"
+    assert result.stdout == f"{wanted.summary()}\n{said}\nSaved in ward\n"
     loaded = bm.storage.load("ward")
     found = loaded.posterior
     assert np.array_equal(found.alpha, wanted.alpha)
@@ -75,7 +75,7 @@ def test_averages_have_no_episodes_that_begin() -> None:
     result = run("fit", "line.csv", "--task", "line.toml", "-o", "line")
     assert result.exit_code == 0, result.output
     assert "Episodes begin" not in result.stdout
-    assert result.stdout.endswith("\nSaved in line\n")
+    assert result.stdout.endswith("\nTask: average per step\nSaved in line\n")
 
 
 def test_fit_warns_of_what_validate_finds() -> None:

@@ -39,10 +39,11 @@ OPTIMISATION = (
     + " ".join(f"evaluation.{key}" for key in EVALUATION.split())
 )
 RUN = (
-    "columns columns.{} discount log_sha256 min_count n_actions n_available "
-    "n_distinct n_states n_transitions notes notes[] path prior results seed source "
-    "source.files source.files[] source.labels start terminal terminal[] versions "
-    "versions.bayesmdp versions.numpy versions.python warnings warnings[]"
+    "columns columns.{} criterion cycle discount horizon log_sha256 min_count "
+    "n_actions n_available n_distinct n_states n_transitions notes notes[] path prior "
+    "results rewards seed source source.files source.files[] source.labels start "
+    "terminal terminal[] versions versions.bayesmdp versions.numpy versions.python "
+    "warnings warnings[]"
 )
 FINDINGS = (
     "findings findings[] findings[].code findings[].column findings[].count "

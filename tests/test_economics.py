@@ -212,6 +212,26 @@ def test_it_shows_its_table(several: bm.economics.CostEffectiveness) -> None:
     assert repr(several) == "CostEffectiveness(5 policies, 400 draws, 5 thresholds)"
 
 
+def test_exact_numbers_of_a_column_have_as_many_decimals() -> None:
+    """In the text and on the page; the two ratios are 72987.6 and 125764."""
+    names, qaly = ("care", "b", "both"), (20.5, 21.5, 22.5)
+    reward = {"cost": [[99580.4, 172568, 298332]], "qaly": [qaly]}
+    task = bm.Task(1, 3, reward, discount=0, action_labels=names)
+    known = bm.Ensemble([np.ones((1, 3, 1))], task)
+    ce = bm.cost_effectiveness({x: [i] for i, x in enumerate(names)}, known)
+    lines = [re.split("  +", line) for line in ce.summary().splitlines()[2:5]]
+    assert [x[1:] for x in lines] == [
+        ["99580", "99580 to 99580", "20.5", "20.5 to 20.5"],
+        ["172568", "172568 to 172568", "21.5", "21.5 to 21.5", "72988"],
+        ["298332", "298332 to 298332", "22.5", "22.5 to 22.5", "125764"],
+    ]
+    belief = known.with_reward("qaly")
+    table = bm.compare({x: [i] for i, x in enumerate(names)}, belief.draws())
+    page = bm.report(belief, table, cost_effectiveness=ce).html()
+    for said in (">99580<br>", ">298332 to 298332<", ">72988<", ">125764<"):
+        assert said in page
+
+
 def test_polars_frames_are_read() -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})

@@ -28,6 +28,38 @@ def test_columns_are_found_by_convention(names: tuple[str, ...]) -> None:
     assert bm.read_transitions(table).counts().total == 3
 
 
+PATIENTS = {"id": [1, 1, 2, 2], "s": [0, 1, 0, 1], "a": [0, 1, 1, 0]}
+
+
+@pytest.mark.parametrize("name", ["cycle", "Year", "visit"])
+def test_columns_that_may_number_steps(name: str) -> None:
+    """They do where nothing else says what follows; else nothing depends on them."""
+    counted = pd.DataFrame({**PATIENTS, name: [2001, 2002, 7, 8], "birth_year": 1950})
+    log = bm.read_transitions(counted)
+    assert (log.columns or {})["step"] == name
+    assert log.counts().next_state.tolist() == [1, 1]
+    admitted = counted.assign(**{name: [2001, 2001, 7, 7]})
+    with pytest.raises(CountsError, match=f"`id` 1 has `{name}` 2001 2 times"):
+        bm.read_transitions(admitted)
+    named = admitted.assign(sp=[1, 0, 1, 0])
+    log = bm.read_transitions(named)
+    assert "step" not in (log.columns or {})
+    assert [batch.step.tolist() for batch in log.episodes()] == [[0, 1, 0, 1]]
+    found = {x.code: x for x in bm.validate(named)}
+    assert "columns={'step': ...}" in found["no-steps"].remedy
+    found = {x.code: x for x in bm.validate(named, columns={"step": name})}
+    assert "repeated-steps" in found
+    assert "no-steps" not in found
+    both = admitted.assign(t=[0, 1, 0, 1])  # what is usual goes before
+    assert "derived from `id` and `t`" in bm.read_transitions(both).notes[0]
+
+
+@pytest.mark.parametrize("name", ["month", "week", "day"])
+def test_what_begins_again_numbers_no_steps(name: str) -> None:
+    with pytest.raises(CountsError, match="there is no `step`"):
+        bm.read_transitions(pd.DataFrame({**PATIENTS, name: [1, 2, 1, 2]}))
+
+
 def test_columns_that_are_named_go_before_conventions() -> None:
     table = pd.DataFrame(rows(cluster=[1, 1, 1], my_Next=[0, 0, 0]))
     counts = bm.read_transitions(

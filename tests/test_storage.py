@@ -318,8 +318,8 @@ def test_describe_and_summary_say_what_the_run_is(tmp_path: Path) -> None:
     assert json.loads(json.dumps(record)) == record
     assert " ".join(record) == (
         "schema_version path source columns notes warnings versions log_sha256 seed "
-        "n_states n_actions terminal discount start n_transitions n_distinct "
-        "n_available min_count prior results"
+        "n_states n_actions terminal discount horizon cycle criterion rewards start "
+        "n_transitions n_distinct n_available min_count prior results"
     )
     assert record["schema_version"] == 1
     assert record["n_states"] == 25

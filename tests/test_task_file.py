@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesmdp as bm
-from bayesmdp.errors import CountsError, StorageError, TaskError, TooLargeError
+from bayesmdp.errors import (
+    BayesmdpWarning,
+    CountsError,
+    StorageError,
+    TaskError,
+    TooLargeError,
+)
 from bayesmdp.storage import read_task, write_template
 
 HEAD = """
@@ -87,6 +93,39 @@ def test_rewards_by_name_and_by_id_mean_the_same(
         assert found.discount == 0.9
         assert (found.n_states, found.n_actions) == (3, 2)
         assert np.array_equal(found.start, wanted.start)
+
+
+PARTLY = "icu = { treat = 2 }\nward = {}\nhome = { wait = 1 }\n"
+
+
+@pytest.mark.parametrize(
+    ("reward", "where"),
+    [
+        ("[reward.state_action]\n" + PARTLY, "reward.state_action"),
+        ("[cost.state_action]\n" + PARTLY, "cost.state_action"),
+        (
+            "[reward.qaly.state_action]\nicu = { treat = 1, wait = 1 }\n"
+            "[reward.cost.state_action]\n" + PARTLY,
+            "reward.cost.state_action",
+        ),
+    ],
+    ids=["reward", "cost", "several"],
+)
+def test_an_action_left_out_of_a_state_that_is_named_is_warned_of(
+    tmp_path: Path, reward: str, where: str
+) -> None:
+    """Not of states that are terminal, or of which nothing is said."""
+    with pytest.warns(BayesmdpWarning) as caught:
+        task = read(tmp_path, HEAD + reward)
+    (message,) = (str(x.message) for x in caught)
+    assert message == (
+        f"`{where}` says nothing of 1 action in states that it names, the first state "
+        "icu, action wait, so that 0 is paid there: give every action of these states "
+        "a number, 0 where that is meant."
+    )
+    pays = list(task.parts.values())[-1]
+    paid = pays.reward if pays.cost is None else pays.cost
+    assert np.array_equal(paid, [[0, 0], [0, 2], [1, 0]])
 
 
 def test_numbers_that_are_names_are_names(tmp_path: Path) -> None:
@@ -236,7 +275,7 @@ BAD: list[tuple[str, str]] = [
     (HEAD + "reward.state.home = nan", "`reward.state.home` must be finite"),
     (HEAD + "reward.state.home = inf", "`reward.state.home` must be finite"),
     (HEAD + "reward.state_action.icu = 1", "`reward.state_action.icu` must be a table"),
-    (HEAD + "reward.state_action.icu.cut = 1", "`action` 'cut' is not among"),
+    (HEAD + "reward.state_action.icu.cut = 1", "`reward.state_action.icu` 'cut'"),
     (HEAD + "reward.transition = 1", "must be a list of tables: [[reward.transition]]"),
     (HEAD + "reward.transition = [1]", "`reward.transition 0` must be a table"),
     (HEAD + "reward.transition = [{}]", "`reward.transition` 0 lacks `state`"),

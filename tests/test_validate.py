@@ -372,6 +372,22 @@ def test_rows_that_stay_in_a_terminal_state_do_not_leave_it() -> None:
     assert "terminal-states-left" not in {x.code for x in found}
 
 
+def test_averages_have_no_terminal_states_to_be_named() -> None:
+    """Nor are episodes to end, which `fit` does not propose either."""
+    logs = put(terminated=(6, True)), without("terminated", "truncated")
+    average = bm.Task(3, 2, [0, 0, 1], criterion="average")
+    for table in logs:
+        found = {x.code: x for x in bm.validate(pl.DataFrame(table), average)}
+        assert "unfinished-episodes" not in found
+        stuck = found["never-left-states"]
+        assert "terminal" not in stuck.message + stuck.remedy
+        assert "give a `discount` in place of criterion='average'" in stuck.remedy
+        assert ("ends-in-live-states" in found) == ("terminated" in table)
+    log = bm.read_transitions(pl.DataFrame(logs[1]))
+    said = bm.fit(log, average, prior=bm.SymmetricPrior()).summary()
+    assert "never left (most often 2, 2 times): an average per step" in said
+
+
 def test_last_rows_that_need_no_next_state_are_not_told() -> None:
     table = {
         "id": [1, 1, 2, 2, 3, 3],

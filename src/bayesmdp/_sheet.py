@@ -282,11 +282,15 @@ def _cell(tag: str, text: str, side: str, scope: str = "", more: str = "") -> st
 _ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of draws
 
 
-def rounded(value: float, error: float) -> str:
+def rounded(value: float, error: float, column: Sequence[float] = ()) -> str:
     """Write a number to the precision its error allows.
+
+    Without an error it has as many decimals as others of its ``column``.
 
     Examples
     --------
+    >>> [rounded(x, 0, [72987.6, 125764]) for x in (72987.6, 125764)]
+    ['72988', '125764']
     >>> rounded(0.123456, 0.0021), rounded(1234.5, 30), rounded(0.25, 0)
     ('0.123 ± 0.002', '1230 ± 30', '0.25')
     >>> rounded(-0.0003, 0.0021)
@@ -296,7 +300,7 @@ def rounded(value: float, error: float) -> str:
         return f"{value:.6g}"
     value += 0.0  # no minus before a zero
     if error <= _ROUNDING * abs(value):
-        return f"{value:.6g}"
+        return _exact(value, column)
     digits = -math.floor(math.log10(error))
     if digits > 12 or abs(value) >= 1e12:
         return f"{value:.10g} ± {error:.0e}"
@@ -306,7 +310,18 @@ def rounded(value: float, error: float) -> str:
     )
 
 
-def between(low: float, high: float) -> str:
+def _exact(value: float, column: Sequence[float]) -> str:
+    """Write a number to six digits, of its column's largest if it stands in one."""
+    most = max(map(abs, column), default=0.0)
+    if not 1e-4 <= most < 1e12:
+        return f"{value:.6g}"
+    digits = max(5 - math.floor(math.log10(most)), 0)
+    texts = [f"{x:.{digits}f}".rstrip("0").partition(".")[2] for x in column]
+    decimals = max(map(len, texts))
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # no minus before a zero
+
+
+def between(low: float, high: float, column: Sequence[float] = ()) -> str:
     """Write an interval, rounded to a fiftieth of its width or finer.
 
     Examples
@@ -315,6 +330,8 @@ def between(low: float, high: float) -> str:
     ('0.7731 to 0.7829', '-1230 to 680', '2 to 2')
     """
     width = high - low
+    if column and width <= _ROUNDING * abs(high):
+        return f"{_exact(low, column)} to {_exact(high, column)}"
     digits = -math.floor(math.log10(width / 50)) if width > 0 else 99
     if digits > 12 or max(abs(low), abs(high)) >= 1e12:
         return f"{low:.6g} to {high:.6g}"

@@ -213,6 +213,9 @@ CONVENTIONS: dict[str, tuple[str, ...]] = {
     "time": (),
     "end_time": (),
 }
+#: Also of steps, where next states are to be derived: a guess that is wrong is seen
+#: there by repeated steps and gaps. Months and days begin again, and are never guessed.
+NUMBERED = ("cycle", "visit", "year")
 TIMES = ("time", "end_time")
 PART = "__part_"  # begins the role of a column that is joined with others to states
 FLAGS = ("terminated", "truncated")
@@ -232,7 +235,10 @@ def find_columns(
     for role, aliases in CONVENTIONS.items():
         if role in found or (role == "state" and f"{PART}0" in found):
             continue
-        fits = [x for x in names if x.lower() in aliases and x not in taken]
+        free = [x for x in names if x not in taken]
+        fits = [x for x in free if x.lower() in aliases]
+        if role == "step" and not fits and not {"next_state", "time"} & found.keys():
+            fits = [x for x in free if x.lower() in NUMBERED]
         if len(fits) > 1:
             said = " and ".join(f"`{x}`" for x in fits)
             raise CountsError(

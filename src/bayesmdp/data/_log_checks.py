@@ -61,6 +61,10 @@ def _fault(check: Check, role: str | None, hit: Hit, log: Log) -> Fault:
         "censored": argument("censored"),
         "min_count": argument("min_count", log.min_count),
         "outcome": column("outcome"),
+        "step": column("step"),
+        "say_ends": "give a `discount` in place of criterion='average' if episodes end"
+        if log.endless
+        else "say which are terminal",
         **hit.words,
     }
     said, remedy = (x.format(**words) for x in (check.said, check.remedy))
@@ -325,6 +329,10 @@ def _gaps(log: Log, role: str) -> Hit | None:
     return Hit(tally["missing"], words, log.row_of(episode, step))
 
 
+def _no_steps(log: Log, role: str) -> Hit | None:
+    return Hit(1) if role in log.found and "step" not in log.found else None
+
+
 def _single_rows(log: Log, role: str) -> Hit | None:
     if not set(KEYS) <= set(log.found):
         return None
@@ -370,7 +378,8 @@ def _unfinished(log: Log, role: str, case: str) -> Hit | None:
     import narwhals as nw
 
     said = log.terminal is not None or bool(set(FLAGS) & set(log.found))
-    if said != (case == "ends known") or role not in log.found or log.cut:
+    fits = said == (case == "ends known") and role in log.found and not log.cut
+    if not fits or log.endless:  # where every log just stops
         return None
     # Of last rows, or of censored ones, which were left out; or no episode ends.
     told = log.ready.derived is not None or not log.whole or not log.ends

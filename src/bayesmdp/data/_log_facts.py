@@ -56,6 +56,10 @@ class KnownTask(Named, Protocol):
         """Mask of terminal states, ``[S]``."""
 
     @property
+    def criterion(self) -> str:
+        """``"average"`` where episodes have no end."""
+
+    @property
     def is_cost(self) -> bool:
         """Whether rewards are minus a cost."""
 
@@ -244,6 +248,11 @@ class Log:
         if self.groups.ended is None or dropped:  # last rows and flags lead nowhere
             return None
         return self.groups.by_state("next_state", self.groups.ended) > 0
+
+    @property
+    def endless(self) -> bool:
+        """Whether the task has no terminal states, because it asks for averages."""
+        return self.task is not None and self.task.criterion == "average"
 
     @cached_property
     def starts(self) -> BoolArray | None:

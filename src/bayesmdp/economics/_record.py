@@ -261,15 +261,19 @@ class CostEffectiveness(Record):
             f"{name} ({unit})" if unit else name
             for name, unit in zip((self.cost, self.effect), self.units, strict=True)
         )
+        costs, effects, ratios = (
+            [x for row in self.table if (x := getattr(row, name)) is not None]
+            for name in ("cost", "effect", "icer")
+        )
         header = ["", cost, "95 % interval", effect, "95 % interval", "ICER"]
         rows = [
             [
                 row.name,
-                rounded(row.cost, row.cost_mcse),
-                between(*row.cost_interval),
-                rounded(row.effect, row.effect_mcse),
-                between(*row.effect_interval),
-                _ratio(row),
+                rounded(row.cost, row.cost_mcse, costs),
+                between(*row.cost_interval, costs),
+                rounded(row.effect, row.effect_mcse, effects),
+                between(*row.effect_interval, effects),
+                _ratio(row, ratios),
             ]
             for row in self.table
         ]
@@ -327,7 +331,7 @@ def _as_rows(
     return [dict(zip(head, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _ratio(row: CostEffectivenessRow) -> str:
+def _ratio(row: CostEffectivenessRow, column: Sequence[float]) -> str:
     """Write a ratio, or why there is none."""
     if row.same_as is not None:
         return f"same as {row.same_as}"
@@ -337,4 +341,4 @@ def _ratio(row: CostEffectivenessRow) -> str:
         return "extendedly dominated"
     if row.icer is None or row.icer_mcse is None:
         return ""
-    return rounded(row.icer, row.icer_mcse)
+    return rounded(row.icer, row.icer_mcse, column)

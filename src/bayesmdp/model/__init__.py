@@ -26,7 +26,12 @@ from bayesmdp.model._policies import (
 )
 from bayesmdp.model._rewards import Rewards, RewardTriplets, reward_triplets, unnamed
 from bayesmdp.model._task import Task
-from bayesmdp.model._task_readers import check_start, difference, said_start
+from bayesmdp.model._task_readers import (
+    check_start,
+    difference,
+    said_start,
+    said_terms,
+)
 
 __all__ = [
     "Availability",

@@ -247,6 +247,24 @@ def warn_of_rates(task: "Task") -> None:
             )
 
 
+def with_gaps_at_0(found: FloatArray, where: str, task: "Task") -> FloatArray:
+    """Put 0 for NaN in rewards ``[S, A]``; warn where a state has NaN and numbers."""
+    gaps = np.isnan(found)
+    some = ~gaps.all(axis=1) & ~task.is_terminal
+    left_out = np.argwhere(gaps & some[:, None])
+    if left_out.size:
+        state, action = left_out[0].tolist()
+        warnings.warn(
+            f"`{where}` says nothing of {_checks.many(len(left_out), 'action')} in "
+            f"states that it names, the first {task.pair_name(state, action)}, so "
+            "that 0 is paid there: give every action of these states a number, 0 "
+            "where that is meant.",
+            BayesmdpWarning,
+            stacklevel=6,
+        )
+    return np.where(gaps, 0.0, found)
+
+
 def said_reward(reward: FloatArray | RewardTriplets | Rewards) -> str:
     """Say what a reward is for, and between which numbers it lies."""
     assert not isinstance(reward, Rewards)
@@ -289,6 +307,16 @@ def said_time(task: "Task") -> str:
     if task.horizon is not None:
         said += f", {_checks.many(task.horizon, 'cycle')}"
     return said if task.cycle == "start" else f"{said}, cycle '{task.cycle}'"
+
+
+def said_terms(task: "Task") -> str:
+    """Say discounts and horizon, and what several rewards are called."""
+    own = np.isnan(task.discount)
+    names = [
+        f"{name} (discount {task.parts[name].discount:g})" if own else name
+        for name in task.reward_names
+    ]
+    return task.said_time + (f"; rewards {', '.join(names)}" if names else "")
 
 
 def said_start(task: "Task") -> str:

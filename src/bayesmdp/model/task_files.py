@@ -12,7 +12,7 @@
 
     [reward]                            # one of these; zero where nothing is said
     state = { home = 1.0 }              # for being in a state
-    state_action.icu.treat = -0.1       # for an action
+    state_action.icu = { treat = -0.1, wait = 0.0 }  # for an action in a state
     transition = [{ state = "icu", action = "wait", next_state = "home", value = 1.0 }]
     from_data = true                    # as it was logged
 
@@ -23,7 +23,7 @@ have a table each, of one form, and may have a discount each::
     discount = { cost = 0.94, qaly = 1.0 }
     horizon = 20                        # cycles; and when rewards are counted:
     cycle = "half"
-    reward.cost.state_action = { icu = { treat = 900.0 } }
+    reward.cost.state_action = { icu = { treat = 900.0, wait = 0.0 } }
     reward.qaly.state_action = { icu = { treat = 0.4, wait = 0.4 } }
 """
 
@@ -48,6 +48,7 @@ from bayesmdp.model._align import numbering
 from bayesmdp.model._from_data import begins_as_logged, task_from_data
 from bayesmdp.model._rewards import RewardTriplets, reward_triplets
 from bayesmdp.model._task import Task
+from bayesmdp.model._task_readers import index_of, with_gaps_at_0
 
 _LABELS = ("state_labels", "action_labels")
 _AS_SAID = ("reward_unit", "horizon", "cycle", "criterion")
@@ -127,6 +128,8 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     if "discount" not in settings and settings.get("criterion") != "average":
         raise TaskError("`discount` is missing: give a number in [0, 1].")
     known = _names(settings, data)
+    terminal = _terminal(settings.get("terminal"), known)
+    known = known._but(terminal=np.array(terminal or [], dtype=np.int64))
     pays = "cost" if "cost" in settings else "reward"
     if {"cost", "reward"} <= {*settings}:
         raise TaskError("`reward` and `cost` cannot both be given: leave one out.")
@@ -134,7 +137,6 @@ def _make(settings: Mapping[str, Any], data: Transitions | None) -> Task:
     rest = {"discount": settings.get("discount"), pays: reward}
     rest["start"] = _start(settings.get("start", "uniform"), known)
     rest |= {name: settings[name] for name in _AS_SAID if name in settings}
-    terminal = _terminal(settings.get("terminal"), known)
     if reward is None or terminal is None or settings.get("start") == _LOGGED:
         return _from_data(data, known, terminal, rest)
     labels = {name: getattr(known, name) for name in _LABELS}
@@ -208,7 +210,7 @@ def _start(start: Any, known: Task) -> Any:
 def _read_reward(reward: Any, known: Task, pays: str = "reward") -> Any:
     """Return a reward in a form a task takes; None where the data say it.
 
-    ``pays`` is what the file calls it: ``reward``, or ``cost``.
+    ``pays`` is what the file calls it: ``reward``, ``cost``, or ``reward.cost``.
     """
     if reward == _ALIVE:
         return _ALIVE
@@ -245,13 +247,10 @@ def _is_reward(said: Any) -> bool:
 
 
 def _one_of_several(name: str, said: Any, known: Task) -> Any:
-    try:
-        found = _read_reward(said, known)
-    except TaskError as problem:
-        raise TaskError(f"`reward.{name:.40}`: {problem}") from None
+    found = _read_reward(said, known, pays := f"reward.{name:.40}")
     if found is None:
         raise TaskError(
-            f"`reward.{name:.40}.from_data` cannot be one of several: a log holds one "
+            f"`{pays}.from_data` cannot be one of several: a log holds one "
             "reward; say what pays."
         )
     return found
@@ -266,15 +265,15 @@ def _by_state(content: Any, known: Task, where: str) -> FloatArray:
 
 
 def _by_action(content: Any, known: Task, where: str) -> FloatArray:
-    """Numbers by state and action, ``[S, A]``."""
+    """Numbers by state and action, ``[S, A]``; 0 where nothing is said."""
     needed = 16 * known.n_states * known.n_actions
     check_room(needed, f"`{where}` takes", lambda _: "say `reward.transition`")
-    found = np.zeros((known.n_states, known.n_actions))
+    found = np.full((known.n_states, known.n_actions), np.nan)
     for key, row in _table(content, where, "{ icu = { treat = -1.0 } }").items():
-        state = _state(key, known, where)
-        for name, value in _table(row, f"{where}.{key}", "{ treat = -1.0 }").items():
-            found[state, _action(name, known)] = _number(value, f"{where}.{key}.{name}")
-    return found
+        state, here = _state(key, known, where), f"{where}.{key}"
+        for name, value in _table(row, here, "{ treat = -1.0 }").items():
+            found[state, _action(name, known, here)] = _number(value, f"{here}.{name}")
+    return with_gaps_at_0(found, where, known)
 
 
 def _by_transition(content: Any, known: Task, where: str) -> RewardTriplets:
@@ -289,7 +288,7 @@ def _by_transition(content: Any, known: Task, where: str) -> RewardTriplets:
         if missing is not None:
             raise TaskError(f"`{where}` {i} lacks `{missing}`.")
         before, after = (_state(said[x], known, where) for x in ("state", "next_state"))
-        triplet = before, _action(said["action"], known), after
+        triplet = before, _action(said["action"], known, f"{where} {i}.action"), after
         if triplet in rows:
             raise TaskError(
                 f"`{where}` {i} repeats {list(rows).index(triplet)}: leave one out."
@@ -330,8 +329,9 @@ def _state(name: Any, known: Task, where: str) -> int:
     return known.state(_as_name(name, known.state_labels), where)
 
 
-def _action(name: Any, known: Task) -> int:
-    return known.action(_as_name(name, known.action_labels))
+def _action(name: Any, known: Task, where: str) -> int:
+    labels = known.action_labels
+    return index_of(where, _as_name(name, labels), known.n_actions, labels)
 
 
 def _as_name(value: Any, labels: Sequence[str] | None) -> Any:
@@ -372,8 +372,8 @@ start = "{start}"
 # Or one of these; what is not named pays 0.
 # For being in a state; a terminal one pays once, on arrival:
 # state = {{ {state} = 1.0 }}
-# For an action in a state:
-# state_action.{state}.{action} = -0.1
+# For actions in a state, every one of them:
+# state_action.{state} = {{ {per_action} }}
 # For a transition:
 # transition = [{{ state = {s}, action = {a}, next_state = {s}, value = 1.0 }}]
 # Several, such as costs and QALYs, have a table each: [reward.cost] and [reward.qaly].
@@ -433,6 +433,7 @@ def _template(data: Transitions) -> str:
     logged = begins_as_logged(data, ends)
     live = int(leaves[0]) if leaves.size else 0
     keys = [_key(int(s), names) for s in (ends if ends.size else [0])]
+    taken = [_key(a, actions) for a in range(min(counts.n_actions, _SHOWN))]
     return _TEMPLATE.format(
         rows=data.n_rows,
         n_states=counts.n_states,
@@ -445,7 +446,7 @@ def _template(data: Transitions) -> str:
         actions=_size("action", counts.n_actions, actions),
         reward=_reward(data, keys),
         state=_key(live, names),
-        action=_key(0, actions),
+        per_action=", ".join(f"{key} = 0.0" for key in taken),
         s=_value(live, names),
         a=_value(0, actions),
     )

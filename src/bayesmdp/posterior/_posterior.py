@@ -198,10 +198,12 @@ class Fitted(Belief, Shown):
         stuck = np.flatnonzero((entered > 0) & (left == 0) & ~task.is_terminal)
         if stuck.size:
             most = int(stuck[np.argmax(entered[stuck])])
+            average = task.criterion == "average"
             lines.append(
                 f"{_checks.many(stuck.size, 'state')} entered and never left (most "
                 f"often {task.state_name(most)}, "
-                f"{_checks.many(int(entered[most]), 'time')}): terminal?"
+                f"{_checks.many(int(entered[most]), 'time')}): "
+                + ("an average per step has no end" if average else "terminal?")
             )
         return lines
 

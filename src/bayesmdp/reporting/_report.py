@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def page(data: dict[str, Any]) -> str:
         percent=percent,
         share=in_percent,
         sig=_significant,
-        between=lambda ends: between(*ends).replace("-", "\N{MINUS SIGN}"),
+        between=_between,
         known=_known,
     )
     return environment.get_template("report.html.j2").render(
@@ -91,11 +92,16 @@ def _script_text(source: str) -> str:
     return source.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _number(x: dict[str, float | None] | None) -> str:
+def _between(ends: tuple[float, float], column: Sequence[float] = ()) -> str:
+    """Write an interval."""
+    return between(*ends, column).replace("-", "\N{MINUS SIGN}")
+
+
+def _number(x: dict[str, float | None] | None, column: Sequence[float] = ()) -> str:
     """Write a quantity to the precision of its error."""
     if x is None or x["value"] is None:
         return _NOTHING
-    return rounded(x["value"], x["mcse"] or 0.0).replace("-", "\N{MINUS SIGN}")
+    return rounded(x["value"], x["mcse"] or 0.0, column).replace("-", "\N{MINUS SIGN}")
 
 
 def _significant(x: float | None, digits: int = 3) -> str:

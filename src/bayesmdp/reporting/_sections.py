@@ -249,9 +249,9 @@ def economics_section(inputs: Inputs) -> dict[str, Any] | None:
             {
                 "name": row.name,
                 "cost": quantity(row.cost, row.cost_mcse),
-                "cost_interval": [plain(x, 5) for x in row.cost_interval],
+                "cost_interval": [plain(x) for x in row.cost_interval],
                 "effect": quantity(row.effect, row.effect_mcse),
-                "effect_interval": [plain(x, 5) for x in row.effect_interval],
+                "effect_interval": [plain(x) for x in row.effect_interval],
                 "icer": quantity(row.icer or 0.0, row.icer_mcse or 0.0)
                 if given
                 else None,

@@ -35,7 +35,7 @@ from bayesmdp._typing import IntArray
 from bayesmdp._version import __version__
 from bayesmdp.data import Counts, Findings, Transitions
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, StorageError
-from bayesmdp.model import Task, align, log_digest, said_start
+from bayesmdp.model import Task, align, log_digest, said_start, said_terms
 from bayesmdp.posterior import Belief, Fitted, refit
 from bayesmdp.priors import AnyPrior
 from bayesmdp.storage._records import Packing, Unpacking, read_record, write_record
@@ -117,6 +117,10 @@ class Run:
             "discount": task.discount
             if np.isfinite(task.discount)
             else {name: part.discount for name, part in task.parts.items()},
+            "horizon": task.horizon,
+            "cycle": task.cycle,
+            "criterion": task.criterion,
+            "rewards": list(task.reward_names),
             "start": said_start(task),
             "n_transitions": self.posterior.counts.total,
             "n_distinct": int(self.posterior.counts.count.size),
@@ -139,6 +143,7 @@ class Run:
             *[f"column {name!r} is the {role}" for role, name in columns.items()],
             *[f"note: {note}" for note in said["notes"]],
             *[f"warning: {x}" for x in self.warnings if x not in said["notes"]],
+            f"task: {said_terms(self.posterior.task)}",
             f"written with {versions}",
             *(["results:"] if self.results else ["results: none"]),
             *[f"  {name}: {in_words(self.path, name)}" for name in self.results],

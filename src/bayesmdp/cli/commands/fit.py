@@ -137,7 +137,8 @@ def command(
         record = bm.storage.load(out).describe() if as_json else {}
         begin = f"Episodes begin {bm.model.said_start(posterior.task)}{_why(how)}\n"
         begin *= posterior.task.criterion != "average"  # which has no episodes
-        said = f"{posterior.summary()}\n{begin}Saved in {out}"
+        terms = bm.model.said_terms(posterior.task)
+        said = f"{posterior.summary()}\nTask: {terms}\n{begin}Saved in {out}"
     show(said, record, as_json=as_json, quiet=quiet)
 
 
