@@ -259,15 +259,6 @@ EPISODE_CASES: dict[str, Case] = {
         "episode",
         5,
     ),
-    "steps that are not numbered": (
-        without("step"),
-        {},
-        "no-steps",
-        "note",
-        1,
-        "episode",
-        None,
-    ),
     "episodes of single rows": (
         {**clean(), "episode": list(range(7))},
         {},

@@ -61,7 +61,6 @@ def _fault(check: Check, role: str | None, hit: Hit, log: Log) -> Fault:
         "censored": argument("censored"),
         "min_count": argument("min_count", log.min_count),
         "outcome": column("outcome"),
-        "step": column("step"),
         "say_ends": "give a `discount` in place of criterion='average' if episodes end"
         if log.endless
         else "say which are terminal",
@@ -327,10 +326,6 @@ def _gaps(log: Log, role: str) -> Hit | None:
     step = fetch_one(last, log.origin)["step"]
     words = {"steps": many(tally["missing"], "step"), "dropped": dropped, **tally}
     return Hit(tally["missing"], words, log.row_of(episode, step))
-
-
-def _no_steps(log: Log, role: str) -> Hit | None:
-    return Hit(1) if role in log.found and "step" not in log.found else None
 
 
 def _single_rows(log: Log, role: str) -> Hit | None:
