@@ -213,7 +213,7 @@ def test_a_file_of_a_control_without_an_end_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(bm.errors.StorageError, match="is not a plain file: name an"):
         bm.negative_control(one_step(), ONE_STEP, FLAT, resume=tmp_path / "pipe")
-    with pytest.raises(bm.errors.StorageError, match="cannot be used: .*null"):
+    with pytest.raises(bm.errors.StorageError, match=r"cannot be used: .*null"):
         bm.negative_control(one_step(), ONE_STEP, FLAT, resume="a\0b")
 
 
