@@ -1,8 +1,10 @@
 """The hierarchical belief against answers found another way."""
 
+import gc
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -321,3 +323,18 @@ def test_a_fallback_is_part_of_a_support() -> None:
     counts = bm.Counts.from_arrays([0], [0], [0], n_states=3, n_actions=1)
     cells = prior.cells(counts, task)
     assert cells.next_state[cells.state == 0].tolist() == [0, 2]
+
+
+def test_chains_of_the_same_data_are_shared_while_they_are_in_use() -> None:
+    world = bm.worlds.gridworld()
+    log, more = (world.sample(n, seed=0).counts() for n in (30, 31))
+    first = bm.fit(log, world.task)
+    assert bm.fit(log, world.task).chains is first.chains
+    assert bm.fit(more, world.task).chains is not first.chains
+    other = bm.HierarchicalPrior(base="uniform")
+    assert bm.fit(log, world.task, prior=other).chains is not first.chains
+    held, values = ref(first.chains), first.chains.hyper.copy()
+    del first
+    gc.collect()
+    assert held() is None
+    np.testing.assert_array_equal(bm.fit(log, world.task).chains.hyper, values)

@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmdp._checks import many, read_only, stream_key, thread_count
+from bayesmdp._io import name_of
 from bayesmdp._resources import progress_bar
 from bayesmdp._sheet import Sheet, Shown
 from bayesmdp._typing import FloatArray, IntArray
@@ -101,6 +103,9 @@ _FEW, _MANY = 100, 2000  # states
 _ROOM, _LEAST = 2.5e8, 25  # bytes for tables; states kept of a chain in any case
 _BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
 _SEED = 4242
+#: By what they were run on: whoever asks for the belief of the same data again, as
+#: comparisons of priors and negative controls do, need not wait.
+_IN_USE: WeakValueDictionary[str, Chains] = WeakValueDictionary()
 
 
 def run_chains(
@@ -113,13 +118,17 @@ def run_chains(
     """Run all chains from places of their own, on threads.
 
     ``count`` [E] are the visits of the entries of ``layout``. With ``first`` [C, 5],
-    chains begin from there, are shorter, and run one after the other.
+    chains begin from there, are shorter, and run one after the other. Chains of the
+    same data that are still in use are returned again.
     """
     from concurrent.futures import ThreadPoolExecutor
 
     from bayesmdp.posterior._gibbs import run_chain  # numba
 
     observed, grid = _observed(cells, layout, count, task)
+    digest = name_of((observed, grid, cells.observed))
+    if first is None and (known := _IN_USE.get(digest)) is not None:
+        return known
     key = stream_key(_SEED, "chain")
     fits = int(_ROOM / (N_CHAINS * 4 * cells.base.size))
     n_warm, n_kept = _N_WARM, min(_N_KEPT, max(fits, _LEAST))
@@ -152,7 +161,10 @@ def run_chains(
                 show(len(parts))
     tables, *others = (np.concatenate(x) for x in zip(*parts, strict=True))
     tables = _widened(tables, cells)
-    return Chains(read_only(tables), *map(read_only, others))
+    chains = Chains(read_only(tables), *map(read_only, others))
+    if first is None:
+        _IN_USE[digest] = chains
+    return chains
 
 
 def _widened(tables: NDArray[Any], cells: Cells) -> NDArray[np.int32]:
