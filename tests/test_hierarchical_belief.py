@@ -327,7 +327,7 @@ def test_a_fallback_is_part_of_a_support() -> None:
 
 def test_chains_of_the_same_data_are_shared_while_they_are_in_use() -> None:
     world = bm.worlds.gridworld()
-    log, more = (world.sample(n, seed=0).counts() for n in (30, 31))
+    log, more = (world.sample(n, seed=0).counts() for n in (37, 38))
     first = bm.fit(log, world.task)
     assert bm.fit(log, world.task).chains is first.chains
     assert bm.fit(more, world.task).chains is not first.chains
