@@ -119,9 +119,9 @@ def test_an_action_left_out_of_a_state_that_is_named_is_warned_of(
         task = read(tmp_path, HEAD + reward)
     (message,) = (str(x.message) for x in caught)
     assert message == (
-        f"`{where}` says nothing of 1 action in states that it names, the first state "
-        "icu, action wait, so that 0 is paid there: give every action of these states "
-        "a number, 0 where that is meant."
+        f"`{where}` leaves out 1 action of states that it names (first: state icu, "
+        "action wait) and pays 0 there: give every action of these states a number, 0 "
+        "where that is meant."
     )
     pays = list(task.parts.values())[-1]
     paid = pays.reward if pays.cost is None else pays.cost
