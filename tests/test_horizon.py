@@ -31,6 +31,7 @@ from bad_input import case, check
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.errors import BayesmdpWarning, TaskError
+from bayesmdp.model import said_terms
 
 
 @pytest.mark.parametrize("form", SHAPES)
@@ -343,6 +344,23 @@ def test_a_version_of_models_with_their_own_rewards_does_not_change() -> None:
     again = ensemble.with_reward("qaly")
     assert version.rewards is before
     assert np.array_equal(again.rewards, before)
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        (task("pairs", (0.9, 0.9)), "discount 0.9; rewards cost, qaly"),
+        (
+            task("pairs", (0.9, 1.0), horizon=5).with_reward({"qaly": 3, "cost": -1}),
+            "discounts by reward, 5 cycles; "
+            "rewards cost (discount 0.9), qaly (discount 1)",
+        ),
+        (task("pairs", (0.9, 1.0), horizon=5).with_reward("cost"), "discount 0.9, 5"),
+    ],
+)
+def test_terms_name_every_discount(about: bm.Task, said: str) -> None:
+    assert said_terms(about).startswith(said)
+    assert said_terms(about).count("rewards") == said.count("rewards")
 
 
 PRIORS = {"flat": bm.SymmetricPrior(), "sparse": bm.SparsePrior()}
