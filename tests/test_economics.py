@@ -232,10 +232,47 @@ def test_exact_numbers_of_a_column_have_as_many_decimals() -> None:
         assert said in page
 
 
+def test_only_exact_numbers_have_the_decimals_of_exact_ones() -> None:
+    """Care pays 500 and ends; under the other it is not known when it ends."""
+    paid = {"cost": [[500, 1234.5678], [700, 0]], "qaly": [[1, 1], [0.7, 0]]}
+    reward = {name: [*values, [0, 0]] for name, values in paid.items()}
+    task = bm.Task(3, 2, reward, discount=0.9, start=0, terminal=[2])
+    seen = [(0, 0, 2), (0, 1, 2), (0, 1, 1), (0, 1, 1), (1, 0, 2), (1, 1, 2)]
+    counts = bm.Counts.from_arrays(*zip(*seen, strict=True))
+    belief = bm.fit(counts, task, prior=bm.SparsePrior())
+    ce = bm.cost_effectiveness({"care": [0] * 3, "b": [1, 0, 0]}, belief, n_draws=50)
+    care, other = (re.split("  +", line) for line in ce.summary().splitlines()[2:4])
+    assert care == ["care", "500", "500 to 500", "1", "1 to 1"]
+    assert all("±" in other[i] for i in (1, 3))
+    table = bm.compare({"care": [0] * 3, "b": [1, 0, 0]}, belief.with_reward("qaly"))
+    page = bm.report(belief.with_reward("qaly"), table, cost_effectiveness=ce).html()
+    assert ">500<br>" in page
+    assert ">500 to 500<" in page
+
+
+def test_a_number_far_below_others_of_its_column_is_not_0() -> None:
+    reward = {"cost": [[0.4, 125764.25, 0]], "qaly": [[1, 2, 0]]}
+    task = bm.Task(1, 3, reward, discount=0)
+    known = bm.Ensemble([np.ones((1, 3, 1))], task)
+    ce = bm.cost_effectiveness({"a": [0], "b": [1], "none": [2]}, known)
+    lines = [re.split("  +", line) for line in ce.summary().splitlines()[2:5]]
+    assert [x[1:3] for x in lines] == [
+        ["0", "0 to 0"],
+        ["0.4", "0.4 to 0.4"],
+        ["125764", "125764 to 125764"],
+    ]
+
+
 def test_polars_frames_are_read() -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
     assert from_samples(frame, frame).names == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", ["float", "uint8", "Int64", "category", object])
+def test_frames_are_paired_whatever_the_type_of_equal_indexes(kind: str) -> None:
+    typed = FRAME.set_axis(pd.Index([0, 1]).astype(kind))
+    assert from_samples(FRAME, typed).names == ("a", "b")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
 import inspect
+import pickle
 import re
 import warnings
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -12,6 +14,7 @@ from all_paths import (
     COUNTS,
     CYCLES,
     DISCOUNTS,
+    END,
     MODELS,
     POLICY,
     SHAPES,
@@ -28,6 +31,7 @@ from bad_input import case, check
 import bayesmdp as bm
 from bayesmdp import engine
 from bayesmdp.errors import BayesmdpWarning, TaskError
+from bayesmdp.model import said_terms
 
 
 @pytest.mark.parametrize("form", SHAPES)
@@ -312,6 +316,51 @@ def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
     can = "reward" in inspect.signature(call).parameters
     remedy = "`reward='qaly'`." if can else "`posterior.with_reward('qaly')`."
     assert f"choose one, {remedy}" in str(found.value)
+
+
+def test_versions_with_single_rewards_are_kept_and_stay_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    belief = bm.fit(COUNTS, task("pairs", (0.9, 0.9)), prior=bm.SymmetricPrior())
+    version = belief.with_reward("qaly")
+    assert belief.with_reward("qaly") is version
+    sent, paid = pickle.loads(pickle.dumps(belief)), rewards("pairs")
+    assert vars(belief).keys() - vars(sent) == {"_by_name"}
+    for one in (belief, sent, copy(belief)):
+        assert np.array_equal(one.with_reward("qaly").task.reward, paid["qaly"])
+    ones = {"qaly": np.ones((S, A)), "cost": paid["cost"]}
+    changed = bm.Task(S, A, ones, discount=0.9, terminal=[END])
+    other = belief.with_task(changed).with_reward("qaly")
+    assert np.array_equal(other.rows().reward, np.ones_like(other.rows().reward))
+    monkeypatch.setattr("bayesmdp.posterior._belief.LARGE", 1)
+    assert belief.with_reward("qaly") is not version  # it takes too much room
+
+
+def test_a_version_of_models_with_their_own_rewards_does_not_change() -> None:
+    own = [{"cost": np.ones(S), "qaly": np.full(S, x)} for x in range(3)]
+    ensemble = bm.Ensemble(MODELS, task("states", (0.9, 0.9)), rewards=own)
+    version = ensemble.with_reward("qaly")
+    before = version.rewards
+    again = ensemble.with_reward("qaly")
+    assert version.rewards is before
+    assert np.array_equal(again.rewards, before)
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        (task("pairs", (0.9, 0.9)), "discount 0.9; rewards cost, qaly"),
+        (
+            task("pairs", (0.9, 1.0), horizon=5).with_reward({"qaly": 3, "cost": -1}),
+            "discounts by reward, 5 cycles; "
+            "rewards cost (discount 0.9), qaly (discount 1)",
+        ),
+        (task("pairs", (0.9, 1.0), horizon=5).with_reward("cost"), "discount 0.9, 5"),
+    ],
+)
+def test_terms_name_every_discount(about: bm.Task, said: str) -> None:
+    assert said_terms(about).startswith(said)
+    assert said_terms(about).count("rewards") == said.count("rewards")
 
 
 PRIORS = {"flat": bm.SymmetricPrior(), "sparse": bm.SparsePrior()}

@@ -1,5 +1,6 @@
 """Task files: what they may say, what is said of those that say something else."""
 
+import re
 import tempfile
 import tomllib
 from contextlib import suppress
@@ -119,13 +120,24 @@ def test_an_action_left_out_of_a_state_that_is_named_is_warned_of(
         task = read(tmp_path, HEAD + reward)
     (message,) = (str(x.message) for x in caught)
     assert message == (
-        f"`{where}` says nothing of 1 action in states that it names, the first state "
-        "icu, action wait, so that 0 is paid there: give every action of these states "
-        "a number, 0 where that is meant."
+        f"`{where}` leaves out 1 action of states that it names (first: state icu, "
+        "action wait) and pays 0 there: give every action of these states a number, 0 "
+        "where that is meant."
     )
     pays = list(task.parts.values())[-1]
     paid = pays.reward if pays.cost is None else pays.cost
     assert np.array_equal(paid, [[0, 0], [0, 2], [1, 0]])
+
+
+@pytest.mark.parametrize("n", [2, 30, 31])
+def test_a_template_lists_every_action_or_says_that_there_are_more(
+    tmp_path: Path, n: int
+) -> None:
+    data = bm.Transitions.from_arrays(np.zeros(n, int), np.arange(n), np.ones(n, int))
+    write_template(data, tmp_path / "task.toml")
+    (line,) = re.findall("# state_action.*", (tmp_path / "task.toml").read_text())
+    assert line.count("= 0.0") == min(n, 30)
+    assert line.endswith(", ... }") == (n > 30)
 
 
 def test_numbers_that_are_names_are_names(tmp_path: Path) -> None:

@@ -385,7 +385,7 @@ def test_averages_have_no_terminal_states_to_be_named() -> None:
         assert ("ends-in-live-states" in found) == ("terminated" in table)
     log = bm.read_transitions(pl.DataFrame(logs[1]))
     said = bm.fit(log, average, prior=bm.SymmetricPrior()).summary()
-    assert "never left (most often 2, 2 times): an average per step" in said
+    assert "never left (most often 2, 2 times): give a `discount` if" in said
 
 
 def test_last_rows_that_need_no_next_state_are_not_told() -> None:

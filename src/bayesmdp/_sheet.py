@@ -285,7 +285,7 @@ _ROUNDING = 1e-14  # of a value; what is smaller is the machine's, not that of d
 def rounded(value: float, error: float, column: Sequence[float] = ()) -> str:
     """Write a number to the precision its error allows.
 
-    Without an error it has as many decimals as others of its ``column``.
+    Without an error it has as many decimals as the rest of ``column``, which has none.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def rounded(value: float, error: float, column: Sequence[float] = ()) -> str:
         return f"{value:.6g}"
     value += 0.0  # no minus before a zero
     if error <= _ROUNDING * abs(value):
-        return _exact(value, column)
+        return _in_column(value, column)
     digits = -math.floor(math.log10(error))
     if digits > 12 or abs(value) >= 1e12:
         return f"{value:.10g} ± {error:.0e}"
@@ -310,15 +310,41 @@ def rounded(value: float, error: float, column: Sequence[float] = ()) -> str:
     )
 
 
-def _exact(value: float, column: Sequence[float]) -> str:
-    """Write a number to six digits, of its column's largest if it stands in one."""
+def exact(
+    column: Iterable[tuple[float | None, float | None]],
+) -> list[float]:
+    """Return the values of a column that have no error, among those with their errors.
+
+    Examples
+    --------
+    >>> exact([(500.0, 0.0), (1234.5, 30.0), (None, None)])
+    [500.0]
+    """
+    return [
+        value
+        for value, error in column
+        if value is not None and (error or 0.0) <= _ROUNDING * abs(value)
+    ]
+
+
+def _in_column(value: float, column: Sequence[float]) -> str:
+    """Write a number to six digits, of its column's largest if it stands in one.
+
+    Examples
+    --------
+    >>> [_in_column(x, [0.5, 125764.25]) for x in (0.5, 125764.25)]
+    ['0.5', '125764']
+    """
     most = max(map(abs, column), default=0.0)
     if not 1e-4 <= most < 1e12:
         return f"{value:.6g}"
     digits = max(5 - math.floor(math.log10(most)), 0)
     texts = [f"{x:.{digits}f}".rstrip("0").partition(".")[2] for x in column]
     decimals = max(map(len, texts))
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # no minus before a zero
+    shown = round(value, decimals) + 0.0  # no minus before a zero
+    if abs(shown - value) > max(0.01 * abs(value), 1e-12 * most):
+        return f"{value:.3g}"  # far smaller than others: not 0 where it is not
+    return f"{shown:.{decimals}f}"
 
 
 def between(low: float, high: float, column: Sequence[float] = ()) -> str:
@@ -331,7 +357,7 @@ def between(low: float, high: float, column: Sequence[float] = ()) -> str:
     """
     width = high - low
     if column and width <= _ROUNDING * abs(high):
-        return f"{_exact(low, column)} to {_exact(high, column)}"
+        return f"{_in_column(low, column)} to {_in_column(high, column)}"
     digits = -math.floor(math.log10(width / 50)) if width > 0 else 99
     if digits > 12 or max(abs(low), abs(high)) >= 1e12:
         return f"{low:.6g} to {high:.6g}"

@@ -355,9 +355,10 @@ def _read_thresholds(thresholds: Any) -> FloatArray:
 def _check_paired(cost: Any, effect: Any) -> None:
     """Refuse rows that are numbered differently: they are paired as they stand."""
     tables = (x.values() if isinstance(x, Mapping) else [x] for x in (cost, effect))
-    given = [getattr(x, "index", None) for parts in tables for x in parts]
-    found: list[Any] = [x for x in given if hasattr(x, "equals")]  # not of a list
-    if not all(index.equals(found[0]) for index in found):  # NaN equals NaN
+    given: list[Any] = [getattr(x, "index", None) for parts in tables for x in parts]
+    # not of a list; as objects, for 1 is 1 whatever its type, and NaN equals NaN
+    found = [x.astype(object) for x in given if hasattr(x, "equals")]
+    if not all(index.equals(found[0]) for index in found):
         raise ArgumentError(
             "`cost` and `effect` must have the same index in the same order, for rows "
             "are paired as they stand: reorder one, as by effect.loc[cost.index], or "

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, Tabular
+from bayesmdp._sheet import Record, Sheet, Table, Tabular, exact
 from bayesmdp._typing import FloatArray
 from bayesmdp.errors import ArgumentError
 from bayesmdp.evaluation import between, interval_of, mean_and_mcse, rounded, tie
@@ -262,7 +262,7 @@ class CostEffectiveness(Record):
             for name, unit in zip((self.cost, self.effect), self.units, strict=True)
         )
         costs, effects, ratios = (
-            [x for row in self.table if (x := getattr(row, name)) is not None]
+            exact([(getattr(x, name), getattr(x, f"{name}_mcse")) for x in self.table])
             for name in ("cost", "effect", "icer")
         )
         header = ["", cost, "95 % interval", effect, "95 % interval", "ICER"]

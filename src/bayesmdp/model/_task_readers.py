@@ -255,10 +255,9 @@ def with_gaps_at_0(found: FloatArray, where: str, task: "Task") -> FloatArray:
     if left_out.size:
         state, action = left_out[0].tolist()
         warnings.warn(
-            f"`{where}` says nothing of {_checks.many(len(left_out), 'action')} in "
-            f"states that it names, the first {task.pair_name(state, action)}, so "
-            "that 0 is paid there: give every action of these states a number, 0 "
-            "where that is meant.",
+            f"`{where}` leaves out {_checks.many(len(left_out), 'action')} of states "
+            f"that it names (first: {task.pair_name(state, action)}) and pays 0 there: "
+            "give every action of these states a number, 0 where that is meant.",
             BayesmdpWarning,
             stacklevel=6,
         )
@@ -311,11 +310,9 @@ def said_time(task: "Task") -> str:
 
 def said_terms(task: "Task") -> str:
     """Say discounts and horizon, and what several rewards are called."""
-    own = np.isnan(task.discount)
-    names = [
-        f"{name} (discount {task.parts[name].discount:g})" if own else name
-        for name in task.reward_names
-    ]
+    names: Iterable[str] = task.reward_names
+    if np.isnan(task.discount):  # also of a sum
+        names = [f"{x} (discount {one.discount:g})" for x, one in task.parts.items()]
     return task.said_time + (f"; rewards {', '.join(names)}" if names else "")
 
 

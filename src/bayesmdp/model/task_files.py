@@ -425,15 +425,17 @@ def _template(data: Transitions) -> str:
     n = ends.size
     found = f"Entered and never left: {n} of them." if n else "None found."
     if open_ends.size:
-        shown = ", ".join(_value(int(x), names) for x in open_ends[:_SHOWN])
+        others = ", ".join(_value(int(x), names) for x in open_ends[:_SHOWN])
         found += (
-            f"\n# Not {shown}: if that says that only the follow-up ended, read the "
+            f"\n# Not {others}: if that says that only the follow-up ended, read the "
             "log with --censored."
         )
     logged = begins_as_logged(data, ends)
     live = int(leaves[0]) if leaves.size else 0
     keys = [_key(int(s), names) for s in (ends if ends.size else [0])]
-    taken = [_key(a, actions) for a in range(min(counts.n_actions, _SHOWN))]
+    shown = range(min(counts.n_actions, _SHOWN))
+    taken = [f"{_key(a, actions)} = 0.0" for a in shown]
+    taken += ["..."] * (counts.n_actions > _SHOWN)
     return _TEMPLATE.format(
         rows=data.n_rows,
         n_states=counts.n_states,
@@ -446,7 +448,7 @@ def _template(data: Transitions) -> str:
         actions=_size("action", counts.n_actions, actions),
         reward=_reward(data, keys),
         state=_key(live, names),
-        per_action=", ".join(f"{key} = 0.0" for key in taken),
+        per_action=", ".join(taken),
         s=_value(live, names),
         a=_value(0, actions),
     )

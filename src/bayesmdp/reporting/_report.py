@@ -19,7 +19,7 @@ from typing import Any
 
 from bayesmdp import _checks
 from bayesmdp._io import check_file, worded, write_atomic
-from bayesmdp._sheet import Sheet
+from bayesmdp._sheet import Sheet, exact
 from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.economics import CostEffectiveness
@@ -64,6 +64,7 @@ def page(data: dict[str, Any]) -> str:
         share=in_percent,
         sig=_significant,
         between=_between,
+        exact=lambda column: exact((x["value"], x["mcse"]) for x in column),
         known=_known,
     )
     return environment.get_template("report.html.j2").render(
