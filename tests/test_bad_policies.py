@@ -197,7 +197,8 @@ ENSEMBLE_CASES = [
         "a casino with a discount above 1",
         TaskError,
         lambda: bm.worlds.casino(discount=1.5),
-        "`discount` must be in [0, 1]; got 1.5.",
+        "`discount` must be in [0, 1]; got 1.5: it is the factor by which the next "
+        "cycle counts less, 1 / (1 + rate).",
     ),
 ]
 

@@ -50,7 +50,8 @@ TASK_CASES = [
         "a discount above 1",
         TaskError,
         lambda: task(discount=1.01),
-        "`discount` must be in [0, 1]; got 1.01.",
+        "`discount` must be in [0, 1]; got 1.01: it is the factor by which the next "
+        "cycle counts less, 1 / (1 + rate).",
     ),
     case(
         "a negative discount",

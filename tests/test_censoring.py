@@ -254,3 +254,55 @@ def test_nobody_is_told_to_make_censoring_an_end() -> None:
     for path in folder.rglob("*.py"):
         text = " ".join(path.read_text().replace('"', "").split())
         assert not [x for x in BAD_ADVICE if x in text], path
+
+
+def test_steps_that_were_survived_count_where_their_end_is_given() -> None:
+    years = pd.DataFrame(
+        {
+            "patient": [1, 1, 2, 2],
+            "year": [0, 1, 0, 1],
+            "state": ["ill"] * 4,
+            "action": ["none"] * 4,
+            "outcome": ["", "dead", "", "alive"],
+            "until": [2] * 4,
+        }
+    )
+    columns = {"outcome": "outcome"}
+    log = bm.read_transitions(years, columns=columns, censored="alive")
+    assert log.counts().to_dense().sum() == 3  # one of them a death
+    (told,) = (
+        x
+        for x in bm.validate(years, columns=columns, censored="alive")
+        if x.code == "censored-rows"
+    )
+    assert "if they survived it, record its next state or an `end_time`" in told.remedy
+    columns["end_time"] = "until"
+    log = bm.read_transitions(
+        years, columns=columns, censored="alive", time="year", every=1
+    )
+    assert log.counts().to_dense().sum() == 4
+
+
+def test_dates_and_decimal_commas_are_told_what_to_be(tmp_path: Path) -> None:
+    visits = pd.DataFrame(
+        {
+            "patient": [1, 1],
+            "date": ["08.09.2016", "07.09.2017"],
+            "state": [0, 1],
+            "action": [0, 0],
+            "reward": ["1335,33", "166,64"],
+        }
+    )
+    visits.to_csv(tmp_path / "visits.csv", index=False)
+    found = bm.validate(tmp_path / "visits.csv", time="date", every=365.25)
+    remedies = {x.column: x.remedy for x in found if x.code == "mixed-types"}
+    assert remedies == {
+        "date": "Give it as a number, such as days since the first visit.",
+        "reward": "Write numbers with a decimal point.",
+    }
+    visits["date"] = pd.to_datetime(visits["date"], format="%d.%m.%Y")
+    with pytest.raises(CountsError, match="such as days since the first visit"):
+        bm.read_transitions(visits.drop(columns="reward"), time="date", every=365.25)
+    steps = {"step": "date"}
+    with pytest.raises(CountsError, match="number the steps of each episode"):
+        bm.read_transitions(visits.drop(columns="reward"), columns=steps)

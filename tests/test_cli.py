@@ -255,6 +255,18 @@ def test_fit_says_where_episodes_begin(tmp_path: Path, known: bool) -> None:
     assert start.tolist() == ([0, 1, 0] if known else [0, 0.5, 0.5])
 
 
+def test_fit_says_which_column_of_the_start_is_lacking(tmp_path: Path) -> None:
+    head = "state,action,next_state,reward,id,cycle"
+    lines = ["1,0,2,0,a,1", "2,0,0,1,a,2", "1,0,0,1,b,1"]
+    (tmp_path / "log.csv").write_text("\n".join([head, *lines]) + "\n")
+    fit = ["fit", str(tmp_path / "log.csv"), "--discount", "0.9", "--terminal", "0"]
+    done = CliRunner().invoke(main, [*fit, "-o", str(tmp_path / "run")])
+    assert "(no `step`); --columns step=NAME or a task file can" in done.stdout
+    step = ["--columns", "step=cycle", "-o", str(tmp_path / "again")]
+    done = CliRunner().invoke(main, [*fit, *step])
+    assert "Episodes begin in state 1, as those of the log do" in done.stdout
+
+
 def test_what_the_options_lack_is_told_in_options(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("state,action,next_state\n0,0,1\n")
     fit = ["fit", str(tmp_path / "log.csv"), "--discount", "0.9"]

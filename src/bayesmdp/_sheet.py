@@ -347,6 +347,21 @@ def _in_column(value: float, column: Sequence[float]) -> str:
     return f"{shown:.{decimals}f}"
 
 
+def significant(value: float, digits: int = 3, sign: str = "") -> str:
+    """Write a number to so many significant digits, large ones without an exponent.
+
+    Examples
+    --------
+    >>> significant(9241.3), significant(0.012345), significant(127_651.0, 2)
+    ('9240', '0.0123', '130000')
+    >>> significant(-1e5), significant(2022.4, sign="+"), significant(float("nan"))
+    ('-100000', '+2020', 'nan')
+    """
+    if not 1 <= abs(value) < 1e12:
+        return f"{value:{sign}.{digits}g}"
+    return f"{float(f'{value:.{digits}g}'):{sign}.12g}"
+
+
 def between(low: float, high: float, column: Sequence[float] = ()) -> str:
     """Write an interval, rounded to a fiftieth of its width or finer.
 

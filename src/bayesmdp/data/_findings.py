@@ -220,7 +220,11 @@ MAX_WHOLE = 2**63 - 1  # what ids are held in
 TRUE = ("true", "1")
 FALSE = ("false", "0")
 CONTEXT = ("episode", "step", "state", "action", "next_state")  # told of a row
-UNKNOWN = "nothing: what came after them is not known"
+UNKNOWN = (
+    "nothing, if they were last seen at the start of that step; if they survived it, "
+    "record its next state or an `end_time`: deaths in such steps count, and without "
+    "those who survived them their risk is overestimated"
+)
 
 
 @dataclass(frozen=True)
@@ -421,6 +425,8 @@ def faults(
         if (role, kind) == ("next_state", "empty"):
             code, remedy = "missing-next-states", _OPEN_REMEDY
         value = first.values[column]
+        if kind == "text":
+            remedy = _text_remedy(role, value) or remedy
         floats = frame.collect_schema()[role].is_float()
         words = {
             "rows": "1 row" if n == 1 else f"{n} rows",
@@ -441,6 +447,21 @@ def faults(
         yield Fault(code, role, n, first, said, remedy.format(**words), join)
 
 
+def date_remedy(role: str) -> str:
+    """Say what to give in place of dates; empty where no dates are expected."""
+    if role == "step":
+        return "number the steps of each episode: 0, 1, 2"
+    return "give it as a number, such as days since the first visit" * (role in TIMES)
+
+
+def _text_remedy(role: str, value: object) -> str:
+    """Say what to do with text in place of numbers, where it is of a known kind."""
+    text = str(value).strip()
+    if _COMMA.fullmatch(text):
+        return "write numbers with a decimal point"
+    return date_remedy(role) if _TIME.fullmatch(text) else ""
+
+
 def said_codes(n: int, coding: Coding) -> str:
     """Say how many missing-value codes there are."""
     *others, last = coding.missing or ("",)
@@ -458,6 +479,7 @@ def open_rows(n: int, n_rows: int, origin: str) -> Fault:
 
 
 _TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 _NUMERAL = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)\s*")
 
 

@@ -40,6 +40,7 @@ from bayesmdp.data._findings import (
     STATES,
     TRIPLET,
     Fault,
+    date_remedy,
     is_empty,
     is_open,
     is_true,
@@ -374,7 +375,8 @@ def converted(
         wanted = "" if flag else _unlike(role, kind, text)
         if wanted:
             said = f"must hold {wanted}; it holds {kind}"
-            faults.append(_column_fault("type", role, said, found, origin))
+            dates = kind.is_temporal()
+            faults.append(_column_fault("type", role, said, found, origin, dates=dates))
             continue
         casts += _cast(role, kind, text)
         if role in IDS:
@@ -433,10 +435,18 @@ def _unlike(role: str, kind: Any, text: bool) -> str:
 
 
 def _column_fault(
-    kind: str, role: str, said: str, found: Mapping[str, str], origin: str
+    kind: str,
+    role: str,
+    said: str,
+    found: Mapping[str, str],
+    origin: str,
+    *,
+    dates: bool = False,
 ) -> Fault:
     message = f"Column `{found[role]}` of {origin} {said}"
     code, remedy = _COLUMN_FAULTS[kind]
+    if kind == "type":
+        remedy = (dates and date_remedy(role)) or remedy
     if (kind, role) == ("named", "outcome"):
         remedy += f", or {meaning()}"
     return Fault(code, role, 1, None, message, remedy, ": ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, number, percent, table
+from bayesmdp._sheet import Record, Sheet, Table, number, percent, significant, table
 from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.diagnostics._markov_tests import MarkovOrder
 from bayesmdp.errors import ArgumentError
@@ -163,9 +163,9 @@ class Check(Record):
         if abs(self.gap) > _t_quantile(self.n_episodes - 1):
             found.append(
                 "The predicted value of the behaviour policy, "
-                f"{self.predicted_value:.4g}, is {abs(self.gap):.1f} standard errors "
-                f"{'above' if self.gap > 0 else 'below'} the observed one, "
-                f"{self.observed_value:.4g}."
+                f"{significant(self.predicted_value, 4)}, is {abs(self.gap):.1f} "
+                f"standard errors {'above' if self.gap > 0 else 'below'} the observed "
+                f"one, {significant(self.observed_value, 4)}."
             )
         for what, part in (
             ("The share of episodes that have not ended", self.survival),
@@ -187,7 +187,7 @@ class Check(Record):
             if x.p_holm < _LEVEL:
                 effect = ""
                 if math.isfinite(x.effect):
-                    effect = f"; effect on value {abs(x.effect):.2g} per sd"
+                    effect = f"; effect on value {significant(abs(x.effect), 2)} per sd"
                 found.append(f"{_FOUND[x.name]} (p {x.p_holm:.2g} by Holm{effect}).")
         return tuple(found)
 
@@ -239,7 +239,7 @@ class Check(Record):
             [
                 number(self.observed_value, self.observed_se),
                 number(self.predicted_value, self.predicted_value_mcse),
-                f"{low:.4g} to {high:.4g}",
+                f"{significant(low, 4)} to {significant(high, 4)}",
                 f"gap {round(self.gap, 2) + 0.0:+.2f} se"
                 if math.isfinite(self.gap)
                 else "",

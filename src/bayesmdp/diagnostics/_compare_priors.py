@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, number, percent, table
+from bayesmdp._sheet import Record, Sheet, Table, number, percent, significant, table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import (
@@ -168,7 +168,7 @@ class PriorComparison(Record):
 
 def _about(row: PriorRow) -> list[str]:
     evidence = "" if row.log_evidence is None else f"{row.log_evidence:.2f}"
-    return [evidence, percent(row.unseen_mass), f"{row.predicted_value:.4g}"]
+    return [evidence, percent(row.unseen_mass), significant(row.predicted_value, 4)]
 
 
 def compare_priors(

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, percent, table
+from bayesmdp._sheet import Record, Sheet, percent, significant, table
 from bayesmdp._typing import FloatArray, Seed
 from bayesmdp.data import Counts
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -96,8 +96,8 @@ class CrossFit(Record):
                     ("gain", "sd", "better", "not judged"),
                     [*cells, mean],
                 ),
-                f"95 % interval of the gain {low:.3g} to {high:.3g}; errors of "
-                "folds taken as fully correlated, which makes it widest",
+                f"95 % interval of the gain {significant(low)} to {significant(high)}; "
+                "errors of folds taken as fully correlated, which makes it widest",
                 "not judged: share of visits on pairs that the judge never observed, "
                 f"where the prior decides; prior: {self.prior}",
                 *(f"note: {note}" for note in self.notes),
@@ -112,7 +112,7 @@ class CrossFit(Record):
 
 
 def _cells(gain: float, sd: float, better: float, unjudged: float) -> list[str]:
-    return [f"{gain:.3g}", f"{sd:.2g}", percent(better), percent(unjudged)]
+    return [significant(gain), significant(sd, 2), percent(better), percent(unjudged)]
 
 
 def cross_fit(

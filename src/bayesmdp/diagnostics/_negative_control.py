@@ -47,7 +47,7 @@ from bayesmdp import _checks
 from bayesmdp._checks import argument
 from bayesmdp._io import JobFile, name_of, worded
 from bayesmdp._resources import progress_bar
-from bayesmdp._sheet import Record, Sheet, percent, table
+from bayesmdp._sheet import Record, Sheet, percent, significant, table
 from bayesmdp._typing import FloatArray, IntArray, Seed
 from bayesmdp.data import Counts, Transitions
 from bayesmdp.diagnostics._advice import check_prior, noted
@@ -225,10 +225,10 @@ class NegativeControl(Record):
 
     def _sheet(self, shown: int = 10) -> Sheet:
         gains, n = self.null_gains, self.null_gains.size
-        cells = [[f"{self.claimed_gain:.3g}", percent(self.claimed_probability)]]
+        cells = [[significant(self.claimed_gain), percent(self.claimed_probability)]]
         for level in (0.5, 0.95, 1.0):
             gain, chance = np.quantile([gains, self.null_probabilities], level, axis=1)
-            cells.append([f"{gain:.3g}", percent(chance)])
+            cells.append([significant(gain), percent(chance)])
         names = ["claimed", "no effect: median", "95th percentile", "largest"]
         larger = round(self.p_value * (n + 1)) - 1
         return Sheet(

@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, as_plain, number, percent, table
+from bayesmdp._sheet import (
+    Record,
+    Sheet,
+    Table,
+    as_plain,
+    number,
+    percent,
+    significant,
+    table,
+)
 from bayesmdp._typing import BoolArray, FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.diagnostics._advice import (
     Advice,
@@ -162,7 +171,7 @@ class PriorSensitivity(Record):
                 *(number(row[q], row[f"{q}_mcse"]) for q in _TOLD),
                 between(*self.gain_interval[p]),
                 percent(row["probability_better"], row["probability_better_mcse"]),
-                f"{self.predicted_value[p]:.4g}",
+                significant(self.predicted_value[p], 4),
                 percent(row["agreement"]),
             ]
             for p, row in enumerate(map(self._start_of, range(len(self.names))))
@@ -186,7 +195,7 @@ class PriorSensitivity(Record):
     def _moves(self) -> str:
         def moved(name: str, found: FloatArray, sd: FloatArray) -> str:
             by, largest = float(np.ptp(found)), float(sd.max())
-            said = f"the {name} moves by {by:.3g} over priors"
+            said = f"the {name} moves by {significant(by)} over priors"
             if largest == 0:
                 return said
             return f"{said}, {by / largest:.2g} times its largest epistemic sd"
@@ -205,7 +214,7 @@ class PriorSensitivity(Record):
             cells = [
                 [
                     str(int(self.visits[s])),
-                    f"{self.stake[s]:.3g}",
+                    significant(self.stake[s]),
                     *self._recommended(s).values(),
                 ]
                 for s in some

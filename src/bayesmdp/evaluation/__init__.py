@@ -1,7 +1,7 @@
 """How good is it: value and both uncertainties of a policy."""
 
 from bayesmdp._sheet import as_plain as plain
-from bayesmdp._sheet import between, rounded
+from bayesmdp._sheet import between, rounded, significant
 from bayesmdp.evaluation._action_values import ActionValues, action_values
 from bayesmdp.evaluation._analytic import AnalyticEvaluation, evaluate_analytic
 from bayesmdp.evaluation._compare import Comparison, ComparisonRow, compare

@@ -20,7 +20,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._resources import available_bytes, gigabytes, progress_bar
-from bayesmdp._sheet import Record, Sheet, Table, rounded
+from bayesmdp._sheet import Record, Sheet, Table, rounded, significant
 from bayesmdp._typing import FloatArray, IntArray, PolicyLike, Seed
 from bayesmdp.errors import (
     ArgumentError,
@@ -95,8 +95,8 @@ class ActionValues(Record):
                     f"state {self.task.state_name(s)}",
                     self.task.action_name(a),
                     rounded(self.value[s, a], self.value_mcse[s, a]),
-                    f"{self.epistemic_sd[s, a]:.3g}",
-                    f"{self.aleatoric_sd[s, a]:.3g}",
+                    significant(self.epistemic_sd[s, a]),
+                    significant(self.aleatoric_sd[s, a]),
                     f"{self.probability_best[s, a]:.3g}",
                 ]
             )

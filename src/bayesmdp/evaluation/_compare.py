@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmdp import _checks
-from bayesmdp._sheet import Record, Sheet, Table, between, rounded
+from bayesmdp._sheet import Record, Sheet, Table, between, rounded, significant
 from bayesmdp._typing import PolicyLike, Seed
 from bayesmdp.errors import ArgumentError, BayesmdpWarning
 from bayesmdp.evaluation._errors import probability
@@ -143,8 +143,8 @@ class Comparison(Record):
                     if row.difference_interval
                     else "",
                     _percent(row.probability_better),
-                    f"{row.epistemic_sd:.3g}",
-                    f"{row.aleatoric_sd:.3g}",
+                    significant(row.epistemic_sd),
+                    significant(row.aleatoric_sd),
                     _percent(row.low_support),
                 ]
             )

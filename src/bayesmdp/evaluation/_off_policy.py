@@ -19,7 +19,7 @@ import numpy as np
 
 from bayesmdp import _checks
 from bayesmdp._resources import progress_bar
-from bayesmdp._sheet import Record, Sheet, Table, as_plain, rounded
+from bayesmdp._sheet import Record, Sheet, Table, as_plain, rounded, significant
 from bayesmdp._typing import FloatArray, PolicyLike, Seed
 from bayesmdp.data import Counts
 from bayesmdp.errors import ArgumentError, BayesmdpWarning, CountsError, PolicyError
@@ -83,8 +83,10 @@ class OffPolicy(Record):
             rows.append(
                 [
                     name,
-                    "none" if math.isnan(value) else f"{value:.4g}",
-                    f"{interval[0]:.4g} to {interval[1]:.4g}" if interval else "none",
+                    "none" if math.isnan(value) else significant(value, 4),
+                    f"{significant(interval[0], 4)} to {significant(interval[1], 4)}"
+                    if interval
+                    else "none",
                     f"{self.effective_sample_size[name]:.3g}",
                 ]
             )

@@ -13,7 +13,7 @@ from bayesmdp import _checks
 from bayesmdp._sheet import Record, Sheet, Table, as_plain
 from bayesmdp._typing import BoolArray, FloatArray
 from bayesmdp.errors import ArgumentError
-from bayesmdp.evaluation import rounded
+from bayesmdp.evaluation import rounded, significant
 from bayesmdp.model import Task
 
 _SHOWN = 5
@@ -250,12 +250,12 @@ class Information(Record):
         rows = [
             [
                 f"state {x['state']}",
-                f"{x['patients_evsi']:.2g}",
+                significant(x["patients_evsi"], 2),
                 f"{x['visits']:,.0f}" if x["visits"] >= 100 else f"{x['visits']:.3g}",
                 x["action"],
                 rounded(x["switch_evsi"], x["switch_evsi_mcse"])
                 if x["confirmed"]
-                else f"{x['switch_evsi']:.2g}, first-order",
+                else f"{significant(x['switch_evsi'], 2)}, first-order",
             ]
             for x in self.ranked_states(shown)
         ]

@@ -309,9 +309,13 @@ def _each(what: str, given: object, names: tuple[str, ...], read: Any) -> list[A
 
 
 def _read_discount(value: object, name: str = "") -> float:
-    return _checks.real(
-        f"discount[{name!r}]" if name else "discount", value, TaskError, 0, 1
-    )
+    what = f"discount[{name!r}]" if name else "discount"
+    if isinstance(value, int | float) and 1 < value < np.inf:
+        raise TaskError(
+            f"`{what}` must be in [0, 1]; got {value:g}: it is the factor by which the "
+            "next cycle counts less, 1 / (1 + rate)."
+        )
+    return _checks.real(what, value, TaskError, 0, 1)
 
 
 def read_unit(unit: object, name: str = "") -> str | None:

@@ -43,6 +43,7 @@ from bayesmdp.evaluation import (
     evaluate,
     one_reward,
     rounded,
+    significant,
 )
 from bayesmdp.model import Rewards, as_policy
 from bayesmdp.optimisation._objectives import CVaR
@@ -170,8 +171,9 @@ class Improvement(Record):
         if self.tail_improvement < 0:
             after.append("On draws that did not choose it, the tail is below 0.")
         after += unfinished
+        likely = f"{significant(low)} to {significant(high)}"
         return Sheet(
-            f"Improvement over the baseline {mean} (95 % {low:.3g} to {high:.3g}), "
+            f"Improvement over the baseline {mean} (95 % {likely}), "
             f"better with probability {100 * self.probability_better:.3g} %",
             [
                 f"mean over {worst(self.tail)} of draws: {tail}",

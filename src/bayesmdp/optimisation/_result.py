@@ -12,7 +12,7 @@ import numpy as np
 from bayesmdp._checks import argument, many
 from bayesmdp._sheet import Record, Sheet, as_plain
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import Evaluation, in_costs, rounded
+from bayesmdp.evaluation import Evaluation, in_costs, rounded, significant
 from bayesmdp.model import Task
 from bayesmdp.optimisation._settings import PosteriorMean
 
@@ -217,7 +217,9 @@ class Optimisation(Record):
 
 def _told(value: float, error: float, unknown: str = "") -> str:
     """Write a number to its precision; to three digits where that is not known."""
-    return f"{value:.3g}{unknown}" if math.isnan(error) else rounded(value, error)
+    if math.isnan(error):
+        return f"{significant(value)}{unknown}"
+    return rounded(value, error)
 
 
 def optimisation_in_costs(

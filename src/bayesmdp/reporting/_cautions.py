@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesmdp._checks import many
 from bayesmdp._typing import FloatArray
-from bayesmdp.evaluation import mean_and_mcse, rounded
+from bayesmdp.evaluation import mean_and_mcse, rounded, significant
 from bayesmdp.reporting._inputs import (
     SURE,
     Inputs,
@@ -190,7 +190,7 @@ def _prior(inputs: Inputs) -> list[Caution]:
 def _moved(what: str, found: FloatArray, sd: FloatArray) -> tuple[str, bool]:
     """Say how far a number moves over priors; whether beyond its epistemic sd."""
     by, largest = float(np.ptp(found)), float(sd.max())
-    text = f"the {what} moves by {by:.2g}"
+    text = f"the {what} moves by {significant(by, 2)}"
     if largest > 0:
         text += f", {by / largest:.2g} times its largest epistemic sd"
     return text, by > largest

@@ -18,7 +18,7 @@ from bayesmdp.diagnostics import (
     NegativeControl,
     PriorSensitivity,
 )
-from bayesmdp.evaluation import OffPolicy, between, rounded
+from bayesmdp.evaluation import OffPolicy, between, rounded, significant
 from bayesmdp.model import Rewards, Task
 from bayesmdp.reporting._inputs import SURE, Inputs, chance, in_percent, share
 
@@ -156,8 +156,9 @@ def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
     low, high = found.interval
     text = (
         "Chosen on some episodes and evaluated on the others, the nominal policy "
-        f"gains {found.gain:+.3g} (95 % {low:+.3g} to {high:+.3g}) and is better with "
-        f"probability {chance(share(found.probability_better, found.n_draws))}."
+        f"gains {significant(found.gain, sign='+')} (95 % "
+        f"{significant(low, sign='+')} to {significant(high, sign='+')}) and is better "
+        f"with probability {chance(share(found.probability_better, found.n_draws))}."
     )
     judged = found.unjudged is None or found.unjudged <= _MUCH
     if found.unjudged is not None and not judged:
@@ -170,9 +171,9 @@ def _cross_fitted(inputs: Inputs, found: CrossFit) -> Found:
         above = _recommends(inputs) and inputs.over_behaviour and predicted > high
         if above:
             text += (
-                f" The predicted gain, {predicted:+.3g}, is above that: either "
-                "policies chosen on fewer episodes are worse, or the prediction is too "
-                "high. Report both."
+                f" The predicted gain, {significant(predicted, sign='+')}, is above "
+                "that: either policies chosen on fewer episodes are worse, or the "
+                "prediction is too high. Report both."
             )
         if above or not judged:
             return "note", text, ""
@@ -195,8 +196,9 @@ def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
         if math.isfinite(value):
             ends = "no interval"
             if interval is not None:
-                ends = f"95 % {interval[0]:.4g} to {interval[1]:.4g}"
-            said.append(f"{estimator} {value:.4g} ({ends})")
+                likely = [significant(x, 4) for x in interval]
+                ends = f"95 % {likely[0]} to {likely[1]}"
+            said.append(f"{estimator} {significant(value, 4)} ({ends})")
     size = found.effective_sample_size["WIS"]
     other = found.name != inputs.recommended
     judged = inputs.evaluations.get(found.name, inputs.best)
@@ -205,7 +207,7 @@ def _off_policy(inputs: Inputs, found: OffPolicy) -> Found:
         f"Logged episodes weighted for “{found.name}”: "
         f"{', '.join(said) or 'no estimate'}; {size:.3g} effective episodes. Predicted "
         f"for “{inputs.recommended if judged is inputs.best else found.name}”: "
-        f"{predicted:.4g}."
+        f"{significant(predicted, 4)}."
     )
     if other:
         text += f" The recommended policy is another one, “{inputs.recommended}”."

@@ -24,7 +24,7 @@ from bayesmdp.data import Findings
 from bayesmdp.diagnostics import Check, CrossFit, NegativeControl, PriorSensitivity
 from bayesmdp.economics import CostEffectiveness
 from bayesmdp.errors import ArgumentError, StorageError
-from bayesmdp.evaluation import Comparison, OffPolicy, between, rounded
+from bayesmdp.evaluation import Comparison, OffPolicy, between, rounded, significant
 from bayesmdp.information import Information
 from bayesmdp.optimisation import Optimisation
 from bayesmdp.posterior import Belief, check_belief
@@ -105,13 +105,11 @@ def _number(x: dict[str, float | None] | None, column: Sequence[float] = ()) -> 
     return rounded(x["value"], x["mcse"] or 0.0, column).replace("-", "\N{MINUS SIGN}")
 
 
-def _significant(x: float | None, digits: int = 3) -> str:
+def _significant(x: float | None, digits: int = 3, sign: str = "") -> str:
     """Write a number without an error."""
-    return (
-        _NOTHING
-        if x is None
-        else f"{x + 0.0:.{digits}g}".replace("-", "\N{MINUS SIGN}")
-    )
+    if x is None:
+        return _NOTHING
+    return significant(x + 0.0, digits, sign).replace("-", "\N{MINUS SIGN}")
 
 
 def _known(x: dict[str, float | None], sd: float | None) -> str:

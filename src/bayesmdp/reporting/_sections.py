@@ -302,7 +302,7 @@ def information_section(inputs: Inputs) -> dict[str, Any]:
         "evpi_bound": quantity(found.evpi_bound, found.evpi_bound_mcse),
         "n_policies": len(found.names),
         "n_patients": found.n_patients,
-        "unit": f" {found.task.reward_unit}" if found.task.reward_unit else "",
+        "unit": f" (in {found.task.reward_unit})" if found.task.reward_unit else "",
         "per": PER,
         "n_visits": found.n_visits[-1],
         "states": states_worth_most(found, _SHOWN),

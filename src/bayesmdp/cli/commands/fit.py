@@ -195,6 +195,7 @@ def _task(data: "Transitions", how: dict[str, Any]) -> "Task":
     if how["task_file"] is not None:
         return bm.storage.read_task(how["task_file"], data)
     how["logged"] = bm.model.begins_as_logged(data, ())
+    how["lacking"] = [x for x in ("episode", "step") if x not in data.table.roles]
     ends = [state_said(x, data.state_labels) for x in how["terminal"]]
     return bm.Task.from_data(
         data,
@@ -211,7 +212,14 @@ def _why(how: dict[str, Any]) -> str:
         return ""
     if how["logged"]:
         return ", as those of the log do"
-    return ": the log does not tell where (no `episode` and `step`); a task file can"
+    lacking = how["lacking"]
+    if not lacking:
+        return ": the log does not tell where; a task file can"
+    named = " and ".join(f"--columns {x}=NAME" for x in lacking)
+    return (
+        f": the log does not tell where (no `{'` and `'.join(lacking)}`); {named} or a "
+        "task file can"
+    )
 
 
 def _prior(task: "Task", how: dict[str, Any]) -> "AnyPrior | None":

@@ -109,7 +109,7 @@ def _sampling(
     found: "Information", studies: list[dict[str, Any]], population: float
 ) -> str:
     """Write the expected net benefit of studies as a table."""
-    from bayesmdp.evaluation import rounded
+    from bayesmdp.evaluation import rounded, significant
 
     perfect = rounded(population * found.evpi, population * found.evpi_mcse)
     lines: list[Any] = [
@@ -122,7 +122,7 @@ def _sampling(
             f"{x['n_visits']}",
             rounded(x["enbs"], x["enbs_mcse"])
             if x["enbs_mcse"] >= 0
-            else f"{x['enbs']:.3g}, first-order",
+            else f"{significant(x['enbs'])}, first-order",
         ]
         for x in studies
         if x["enbs"] > 0
