@@ -20,6 +20,7 @@ from validate_logs import (
     named,
     put,
     task,
+    whole_steps,
     with_labels,
     without,
 )
@@ -110,6 +111,26 @@ def test_the_first_state_is_that_of_the_first_row() -> None:
     assert "2 states entered and never left, the first a" in found.message
     assert found.first_row == 1
     assert found.where.endswith("next_state a")
+
+
+@pytest.mark.parametrize(
+    ("n_ended", "n_censored", "said"),
+    [
+        (5, 1, "All 5 rows that count in the last step, 1, .*; 1 other is left out"),
+        (6, 2, "All 6 rows .*; 2 others are left out"),
+        (4, 9, ""),  # may be chance
+        (6, 0, ""),
+    ],
+)
+def test_deaths_of_a_step_without_its_survivors(
+    n_ended: int, n_censored: int, said: str
+) -> None:
+    table = pd.DataFrame(whole_steps(n_ended, n_censored))
+    of = {"columns": {"outcome": "outcome"}, "outcome": {"2": 2, "9": "censored"}}
+    found = {x.code: x for x in bm.validate(table, **of)}
+    assert ("all-end-at-last" in found) == bool(said)
+    if said:
+        assert re.match(said, found["all-end-at-last"].message)
 
 
 def test_every_code_has_a_case() -> None:

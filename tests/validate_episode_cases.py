@@ -9,6 +9,7 @@ from validate_logs import (
     put,
     rows,
     task,
+    whole_steps,
     without,
 )
 
@@ -258,6 +259,15 @@ EPISODE_CASES: dict[str, Case] = {
         1,
         "episode",
         5,
+    ),
+    "a last step that only those who end count in": (
+        whole_steps(n_ended=5, n_censored=2),
+        {"outcome": {"2": 2, "9": "censored"}, "columns": {"outcome": "outcome"}},
+        "all-end-at-last",
+        "warning",
+        5,
+        "outcome",
+        1,
     ),
     "episodes of single rows": (
         {**clean(), "episode": list(range(7))},

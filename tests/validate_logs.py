@@ -84,3 +84,15 @@ def messy(seed: int, n: int = 400) -> Table:
     table["next_state"][rng.random(n) < 0.05] = -1.0
     table["reward"][rng.random(n) < 0.02] = np.inf
     return {name: values.tolist() for name, values in table.items()}
+
+
+def whole_steps(n_ended: int, n_censored: int) -> Table:
+    """Episodes of two rows that stand for whole steps; in the second, all are seen."""
+    n = n_ended + n_censored
+    return {
+        "episode": [i for i in range(n) for _ in range(2)],
+        "step": [0, 1] * n,
+        "state": [0, 1] * n,
+        "action": [0, 1] * n,
+        "outcome": [x for i in range(n) for x in (None, 2 if i < n_ended else 9)],
+    }

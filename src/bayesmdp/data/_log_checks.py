@@ -401,6 +401,28 @@ def _last_rows(log: Log, role: None) -> Hit | None:
     return Hit(n, {"of": many(n, "last row")}, log.first(frame=rows)) if n else None
 
 
+def _survived(log: Log, role: str) -> Hit | None:
+    """Find that all who count in the last step end in it, and others are censored.
+
+    With few of them it may be chance.
+    """
+    import narwhals as nw
+
+    derived = log.ready.derived
+    if derived is None or not derived.censored or role not in log.found:
+        return None
+    with worded(log.origin):
+        top = log.ready.rows.select(nw.col("step").max())
+        here = log.ready.rows.join(top, on="step", how="inner")
+        ended = log.ready.moves.join(top, on="step", how="inner")
+    n, others = size(ended, log.origin), 0
+    if n >= _MANY_ENDS:
+        others = size(here, log.origin) - n
+    left = "1 other is" if others == 1 else f"{others} others are"
+    words = {"step": fetch_one(top, log.origin)["step"], "left": left}
+    return Hit(n, words, log.first(frame=ended)) if others else None
+
+
 def _arms(log: Log, role: str) -> Hit | None:
     """Find that no episode ever changes its action, as in a trial of arms."""
     if "episode" not in log.found or np.unique(log.groups.action).size < 2:
@@ -413,6 +435,8 @@ def _arms(log: Log, role: str) -> Hit | None:
     kept = size(pairs, log.origin) == n < log.ready.n_moves
     return Hit(n) if kept else None
 
+
+_MANY_ENDS = 5  # of episodes in their last step
 
 #: What needs no ids of a task.
 _BEFORE_MATCHING = (
