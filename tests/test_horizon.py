@@ -214,7 +214,7 @@ def test_control_variates_cut_the_noise_and_shift_nothing() -> None:
         case(
             "shapes", TaskError,
             lambda: bm.Task(2, 2, {"cost": np.eye(2), "qaly": [1, 0]}, discount=1),
-            "`reward` must have one form", "'cost' is [S, A] and 'qaly' is [S]",
+            "`reward` must have one form", "[S, A], and 'qaly' by state, [S];",
         ),
         case(
             "size", TaskError,

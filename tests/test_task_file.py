@@ -262,6 +262,7 @@ BAD: list[tuple[str, str]] = [
     ("discount = \nx=1", "in TOML: Invalid value (at line 1, column 12)."),
     ("discount = 1\ndiscount = 1\n", "(at line 2, column 13)"),
     ("x", "is not a task file in TOML"),
+    ('{"discount": 0.9}', "; write it in TOML, not JSON."),
     ("a=" + "[" * 20_000, "is not a task file in TOML"),
     ("", "`discount` is missing"),
     ("discunt = 1", "`discunt` is not a key of a task (did you mean 'discount'?)"),

@@ -149,6 +149,15 @@ CASES: dict[str, Case] = {
         "action",
         None,
     ),
+    "a code for nothing as a name": (
+        {**clean(), "action": ["a", "-9", "b", "b", "b", "Unknown", "a"]},
+        {},
+        "missing-value-codes",
+        "warning",
+        2,
+        "action",
+        None,
+    ),
     "names that differ in case": (
         {**clean(), "action": ["a", "A ", "b", "b", "b", "a", "a"]},
         {},

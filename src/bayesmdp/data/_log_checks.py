@@ -22,7 +22,8 @@ from bayesmdp.data._steps import KEYS, repeats
 _SAME = 1e-9  # relative: what engines and files may do to a number
 _CLOSE = 1e-6  # logs are often rounded
 #: What people write where there is nothing, blanks and case aside.
-NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "missing"}
+NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown"}
+NOTHING |= {"-9", "-99", "-999"}
 
 
 class Hit(NamedTuple):

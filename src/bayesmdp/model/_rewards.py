@@ -213,7 +213,12 @@ def triplet_reward(
     return paid
 
 
-_FORMS = ("four columns", "[S]", "[S, A]", "[S, A, S]")
+_FORMS = (
+    "by transition, in four columns",
+    "by state, [S]",
+    "by state and action, [S, A]",
+    "by transition, [S, A, S]",
+)
 
 
 class Rewards(NamedTuple):
@@ -270,10 +275,11 @@ def read_several(
     if other := next((i for i, form in enumerate(forms) if form != forms[0]), 0):
         names = tuple(reward)
         raise TaskError(
-            f"`reward` must have one form for all: {names[0]!r} is {forms[0]} and "
-            f"{names[other]!r} is {forms[other]}; give both as [S, A] (a reward of "
-            "states once for each action; terminal states then earn nothing), or both "
-            "as [S, A, S], by which an arrival in a terminal state pays."
+            f"`reward` must have one form for all: {names[0]!r} is {forms[0]}, and "
+            f"{names[other]!r} {forms[other]}; give both by state and action, "
+            "[S, A] (a reward of states once for each action; terminal states then "
+            "earn nothing), or both by transition, [S, A, S], by which an arrival in a "
+            "terminal state pays."
         )
     return Rewards(
         tuple(reward),

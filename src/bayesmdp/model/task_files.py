@@ -121,6 +121,8 @@ def _settings(path: Any) -> tuple[dict[str, Any], str]:
         raise TaskError(f"`{file}` is not UTF-8 text: save it as UTF-8.") from None
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as problem:
         said = " ".join(str(problem).split())
+        if content.lstrip()[:1] == b"{":
+            said += "; write it in TOML, not JSON"
         raise TaskError(f"`{file}` is not a task file in TOML: {said}.") from problem
 
 
