@@ -14,13 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesmdp as bm
-from bayesmdp.errors import (
-    BayesmdpWarning,
-    CountsError,
-    StorageError,
-    TaskError,
-    TooLargeError,
-)
+from bayesmdp.errors import CountsError, StorageError, TaskError, TooLargeError
 from bayesmdp.storage import read_task, write_template
 
 HEAD = """
@@ -116,7 +110,7 @@ def test_an_action_left_out_of_a_state_that_is_named_is_warned_of(
     tmp_path: Path, reward: str, where: str
 ) -> None:
     """Not of states that are terminal, or of which nothing is said."""
-    with pytest.warns(BayesmdpWarning) as caught:
+    with pytest.warns(bm.BayesmdpWarning) as caught:
         task = read(tmp_path, HEAD + reward)
     (message,) = (str(x.message) for x in caught)
     assert message == (

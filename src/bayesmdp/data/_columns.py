@@ -415,3 +415,22 @@ def levels_of(
         role: tuple(str(x) for x in levels if str(x) not in ("", *coding.missing))
         for role, levels in found.items()
     }
+
+
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+
+
+def date_remedy(role: str) -> str:
+    """Say what to give in place of dates; empty where no dates are expected."""
+    if role == "step":
+        return "number the steps of each episode: 0, 1, 2"
+    return "give it as a number, such as days since the first visit" * (role in TIMES)
+
+
+def remedy_of_text(role: str, value: object) -> str:
+    """Say what to do with text in place of numbers, where it is of a known kind."""
+    text = str(value).strip()
+    if _COMMA.fullmatch(text):
+        return "write numbers with a decimal point"
+    return date_remedy(role) if DATE.fullmatch(text) else ""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bayesmdp import _checks
 from bayesmdp._checks import MAX_ID, argument, column, many
 from bayesmdp._sheet import Sheet, Table, Tabular
-from bayesmdp.data._columns import FLAGS, TIMES, Coding
+from bayesmdp.data._columns import DATE, FLAGS, TIMES, Coding, remedy_of_text
 from bayesmdp.data._queries import (
     TEXT,
     Offender,
@@ -426,7 +426,7 @@ def faults(
             code, remedy = "missing-next-states", _OPEN_REMEDY
         value = first.values[column]
         if kind == "text":
-            remedy = _text_remedy(role, value) or remedy
+            remedy = remedy_of_text(role, value) or remedy
         floats = frame.collect_schema()[role].is_float()
         words = {
             "rows": "1 row" if n == 1 else f"{n} rows",
@@ -447,21 +447,6 @@ def faults(
         yield Fault(code, role, n, first, said, remedy.format(**words), join)
 
 
-def date_remedy(role: str) -> str:
-    """Say what to give in place of dates; empty where no dates are expected."""
-    if role == "step":
-        return "number the steps of each episode: 0, 1, 2"
-    return "give it as a number, such as days since the first visit" * (role in TIMES)
-
-
-def _text_remedy(role: str, value: object) -> str:
-    """Say what to do with text in place of numbers, where it is of a known kind."""
-    text = str(value).strip()
-    if _COMMA.fullmatch(text):
-        return "write numbers with a decimal point"
-    return date_remedy(role) if _TIME.fullmatch(text) else ""
-
-
 def said_codes(n: int, coding: Coding) -> str:
     """Say how many missing-value codes there are."""
     *others, last = coding.missing or ("",)
@@ -478,8 +463,6 @@ def open_rows(n: int, n_rows: int, origin: str) -> Fault:
     return Fault("censored-rows", None, n, None, said, UNKNOWN, severity="note")
 
 
-_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:.*)?")
-_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 _NUMERAL = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)\s*")
 
 
@@ -495,7 +478,7 @@ def numbers_as_text(
         convert = "convert it to whole numbers"
         named = f"name the column that holds {role}s with {column(role)}"
         for form, code, what, (first, taken) in (
-            (_TIME, "times-as-names", "times", (named, "times")),
+            (DATE, "times-as-names", "times", (named, "times")),
             (_NUMERAL, "numbers-as-text", "numbers as text", (convert, "the text")),
         ):
             odd = [name for name in text if form.fullmatch(name)]

@@ -21,6 +21,7 @@ from bayesmdp.data._columns import (
     Coding,
     Columns,
     Levels,
+    date_remedy,
     find_columns,
     levels_of,
     meaning,
@@ -40,7 +41,6 @@ from bayesmdp.data._findings import (
     STATES,
     TRIPLET,
     Fault,
-    date_remedy,
     is_empty,
     is_open,
     is_true,
@@ -375,8 +375,8 @@ def converted(
         wanted = "" if flag else _unlike(role, kind, text)
         if wanted:
             said = f"must hold {wanted}; it holds {kind}"
-            dates = kind.is_temporal()
-            faults.append(_column_fault("type", role, said, found, origin, dates=dates))
+            remedy = date_remedy(role) if kind.is_temporal() else ""
+            faults.append(_column_fault("type", role, said, found, origin, remedy))
             continue
         casts += _cast(role, kind, text)
         if role in IDS:
@@ -440,13 +440,11 @@ def _column_fault(
     said: str,
     found: Mapping[str, str],
     origin: str,
-    *,
-    dates: bool = False,
+    remedy: str = "",
 ) -> Fault:
     message = f"Column `{found[role]}` of {origin} {said}"
-    code, remedy = _COLUMN_FAULTS[kind]
-    if kind == "type":
-        remedy = (dates and date_remedy(role)) or remedy
+    code, usual = _COLUMN_FAULTS[kind]
+    remedy = remedy or usual
     if (kind, role) == ("named", "outcome"):
         remedy += f", or {meaning()}"
     return Fault(code, role, 1, None, message, remedy, ": ")

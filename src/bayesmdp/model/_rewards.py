@@ -314,9 +314,12 @@ def _each(what: str, given: object, names: tuple[str, ...], read: Any) -> list[A
     return [read(given.get(name), name) for name in names]
 
 
+_RATE = 10  # numbers below may be 1 plus a rate
+
+
 def _read_discount(value: object, name: str = "") -> float:
     what = f"discount[{name!r}]" if name else "discount"
-    if isinstance(value, int | float) and 1 < value < np.inf:
+    if isinstance(value, int | float) and 1 < value < _RATE:
         raise TaskError(
             f"`{what}` must be in [0, 1]; got {value:g}: it is the factor by which the "
             "next cycle counts less, 1 / (1 + rate)."
