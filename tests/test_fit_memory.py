@@ -200,7 +200,7 @@ def test_means_and_rewards_of_long_rows_are_made_where_they_are_used(
     whole = bm.fit(counts(**n), task(**n), prior=prior)
     assert isinstance(whole, bm.Posterior)
     wanted = bm.evaluate(policy, whole.draws(4))
-    monkeypatch.setattr("bayesmdp.posterior._posterior.LARGE", 0)
+    monkeypatch.setattr("bayesmdp.posterior._posterior._LARGE", 0)
     part = bm.fit(counts(**n), task(**n), prior=prior)
     assert isinstance(part, bm.Posterior)
     found = bm.evaluate(policy, part.draws(4))

@@ -1,10 +1,8 @@
 """Horizons, cycles and several rewards against all paths, and against each other."""
 
 import inspect
-import pickle
 import re
 import warnings
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -14,7 +12,6 @@ from all_paths import (
     COUNTS,
     CYCLES,
     DISCOUNTS,
-    END,
     MODELS,
     POLICY,
     SHAPES,
@@ -316,34 +313,6 @@ def test_several_rewards_are_refused_where_one_is_looked_at(call: Any) -> None:
     can = "reward" in inspect.signature(call).parameters
     remedy = "`reward='qaly'`." if can else "`posterior.with_reward('qaly')`."
     assert f"choose one, {remedy}" in str(found.value)
-
-
-def test_versions_with_single_rewards_are_kept_and_stay_behind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    belief = bm.fit(COUNTS, task("pairs", (0.9, 0.9)), prior=bm.SymmetricPrior())
-    version = belief.with_reward("qaly")
-    assert belief.with_reward("qaly") is version
-    sent, paid = pickle.loads(pickle.dumps(belief)), rewards("pairs")
-    assert vars(belief).keys() - vars(sent) == {"_by_name"}
-    for one in (belief, sent, copy(belief)):
-        assert np.array_equal(one.with_reward("qaly").task.reward, paid["qaly"])
-    ones = {"qaly": np.ones((S, A)), "cost": paid["cost"]}
-    changed = bm.Task(S, A, ones, discount=0.9, terminal=[END])
-    other = belief.with_task(changed).with_reward("qaly")
-    assert np.array_equal(other.rows().reward, np.ones_like(other.rows().reward))
-    monkeypatch.setattr("bayesmdp.posterior._belief.LARGE", 1)
-    assert belief.with_reward("qaly") is not version  # it takes too much room
-
-
-def test_a_version_of_models_with_their_own_rewards_does_not_change() -> None:
-    own = [{"cost": np.ones(S), "qaly": np.full(S, x)} for x in range(3)]
-    ensemble = bm.Ensemble(MODELS, task("states", (0.9, 0.9)), rewards=own)
-    version = ensemble.with_reward("qaly")
-    before = version.rewards
-    again = ensemble.with_reward("qaly")
-    assert version.rewards is before
-    assert np.array_equal(again.rewards, before)
 
 
 @pytest.mark.parametrize(

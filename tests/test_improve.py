@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bayesmdp as bm
-from bayesmdp.optimisation import _improve, _oracle
+from bayesmdp.optimisation import _improve
 
 WORLD = bm.worlds.synthetic(3, 6, 3, discount=0.9)
 UNIFORM = np.full((6, 3), 1 / 3)
@@ -135,54 +135,6 @@ def test_nothing_is_for_the_worse_in_the_posterior_s_own_tail() -> None:
     found = bm.improve(belief, base, seed=0)
     assert found.policy[0].tolist() == [0.5, 0.5]
     assert found.changes == ()
-
-
-def test_a_policy_that_is_not_accepted_is_not_judged(
-    monkeypatch: pytest.MonkeyPatch, posterior: Any
-) -> None:
-    """The second search has the time that is left, and its policy is judged."""
-    asked, purposes, bounds = [], [], []
-    search, bound = _improve.find_policy, _oracle.hindsight_bound
-
-    def searched(*given: Any, **more: Any) -> Any:
-        asked.append(more["max_seconds"])
-        return search(*given, **more)
-
-    def refused(policy: Any, base: Any, objective: Any, draws: Any, how: Any) -> bool:
-        purposes.append((draws.purpose, draws.belief is posterior))
-        return False
-
-    def bounded(*given: Any) -> Any:
-        bounds.append(given)
-        return bound(*given)
-
-    monkeypatch.setattr(_improve, "find_policy", searched)
-    monkeypatch.setattr(_improve, "_survives", refused)
-    monkeypatch.setattr(_oracle, "hindsight_bound", bounded)
-    better = bm.improve(posterior, UNIFORM, seed=2, effort="quick", max_seconds=100)
-    first, second = asked
-    assert first == 100 > second > 0
-    assert purposes == [("choose", True)]
-    assert len(bounds) == 1
-    monkeypatch.setattr(_improve, "_with_bad_visits", lambda belief, *_: belief)
-    alone = bm.improve(posterior, UNIFORM, seed=2, effort="quick")
-    assert np.array_equal(better.policy, alone.policy)
-    assert len(purposes) == 1
-
-
-def test_ctrl_c_where_a_policy_is_accepted_keeps_it(
-    monkeypatch: pytest.MonkeyPatch, posterior: Any
-) -> None:
-    plain = bm.improve(posterior, UNIFORM, seed=2, effort="quick")
-
-    def interrupt(*_: object) -> bool:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_improve, "_survives", interrupt)
-    better = bm.improve(posterior, UNIFORM, seed=2, effort="quick")
-    assert better.optimisation.interrupted
-    assert np.array_equal(better.policy, plain.policy)
-    assert better.improvement == plain.improvement
 
 
 @pytest.mark.parametrize("min_count", [0, 2])

@@ -129,6 +129,10 @@ def test_deaths_of_a_step_without_its_survivors(
     of = {"columns": {"outcome": "outcome"}, "outcome": {"2": 2, "9": "censored"}}
     found = {x.code: x for x in bm.validate(table, **of)}
     assert ("all-end-at-last" in found) == bool(said)
+    gone = table["outcome"] == 9  # before the step: a label in place of a state
+    marked = table.assign(state=table["state"].where(~gone, "lost").astype(str))
+    found_marked = bm.validate(marked, labels=True, censored=["lost"], **of)
+    assert "all-end-at-last" not in [x.code for x in found_marked]
     if said:
         assert re.match(said, found["all-end-at-last"].message)
 

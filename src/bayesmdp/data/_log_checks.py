@@ -22,8 +22,11 @@ from bayesmdp.data._steps import KEYS, repeats
 _SAME = 1e-9  # relative: what engines and files may do to a number
 _CLOSE = 1e-6  # logs are often rounded
 #: What people write where there is nothing, blanks and case aside.
-NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown"}
-NOTHING |= {"-9", "-99", "-999"}
+NOTHING = {
+    *("", "na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown"),
+    *("-9", "-99", "-999"),
+}
+_MANY_ENDS = 5  # episodes that end in the last step; fewer may be chance
 
 
 class Hit(NamedTuple):
@@ -403,25 +406,23 @@ def _last_rows(log: Log, role: None) -> Hit | None:
 
 
 def _survived(log: Log, role: str) -> Hit | None:
-    """Find that all who count in the last step end in it, and others are censored.
-
-    With few of them it may be chance.
-    """
+    """Find that all who count in the last step end in it, and others are censored."""
     import narwhals as nw
 
     derived = log.ready.derived
     if derived is None or not derived.censored or role not in log.found:
         return None
     with worded(log.origin):
-        top = log.ready.rows.select(nw.col("step").max())
-        here = log.ready.rows.join(top, on="step", how="inner")
+        top = derived.known.select(nw.col("step").max())
+        there = derived.known.join(top, on="step", how="inner")
         ended = log.ready.moves.join(top, on="step", how="inner")
-    n, others = size(ended, log.origin), 0
-    if n >= _MANY_ENDS:
-        others = size(here, log.origin) - n
+    n = size(ended, log.origin)
+    others = size(there, log.origin) - n
+    if n < _MANY_ENDS or not others:
+        return None
     left = "1 other is" if others == 1 else f"{others} others are"
     words = {"step": fetch_one(top, log.origin)["step"], "left": left}
-    return Hit(n, words, log.first(frame=ended)) if others else None
+    return Hit(n, words, log.first(frame=ended))
 
 
 def _arms(log: Log, role: str) -> Hit | None:
@@ -436,8 +437,6 @@ def _arms(log: Log, role: str) -> Hit | None:
     kept = size(pairs, log.origin) == n < log.ready.n_moves
     return Hit(n) if kept else None
 
-
-_MANY_ENDS = 5  # of episodes in their last step
 
 #: What needs no ids of a task.
 _BEFORE_MATCHING = (

@@ -68,6 +68,7 @@ class Derived(NamedTuple):
     absorbed: int  # last rows in a state that is never left
     lost: int  # other last rows without a next state
     last: "Frame"  # those
+    known: "Frame"  # all rows with a state, which a label of censoring is not
     note: str  # without a full stop
 
 
@@ -123,6 +124,7 @@ def with_next_state(
         absorbed=n_open - n_cut - n_here,
         lost=n_lost,
         last=last,
+        known=frame,
         note="",
     )
     begun = (

@@ -128,9 +128,7 @@ def risk_frontier(
     for tail in wanted[::-1]:
         objective = CVaR(tail) if tail < 1 else None
         asked = posterior, objective, None, None, number, None
-        searched = find_policy(*asked, progress=progress, also=also, **how)
-        assert searched is not None  # nothing was to be accepted
-        found, draws = searched
+        found, draws = find_policy(*asked, progress=progress, also=also, **how)
         results.insert(0, found)
         also = {"wider tail": found.policy}
     best = [results[i] for i in _best(posterior, results, wanted, number, how)]

@@ -23,9 +23,8 @@ searched as they are. `docs/safe_improvement.md` has what else was tried.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +46,7 @@ from bayesmdp.evaluation import (
 )
 from bayesmdp.model import Rewards, as_policy
 from bayesmdp.optimisation._objectives import CVaR
-from bayesmdp.optimisation._optimise import Accept, find_policy
+from bayesmdp.optimisation._optimise import find_policy
 from bayesmdp.optimisation._result import Optimisation, Outcome
 from bayesmdp.optimisation._settings import Held, what_was_done, worst
 from bayesmdp.posterior import (
@@ -251,9 +250,7 @@ def improve(
     number = _checks.seed_integer(seed)
     objective = CVaR(tail, of="improvement", baseline=base)
 
-    def search(
-        belief: Belief, most: float | None, accept: Accept | None = None
-    ) -> tuple[Optimisation, Draws] | None:
+    def search(belief: Belief, most: float | None) -> tuple[Optimisation, Draws]:
         return find_policy(
             belief,
             objective,
@@ -265,22 +262,15 @@ def improve(
             max_seconds=most,
             held=_never_observed(posterior, base),
             judge=posterior,
-            accept=accept,
             **how,
         )
 
-    def survives(policy: FloatArray, draws: Draws) -> bool:
-        return _survives(policy, base, objective, draws, how)
-
-    began = time.perf_counter()
     searched = _with_bad_visits(posterior, base, number, how)
-    chosen = search(searched, max_seconds, None if searched is posterior else survives)
-    if chosen is None:
-        seconds = time.perf_counter() - began
-        left = None if max_seconds is None else max(max_seconds - seconds, 0.0)
-        chosen = search(posterior, left)
-    assert chosen is not None  # nothing was to be accepted
-    found, draws = chosen
+    found, draws = search(searched, max_seconds)
+    done = searched is posterior or found.interrupted
+    if not done and not _survives(found.policy, base, objective, draws, how):
+        left = None if max_seconds is None else max(max_seconds - found.seconds, 0.0)
+        found, draws = search(posterior, left)
     both = {"baseline": base, "improved": found.policy}
     table = compare(both, draws, reference="baseline", **how)
     (row,) = (x for x in table.rows if x.name == "improved")
@@ -333,10 +323,11 @@ def _survives(
     """
     if np.array_equal(policy, base):
         return True
-    both = compare({"baseline": base, "improved": policy}, draws, **how).evaluations
+    apart = replace(draws, purpose="choose")
+    both = compare({"baseline": base, "improved": policy}, apart, **how).evaluations
     gap = both["improved"].start_values - both["baseline"].start_values
     known = np.isfinite(gap)
-    weights = draws.weights[known]
+    weights = apart.weights[known]
     return objective.value(gap[known], weights / weights.sum()) >= 0
 
 

@@ -132,6 +132,11 @@ class Quantile(RiskObjective):
         """The low values are the high costs."""
         return f"percentile {100 * (1 - self.level):.3g} over draws"
 
+    @property
+    def milder(self) -> str:
+        """A level nearer to the median."""
+        return "smaller level" if self.level > 0.5 else "larger level"
+
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Return the order statistic."""
         order = np.argsort(values, kind="stable")

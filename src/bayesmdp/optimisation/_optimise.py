@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from bayesmdp.optimisation._oracle import Oracle
     from bayesmdp.optimisation._search import Search
 
-Accept = Callable[[FloatArray, Draws], bool]
 _FEW_MODELS = 8  # up to which the best policy of each is a start
 
 
@@ -117,7 +115,7 @@ def optimise(
         if isinstance(objective, Objective) and objective.cost_title is None:
             task.no_cost(f"objective={objective!r:.60}")
         posterior = posterior.with_task(task.as_reward)
-    searched = find_policy(
+    found, _ = find_policy(
         posterior,
         objective,
         method,
@@ -132,8 +130,6 @@ def optimise(
         device=device,
         progress=progress,
     )
-    assert searched is not None  # nothing was to be accepted
-    found, _ = searched
     if not task.is_cost:
         return found
     title = objective.cost_title if objective is not None else None
@@ -158,13 +154,11 @@ def find_policy(
     held: Held | None = None,
     also: Mapping[str, FloatArray] | None = None,
     judge: Belief | None = None,
-    accept: Accept | None = None,
-) -> tuple[Optimisation, Draws] | None:
+) -> tuple[Optimisation, Draws]:
     """Search as `optimise` does, with pairs that are held, and more starts.
 
     Returns what was found, and the draws that it was judged on: those of ``judge``,
-    where another belief than the one that is searched says how good it is. None where
-    the policy is not accepted, on as many other draws.
+    where another belief than the one that is searched says how good it is.
     """
     from bayesmdp import engine
     from bayesmdp.optimisation._oracle import Oracle
@@ -207,14 +201,13 @@ def find_policy(
                 raise
             announce("interrupted; judging the best policy so far (again: give up)")
             search.interrupt()
-        asked = search, judge, accept, began, taken
         try:
-            return _judged(*asked)
+            return _judged(search, judge, began, taken)
         except KeyboardInterrupt:
             if search.outcome is Outcome.INTERRUPTED:  # the second one
                 raise
             search.interrupt()
-            return _judged(*asked)
+            return _judged(search, judge, began, taken)
 
 
 def _more_starts(
@@ -318,12 +311,8 @@ def _keep_those_that_end(
 
 
 def _judged(
-    search: Search,
-    judge: Belief | None,
-    accept: Accept | None,
-    began: float,
-    taken: int,
-) -> tuple[Optimisation, Draws] | None:
+    search: Search, judge: Belief | None, began: float, taken: int
+) -> tuple[Optimisation, Draws]:
     """Choose, evaluate on fresh draws, and bound what any policy could reach."""
     from bayesmdp.evaluation import evaluate
     from bayesmdp.optimisation._oracle import hindsight_bound, objective_estimate
@@ -332,12 +321,6 @@ def _judged(
     effort, objective = search.effort, oracle.objective
     chosen = search.choose()
     draws = oracle.draws("judge", oracle.affordable(effort.budget, effort.judge, 256))
-    if search.outcome is Outcome.INTERRUPTED:
-        accept = None
-    if accept is not None and not accept(
-        chosen.policy, replace(draws, purpose="choose")
-    ):
-        return None
     evaluation = evaluate(
         chosen.policy,
         draws,
@@ -391,14 +374,11 @@ def _warn_of_few(
     """Warn where few draws stand behind an objective."""
     n_draws = effective_draws(objective, values, weights / weights.sum())
     if n_draws < objective.few:
-        less = "larger tail" if objective.tail_mass < 1 else "smaller aversion"
-        if (level := getattr(objective, "level", None)) is not None:
-            less = "smaller level" if level > 0.5 else "larger level"
         unknown = ", and its Monte Carlo error is not known" * bool(np.isnan(error))
         warnings.warn(
             f"{objective_name(objective)} rests on {n_draws:.3g} of {values.size} "
             f"draws or models, and on others it is likely to be worse{unknown}: take a "
-            f"{less}, or more of them ({_checks.argument('thorough')}).",
+            f"{objective.milder}, or more of them ({_checks.argument('thorough')}).",
             BayesmdpWarning,
             stacklevel=2,
         )

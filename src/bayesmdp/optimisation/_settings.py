@@ -53,6 +53,11 @@ class Objective(ABC):
     #: Effective draws below which there is a warning and no Monte Carlo error.
     few: int = 10
 
+    @property
+    def milder(self) -> str:
+        """What to ask for where few draws stand behind it."""
+        return "larger tail" if self.tail_mass < 1 else "smaller aversion"
+
     @abstractmethod
     def value(self, values: FloatArray, probability: FloatArray) -> float:
         """Objective of numbers ``[D]`` of draws with probabilities ``[D]``."""

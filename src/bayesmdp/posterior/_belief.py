@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from bayesmdp.model import Dynamics, Rows, Task
 
 if TYPE_CHECKING:
     from bayesmdp.posterior._stream import Draws, Stream
-
-LARGE = 2**20  # entries; below, what is made of all of them is kept
 
 
 def union(layouts: Sequence[Rows]) -> Rows:
@@ -205,20 +203,7 @@ class Belief(ABC):
         >>> posterior.with_reward({"qaly": 10, "cost": -1}).task.reward.tolist()
         [1.0, -1.0]
         """
-        if not isinstance(reward, str) or self.rows().layout.next_state.size > LARGE:
-            return self.with_task(self.task.with_reward(reward))
-        if reward not in self._by_name:  # asked for again and again
-            self._by_name[reward] = self.with_task(self.task.with_reward(reward))
-        return self._by_name[reward]
-
-    @cached_property
-    def _by_name(self) -> dict[str, Self]:
-        """The same belief with single rewards."""
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave versions with single rewards behind: they take as long to send."""
-        return {name: x for name, x in vars(self).items() if name != "_by_name"}
+        return self.with_task(self.task.with_reward(reward))
 
     def with_task(self, task: Task) -> Self:
         """Return the same belief about the dynamics with another reward of its task."""

@@ -103,8 +103,8 @@ _FEW, _MANY = 100, 2000  # states
 _ROOM, _LEAST = 2.5e8, 25  # bytes for tables; states kept of a chain in any case
 _BEYOND = 100.0  # times the largest pair's visits: strengths that are looked at
 _SEED = 4242
-#: By what they were run on: whoever asks for the belief of the same data again, as
-#: comparisons of priors and negative controls do, need not wait.
+#: By what they were run on: whoever asks for the belief of the same data again, as a
+#: comparison of priors does, need not wait.
 _IN_USE: WeakValueDictionary[str, Chains] = WeakValueDictionary()
 
 
@@ -129,8 +129,10 @@ def run_chains(
     key = stream_key(_SEED, "chain")
     fits = int(_ROOM / (N_CHAINS * 4 * cells.base.size))
     n_warm, n_kept = _N_WARM, min(_N_KEPT, max(fits, _LEAST))
-    digest = name_of((observed, grid, cells.observed, key, n_warm, n_kept))
-    if first is None and (known := _IN_USE.get(digest)) is not None:
+    digest = ""
+    if first is None:
+        digest = name_of((observed, grid, cells.observed, key, n_warm, n_kept))
+    if (known := _IN_USE.get(digest)) is not None:
         return known
     starts = np.empty((N_CHAINS, 0))
     small = max(observed.base.size, float(count.sum()) / 4) <= _SMALL
@@ -162,7 +164,7 @@ def run_chains(
     tables, *others = (np.concatenate(x) for x in zip(*parts, strict=True))
     tables = _widened(tables, cells)
     chains = Chains(read_only(tables), *map(read_only, others))
-    if first is None:
+    if digest:
         _IN_USE[digest] = chains
     return chains
 

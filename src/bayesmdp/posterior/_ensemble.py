@@ -238,7 +238,7 @@ class Ensemble(Belief, Shown):
 
     def with_reward(self, reward: str | Mapping[str, float]) -> Ensemble:
         """Return the same models with one of the task's rewards, or a sum of them."""
-        other = self.with_task(self.task.with_reward(reward))
+        other = Belief.with_reward(self, reward)
         if isinstance(other.task.reward, Rewards):  # a sum of values of several
             return other
         choice = {reward: 1.0} if isinstance(reward, str) else reward

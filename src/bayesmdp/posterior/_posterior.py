@@ -30,7 +30,7 @@ from bayesmdp._typing import BoolArray, FloatArray, IntArray
 from bayesmdp.data import Counts
 from bayesmdp.errors import PriorError
 from bayesmdp.model import Availability, Data, Rows, Task, align
-from bayesmdp.posterior._belief import LARGE, Belief, BeliefRows, Exits
+from bayesmdp.posterior._belief import Belief, BeliefRows, Exits
 from bayesmdp.posterior._stream import DirichletStream, RandomSupportStream, Stream
 from bayesmdp.priors import (
     MixturePrior,
@@ -71,6 +71,9 @@ def log_evidence(
     visits = np.bincount(row, count, minlength=rows.pair.size)
     outer = log_rising(rows.row_sums(before), visits)
     return float(inner.sum() - outer[visits > 0].sum())
+
+
+_LARGE = 2**20  # entries; below, means and rewards are made once for all
 
 
 class Fitted(Belief, Shown):
@@ -195,16 +198,13 @@ class Fitted(Belief, Shown):
         stuck = np.flatnonzero((entered > 0) & (left == 0) & ~task.is_terminal)
         if stuck.size:
             most = int(stuck[np.argmax(entered[stuck])])
-            average = task.criterion == "average"
+            remedy = "terminal?"
+            if task.criterion == "average":
+                remedy = "give a `discount` if episodes end there"
             lines.append(
                 f"{_checks.many(stuck.size, 'state')} entered and never left (most "
                 f"often {task.state_name(most)}, "
-                f"{_checks.many(int(entered[most]), 'time')}): "
-                + (
-                    "give a `discount` if episodes end there"
-                    if average
-                    else "terminal?"
-                )
+                f"{_checks.many(int(entered[most]), 'time')}): {remedy}"
             )
         return lines
 
@@ -273,7 +273,7 @@ class Posterior(Fitted):
         Where rows are long, means and rewards of all of them are not made for a few.
         """
         row = self.layout.of_pairs(used)
-        few = row.size < self.layout.pair.size and self.alpha.size > LARGE
+        few = row.size < self.layout.pair.size and self.alpha.size > _LARGE
         if "_rows" in self.__dict__ or not few:
             return row, self._rows.take(row)
         alpha = self.alpha[self.layout.entries_of(row)]
